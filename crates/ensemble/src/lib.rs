@@ -1,0 +1,1 @@
+//! Conclave's ensemble.
