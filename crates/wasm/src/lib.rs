@@ -1,1 +1,1 @@
-//! Conclave's wasm.
+
