@@ -1,0 +1,201 @@
+//! The formats tensors are stored in. Each lives in one file of `formats/` as a [`Layout`]; this
+//! file names them and leads to them. To add a format: write its file, add it to the enum, to
+//! [`Format::ALL`] and to `layout`.
+
+use std::fmt;
+
+use crate::BlockError;
+use crate::formats::{f16, f32, q4_0, q8_0};
+
+/// How a tensor's elements are stored; the names are ggml's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Format {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats (IEEE 754 binary16).
+    F16,
+    /// Blocks of 32: an f16 scale and 32 signed bytes.
+    Q8_0,
+    /// Blocks of 32: an f16 scale and 32 nibbles.
+    Q4_0,
+}
+
+/// What a format's file says about it.
+pub(crate) struct Layout {
+    /// ggml's name.
+    pub name: &'static str,
+    /// ggml's number of the type in files.
+    pub ggml_type: u32,
+    /// Elements in a block.
+    pub block_elements: usize,
+    /// Bytes in a block.
+    pub block_bytes: usize,
+    /// Writes a block's elements: `(bytes[block_bytes], out[block_elements])`.
+    pub dequantise: fn(&[u8], &mut [f32]),
+    /// Writes a block's bytes: `(values[block_elements], out[block_bytes])`. Values are finite;
+    /// false where the block needs a number that is too large for the format.
+    pub quantise: fn(&[f32], &mut [u8]) -> bool,
+}
+
+impl Format {
+    /// All formats that can be read.
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8_0, Self::Q4_0];
+
+    fn layout(self) -> &'static Layout {
+        match self {
+            Self::F32 => &f32::LAYOUT,
+            Self::F16 => &f16::LAYOUT,
+            Self::Q8_0 => &q8_0::LAYOUT,
+            Self::Q4_0 => &q4_0::LAYOUT,
+        }
+    }
+
+    /// The format with ggml's number `type_id`.
+    pub fn from_ggml_type(type_id: u32) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.ggml_type() == type_id)
+    }
+
+    /// ggml's number of the type.
+    pub fn ggml_type(self) -> u32 {
+        self.layout().ggml_type
+    }
+
+    /// ggml's name, such as `Q8_0`.
+    pub fn name(self) -> &'static str {
+        self.layout().name
+    }
+
+    /// Elements in a block, 1 for plain numbers.
+    pub fn block_elements(self) -> usize {
+        self.layout().block_elements
+    }
+
+    /// Bytes in a block.
+    pub fn block_bytes(self) -> usize {
+        self.layout().block_bytes
+    }
+
+    /// Bytes that `elements` take, if they are whole blocks and the number fits this machine.
+    pub fn bytes_of(self, elements: usize) -> Option<usize> {
+        if !elements.is_multiple_of(self.block_elements()) {
+            return None;
+        }
+        (elements / self.block_elements()).checked_mul(self.block_bytes())
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// Writes the elements of whole blocks in `bytes` to `out`.
+///
+/// # Errors
+/// [`BlockError::Length`] unless `bytes` are exactly the blocks of `out.len()` elements.
+pub fn dequantise(format: Format, bytes: &[u8], out: &mut [f32]) -> Result<(), BlockError> {
+    let layout = format.layout();
+    if format.bytes_of(out.len()) != Some(bytes.len()) {
+        return Err(BlockError::Length {
+            format,
+            bytes: bytes.len(),
+            elements: out.len(),
+        });
+    }
+    let blocks = bytes.chunks_exact(layout.block_bytes);
+    for (block, out) in blocks.zip(out.chunks_exact_mut(layout.block_elements)) {
+        (layout.dequantise)(block, out);
+    }
+    Ok(())
+}
+
+/// Writes `values` as blocks to `out`, by ggml's reference rules, bit for bit.
+///
+/// # Errors
+/// [`BlockError::Length`] unless `out` is exactly as long as the blocks of `values.len()`
+/// elements; [`BlockError::Value`] at a number that is not finite or too large for the format.
+pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), BlockError> {
+    let layout = format.layout();
+    if format.bytes_of(values.len()) != Some(out.len()) {
+        return Err(BlockError::Length {
+            format,
+            bytes: out.len(),
+            elements: values.len(),
+        });
+    }
+    if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+        return Err(BlockError::Value {
+            format,
+            index,
+            value: values[index],
+        });
+    }
+    let blocks = values.chunks_exact(layout.block_elements);
+    for (number, (block, out)) in blocks
+        .zip(out.chunks_exact_mut(layout.block_bytes))
+        .enumerate()
+    {
+        if !(layout.quantise)(block, out) {
+            let (within, value) = largest(block);
+            return Err(BlockError::Value {
+                format,
+                index: number * layout.block_elements + within,
+                value,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Index and value of the element of largest magnitude, the first of equals.
+pub(crate) fn largest(block: &[f32]) -> (usize, f32) {
+    let mut best = (0, 0.0_f32);
+    for (index, &value) in block.iter().enumerate() {
+        if index == 0 || value.abs() > best.1.abs() {
+            best = (index, value);
+        }
+    }
+    best
+}
+
+/// ggml's name of a type number, for messages about types that cannot be read.
+pub(crate) fn type_name(type_id: u32) -> &'static str {
+    match type_id {
+        0 => "F32",
+        1 => "F16",
+        2 => "Q4_0",
+        3 => "Q4_1",
+        6 => "Q5_0",
+        7 => "Q5_1",
+        8 => "Q8_0",
+        9 => "Q8_1",
+        10 => "Q2_K",
+        11 => "Q3_K",
+        12 => "Q4_K",
+        13 => "Q5_K",
+        14 => "Q6_K",
+        15 => "Q8_K",
+        16 => "IQ2_XXS",
+        17 => "IQ2_XS",
+        18 => "IQ3_XXS",
+        19 => "IQ1_S",
+        20 => "IQ4_NL",
+        21 => "IQ3_S",
+        22 => "IQ2_S",
+        23 => "IQ4_XS",
+        24 => "I8",
+        25 => "I16",
+        26 => "I32",
+        27 => "I64",
+        28 => "F64",
+        29 => "IQ1_M",
+        30 => "BF16",
+        34 => "TQ1_0",
+        35 => "TQ2_0",
+        39 => "MXFP4",
+        _ => "unknown",
+    }
+}

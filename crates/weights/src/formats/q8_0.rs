@@ -1,0 +1,36 @@
+//! Q8_0: blocks of 32 elements, an f16 scale `d` and 32 signed bytes `q`: `x = d · q`.
+
+use super::{read_half, write_half};
+use crate::format::{Layout, largest};
+
+pub(crate) const LAYOUT: Layout = Layout {
+    name: "Q8_0",
+    ggml_type: 8,
+    block_elements: 32,
+    block_bytes: 34,
+    dequantise,
+    quantise,
+};
+
+fn dequantise(bytes: &[u8], out: &mut [f32]) {
+    let (scale, quants) = bytes.split_at(2);
+    let scale = read_half(scale);
+    for (out, quant) in out.iter_mut().zip(quants) {
+        *out = scale * f32::from(quant.cast_signed());
+    }
+}
+
+/// `d = max|x| / 127`, `q = round(x / d)`, halves away from zero; the division uses the scale
+/// before it is rounded to f16, as ggml's reference does.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "|x / d| is at most 127, and the cast saturates"
+)]
+fn quantise(values: &[f32], out: &mut [u8]) -> bool {
+    let scale = largest(values).1.abs() / 127.0;
+    let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+    for (out, value) in out[2..].iter_mut().zip(values) {
+        *out = ((value * inverse).round() as i8).cast_unsigned();
+    }
+    write_half(scale, out)
+}
