@@ -1,0 +1,65 @@
+/**
+ * Which backend the members run on. WebGPU needs a hardware adapter to be worth it: on a software
+ * adapter the same rounds are hundreds of times slower than burn's CPU backend in wasm.
+ */
+import type { Backend } from "./engine.ts";
+import { NoGpu } from "./errors.ts";
+
+/** What the caller asks for; `auto` takes WebGPU where a hardware adapter answers. */
+export type BackendChoice = Backend | "auto";
+
+/** The part of `navigator.gpu` that the choice needs. */
+export interface Gpu {
+  requestAdapter(options?: { powerPreference?: "high-performance" }): Promise<GpuAdapter | null>;
+}
+export interface GpuAdapter {
+  readonly isFallbackAdapter?: boolean;
+  readonly info?: {
+    readonly vendor?: string;
+    readonly architecture?: string;
+    readonly device?: string;
+    readonly description?: string;
+    readonly isFallbackAdapter?: boolean;
+  };
+}
+
+/** The backend taken, and in plain words why. */
+export interface Choice {
+  backend: Backend;
+  why: string;
+}
+
+const softwareNames = /swiftshader|llvmpipe|lavapipe|softpipe|basic render|\bwarp\b|software/i;
+
+/** Whether an adapter is emulated on the CPU, going by the flags and names browsers give. */
+export function isSoftware(adapter: GpuAdapter): boolean {
+  const info = adapter.info;
+  if (adapter.isFallbackAdapter || info?.isFallbackAdapter) return true;
+  return softwareNames.test([info?.vendor, info?.architecture, info?.device, info?.description].join(" "));
+}
+
+/** Settles `auto`. Throws {@link NoGpu} only when `webgpu` was asked for by name and there is none. */
+export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined): Promise<Choice> {
+  if (wanted === "cpu") return { backend: "cpu", why: "the CPU was chosen" };
+  if (!gpu) {
+    if (wanted === "webgpu") throw new NoGpu("This browser offers no WebGPU. Take the CPU backend, or a browser with WebGPU.");
+    return { backend: "cpu", why: "this browser offers no WebGPU" };
+  }
+  // Some browsers throw where others answer null.
+  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" }).catch(() => null);
+  if (!adapter) {
+    if (wanted === "webgpu") throw new NoGpu("WebGPU found no adapter. Take the CPU backend, or allow hardware acceleration in the browser's settings.");
+    return { backend: "cpu", why: "WebGPU found no graphics adapter" };
+  }
+  if (isSoftware(adapter)) {
+    if (wanted === "webgpu") return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter" };
+    return { backend: "cpu", why: "WebGPU has only a software adapter here, which is far slower than the CPU backend" };
+  }
+  return { backend: "webgpu", why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found" };
+}
+
+/** Reads `?backend=` of a page's address; anything else than a known name is `auto`. */
+export function backendFromAddress(search: string): BackendChoice {
+  const value = new URLSearchParams(search).get("backend");
+  return value === "cpu" || value === "webgpu" ? value : "auto";
+}

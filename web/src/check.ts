@@ -1,0 +1,98 @@
+/**
+ * Checks data that crosses a boundary (worker messages, the members' manifest) against a shape, and
+ * derives its static type from the same shape, so that type and check can't drift apart.
+ */
+
+/** Takes unknown data; gives it back typed, or throws a TypeError that names the path of the fault. */
+export type Check<T> = (data: unknown, path: string) => T;
+export type Checked<C> = C extends Check<infer T> ? T : never;
+
+function fault(path: string, expected: string, data: unknown): TypeError {
+  const found = data === null ? "null" : Array.isArray(data) ? "array" : typeof data;
+  return new TypeError(`${path}: expected ${expected}, found ${found === "string" ? JSON.stringify(data) : found}`);
+}
+
+export const text: Check<string> = (data, path) => {
+  if (typeof data !== "string") throw fault(path, "a string", data);
+  return data;
+};
+
+export const flag: Check<boolean> = (data, path) => {
+  if (typeof data !== "boolean") throw fault(path, "true or false", data);
+  return data;
+};
+
+/** A finite number: a NaN among the scores must not pass for a vote. */
+export const number: Check<number> = (data, path) => {
+  if (typeof data !== "number" || !Number.isFinite(data)) throw fault(path, "a finite number", data);
+  return data;
+};
+
+export const blob: Check<Blob> = (data, path) => {
+  if (!(data instanceof Blob)) throw fault(path, "a file", data);
+  return data;
+};
+
+export function oneOf<const T extends readonly string[]>(...values: T): Check<T[number]> {
+  return (data, path) => {
+    const value = values.find((candidate) => candidate === data);
+    if (value === undefined) throw fault(path, values.map((v) => JSON.stringify(v)).join(" or "), data);
+    return value;
+  };
+}
+
+export function list<T>(item: Check<T>): Check<T[]> {
+  return (data, path) => {
+    if (!Array.isArray(data)) throw fault(path, "a list", data);
+    return data.map((entry: unknown, index) => item(entry, `${path}[${index}]`));
+  };
+}
+
+export function nullable<T>(check: Check<T>): Check<T | null> {
+  return (data, path) => (data === null ? null : check(data, path));
+}
+
+/** For a member of {@link shape} that may be missing. */
+export interface Optional<T> {
+  optional: Check<T>;
+}
+
+export function optional<T>(check: Check<T>): Optional<T> {
+  return { optional: check };
+}
+
+type Fields = Record<string, Check<unknown> | Optional<unknown>>;
+type RequiredKeys<F> = { [K in keyof F]: F[K] extends Check<unknown> ? K : never }[keyof F];
+type OptionalKeys<F> = Exclude<keyof F, RequiredKeys<F>>;
+type Shaped<F> = { [K in RequiredKeys<F>]: Checked<F[K]> } & {
+  [K in OptionalKeys<F>]?: F[K] extends Optional<infer T> ? T : never;
+};
+/** Flattens an intersection, so that editors show the plain object. */
+type Plain<T> = { [K in keyof T]: T[K] };
+
+/** An object of these fields; fields it does not name are dropped. */
+export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
+  return (data, path) => {
+    if (typeof data !== "object" || data === null || Array.isArray(data)) throw fault(path, "an object", data);
+    const source = data as Record<string, unknown>;
+    const result: Record<string, unknown> = {};
+    for (const [key, field] of Object.entries(fields)) {
+      const at = `${path}.${key}`;
+      if (typeof field === "function") result[key] = field(source[key], at);
+      else if (source[key] !== undefined) result[key] = field.optional(source[key], at);
+    }
+    return result as Plain<Shaped<F>>;
+  };
+}
+
+/** One of several shapes, told apart by the field `type`. */
+export function variant<S extends Record<string, Check<object>>>(
+  shapes: S,
+): Check<{ [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string]> {
+  return (data, path) => {
+    const type = typeof data === "object" && data !== null && "type" in data ? data.type : undefined;
+    const check = typeof type === "string" && Object.hasOwn(shapes, type) ? shapes[type] : undefined;
+    if (!check) throw fault(`${path}.type`, Object.keys(shapes).join(" or "), type);
+    return { ...check(data, path), type } as { [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string];
+  };
+}

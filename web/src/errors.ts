@@ -1,0 +1,125 @@
+/**
+ * Typed errors. Every failure a caller can meet is one of nine kinds; its message says what to do
+ * next, and `partial` holds the text of the answer that was accepted before it happened.
+ */
+
+export const errorKinds = [
+  "NoGpu",
+  "DeviceLost",
+  "ModelFile",
+  "OutOfMemory",
+  "ContextFull",
+  "Template",
+  "Engine",
+  "Settings",
+  "Download",
+] as const;
+
+export type ErrorKind = (typeof errorKinds)[number];
+
+/** An error as it crosses the worker boundary. */
+export interface ErrorRecord {
+  kind: ErrorKind;
+  message: string;
+  partial?: string;
+  member?: string;
+}
+
+/** The base of all errors of this library: test `kind`, or use `instanceof` with a class below. */
+export class ConclaveError extends Error {
+  readonly kind: ErrorKind;
+  /** Accepted text of the answer that was under way, byte for byte; undefined outside an answer. */
+  partial?: string;
+  /** The member it concerns, where it concerns one. */
+  member?: string;
+
+  constructor(kind: ErrorKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+    this.name = kind;
+  }
+}
+
+function kindOf<K extends ErrorKind>(kind: K) {
+  return class extends ConclaveError {
+    constructor(message: string, options?: ErrorOptions) {
+      super(kind, message, options);
+    }
+  };
+}
+
+/** There is no usable WebGPU here: take the CPU backend. */
+export class NoGpu extends kindOf("NoGpu") {}
+/** The GPU device went away: open a new engine. */
+export class DeviceLost extends kindOf("DeviceLost") {}
+/** The file is no GGUF, is cut short, or holds a model the engine does not run. */
+export class ModelFile extends kindOf("ModelFile") {}
+/** The members do not fit into memory. */
+export class OutOfMemory extends kindOf("OutOfMemory") {}
+/** The conversation is longer than a member's context. */
+export class ContextFull extends kindOf("ContextFull") {}
+/** The member's chat template can't render the conversation. */
+export class Template extends kindOf("Template") {}
+/** The engine failed in a way that has no kind of its own; it must be opened again. */
+export class EngineFailure extends kindOf("Engine") {}
+/** A setting is outside its range. */
+export class BadSettings extends kindOf("Settings") {}
+/** A file could not be fetched, or arrived damaged. */
+export class Download extends kindOf("Download") {}
+
+const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) => ConclaveError> = {
+  NoGpu,
+  DeviceLost,
+  ModelFile,
+  OutOfMemory,
+  ContextFull,
+  Template,
+  Engine: EngineFailure,
+  Settings: BadSettings,
+  Download,
+};
+
+/** After these the engine is of no more use and must be opened again. */
+export function isFatal(error: ConclaveError): boolean {
+  return error.kind === "DeviceLost" || error.kind === "Engine" || error.kind === "OutOfMemory";
+}
+
+/**
+ * Makes a typed error of whatever was thrown. The engine's own errors carry their kind as `name`;
+ * a wasm trap is a RuntimeError, a failed memory growth a RangeError.
+ */
+export function typed(thrown: unknown): ConclaveError {
+  if (thrown instanceof ConclaveError) return thrown;
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const known = errorKinds.find((kind) => kind === error.name);
+  if (known) return new classes[known](error.message, { cause: thrown });
+  if (error instanceof RangeError && /memory|allocation|array buffer/i.test(error.message)) {
+    return new OutOfMemory(`${error.message}. Close other tabs, or load fewer or smaller members.`, { cause: thrown });
+  }
+  return new EngineFailure(`${error.message || error.name}. Reload the engine to go on; the text so far is kept.`, {
+    cause: thrown,
+  });
+}
+
+/** True for the error that an aborted AbortSignal throws. */
+export function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === "AbortError";
+}
+
+/** The error as plain data, for postMessage. */
+export function toRecord(error: ConclaveError): ErrorRecord {
+  return {
+    kind: error.kind,
+    message: error.message,
+    ...(error.partial === undefined ? {} : { partial: error.partial }),
+    ...(error.member === undefined ? {} : { member: error.member }),
+  };
+}
+
+/** The inverse of {@link toRecord}. */
+export function fromRecord(record: ErrorRecord): ConclaveError {
+  const error = new classes[record.kind](record.message);
+  if (record.partial !== undefined) error.partial = record.partial;
+  if (record.member !== undefined) error.member = record.member;
+  return error;
+}

@@ -1,0 +1,86 @@
+/**
+ * The method, one round after the other: draft, cut, verify in line, normalise, feedback, select,
+ * keep, exit. SpecFuse (arXiv 2412.07380) and its later form SpecEM; step numbers are the paper's.
+ * What each step computes is in crates/ensemble (`Query`) and crates/member (`Member`).
+ */
+import type { Candidate, Member, Query, Score, Settings } from "./engine.ts";
+import { together } from "./together.ts";
+
+/** What one round did. Rows and columns follow `active`: who took part, as indices into the members. */
+export interface Round {
+  round: number;
+  active: number[];
+  candidates: Candidate[];
+  /** How many of its own tokens each member drafted, before the cut. */
+  drafted: number[];
+  /** `scores[i][j]`: verifier i's raw score of candidate j. Empty when fast mode took a candidate unverified. */
+  scores: Score[][];
+  /** `scores`, normalised: every row sums to 1 (Eq. 3). */
+  shares: number[][];
+  /** Y_j, the weighted sum of candidate j's shares. */
+  totals: number[];
+  /** How often another member preferred candidate j to some other candidate, at least 1. */
+  counts: number[];
+  /** Index into `active` and `candidates`. */
+  winner: number;
+  /** After this round's feedback, by active member. */
+  weights: number[];
+  /** Members that leave the query now, as indices into the members. */
+  exited: number[];
+  /** The accepted segment: what this round added to the answer. */
+  text: string;
+  ms: { draft: number; verify: number };
+}
+
+/** Why an answer is over. `stopped`: the caller's signal. */
+export type StopReason = "ended" | "rounds" | "length" | "silence" | "stopped" | (string & {});
+
+/** Runs rounds until the answer is over; members have begun the conversation already. */
+export async function* rounds(
+  members: Member[], query: Query, cut: (text: string, ended: boolean) => string, settings: Settings, signal: AbortSignal,
+): AsyncGenerator<Round, StopReason> {
+  for (let round = 1; !signal.aborted; round++) {
+    const active = query.active();
+    const voices = active.map((index) => members[index]!);
+    const started = performance.now();
+
+    // 1–2. Every member drafts from the same prefix; drafts are cut to whole words and cross as text.
+    const drafts = await together(voices, (member) => member.draft(settings.segmentTokens));
+    const candidates = drafts.map(({ text, ended }) => ({ text: cut(text, ended), ended }));
+    const drafted = drafts.map((draft) => draft.tokens);
+    const draftedAt = performance.now();
+    if (signal.aborted) break;
+
+    // Fast mode: a candidate with an end token is accepted at once, unverified.
+    const accepted = settings.fast ? candidates.findIndex((candidate) => candidate.ended) : -1;
+    if (accepted >= 0) {
+      const unverified = { scores: [], shares: [], totals: [], counts: [], weights: query.weights(), exited: [] };
+      const ms = { draft: draftedAt - started, verify: 0 };
+      yield { round, active, candidates, drafted, ...unverified, winner: accepted, text: candidates[accepted]!.text, ms };
+      return "ended";
+    }
+
+    // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
+    const scores = await together(voices, (member) => member.verify(candidates));
+    const verifiedAt = performance.now();
+    if (signal.aborted) break;
+
+    // 4–6. Shares, weights, winner. The authors' code updates the weights first, the text reads as after.
+    const shares = query.normalise(scores);
+    const early = settings.update === "before" ? query.feedback(shares) : undefined;
+    const { totals, winner } = query.select(shares);
+    const { counts, weights } = early ?? query.feedback(shares);
+    const segment = candidates[winner]!;
+
+    // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
+    await together(voices, (member) => member.keep(winner));
+    const stop = query.stop(segment);
+    const exited = query.exit(winner);
+    for (const index of exited) members[index]!.release();
+
+    const ms = { draft: draftedAt - started, verify: verifiedAt - draftedAt };
+    yield { round, active, candidates, drafted, scores, shares, totals, counts, winner, weights, exited, text: segment.text, ms };
+    if (stop !== undefined) return stop; // 8.
+  }
+  return "stopped";
+}

@@ -1,0 +1,191 @@
+/**
+ * The worker's side of the protocol: owns the engine and the members, answers requests one after
+ * the other where they touch the engine, side by side where they only download.
+ */
+import { chooseBackend, type Gpu } from "./backend.ts";
+import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
+import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
+import { readSource } from "./load.ts";
+import { parseRequest, type ConclaveEvent, type Reply, type Request, type RoundCounters } from "./messages.ts";
+import { rounds, type StopReason } from "./round.ts";
+import { together } from "./together.ts";
+
+type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
+
+export interface Surroundings {
+  /** Fetches and starts the wasm module. */
+  startModule: () => Promise<EngineModule>;
+  gpu: Gpu | undefined;
+  post: (reply: Reply) => void;
+}
+
+export class Service {
+  readonly #around: Surroundings;
+  readonly #members = new Map<string, Member>();
+  readonly #running = new Map<number, AbortController>();
+  #module: EngineModule | undefined;
+  #engine: Engine | undefined;
+  /** The tail of the queue of everything that uses the engine. */
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+  }
+
+  /** Answers one message; never rejects. */
+  async receive(data: unknown): Promise<void> {
+    let request: Request;
+    try {
+      request = parseRequest(data);
+    } catch (error) {
+      const id = typeof data === "object" && data !== null && "id" in data && typeof data.id === "number" ? data.id : 0;
+      return this.#around.post({ type: "failed", id, error: { kind: "Settings", message: `${String(error)}. Correct the request.` } });
+    }
+    const { id } = request;
+    if (request.type === "stop") {
+      this.#running.get(id)?.abort();
+      return;
+    }
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    try {
+      await this.#answer(request, controller.signal);
+    } catch (thrown) {
+      if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
+      else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });
+    } finally {
+      this.#running.delete(id);
+    }
+  }
+
+  async #answer(request: Exclude<Request, { type: "stop" }>, signal: AbortSignal): Promise<void> {
+    const { id } = request;
+    switch (request.type) {
+      case "open":
+        return this.#open(request);
+      case "add":
+        return this.#add(request, signal);
+      case "ask":
+        return this.#inTurn(() => this.#ask(request, signal));
+      case "remove":
+        await this.#inTurn(async () => this.#remove(request.name));
+        return this.#around.post({ type: "done", id });
+      case "loseDevice":
+        // Not in turn: a device is lost in the middle of an answer.
+        this.#opened().engine.loseDevice();
+        return this.#around.post({ type: "done", id });
+    }
+  }
+
+  async #open({ id, backend: wanted }: RequestOf<"open">): Promise<void> {
+    const { backend, why } = await chooseBackend(wanted, this.#around.gpu);
+    this.#module ??= await this.#around.startModule();
+    this.#engine = await this.#module.Engine.create(backend);
+    const adapter = this.#engine.adapter();
+    this.#around.post({ type: "opened", id, backend, adapter, why, settings: this.#module.defaultSettings() });
+  }
+
+  async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
+    const { engine } = this.#opened();
+    const onProgress = (loaded: number, total: number) => this.#around.post({ type: "progress", id, loaded, total });
+    const gguf = await readSource(source, { signal, onProgress });
+    await this.#inTurn(async () => {
+      signal.throwIfAborted();
+      if (this.#members.has(source.name) && source.name !== replace) {
+        throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+      }
+      // The new one first: a broken file leaves the member it would replace in its place.
+      const member = await engine.load(source.name, gguf, contextTokens);
+      if (replace !== undefined) this.#remove(replace);
+      this.#members.set(source.name, member);
+      this.#around.post({ type: "added", id, about: member.about() });
+    });
+  }
+
+  #remove(name: string): void {
+    this.#members.get(name)?.free();
+    this.#members.delete(name);
+  }
+
+  async #ask(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
+    const { module, engine } = this.#opened();
+    const emit = (event: ConclaveEvent) => this.#around.post({ type: "event", id: request.id, event });
+    const started = performance.now();
+    const members = request.members.map((name) => this.#member(name));
+    if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
+    const settings = request.settings ?? module.defaultSettings();
+    const query = new module.Query(members.length, settings);
+    let text = "";
+    try {
+      let stop: StopReason = "stopped";
+      if (!signal.aborted) {
+        // Members of one seed must not draft in step: each has its own.
+        const seeded = (index: number) => ({ ...request.sampling, seed: request.sampling.seed + index });
+        const prefixes = await together(members, (member, index) => member.begin(request.messages, seeded(index)));
+        emit({ type: "begin", members: request.members, settings, sampling: request.sampling, prefixes });
+        const counted = members.map((member) => member.counters());
+        const run = rounds(members, query, module.cut, settings, signal);
+        let step = await run.next();
+        for (; !step.done; step = await run.next()) {
+          // A lost device leaves stale results behind, not exceptions.
+          if (engine.lost() !== undefined) break;
+          const round = step.value;
+          text += round.text;
+          const counters = round.active.map((index) => this.#countersSince(members, counted, index));
+          emit({ type: "round", ...round, counters });
+        }
+        if (engine.lost() !== undefined) throw new EngineFailure("The device was lost.");
+        if (step.done) stop = step.value;
+      }
+      emit({ type: "end", stop, text, ms: performance.now() - started });
+    } catch (thrown) {
+      const error = this.#diagnose(thrown);
+      error.partial = text;
+      throw error;
+    } finally {
+      query.free();
+    }
+  }
+
+  #countersSince(members: Member[], counted: Counters[], index: number): RoundCounters {
+    const now = members[index]!.counters();
+    const then = counted[index]!;
+    counted[index] = now;
+    return {
+      prefix: now.prefix,
+      prefilled: now.prefillTokens - then.prefillTokens,
+      drafted: now.draftTokens - then.draftTokens,
+      verified: now.verifyTokens - then.verifyTokens,
+    };
+  }
+
+  #opened(): { module: EngineModule; engine: Engine } {
+    if (!this.#module || !this.#engine) throw new EngineFailure("The engine is not open.");
+    return { module: this.#module, engine: this.#engine };
+  }
+
+  #member(name: string): Member {
+    const member = this.#members.get(name);
+    if (!member) throw new BadSettings(`There is no member called ${name}. Load it first.`);
+    return member;
+  }
+
+  /** Runs tasks that use the engine one after the other. */
+  #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const turn = this.#queue.then(task);
+    this.#queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** A lost device shows in many ways; all of them are told as what they are. */
+  #diagnose(thrown: unknown): ReturnType<typeof typed> {
+    const error = typed(thrown);
+    const reason = this.#engine?.lost();
+    if (reason === undefined || error.kind === "DeviceLost") return error;
+    const lost = new DeviceLost(`The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`, {
+      cause: error,
+    });
+    if (error.partial !== undefined) lost.partial = error.partial;
+    return lost;
+  }
+}

@@ -1,0 +1,31 @@
+/** The worker: starts the wasm module beside it and serves the library's requests. */
+import type { Gpu } from "./backend.ts";
+import type { EngineModule } from "./engine.ts";
+import { Download } from "./errors.ts";
+import { Service } from "./service.ts";
+
+/** The part of DedicatedWorkerGlobalScope that is used here. */
+interface Scope {
+  postMessage(data: unknown): void;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  navigator: Navigator & { gpu?: Gpu };
+}
+
+const scope = globalThis as unknown as Scope;
+
+const service = new Service({
+  gpu: scope.navigator.gpu,
+  post: (reply) => scope.postMessage(reply),
+  startModule: async () => {
+    const address = new URL("./pkg/conclave.js", import.meta.url).href;
+    try {
+      const module = (await import(address)) as EngineModule;
+      await module.default();
+      return module;
+    } catch (error) {
+      throw new Download(`The engine could not be started from ${address} (${String(error)}). Check that pkg/ lies beside the page, then reload.`, { cause: error });
+    }
+  },
+});
+
+scope.onmessage = (event) => void service.receive(event.data);
