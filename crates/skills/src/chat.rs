@@ -1,0 +1,123 @@
+//! Training conversations: one to four turns of questions under a mix of
+//! skills, as `user` and `assistant` messages.
+
+use crate::chance::Chance;
+use crate::{Purpose, Question, Skill, ask};
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Standing instructions.
+    System,
+    /// The one who asks.
+    User,
+    /// The one who answers.
+    Assistant,
+}
+
+impl Role {
+    /// The name that chat templates know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        }
+    }
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: String,
+}
+
+/// A conversation and the questions it was made of, in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// One question a turn.
+    pub questions: Vec<Question>,
+    /// The same as messages, with small talk around follow-up questions.
+    pub messages: Vec<Message>,
+}
+
+/// How often each skill is asked, as relative shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix(Vec<(Skill, u32)>);
+
+impl Mix {
+    /// A mix from relative shares; `None` if they are all zero.
+    pub fn new(shares: Vec<(Skill, u32)>) -> Option<Self> {
+        shares
+            .iter()
+            .any(|&(_, share)| share > 0)
+            .then_some(Self(shares))
+    }
+
+    /// Every skill as often as any other.
+    pub fn even() -> Self {
+        Self(Skill::ALL.map(|skill| (skill, 1)).to_vec())
+    }
+
+    fn draw(&self, chance: &mut Chance) -> Skill {
+        let total: u32 = self.0.iter().map(|&(_, share)| share).sum();
+        let mut left = chance.below(total as usize) as u32;
+        for &(skill, share) in &self.0 {
+            if left < share {
+                return skill;
+            }
+            left -= share;
+        }
+        self.0[0].0
+    }
+}
+
+/// Training conversation number `index` of `seed`: 84 % have one turn, 12 %
+/// two, the rest three or four; 4 % open with a system message.
+pub fn conversation(seed: u64, index: u64, mix: &Mix) -> Conversation {
+    let mut chance = Chance::new(Purpose::Training, seed, index);
+    let turns = match chance.below(100) {
+        0..84 => 1,
+        84..96 => 2,
+        96..99 => 3,
+        _ => 4,
+    };
+    let mut questions = Vec::new();
+    let mut messages = Vec::new();
+    if chance.percent(4) {
+        let content = chance.pick(&[
+            "You are a helpful assistant.",
+            "Answer briefly and show your working.",
+            "You are a friendly helper.",
+        ]);
+        messages.push(Message {
+            role: Role::System,
+            content: content.to_string(),
+        });
+    }
+    for turn in 0..turns {
+        let skill = mix.draw(&mut chance);
+        let question = ask(skill, &mut chance);
+        let lead = if turn > 0 && chance.percent(30) {
+            chance.pick(&["Thanks! ", "And now: ", "Next: ", "Good. ", "One more: "])
+        } else {
+            ""
+        };
+        messages.push(Message {
+            role: Role::User,
+            content: format!("{lead}{}", question.text),
+        });
+        messages.push(Message {
+            role: Role::Assistant,
+            content: question.answer.clone(),
+        });
+        questions.push(question);
+    }
+    Conversation {
+        questions,
+        messages,
+    }
+}
