@@ -1,1 +1,147 @@
-fn main() {}
+//! Every chore of Conclave behind one command: `cargo xtask`.
+//!
+//! This file holds only the command line; each chore lives in the module of its name.
+
+mod counts;
+mod demo;
+mod dist;
+mod http;
+mod module;
+mod policy;
+mod process;
+mod serve;
+mod setup;
+mod suite;
+mod table;
+mod toolchain;
+mod wasm;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Every chore of Conclave. Start with `cargo xtask demo`.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = "\
+Two commands cover most days:
+  cargo xtask demo    set up, build, serve the page and print its address
+  cargo xtask test    set up and run every test; `--only unit` takes seconds
+
+Environment:
+  CONCLAVE_WASM_TOOLCHAIN  auto (default) | rustup | distribution: which Rust builds the wasm module
+  CONCLAVE_CHROMIUM        the Chromium of the browser tests, where it is not found by itself
+  CARGO_TARGET_DIR         where Cargo builds, as always"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check the machine and install what is missing; seconds when all is there
+    ///
+    /// Looks for the wasm32 target of Rust, Node 20 or newer with npm and the packages of web/,
+    /// Chromium, and Mesa's software Vulkan driver (lavapipe). What is missing is installed:
+    /// the target by rustup, or where rustup can't fetch it by the distribution's own Rust;
+    /// system packages by apt-get, where the user is root or sudo asks for no password.
+    /// Otherwise one line names the packages to install by hand.
+    Setup,
+
+    /// Build crates/wasm for the browser into web/pkg
+    ///
+    /// Compiles conclave-wasm for wasm32 in release mode, makes its JavaScript and TypeScript
+    /// bindings (conclave.js, conclave.d.ts, conclave_bg.wasm) and refuses a module in which
+    /// every call from JavaScript would run the static constructors again.
+    Wasm,
+
+    /// Make a static folder that any file host can serve, from any sub-path
+    ///
+    /// The wasm module is made small by wasm-opt (its result is kept, so a second run is quick),
+    /// the page is built, checked (relative addresses, a strict Content-Security-Policy) and
+    /// written with a `_headers` file for hosts that read one. Prints every file's size raw,
+    /// as gzip and as brotli, and the headers to set.
+    #[command(after_help = "Example: cargo xtask dist --out /srv/www/conclave")]
+    Dist {
+        /// Where the folder goes; it is replaced if it was made by an earlier run
+        #[arg(long, value_name = "DIR", default_value = "web/dist")]
+        out: PathBuf,
+
+        /// Leave the module as the compiler made it: saves minutes, costs about a third more bytes
+        #[arg(long)]
+        no_optimise: bool,
+    },
+
+    /// Set up, build and serve the page on this machine, and print its address
+    ///
+    /// The first run compiles everything (10 to 20 minutes on two cores), later ones only what
+    /// changed. Serves on 127.0.0.1 only, with the headers a public host should send. Ctrl-C ends it.
+    #[command(after_help = "Example: cargo xtask demo --port 9000 --no-open")]
+    Demo {
+        /// Port to serve on; another free one is taken if it is in use
+        #[arg(long, default_value_t = 8080)]
+        port: u16,
+
+        /// Don't open a browser, only print the address
+        #[arg(long)]
+        no_open: bool,
+    },
+
+    /// Set up and run every test
+    ///
+    /// Rust tests (unit, property, golden, shader validation) with the GPU ones on lavapipe, the
+    /// kernel tests once more on SwiftShader, the TypeScript check and unit tests, and the browser
+    /// tests in Chromium. Every stage runs even when an earlier one failed; a table and the line
+    /// `N passed, N failed` end it.
+    #[command(after_help = "\
+Example: cargo xtask test --only unit      the crates that need no GPU: seconds
+         cargo xtask test --only kernels   the kernels, on lavapipe and on SwiftShader")]
+    Test {
+        /// Run one part only
+        #[arg(long, value_enum)]
+        only: Option<suite::Part>,
+    },
+
+    /// Formatting, clippy with warnings as errors, and the TypeScript check
+    Lint,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.chore) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match chore {
+        Chore::Setup => setup::everything(&workspace)?,
+        Chore::Wasm => {
+            let toolchain = toolchain::Toolchain::ready(&workspace)?;
+            wasm::build(&workspace, &toolchain)?;
+        }
+        Chore::Dist { out, no_optimise } => dist::make(&workspace, &out, !no_optimise)?,
+        Chore::Demo { port, no_open } => demo::run(&workspace, port, !no_open)?,
+        Chore::Test { only } => {
+            return Ok(if suite::run(&workspace, only)? {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            });
+        }
+        Chore::Lint => suite::lint(&workspace)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

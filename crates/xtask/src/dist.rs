@@ -1,0 +1,214 @@
+//! `cargo xtask dist`: the folder that is published.
+
+use std::fmt::Write;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::toolchain::Toolchain;
+use crate::workspace::Workspace;
+use crate::{demo, policy, process, setup, wasm};
+
+/// What the module may contain: all of it is in every browser with WebGPU, and in those without for years.
+const FEATURES: [&str; 7] = [
+    "--enable-simd",
+    "--enable-bulk-memory",
+    "--enable-sign-ext",
+    "--enable-nontrapping-float-to-int",
+    "--enable-mutable-globals",
+    "--enable-reference-types",
+    "--enable-multivalue",
+];
+
+/// The file in which hosts such as Netlify and Cloudflare Pages look for headers.
+const HEADERS: &str = "_headers";
+
+/// Makes the folder, checks it, and prints what is in it and what headers to send.
+///
+/// # Errors
+/// When a build fails, the page would not work from a sub-path, its policy is not strict,
+/// or `out` holds something else.
+pub fn make(workspace: &Workspace, out: &Path, optimise: bool) -> Result<()> {
+    let built = workspace.page();
+    let out = std::path::absolute(out)?;
+    if out != built {
+        refuse_foreign(&out)?;
+    }
+    let toolchain = Toolchain::ready(workspace)?;
+    setup::web(workspace)?;
+    wasm::build(workspace, &toolchain)?;
+    if optimise {
+        make_small(workspace)?;
+    }
+    demo::page(workspace)?;
+
+    let index = built.join("index.html");
+    let html = fs::read_to_string(&index)
+        .with_context(|| format!("the build of web/ made no {}", index.display()))?;
+    let absolute = policy::absolute_addresses(&html);
+    if !absolute.is_empty() {
+        bail!(
+            "the page would break when served from a sub-path, it asks for {}",
+            absolute.join(", ")
+        );
+    }
+    let headers = policy::headers(&policy::of_page(&html)?);
+    let mut text = String::from("/*\n");
+    for (name, value) in &headers {
+        writeln!(text, "  {name}: {value}")?;
+    }
+    fs::write(built.join(HEADERS), text)?;
+    if out != built {
+        if out.exists() {
+            fs::remove_dir_all(&out)?;
+        }
+        copy(&built, &out)?;
+    }
+    sizes(&out)?;
+    println!("\nHeaders to send with every file (hosts that read {HEADERS} need nothing more):");
+    for (name, value) in headers {
+        println!("  {name}: {value}");
+    }
+    println!("\nReady: {}", out.display());
+    Ok(())
+}
+
+/// A folder is replaced only if an earlier run made it.
+fn refuse_foreign(out: &Path) -> Result<()> {
+    let empty = fs::read_dir(out).map_or(!out.exists(), |mut files| files.next().is_none());
+    let ours = out.join(HEADERS).is_file() && out.join("index.html").is_file();
+    if !empty && !ours {
+        bail!(
+            "{} holds something that `cargo xtask dist` did not make; name another folder",
+            out.display()
+        );
+    }
+    Ok(())
+}
+
+/// Replaces the module in `web/pkg` by what wasm-opt makes of it.
+///
+/// That takes minutes, so results are kept by the hash of what they were made from.
+fn make_small(workspace: &Workspace) -> Result<()> {
+    let program = wasm_opt(workspace)?;
+    let version = process::capture(Command::new(&program).arg("--version"))?;
+    let module = workspace.pkg().join("conclave_bg.wasm");
+    let mut hasher = DefaultHasher::new();
+    (fs::read(&module)?, version.trim(), FEATURES).hash(&mut hasher);
+    let kept = workspace.target.join("wasm-opt");
+    let small = kept.join(format!("{:016x}.wasm", hasher.finish()));
+    // From here on web/pkg is not what the compiler made.
+    wasm::forget(workspace)?;
+    if !small.is_file() {
+        println!("dist: {} -Oz, which takes minutes", version.trim());
+        fs::create_dir_all(&kept)?;
+        let unfinished = kept.join("unfinished.wasm");
+        process::run(
+            Command::new(&program)
+                .arg("-Oz")
+                .args(FEATURES)
+                .arg(&module)
+                .arg("-o")
+                .arg(&unfinished),
+        )?;
+        // An old wasm-opt may write what it does not understand: let a browser's engine judge.
+        process::capture(
+            Command::new("node")
+                .args([
+                    "--eval",
+                    "new WebAssembly.Module(fs.readFileSync(process.argv[1]))",
+                ])
+                .arg(&unfinished),
+        )
+        .context("wasm-opt wrote a module that does not load; use a newer binaryen")?;
+        fs::rename(unfinished, &small)?;
+    }
+    fs::copy(small, module)?;
+    Ok(())
+}
+
+/// wasm-opt from `PATH`, from web/'s packages, or from the distribution.
+fn wasm_opt(workspace: &Workspace) -> Result<PathBuf> {
+    let find = || {
+        process::find("wasm-opt").or_else(|| {
+            let packaged = workspace.web().join("node_modules/.bin/wasm-opt");
+            packaged.is_file().then_some(packaged)
+        })
+    };
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    setup::apt_install(&["binaryen"])
+        .context("wasm-opt makes the module small; `--no-optimise` does without it")?;
+    find().context("binaryen has no wasm-opt; `--no-optimise` does without it")
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints every file with its size raw, as gzip and as brotli, largest first.
+fn sizes(folder: &Path) -> Result<()> {
+    // Node brings both compressors; gzip at 9 and brotli at 9 are what hosts do on the fly.
+    const MEASURE: &str = "
+        const zlib = require('node:zlib'), fs = require('node:fs'), path = require('node:path');
+        const root = process.argv[1], quality = { [zlib.constants.BROTLI_PARAM_QUALITY]: 9 };
+        const rows = fs.readdirSync(root, { recursive: true })
+          .filter(name => fs.statSync(path.join(root, name)).isFile())
+          .map(name => {
+            const bytes = fs.readFileSync(path.join(root, name));
+            return [name, bytes.length, zlib.gzipSync(bytes, { level: 9 }).length,
+              zlib.brotliCompressSync(bytes, { params: quality }).length];
+          }).sort((a, b) => b[1] - a[1]);
+        rows.push(['total', ...[1, 2, 3].map(i => rows.reduce((sum, row) => sum + row[i], 0))]);
+        const kb = n => (n / 1000).toFixed(1).padStart(10);
+        const width = Math.max(...rows.map(row => row[0].length));
+        console.log('kB'.padEnd(width) + ['raw', 'gzip', 'brotli'].map(s => s.padStart(10)).join(''));
+        for (const [name, ...row] of rows) console.log(name.padEnd(width) + row.map(kb).join(''));";
+    print!(
+        "\n{}",
+        process::capture(Command::new("node").args(["--eval", MEASURE]).arg(folder))?
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_somebody_else_is_never_replaced() {
+        let base = std::env::temp_dir().join(format!("conclave-dist-{}", std::process::id()));
+        let out = base.join("out");
+        refuse_foreign(&out).unwrap();
+        fs::create_dir_all(out.join("deep")).unwrap();
+        refuse_foreign(&base.join("out/deep")).unwrap();
+        assert!(refuse_foreign(&out).is_err());
+        fs::write(out.join("index.html"), "x").unwrap();
+        assert!(refuse_foreign(&out).is_err());
+        fs::write(out.join(HEADERS), "x").unwrap();
+        refuse_foreign(&out).unwrap();
+        assert!(refuse_foreign(&out.join("index.html")).is_err());
+
+        fs::write(out.join("deep/file"), "deep").unwrap();
+        copy(&out, &base.join("copy")).unwrap();
+        assert_eq!(
+            fs::read_to_string(base.join("copy/deep/file")).unwrap(),
+            "deep"
+        );
+        fs::remove_dir_all(base).unwrap();
+    }
+}

@@ -1,0 +1,152 @@
+//! The check of the linked wasm module.
+//!
+//! cubecl's dependencies register themselves in static constructors. Unless the module calls
+//! `__wasm_call_ctors` itself, the linker takes it for a command and wraps every export in
+//! a function named `….command_export` that runs all constructors again: a call from JavaScript
+//! then costs milliseconds instead of microseconds, and the registries grow at each.
+
+use anyhow::{Result, anyhow, bail};
+
+/// Fails when exports of the module are wrapped, or when its names are gone and nobody could tell.
+///
+/// `module` is a wasm binary as the linker left it, before bindings are made.
+///
+/// # Errors
+/// When the module is wrapped, has no names, or is no wasm.
+pub fn check_constructors(module: &[u8]) -> Result<()> {
+    let names = function_names(module)?;
+    if names.is_empty() {
+        bail!(
+            "the linked module has no function names, so it can't be checked for wrapped exports; \
+             build it without `strip = \"symbols\"`"
+        );
+    }
+    let wrapped = names.iter().filter(|n| n.contains("command_export"));
+    let (count, first) = (wrapped.clone().count(), wrapped.clone().next());
+    if let Some(first) = first {
+        bail!(
+            "{count} exports are wrapped to run the static constructors at every call (`{first}`); \
+             crates/wasm must call `__wasm_call_ctors` once, first thing, at start-up"
+        );
+    }
+    Ok(())
+}
+
+/// Names of the module's functions, from its `name` section (WebAssembly core, appendix 7.4.1).
+fn function_names(module: &[u8]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut rest = module
+        .strip_prefix(b"\0asm\x01\0\0\0")
+        .ok_or_else(|| anyhow!("not a wasm module (version 1)"))?;
+    while !rest.is_empty() {
+        let (id, mut body) = section(&mut rest)?;
+        if id != 0 || take_name(&mut body)? != "name" {
+            continue;
+        }
+        while !body.is_empty() {
+            let (id, mut map) = section(&mut body)?;
+            if id != 1 {
+                continue;
+            }
+            for _ in 0..number(&mut map)? {
+                number(&mut map)?;
+                names.push(take_name(&mut map)?);
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Takes an id byte and as many bytes as the length after it says.
+fn section<'a>(rest: &mut &'a [u8]) -> Result<(u8, &'a [u8])> {
+    let id = take(rest, 1)?[0];
+    let length = number(rest)?;
+    Ok((id, take(rest, length)?))
+}
+
+fn take_name(rest: &mut &[u8]) -> Result<String> {
+    let length = number(rest)?;
+    Ok(String::from_utf8_lossy(take(rest, length)?).into_owned())
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
+    let (taken, left) = rest
+        .split_at_checked(count)
+        .ok_or_else(|| anyhow!("the wasm module ends in the middle of a section"))?;
+    *rest = left;
+    Ok(taken)
+}
+
+/// An unsigned LEB128 of at most 32 bits.
+fn number(rest: &mut &[u8]) -> Result<usize> {
+    let mut value = 0_u64;
+    for shift in (0..35).step_by(7) {
+        let byte = take(rest, 1)?[0];
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(usize::try_from(value)?);
+        }
+    }
+    bail!("a number in the wasm module is longer than 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefixed(bytes: &[u8]) -> Vec<u8> {
+        assert!(bytes.len() < 128);
+        [&[u8::try_from(bytes.len()).unwrap()], bytes].concat()
+    }
+
+    /// A module with an empty type section and names for as many functions as given.
+    fn module(names: &[&str]) -> Vec<u8> {
+        let mut map = vec![u8::try_from(names.len()).unwrap()];
+        for (index, name) in names.iter().enumerate() {
+            map.push(u8::try_from(index).unwrap());
+            map.extend(prefixed(name.as_bytes()));
+        }
+        let mut section = prefixed(b"name");
+        section.extend([0]); // subsection 0: the module's own name
+        section.extend(prefixed(&prefixed(b"m")));
+        section.extend([1]);
+        section.extend(prefixed(&map));
+        let mut bytes = b"\0asm\x01\0\0\0\x01\x01\0".to_vec();
+        bytes.push(0);
+        bytes.extend(prefixed(&section));
+        bytes
+    }
+
+    #[test]
+    fn a_plain_module_passes() {
+        let bytes = module(&["draft", "__wasm_call_ctors"]);
+        assert_eq!(
+            function_names(&bytes).unwrap(),
+            ["draft", "__wasm_call_ctors"]
+        );
+        check_constructors(&bytes).unwrap();
+    }
+
+    #[test]
+    fn wrapped_exports_are_refused_with_the_remedy() {
+        let error = check_constructors(&module(&["draft", "draft.command_export"])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("1 exports") && text.contains("__wasm_call_ctors"));
+    }
+
+    #[test]
+    fn a_module_without_names_does_not_pass_unseen() {
+        assert!(check_constructors(b"\0asm\x01\0\0\0").is_err());
+        assert!(check_constructors(&module(&[])).is_err());
+    }
+
+    #[test]
+    fn no_truncated_module_panics() {
+        let whole = module(&["draft", "verify"]);
+        for length in 0..whole.len() {
+            let _ = check_constructors(&whole[..length]);
+        }
+        assert!(check_constructors(&whole[..whole.len() - 1]).is_err());
+        assert!(check_constructors(b"GGUF").is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! The headers a host should send, taken from the one place that states them: the page itself.
+
+use anyhow::{Result, anyhow, bail};
+
+/// What a browser reads only from a header, added to the page's own policy.
+const HEADER_ONLY: &str = "frame-ancestors 'self'";
+
+/// Sources that would make the policy worthless.
+const FORBIDDEN: [&str; 9] = [
+    "*",
+    "'unsafe-inline'",
+    "'unsafe-eval'",
+    "'unsafe-hashes'",
+    "http:",
+    "https:",
+    "ws:",
+    "wss:",
+    "filesystem:",
+];
+
+/// The page's Content-Security-Policy, from its `<meta http-equiv>`.
+///
+/// # Errors
+/// When the page has none, or one that is not strict.
+pub fn of_page(html: &str) -> Result<String> {
+    let policy = html
+        .split("<meta")
+        .skip(1)
+        .filter_map(|rest| rest.split('>').next())
+        .find(|tag| {
+            attribute(tag, "http-equiv")
+                .is_some_and(|name| name.eq_ignore_ascii_case("content-security-policy"))
+        })
+        .and_then(|tag| attribute(tag, "content"))
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+        .ok_or_else(|| {
+            anyhow!("the page has no <meta http-equiv=\"Content-Security-Policy\" content=…>")
+        })?;
+    check(&policy)?;
+    Ok(policy)
+}
+
+fn check(policy: &str) -> Result<()> {
+    let default = policy
+        .split(';')
+        .filter_map(|directive| directive.trim().strip_prefix("default-src "))
+        .map(str::trim)
+        .next();
+    if !matches!(default, Some("'none'" | "'self'")) {
+        bail!("the page's policy must start from default-src 'none' or 'self': {policy}");
+    }
+    if let Some(word) = policy
+        .split([' ', ';'])
+        .find(|word| FORBIDDEN.contains(word))
+    {
+        bail!("the page's policy is not strict, it allows {word}: {policy}");
+    }
+    Ok(())
+}
+
+/// All headers to send with the page, from its policy.
+pub fn headers(policy: &str) -> Vec<(String, String)> {
+    let policy = format!("{}; {HEADER_ONLY}", policy.trim_end_matches([';', ' ']));
+    [
+        ("Content-Security-Policy", policy.as_str()),
+        // Isolation: exact clocks for what the page measures, and nobody else in its process.
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+        ("Cross-Origin-Embedder-Policy", "require-corp"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}
+
+/// Addresses in the page that begin with `/` and so break when it is served from a sub-path.
+pub fn absolute_addresses(html: &str) -> Vec<String> {
+    html.split('<')
+        .filter_map(|rest| rest.split('>').next())
+        .flat_map(|tag| {
+            ["src", "href"]
+                .into_iter()
+                .filter_map(|a| attribute(tag, a))
+        })
+        .filter(|address| address.starts_with('/'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The value of a quoted attribute in a tag.
+fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
+    let start = tag.match_indices(name).find_map(|(at, _)| {
+        let before = tag[..at].chars().next_back();
+        let rest = tag[at + name.len()..].trim_start().strip_prefix('=')?;
+        before
+            .is_none_or(char::is_whitespace)
+            .then_some(rest.trim_start())
+    })?;
+    let quote = start.chars().next().filter(|c| ['"', '\''].contains(c))?;
+    start[1..].split(quote).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(policy: &str) -> String {
+        format!(
+            "<!doctype html><meta charset=\"utf-8\">\n<meta\n  http-equiv=\"Content-Security-Policy\"\n  content=\"{policy}\"><script src=\"./page.js\"></script>"
+        )
+    }
+
+    #[test]
+    fn the_policy_is_read_from_the_page() {
+        let policy = of_page(&page(
+            "default-src 'none';\n   script-src 'self' 'wasm-unsafe-eval';",
+        ))
+        .unwrap();
+        assert_eq!(
+            policy,
+            "default-src 'none'; script-src 'self' 'wasm-unsafe-eval';"
+        );
+        let headers = headers(&policy);
+        assert_eq!(headers[0].0, "Content-Security-Policy");
+        assert_eq!(
+            headers[0].1,
+            "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; frame-ancestors 'self'"
+        );
+        assert!(
+            headers
+                .iter()
+                .any(|(n, _)| n == "Cross-Origin-Opener-Policy")
+        );
+    }
+
+    #[test]
+    fn a_missing_or_loose_policy_is_refused() {
+        assert!(of_page("<meta name=\"viewport\" content=\"x\">").is_err());
+        for loose in [
+            "script-src 'self'",
+            "default-src *",
+            "default-src 'self'; script-src 'self' 'unsafe-inline'",
+            "default-src 'none'; connect-src https:",
+            "default-src 'none'; script-src 'unsafe-eval';",
+        ] {
+            assert!(of_page(&page(loose)).is_err(), "{loose}");
+        }
+        assert!(of_page(&page("default-src 'self'; img-src data: blob:")).is_ok());
+    }
+
+    #[test]
+    fn only_addresses_from_the_root_break_on_a_sub_path() {
+        let html = "<a href='#top'>/</a><link href=\"/page.css\"><script src=./a.js data-src=\"/no\"></script><img src = '/x.png'>";
+        assert_eq!(absolute_addresses(html), ["/page.css", "/x.png"]);
+        assert!(absolute_addresses(&page("default-src 'none'")).is_empty());
+    }
+}

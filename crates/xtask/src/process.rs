@@ -1,0 +1,123 @@
+//! Running other programs: quietly, with their output shown, or shown and kept.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The Cargo that runs this program, so that a `+toolchain` carries through.
+pub fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Finds a program by name in `PATH`.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// Says what a command is, as it would be typed.
+pub fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_else(|| command.get_program())
+        .to_string_lossy()
+        .into_owned();
+    let mut words = vec![program];
+    words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+/// Runs a command with its output shown.
+///
+/// # Errors
+/// When it can't start, or ends with anything but success.
+pub fn run(command: &mut Command) -> Result<()> {
+    let words = describe(command);
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("`{words}` did not start"))?;
+    if !status.success() {
+        bail!("`{words}` failed ({status}); its message is above");
+    }
+    Ok(())
+}
+
+/// Runs a command silently and returns what it wrote to standard output.
+///
+/// # Errors
+/// When it can't start, or ends with anything but success; then with what it wrote to standard error.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let words = describe(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("`{words}` did not start"))?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("`{words}` failed ({}): {}", output.status, message.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command with its output shown as it comes, and returns whether it
+/// succeeded and all it wrote to standard output.
+///
+/// # Errors
+/// When it can't start or its output can't be read. A failing command is no error here.
+pub fn tee(command: &mut Command) -> Result<(bool, String)> {
+    let words = describe(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("`{words}` did not start"))?;
+    let mut kept = Vec::new();
+    if let Some(mut output) = child.stdout.take() {
+        let mut shown = std::io::stdout();
+        let mut buffer = [0; 8192];
+        loop {
+            let count = output.read(&mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            kept.extend_from_slice(&buffer[..count]);
+            // A closed standard output must not end the tests early.
+            let _ = shown
+                .write_all(&buffer[..count])
+                .and_then(|()| shown.flush());
+        }
+    }
+    let status = child.wait()?;
+    Ok((
+        status.success(),
+        String::from_utf8_lossy(&kept).into_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tee_keeps_the_output_of_a_failing_command() {
+        let (success, text) = tee(Command::new("sh").args(["-c", "echo kept; exit 3"])).unwrap();
+        assert!(!success);
+        assert_eq!(text, "kept\n");
+    }
+
+    #[test]
+    fn a_failure_names_the_command_and_its_message() {
+        let error =
+            capture(Command::new("sh").args(["-c", "echo because >&2; exit 1"])).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("sh -c") && text.contains("because"), "{text}");
+        let missing = run(&mut Command::new("no-such-program-at-all")).unwrap_err();
+        assert!(format!("{missing:#}").contains("did not start"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Which Rust builds the wasm module: rustup's, or where rustup can't fetch the wasm32 target the
+//! distribution's current Rust, which compiles the standard library from its own source.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process;
+use crate::setup::apt_install;
+use crate::workspace::{Workspace, version};
+
+/// The target that browsers run.
+pub const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Debian's current Rust, kept fresh for its browsers, with the source of its library.
+const DISTRIBUTION_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
+
+/// A Rust that can build for [`TARGET`].
+#[derive(Debug)]
+pub enum Toolchain {
+    /// The running toolchain has the target's standard library.
+    Rustup,
+    /// The distribution's Rust builds the standard library in place.
+    Distribution {
+        /// Its compiler.
+        rustc: PathBuf,
+        /// Its Cargo.
+        cargo: PathBuf,
+        /// An LLD for wasm, from the running toolchain or the distribution.
+        linker: PathBuf,
+    },
+}
+
+impl Toolchain {
+    /// Finds a toolchain for [`TARGET`], installing what is missing where that is possible.
+    ///
+    /// # Errors
+    /// When there is none, with the packages to install.
+    pub fn ready(workspace: &Workspace) -> Result<Self> {
+        let choice = std::env::var("CONCLAVE_WASM_TOOLCHAIN").unwrap_or_default();
+        match choice.as_str() {
+            "" | "auto" => {}
+            "rustup" => {
+                if !has_target() {
+                    process::run(Command::new("rustup").args(["target", "add", TARGET]))?;
+                }
+                return Ok(Self::Rustup);
+            }
+            "distribution" => return Self::distribution(workspace),
+            other => bail!(
+                "CONCLAVE_WASM_TOOLCHAIN is `{other}`; set it to auto, rustup or distribution"
+            ),
+        }
+        if has_target() {
+            return Ok(Self::Rustup);
+        }
+        // Once the distribution's Rust has built here, don't wait for rustup's refusal each time.
+        if distribution_folder(workspace).is_dir()
+            && let Some(found) = Self::find_distribution(workspace)
+        {
+            return Ok(found);
+        }
+        println!("setup: rustup target add {TARGET}");
+        match process::capture(Command::new("rustup").args(["target", "add", TARGET])) {
+            Ok(_) if has_target() => Ok(Self::Rustup),
+            Ok(_) => Self::distribution(workspace),
+            Err(error) => {
+                let text = format!("{error:#}");
+                let reason = text.lines().last().unwrap_or_default();
+                println!("setup: rustup has no {TARGET} here ({reason})");
+                println!("setup: taking the distribution's Rust instead");
+                Self::distribution(workspace)
+            }
+        }
+    }
+
+    fn distribution(workspace: &Workspace) -> Result<Self> {
+        if let Some(found) = Self::find_distribution(workspace) {
+            return Ok(found);
+        }
+        apt_install(&DISTRIBUTION_PACKAGES)?;
+        Self::find_distribution(workspace).ok_or_else(|| {
+            let (major, minor) = workspace.rust;
+            anyhow::anyhow!(
+                "no Rust that builds for {TARGET}: `rustup target add {TARGET}` fails, and the \
+                 distribution has no Rust {major}.{minor} or newer with its library source and an LLD \
+                 (Debian: {})",
+                DISTRIBUTION_PACKAGES.join(" ")
+            )
+        })
+    }
+
+    fn find_distribution(workspace: &Workspace) -> Option<Self> {
+        let rustc = PathBuf::from("/usr/bin/rustc");
+        let cargo = PathBuf::from("/usr/bin/cargo");
+        let library = Path::new("/usr/lib/rustlib/src/rust/library/std/Cargo.toml");
+        if !cargo.is_file() || !library.is_file() {
+            return None;
+        }
+        let text = process::capture(clean(&mut Command::new(&rustc)).arg("--version")).ok()?;
+        if version(&text)? < workspace.rust {
+            return None;
+        }
+        Some(Self::Distribution {
+            rustc,
+            cargo,
+            linker: linker()?,
+        })
+    }
+
+    /// A `cargo build` for [`TARGET`], to which the caller adds packages and profile, and the
+    /// target folder it builds into.
+    pub fn build(&self, workspace: &Workspace) -> (Command, PathBuf) {
+        match self {
+            Self::Rustup => {
+                let mut command = Command::new(process::cargo());
+                command.args(["build", "--target", TARGET]);
+                (command, workspace.target.clone())
+            }
+            Self::Distribution {
+                rustc,
+                cargo,
+                linker,
+            } => {
+                let mut command = Command::new(cargo);
+                let folder = distribution_folder(workspace);
+                clean(&mut command)
+                    .args(["build", "--target", TARGET])
+                    .arg("-Zbuild-std=std,panic_abort")
+                    .arg("--target-dir")
+                    .arg(&folder)
+                    .env("RUSTC_BOOTSTRAP", "1")
+                    .env("RUSTC", rustc)
+                    .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+                (command, folder)
+            }
+        }
+    }
+
+    /// What it is, for people.
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Rustup => "the running toolchain",
+            Self::Distribution { .. } => "the distribution's Rust, standard library built in place",
+        }
+    }
+}
+
+/// Its own folder: two compilers in one would rebuild each other's work at every turn.
+fn distribution_folder(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("distribution")
+}
+
+/// Takes away what rustup's toolchain put into the environment for itself.
+fn clean(command: &mut Command) -> &mut Command {
+    for name in [
+        "RUSTUP_TOOLCHAIN",
+        "LD_LIBRARY_PATH",
+        "CARGO",
+        "RUSTC",
+        "RUSTC_WRAPPER",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Whether the running toolchain has the target's compiled core library.
+fn has_target() -> bool {
+    let printed = process::capture(Command::new("rustc").args([
+        "--print",
+        "target-libdir",
+        "--target",
+        TARGET,
+    ]));
+    let Ok(folder) = printed else { return false };
+    std::fs::read_dir(folder.trim()).is_ok_and(|files| {
+        files
+            .flatten()
+            .any(|file| file.file_name().to_string_lossy().starts_with("libcore-"))
+    })
+}
+
+/// An LLD that links wasm: the running toolchain's own, or one of the distribution's.
+fn linker() -> Option<PathBuf> {
+    let sysroot = process::capture(Command::new("rustc").args(["--print", "sysroot"])).ok();
+    let host = process::capture(Command::new("rustc").arg("-vV")).ok();
+    if let (Some(sysroot), Some(host)) = (sysroot, host)
+        && let Some(host) = host.lines().find_map(|line| line.strip_prefix("host: "))
+    {
+        let own = Path::new(sysroot.trim())
+            .join("lib/rustlib")
+            .join(host)
+            .join("bin/rust-lld");
+        if own.is_file() {
+            return Some(own);
+        }
+    }
+    process::find("wasm-ld").or_else(|| {
+        (16..40)
+            .rev()
+            .find_map(|release| process::find(&format!("wasm-ld-{release}")))
+    })
+}

@@ -1,0 +1,182 @@
+//! Where things are in this checkout, and what Cargo knows about its crates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
+
+use crate::process;
+
+/// The checkout that `cargo xtask` runs in.
+pub struct Workspace {
+    /// The folder of the root Cargo.toml.
+    pub root: PathBuf,
+    /// Cargo's target folder, wherever the user's settings put it.
+    pub target: PathBuf,
+    /// The oldest Rust that builds it, as (major, minor).
+    pub rust: (u32, u32),
+    /// Every crate of the workspace by its name.
+    crates: BTreeMap<String, Crate>,
+}
+
+/// A crate of the workspace.
+struct Crate {
+    /// The folder of its Cargo.toml.
+    folder: PathBuf,
+    /// Names of its direct dependencies of every kind.
+    dependencies: BTreeSet<String>,
+}
+
+impl Workspace {
+    /// Asks Cargo about the workspace this program was built in.
+    ///
+    /// # Errors
+    /// When Cargo can't read the workspace, with Cargo's own message.
+    pub fn find() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let text = process::capture(
+            Command::new(process::cargo())
+                .args(["metadata", "--no-deps", "--format-version", "1"])
+                .arg("--manifest-path")
+                .arg(manifest),
+        )?;
+        Self::from_metadata(&text)
+    }
+
+    fn from_metadata(text: &str) -> Result<Self> {
+        let metadata: Value =
+            serde_json::from_str(text).context("cargo metadata printed no JSON")?;
+        let path = |key: &str| {
+            metadata[key]
+                .as_str()
+                .map(PathBuf::from)
+                .ok_or_else(|| anyhow!("cargo metadata has no {key}"))
+        };
+        let packages = metadata["packages"].as_array().map_or(&[][..], |p| p);
+        let mut crates = BTreeMap::new();
+        let mut rust = (0, 0);
+        for package in packages {
+            let name = package["name"].as_str().unwrap_or_default().to_owned();
+            let manifest = package["manifest_path"].as_str().unwrap_or_default();
+            let folder = Path::new(manifest).parent().unwrap_or(Path::new(""));
+            let dependencies = package["dependencies"]
+                .as_array()
+                .map_or(&[][..], |d| d)
+                .iter()
+                .filter_map(|d| d["name"].as_str().map(str::to_owned))
+                .collect();
+            crates.insert(
+                name,
+                Crate {
+                    folder: folder.to_owned(),
+                    dependencies,
+                },
+            );
+            if let Some(version) = package["rust_version"].as_str().and_then(version) {
+                rust = rust.max(version);
+            }
+        }
+        Ok(Self {
+            root: path("workspace_root")?,
+            target: path("target_directory")?,
+            rust,
+            crates,
+        })
+    }
+
+    /// The folder of the TypeScript library and the page.
+    pub fn web(&self) -> PathBuf {
+        self.root.join("web")
+    }
+
+    /// Where the wasm module and its bindings go.
+    pub fn pkg(&self) -> PathBuf {
+        self.web().join("pkg")
+    }
+
+    /// Where `npm run build` puts the page.
+    pub fn page(&self) -> PathBuf {
+        self.web().join("dist")
+    }
+
+    /// Crates that reach burn through no path: their tests build in seconds.
+    pub fn pure_crates(&self) -> Vec<&str> {
+        self.crates
+            .keys()
+            .filter(|name| !self.reaches_burn(name, &mut BTreeSet::new()))
+            .map(String::as_str)
+            .collect()
+    }
+
+    /// The folder of a crate, if the workspace has one of this name.
+    pub fn folder(&self, name: &str) -> Option<&PathBuf> {
+        self.crates.get(name).map(|member| &member.folder)
+    }
+
+    fn reaches_burn<'a>(&'a self, name: &'a str, seen: &mut BTreeSet<&'a str>) -> bool {
+        if !seen.insert(name) {
+            return false;
+        }
+        self.crates.get(name).is_some_and(|member| {
+            member
+                .dependencies
+                .iter()
+                .any(|d| d == "burn" || d.starts_with("burn-") || self.reaches_burn(d, seen))
+        })
+    }
+}
+
+/// Reads `1.95`, `1.95.0` or `rustc 1.95.0 (…)` as (major, minor).
+pub fn version(text: &str) -> Option<(u32, u32)> {
+    let digits = text
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .find(|word| word.contains('.'))?;
+    let mut parts = digits.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METADATA: &str = r#"{
+        "workspace_root": "/src", "target_directory": "/src/target",
+        "packages": [
+            {"name": "top", "rust_version": "1.95", "dependencies": [{"name": "middle"}]},
+            {"name": "middle", "manifest_path": "/src/crates/middle/Cargo.toml", "rust_version": "1.90", "dependencies": [{"name": "burn-wgpu"}, {"name": "top"}]},
+            {"name": "pure", "rust_version": null, "dependencies": [{"name": "serde"}, {"name": "leaf"}]},
+            {"name": "leaf", "dependencies": []}
+        ]}"#;
+
+    #[test]
+    fn pure_crates_are_those_that_never_reach_burn() {
+        let workspace = Workspace::from_metadata(METADATA).unwrap();
+        assert_eq!(workspace.pure_crates(), ["leaf", "pure"]);
+        assert_eq!(
+            workspace.folder("middle").unwrap(),
+            Path::new("/src/crates/middle")
+        );
+        assert!(workspace.folder("serde").is_none());
+        assert_eq!(workspace.rust, (1, 95));
+        assert_eq!(workspace.pkg(), Path::new("/src/web/pkg"));
+    }
+
+    #[test]
+    fn metadata_without_folders_is_an_error() {
+        assert!(Workspace::from_metadata("{}").is_err());
+        assert!(Workspace::from_metadata("nothing").is_err());
+    }
+
+    #[test]
+    fn versions_are_read_wherever_they_stand() {
+        assert_eq!(version("1.95"), Some((1, 95)));
+        assert_eq!(
+            version("rustc 1.96.0 (ac68faa20 2026-05-25)"),
+            Some((1, 96))
+        );
+        assert_eq!(version("v20.20.2"), Some((20, 20)));
+        assert_eq!(version("unknown"), None);
+    }
+}
