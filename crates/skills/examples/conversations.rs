@@ -25,9 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--count" => count = value.parse()?,
             "--mix" => mix = parse_mix(&value)?,
             _ => {
-                return Err(
-                    format!("unknown option {name}: use --seed, --first, --count or --mix").into(),
-                );
+                return Err(format!(
+                    "unknown option {name}: use --seed, --first, --count or --mix"
+                )
+                .into());
             }
         }
     }

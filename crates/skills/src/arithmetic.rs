@@ -47,12 +47,12 @@ fn add_working(a: u32, b: u32) -> String {
     let columns = top.len().max(bottom.len());
     let mut carry = 0;
     let mut steps = Vec::new();
-    for place in 0..columns {
+    for (place, name) in PLACES.iter().enumerate().take(columns) {
         let x = top.get(place).copied().unwrap_or(0);
         let y = bottom.get(place).copied().unwrap_or(0);
         let sum = x + y + carry;
         let carried = if carry > 0 { "+1" } else { "" };
-        let mut step = format!("{} {x}+{y}{carried}={sum}", PLACES[place]);
+        let mut step = format!("{name} {x}+{y}{carried}={sum}");
         carry = sum / 10;
         if carry > 0 && place + 1 < columns {
             step += ", carry 1";

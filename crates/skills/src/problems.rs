@@ -160,11 +160,7 @@ fn journey(chance: &mut Chance) -> (String, String) {
             "A film starts at {b} and lasts {c} minutes. When does it end?",
             "{a} starts to cook at {b} and needs {c} minutes. At what time is the meal ready?",
         ],
-        &[
-            name,
-            &format!("{start}:{minutes:02}"),
-            &length.to_string(),
-        ],
+        &[name, &format!("{start}:{minutes:02}"), &length.to_string()],
     );
     let sum = minutes + length;
     let (hours, rest) = (sum / 60, sum % 60);

@@ -5,7 +5,12 @@ use crate::words::{ANIMALS, COLOURS, NAMES};
 
 pub(crate) fn story(chance: &mut Chance) -> (String, String) {
     let (hero, friend) = {
-        let pair = chance.sample(&ANIMALS, 2);
+        // "a fox", never "a ant": the phrasings know no "an".
+        let animals: Vec<&str> = ANIMALS
+            .into_iter()
+            .filter(|animal| !animal.starts_with(['a', 'e', 'i', 'o', 'u']))
+            .collect();
+        let pair = chance.sample(&animals, 2);
         (pair[0], pair[1])
     };
     let name = chance.pick(&NAMES);
