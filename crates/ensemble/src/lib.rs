@@ -1,1 +1,71 @@
-//! Conclave's ensemble.
+//! The method: several language models answer as one, segment by segment. SpecFuse
+//! (arXiv 2412.07380, v1 and v2) and its later version SpecEM (v3); the crate's equations bear the
+//! paper's numbers.
+//!
+//! Pure and deterministic: no models, no GPUs, no clock, no randomness. Members are indices, text
+//! is `str`, scores are numbers; who drafts and verifies them is the caller's affair.
+//!
+//! # One round
+//!
+//! ```
+//! use conclave_ensemble::{Candidate, Query, Score, Settings, Update, cut};
+//!
+//! # fn draft(_: usize) -> (&'static str, bool) { ("It is four.", true) }
+//! # fn verify(_: usize, c: &[Candidate]) -> Vec<Score> {
+//! #     c.iter().map(|_| Score { mean_logit: 9.0, mean_logprob: -0.2 }).collect()
+//! # }
+//! # fn keep(_: usize, _: &Candidate) {}
+//! let mut query = Query::new(3, Settings::default())?;
+//! let mut answer = String::new();
+//! loop {
+//!     let members = query.active().to_vec();
+//!     let candidates: Vec<Candidate> = members.iter().map(|&i| {
+//!         let (text, ended) = draft(i);
+//!         Candidate { text: cut(text, ended).to_owned(), ended }
+//!     }).collect();
+//!     let scores: Vec<Vec<Score>> = members.iter().map(|&i| verify(i, &candidates)).collect();
+//!
+//!     let shares = query.normalise(&scores)?;
+//!     if query.settings().update == Update::Before { query.feedback(&shares)?; }
+//!     let winner = query.select(&shares)?.winner;
+//!     if query.settings().update == Update::After { query.feedback(&shares)?; }
+//!
+//!     answer += &candidates[winner].text;
+//!     for &i in &members { keep(i, &candidates[winner]); }
+//!     query.exit(winner)?;
+//!     if query.stop(&candidates[winner]).is_some() { break; }
+//! }
+//! assert_eq!(answer, "It is four.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is where
+//!
+//! | step | what it does | where |
+//! |---|---|---|
+//! | cut | a draft to whole words | [`cut`], [`segment`] |
+//! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
+//! | select | Y_j = Σ w_i·ŝ_ij, Eq. 4 | [`Query::select`], [`mod@select`] |
+//! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
+//! | exit | weak members leave | [`Query::exit`], [`mod@exit`] |
+//! | stop | the answer is over | [`Query::stop`], [`Query::fast_winner`] |
+//! | settings | every switch, checked | [`Settings`], [`settings`] |
+//! | replay | a recorded run, under other settings | [`mod@replay`] |
+
+pub mod error;
+pub mod exit;
+pub mod feedback;
+pub mod query;
+pub mod replay;
+pub mod score;
+pub mod segment;
+pub mod select;
+pub mod settings;
+
+pub use error::RoundError;
+pub use feedback::Feedback;
+pub use query::{Query, Stop};
+pub use score::Score;
+pub use segment::{Candidate, cut};
+pub use select::Selection;
+pub use settings::{Exit, MEMBERS, Rate, Scoring, Settings, SettingsError, Update};

@@ -1,0 +1,256 @@
+//! Model exit: members whose candidates the others keep scoring low leave the query.
+//!
+//! The papers describe the rule (cumulative quality, its entropy, a softmax temperature, a
+//! keep-probability under a threshold) without printing a formula. Ours, over the n active
+//! members after K rounds:
+//!
+//! 1. x_ik = n · mean over i' ≠ i of ŝ_i'i in round k, minus 1: what the OTHERS thought of i's
+//!    candidate, 0 being average. Q_i = Σ_k x_ik.
+//! 2. Standardise: z_i = (Q_i − mean Q) / (σ·√K), with σ the deviation of a single round's
+//!    quality, pooled over the active members, at least 0.05: z counts standard errors. (Divided by
+//!    the spread of Q itself, z would always have spread 1, and of two members that are as good as
+//!    equal one would look lost.)
+//! 3. H = entropy of softmax(z) / ln n, T = T0·H (at least 0.05), p = softmax(z/T).
+//! 4. After the warm-up, i leaves where p_i < threshold/n: not the writer of this round's
+//!    winner, and never below two members; the lowest Q goes first, ties from the highest index.
+//!
+//! Members that look alike have H ≈ 1, a hot softmax, and stay; a clear gap is cold.
+
+use crate::Exit;
+
+/// The smallest deviation of a round's quality that is believed, relative to the average share:
+/// rounds that happen to be alike don't make a lead of a few per cent significant.
+const LEAST_DEVIATION: f64 = 0.05;
+
+/// The lowest softmax temperature.
+const LEAST_TEMPERATURE: f64 = 0.05;
+
+/// The active members' cumulative quality. Sums only, so a round costs O(n²) whatever came
+/// before.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Quality {
+    rounds: usize,
+    /// Σ_k x_ik, `[members]`.
+    sums: Vec<f64>,
+    /// Σ_k x_ik·x_jk, `[members][members]`: enough to re-centre past rounds on the members that
+    /// are still in.
+    products: Vec<Vec<f64>>,
+}
+
+impl Quality {
+    /// No rounds yet, of `members` members.
+    pub fn new(members: usize) -> Self {
+        Self {
+            rounds: 0,
+            sums: vec![0.0; members],
+            products: vec![vec![0.0; members]; members],
+        }
+    }
+
+    /// Rounds seen.
+    pub fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// Adds a round's square `shares` (`[verifiers][candidates]`).
+    pub fn add(&mut self, shares: &[Vec<f64>]) {
+        let n = self.sums.len();
+        if n < 2 {
+            return;
+        }
+        let round: Vec<f64> = (0..n)
+            .map(|j| {
+                let given: f64 = (0..n).filter(|&i| i != j).map(|i| shares[i][j]).sum();
+                n as f64 * given / (n - 1) as f64 - 1.0
+            })
+            .collect();
+        for i in 0..n {
+            self.sums[i] += round[i];
+            for j in 0..n {
+                self.products[i][j] += round[i] * round[j];
+            }
+        }
+        self.rounds += 1;
+    }
+
+    /// Forgets the members for whom `stays` (`[members]`) is false.
+    pub fn retain(&mut self, stays: &[bool]) {
+        fn kept<T>(values: &mut Vec<T>, stays: &[bool]) {
+            let mut stays = stays.iter();
+            values.retain(|_| stays.next().copied().unwrap_or(false));
+        }
+        kept(&mut self.sums, stays);
+        kept(&mut self.products, stays);
+        for row in &mut self.products {
+            kept(row, stays);
+        }
+    }
+
+    /// z, `[members]`: the members' lead over the average in standard errors.
+    fn standardised(&self) -> Vec<f64> {
+        let (n, rounds) = (self.sums.len() as f64, self.rounds as f64);
+        let centre = self.sums.iter().sum::<f64>() / n;
+        let leads: Vec<f64> = self.sums.iter().map(|sum| sum - centre).collect();
+        // Σ_k (x_ik − mean_k)² from the products, then about each member's own mean.
+        let row_means: Vec<f64> = self
+            .products
+            .iter()
+            .map(|row| row.iter().sum::<f64>() / n)
+            .collect();
+        let mean = row_means.iter().sum::<f64>() / n;
+        let squares: f64 = (0..leads.len())
+            .map(|i| self.products[i][i] - 2.0 * row_means[i] + mean - leads[i] * leads[i] / rounds)
+            .sum();
+        let freedom = (n - 1.0) * (rounds - 1.0);
+        let deviation = if freedom > 0.0 {
+            (squares.max(0.0) / freedom).sqrt()
+        } else {
+            0.0
+        };
+        let error = deviation.max(LEAST_DEVIATION) * rounds.sqrt();
+        leads.iter().map(|lead| lead / error).collect()
+    }
+
+    /// p, `[members]`: the keep-probabilities under T0 = `temperature`. Uniform before the first
+    /// round.
+    pub fn keep(&self, temperature: f64) -> Vec<f64> {
+        let n = self.sums.len();
+        if n < 2 || self.rounds == 0 {
+            return vec![1.0 / n.max(1) as f64; n];
+        }
+        let z = self.standardised();
+        let entropy: f64 = softmax(&z, 1.0)
+            .into_iter()
+            .filter(|&p| p > 0.0)
+            .map(|p| -p * p.ln())
+            .sum();
+        let heat = temperature * entropy / (n as f64).ln();
+        softmax(&z, heat.max(LEAST_TEMPERATURE))
+    }
+
+    /// The members that leave now, ascending. `winner` wrote this round's winner.
+    pub fn leavers(&self, exit: &Exit, winner: usize) -> Vec<usize> {
+        let n = self.sums.len();
+        if n <= 2 || self.rounds < exit.warmup.max(1) {
+            return Vec::new();
+        }
+        let keep = self.keep(exit.temperature);
+        let mut leaving: Vec<usize> = (0..n)
+            .filter(|&i| i != winner && keep[i] < exit.threshold / n as f64)
+            .collect();
+        // By quality: of a hopeless many the keep-probabilities may all have vanished.
+        leaving.sort_by(|&a, &b| self.sums[a].total_cmp(&self.sums[b]).then(b.cmp(&a)));
+        leaving.truncate(n - 2);
+        leaving.sort_unstable();
+        leaving
+    }
+}
+
+fn softmax(values: &[f64], temperature: f64) -> Vec<f64> {
+    let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let raised: Vec<f64> = values
+        .iter()
+        .map(|value| ((value - best) / temperature).exp())
+        .collect();
+    let sum: f64 = raised.iter().sum();
+    raised.iter().map(|value| value / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every verifier gives the same row.
+    fn agreed(row: &[f64]) -> Vec<Vec<f64>> {
+        let sum: f64 = row.iter().sum();
+        vec![row.iter().map(|share| share / sum).collect(); row.len()]
+    }
+
+    fn after(rows: &[&[f64]]) -> Quality {
+        let mut quality = Quality::new(rows[0].len());
+        for row in rows {
+            quality.add(&agreed(row));
+        }
+        quality
+    }
+
+    /// The same row in every round.
+    fn steady(row: &[f64], rounds: usize) -> Quality {
+        after(&vec![row; rounds])
+    }
+
+    #[test]
+    fn a_clear_gap_leaves_after_the_warm_up_only() {
+        let weak: &[f64] = &[3.0, 3.1, 2.0];
+        let exit = Exit::default();
+        assert!(steady(weak, 2).leavers(&exit, 0).is_empty());
+        assert_eq!(steady(weak, 3).leavers(&exit, 0), [2]);
+        // Unless it has just won, or only two are left.
+        assert!(steady(weak, 3).leavers(&exit, 2).is_empty());
+        assert!(steady(&[3.0, 1.0], 9).leavers(&exit, 0).is_empty());
+    }
+
+    #[test]
+    fn members_that_look_alike_stay() {
+        let exit = Exit::default();
+        // A steady lead of one per cent, and leads that come and go.
+        assert!(steady(&[1.0, 1.01, 0.99], 30).leavers(&exit, 1).is_empty());
+        let swinging: [&[f64]; 3] = [&[1.2, 1.0, 0.8], &[0.8, 1.2, 1.0], &[1.0, 0.8, 1.1]];
+        let rounds: Vec<&[f64]> = swinging.iter().copied().cycle().take(30).collect();
+        assert!(after(&rounds).leavers(&exit, 0).is_empty());
+        let keep = steady(&[1.0; 4], 5).keep(4.0);
+        assert!(keep.iter().all(|p| (p - 0.25).abs() < 1e-12), "{keep:?}");
+    }
+
+    #[test]
+    fn patience_threshold_and_warm_up_are_heard() {
+        let quality = steady(&[3.0, 3.1, 2.6], 4);
+        let leavers = |exit: Exit| quality.leavers(&exit, 0);
+        assert_eq!(leavers(Exit::default()), [2]);
+        assert!(
+            leavers(Exit {
+                temperature: 40.0,
+                ..Exit::default()
+            })
+            .is_empty()
+        );
+        assert!(
+            leavers(Exit {
+                threshold: 0.0,
+                ..Exit::default()
+            })
+            .is_empty()
+        );
+        assert!(
+            leavers(Exit {
+                warmup: 5,
+                ..Exit::default()
+            })
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn at_most_all_but_two_leave_the_worst_first() {
+        let quality = steady(&[9.0, 0.1, 0.3, 0.2, 0.3], 6);
+        assert_eq!(quality.leavers(&Exit::default(), 0), [1, 3, 4]);
+        assert_eq!(quality.leavers(&Exit::default(), 1), [2, 3, 4]);
+    }
+
+    #[test]
+    fn forgetting_a_member_is_as_if_it_had_never_been_there() {
+        let rows: [&[f64]; 3] = [&[1.0, 2.0, 3.0], &[2.5, 1.0, 3.0], &[1.5, 2.0, 2.0]];
+        let mut three = after(&rows);
+        three.retain(&[true, false, true]);
+        // The same qualities of members 0 and 2, recorded between themselves.
+        let x = |share: f64, row: &[f64]| 3.0 * share / row.iter().sum::<f64>() - 1.0;
+        let mut two = Quality::new(2);
+        for row in rows {
+            let (a, b) = (x(row[0], row), x(row[2], row));
+            two.add(&[vec![0.0, (b + 1.0) / 2.0], vec![(a + 1.0) / 2.0, 0.0]]);
+        }
+        for (p, q) in three.keep(4.0).iter().zip(two.keep(4.0)) {
+            assert!((p - q).abs() < 1e-12, "{p} {q}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Replay: a recorded run played through the method again, under any settings.
+//!
+//! A run is recorded as `{"members": [...], "rounds": [{"scores": [[...], ...]}, ...]}`: raw
+//! scores, a row a verifier, a column a candidate, both in the order of `members`. Other fields
+//! are ignored, so the page's download is a recorded run.
+//!
+//! What a replay can and can't do: scores are those of the segments that were on the table when
+//! the run was made. Where other settings choose another winner, the later rounds are still
+//! those that followed the recorded one. Rules that stop an answer are not applied; every recorded
+//! round is played.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Query, RoundError, Score, Scoring, Settings, SettingsError, Update};
+
+/// A recorded run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Run {
+    /// The members, one to eight: names, or objects that tell more. Only their number matters
+    /// here.
+    #[serde(deserialize_with = "count")]
+    pub members: usize,
+    /// Its rounds in order.
+    pub rounds: Vec<RecordedRound>,
+}
+
+/// A recorded round.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RecordedRound {
+    /// Raw scores, `[verifiers][candidates]`, square.
+    #[serde(default)]
+    pub scores: Vec<Vec<RecordedScore>>,
+    /// The members (indices into `members`) of the rows and columns, ascending, where some had left
+    /// the recorded run. Without it the scores cover all members, or those that are still active
+    /// in the replay.
+    ///
+    /// A member that is not listed has no scores to go on with: it leaves the replay as well.
+    /// Rows and columns of members that have left the replay are passed over.
+    #[serde(default)]
+    pub active: Option<Vec<usize>>,
+    /// False for a round that was accepted unverified (fast mode). It has no scores and is not
+    /// part of the replay.
+    #[serde(default = "yes")]
+    pub verified: bool,
+}
+
+/// A recorded score.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum RecordedScore {
+    /// A number: taken for the mean logit or the mean log-probability, as the scoring asks.
+    Number(f64),
+    /// Both, or one of them.
+    Means {
+        /// Mean raw logit.
+        #[serde(default, rename = "meanLogit", alias = "mean_logit")]
+        mean_logit: Option<f64>,
+        /// Mean log-probability.
+        #[serde(default, rename = "meanLogprob", alias = "mean_logprob")]
+        mean_logprob: Option<f64>,
+    },
+    /// `null`: what JSON has for NaN. An error where it is needed.
+    Missing,
+}
+
+impl RecordedScore {
+    fn of(self, scoring: Scoring) -> Option<f64> {
+        match (self, scoring) {
+            (Self::Number(number), _) => Some(number),
+            (Self::Means { mean_logit, .. }, Scoring::Logit) => mean_logit,
+            (Self::Means { mean_logprob, .. }, Scoring::Likelihood) => mean_logprob,
+            (Self::Missing, _) => None,
+        }
+    }
+}
+
+/// A replayed run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replay {
+    /// Its verified rounds in order.
+    pub rounds: Vec<ReplayedRound>,
+}
+
+/// A round as the method sees it. All but `exited` goes by position among `active`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReplayedRound {
+    /// Shares, `[verifiers][candidates]`.
+    pub normalised: Vec<Vec<f64>>,
+    /// Y, `[candidates]`.
+    pub totals: Vec<f64>,
+    /// The winner, an index into `totals`.
+    pub winner: usize,
+    /// c of the feedback, `[candidates]`.
+    pub counts: Vec<usize>,
+    /// The weights after this round's feedback, before anyone leaves.
+    pub weights: Vec<f64>,
+    /// The members of this round: position → index into the run's members.
+    pub active: Vec<usize>,
+    /// The members (indices) that left after it.
+    pub exited: Vec<usize>,
+}
+
+/// A recorded run that can't be played.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ReplayError {
+    /// The settings, or the number of members.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A round's numbers. Rounds count from 1.
+    #[error("round {round}: {source}")]
+    Round {
+        /// The round, from 1.
+        round: usize,
+        /// What is wrong with it.
+        source: RoundError,
+    },
+    /// A matrix of a size that fits no reading.
+    #[error(
+        "round {round}: {rows} rows of scores, but the run has {members} members and {active} of them are active in the replay: record all members' scores, or name the rows' members in \"active\""
+    )]
+    Size {
+        /// The round, from 1.
+        round: usize,
+        /// Rows recorded.
+        rows: usize,
+        /// Members of the run.
+        members: usize,
+        /// Members active in the replay.
+        active: usize,
+    },
+    /// A list of active members that names someone twice, out of order, or nobody there.
+    #[error(
+        "round {round}: \"active\" must name members by index, ascending, each below {members} and once: correct the recording"
+    )]
+    Active {
+        /// The round, from 1.
+        round: usize,
+        /// Members of the run.
+        members: usize,
+    },
+    /// A score that the scoring needs was not recorded.
+    #[error(
+        "round {round}: verifier {verifier} has no {scoring} score of candidate {candidate}: replay with the scoring that was recorded"
+    )]
+    Missing {
+        /// The round, from 1.
+        round: usize,
+        /// The verifier, an index into the run's members.
+        verifier: usize,
+        /// The candidate, an index into the run's members.
+        candidate: usize,
+        /// The scoring asked for.
+        scoring: Scoring,
+    },
+}
+
+/// Plays `run` through the method under `settings`.
+///
+/// # Errors
+/// [`ReplayError`], naming the round. Nothing in a run can make it panic.
+///
+/// ```
+/// use conclave_ensemble::{Settings, replay::{Run, replay}};
+///
+/// let run: Run = serde_json::from_str(
+///     r#"{"members": ["a", "b", "c"],
+///         "rounds": [{"scores": [[2.3, 2.6, 3.2], [1.4, 1.6, 2.2], [0.6, 0.3, 0.5]]}]}"#,
+/// )?;
+/// let replayed = replay(&run, &Settings::default())?;
+/// assert_eq!(replayed.rounds[0].winner, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
+    let mut query = Query::new(run.members, settings.clone())?;
+    let mut rounds = Vec::new();
+    for (index, recorded) in run.rounds.iter().enumerate() {
+        if recorded.verified {
+            rounds.push(play(run.members, index + 1, recorded, &mut query)?);
+        }
+        query.next_round();
+    }
+    Ok(Replay { rounds })
+}
+
+/// One round, in the order of the method.
+fn play(
+    members: usize,
+    round: usize,
+    recorded: &RecordedRound,
+    query: &mut Query,
+) -> Result<ReplayedRound, ReplayError> {
+    let wrong = |source| ReplayError::Round { round, source };
+    let scores = scores(members, round, recorded, query)?;
+    let active = query.active().to_vec();
+    let normalised = query.normalise(&scores).map_err(wrong)?;
+    let (feedback, selection) = match query.settings().update {
+        Update::Before => {
+            let feedback = query.feedback(&normalised).map_err(wrong)?;
+            (feedback, query.select(&normalised).map_err(wrong)?)
+        }
+        Update::After => {
+            let selection = query.select(&normalised).map_err(wrong)?;
+            (query.feedback(&normalised).map_err(wrong)?, selection)
+        }
+    };
+    let exited = query.exit(selection.winner).map_err(wrong)?;
+    Ok(ReplayedRound {
+        normalised,
+        totals: selection.totals,
+        winner: selection.winner,
+        counts: feedback.counts,
+        weights: feedback.weights,
+        active,
+        exited,
+    })
+}
+
+/// The recorded scores among the members that are active in the replay, after those that were
+/// not recorded have left it.
+fn scores(
+    members: usize,
+    round: usize,
+    recorded: &RecordedRound,
+    query: &mut Query,
+) -> Result<Vec<Vec<Score>>, ReplayError> {
+    let rows = &recorded.scores;
+    let present: Vec<usize> = match &recorded.active {
+        Some(active) => {
+            let ascending = active.is_sorted_by(|a, b| a < b);
+            if !ascending || active.iter().any(|&member| member >= members) {
+                return Err(ReplayError::Active { round, members });
+            }
+            active.clone()
+        }
+        None if rows.len() == members => (0..members).collect(),
+        None if rows.len() == query.active().len() => query.active().to_vec(),
+        None => {
+            return Err(ReplayError::Size {
+                round,
+                rows: rows.len(),
+                members,
+                active: query.active().len(),
+            });
+        }
+    };
+    let wrong = |source| ReplayError::Round { round, source };
+    if rows.len() != present.len() {
+        return Err(wrong(RoundError::Rows {
+            found: rows.len(),
+            members: present.len(),
+        }));
+    }
+    if let Some(verifier) = rows.iter().position(|row| row.len() != present.len()) {
+        return Err(wrong(RoundError::Row {
+            verifier,
+            found: rows[verifier].len(),
+            members: present.len(),
+        }));
+    }
+    let gone: Vec<usize> = (0..members).filter(|m| !present.contains(m)).collect();
+    query.leave(&gone).map_err(wrong)?;
+    let scoring = query.settings().scoring;
+    let here = |member: usize| query.active().contains(&member);
+    let mut scores = Vec::new();
+    for (&verifier, row) in present.iter().zip(rows).filter(|&(&m, _)| here(m)) {
+        let mut kept = Vec::new();
+        for (&candidate, score) in present.iter().zip(row).filter(|&(&m, _)| here(m)) {
+            let number = score.of(scoring).ok_or(ReplayError::Missing {
+                round,
+                verifier,
+                candidate,
+                scoring,
+            })?;
+            // Only the one that the scoring looks at is ever read.
+            kept.push(Score {
+                mean_logit: number,
+                mean_logprob: number,
+            });
+        }
+        scores.push(kept);
+    }
+    Ok(scores)
+}
+
+fn count<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    Ok(Vec::<serde::de::IgnoredAny>::deserialize(deserializer)?.len())
+}
+
+fn yes() -> bool {
+    true
+}

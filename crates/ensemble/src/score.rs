@@ -1,0 +1,184 @@
+//! Scores, and their normalisation to shares (Eq. 3).
+//!
+//! A verifier's row of scores, one a candidate, becomes a row of shares: all positive, summing
+//! to 1, in the order of the scores.
+//!
+//! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, and logits are defined only
+//! up to a constant: a row of negative ones would have its ranking reversed, a row summing to
+//! nearly 0 would blow up. Guard: let m be the row's smallest score and M its largest magnitude. A
+//! row with m ≥ 10⁻⁶·M is left to Eq. 3. Any other row is first shifted by one constant, to
+//! s − m + max(−m, 10⁻⁶·M): its smallest score m < 0 becomes |m|. So a row of negative logits
+//! separates its candidates as strongly as positive ones of that size would; order is kept; the
+//! shares are continuous in the scores; and a verifier's scale, which multiplies s, m and M
+//! alike, changes nothing. A row of zeros is uniform.
+//!
+//! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
+//! (Log-probabilities over their sum would rank backwards: all are negative.)
+//!
+//! A score that isn't finite is an error, not a neutral row: it means that the verifier's logits
+//! are broken, and an answer that goes on as if nothing had happened would hide it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{RoundError, Scoring};
+
+/// Scores below this fraction of the row's largest magnitude call for the guard.
+const GUARD: f64 = 1e-6;
+
+/// Log-probabilities this far (in nats) behind the row's best are scored as if no farther, so that
+/// every share stays positive.
+const FARTHEST: f64 = 700.0;
+
+/// What a verifier says of a candidate: means over the candidate's tokens in the verifier's own
+/// tokenisation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Score {
+    /// Mean raw logit of the candidate's tokens.
+    #[serde(alias = "mean_logit")]
+    pub mean_logit: f64,
+    /// Mean log-probability (nats) of the candidate's tokens.
+    #[serde(alias = "mean_logprob")]
+    pub mean_logprob: f64,
+}
+
+impl Score {
+    /// The number that `scoring` looks at.
+    pub fn of(&self, scoring: Scoring) -> f64 {
+        match scoring {
+            Scoring::Logit => self.mean_logit,
+            Scoring::Likelihood => self.mean_logprob,
+        }
+    }
+}
+
+/// Normalises a verifier's `row` (`[candidates]`) of mean logits or mean log-probabilities to
+/// shares (`[candidates]`). An empty row gives an empty row.
+///
+/// `verifier` is the row's index, for the error.
+///
+/// # Errors
+/// [`RoundError::NotFinite`] for a NaN or an infinite score.
+///
+/// ```
+/// use conclave_ensemble::{Scoring, score::normalise};
+///
+/// let shares = normalise(Scoring::Logit, 0, &[2.3, 2.6, 3.2])?;
+/// assert!((shares[2] - 0.395).abs() < 5e-4);
+/// // Negative logits keep their order.
+/// let shares = normalise(Scoring::Logit, 0, &[-3.0, -1.0])?;
+/// assert!(shares[1] > shares[0] && shares[0] > 0.0);
+/// # Ok::<(), conclave_ensemble::RoundError>(())
+/// ```
+pub fn normalise(scoring: Scoring, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> {
+    if let Some(candidate) = row.iter().position(|score| !score.is_finite()) {
+        return Err(RoundError::NotFinite {
+            verifier,
+            candidate,
+        });
+    }
+    let positive: Vec<f64> = match scoring {
+        Scoring::Logit => guarded(row),
+        Scoring::Likelihood => {
+            let best = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            row.iter()
+                .map(|score| (score - best).max(-FARTHEST).exp())
+                .collect()
+        }
+    };
+    let sum: f64 = positive.iter().sum();
+    Ok(positive.iter().map(|value| value / sum).collect())
+}
+
+/// The row over its largest magnitude, shifted if it isn't clearly positive.
+fn guarded(row: &[f64]) -> Vec<f64> {
+    let magnitude = row
+        .iter()
+        .fold(0.0, |most: f64, score| most.max(score.abs()));
+    if magnitude == 0.0 {
+        return vec![1.0; row.len()];
+    }
+    // In units of the magnitude nothing below can overflow.
+    let row: Vec<f64> = row.iter().map(|score| score / magnitude).collect();
+    let least = row.iter().copied().fold(f64::INFINITY, f64::min);
+    if least >= GUARD {
+        return row;
+    }
+    let shift = (-least).max(GUARD) - least;
+    row.iter().map(|score| score + shift).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logit(row: &[f64]) -> Vec<f64> {
+        normalise(Scoring::Logit, 0, row).unwrap()
+    }
+
+    fn close(a: &[f64], b: &[f64]) {
+        assert_eq!(a.len(), b.len());
+        for (x, y) in a.iter().zip(b) {
+            assert!((x - y).abs() < 1e-9, "{a:?} against {b:?}");
+        }
+    }
+
+    #[test]
+    fn positive_rows_are_eq_3_to_the_letter() {
+        close(&logit(&[1.0, 2.0, 5.0]), &[0.125, 0.25, 0.625]);
+        close(&logit(&[1e-5, 1.0]), &[1e-5 / 1.00001, 1.0 / 1.00001]);
+        close(&logit(&[7.0]), &[1.0]);
+        assert!(logit(&[]).is_empty());
+    }
+
+    #[test]
+    fn rows_that_are_not_positive_keep_order_and_stay_positive() {
+        close(&logit(&[-10.0, -11.0]), &[12.0 / 23.0, 11.0 / 23.0]);
+        // Sums to nothing: Eq. 3 alone would divide by zero.
+        close(&logit(&[-5.0, 5.0]), &[0.25, 0.75]);
+        close(&logit(&[0.0, 0.0, 0.0]), &[1.0 / 3.0; 3]);
+        close(&logit(&[-2.0, -2.0]), &[0.5, 0.5]);
+        close(&logit(&[-4.0]), &[1.0]);
+        let zero = logit(&[0.0, 5.0]);
+        assert!(zero[0] > 0.0 && zero[0] < 1e-5, "{zero:?}");
+    }
+
+    #[test]
+    fn the_guard_has_no_jump() {
+        for edge in [0.0, GUARD] {
+            let (below, above) = (logit(&[edge - 1e-12, 1.0]), logit(&[edge + 1e-12, 1.0]));
+            assert!((below[0] - above[0]).abs() < 1e-11, "{below:?} {above:?}");
+        }
+    }
+
+    #[test]
+    fn extreme_sizes_neither_overflow_nor_vanish() {
+        close(&logit(&[f64::MAX, f64::MAX]), &[0.5, 0.5]);
+        close(&logit(&[-f64::MAX, f64::MAX]), &[0.25, 0.75]);
+        close(&logit(&[5e-324, 5e-324]), &[0.5, 0.5]);
+        let shares = normalise(Scoring::Likelihood, 0, &[-f64::MAX, 0.0]).unwrap();
+        assert!(shares[0] > 0.0 && shares[1] > 0.999);
+    }
+
+    #[test]
+    fn likelihood_is_a_softmax() {
+        let shares = normalise(Scoring::Likelihood, 0, &[-1.0, -2.0, -1.0]).unwrap();
+        let sum = 2.0 + (-1f64).exp();
+        close(&shares, &[1.0 / sum, (-1f64).exp() / sum, 1.0 / sum]);
+    }
+
+    #[test]
+    fn broken_scores_are_named() {
+        for broken in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for scoring in [Scoring::Logit, Scoring::Likelihood] {
+                assert_eq!(
+                    normalise(scoring, 2, &[1.0, broken]),
+                    Err(RoundError::NotFinite {
+                        verifier: 2,
+                        candidate: 1
+                    })
+                );
+            }
+        }
+    }
+}

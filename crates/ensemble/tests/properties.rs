@@ -1,0 +1,322 @@
+//! Properties that hold whatever the members say.
+
+use conclave_ensemble::{
+    Candidate, Exit, Query, Rate, Score, Scoring, Settings, Stop, Update, cut, feedback, score,
+    select,
+};
+use proptest::{collection::vec, prelude::*};
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let exit = prop::option::of((0usize..5, 0.0..10.0, 0.0..=1.0).prop_map(
+        |(warmup, temperature, threshold)| Exit {
+            warmup,
+            temperature,
+            threshold,
+        },
+    ));
+    (
+        prop::sample::select(Scoring::ALL),
+        prop::sample::select(Rate::ALL),
+        prop::sample::select(Update::ALL),
+        any::<[bool; 2]>(),
+        exit,
+        (0.0..=100.0, 0.0..=1.0, 1usize..40, 1usize..400),
+    )
+        .prop_map(
+            |(scoring, rate, update, [self_votes, fast], exit, (alpha, mixed, rounds, length))| {
+                Settings {
+                    segment_tokens: 10,
+                    scoring,
+                    alpha,
+                    rate,
+                    fixed_share: mixed,
+                    update,
+                    self_votes,
+                    exit,
+                    fast,
+                    max_rounds: rounds,
+                    max_characters: length,
+                }
+            },
+        )
+}
+
+/// A score as models give them, with ties, zeros and extremes now and then.
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        8 => -30.0..30.0,
+        2 => (-3i32..=3).prop_map(f64::from),
+        1 => prop::num::f64::NORMAL | prop::num::f64::ZERO,
+    ]
+}
+
+fn square(n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
+    vec(vec(number(), n), n)
+}
+
+fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
+    let score = |&number: &f64| Score {
+        mean_logit: number,
+        mean_logprob: number,
+    };
+    raw.iter()
+        .map(|row| row.iter().map(score).collect())
+        .collect()
+}
+
+/// The rows and columns of `members`.
+fn among(matrix: &[Vec<f64>], members: &[usize]) -> Vec<Vec<f64>> {
+    let row = |&i: &usize| members.iter().map(|&j| matrix[i][j]).collect();
+    members.iter().map(row).collect()
+}
+
+fn sums_to_one(values: &[f64]) -> Result<(), TestCaseError> {
+    let sum: f64 = values.iter().sum();
+    prop_assert!((sum - 1.0).abs() < 1e-9, "{values:?}");
+    prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(value)));
+    Ok(())
+}
+
+fn close(a: &[f64], b: &[f64]) -> Result<(), TestCaseError> {
+    prop_assert_eq!(a.len(), b.len());
+    for (x, y) in a.iter().zip(b) {
+        prop_assert!((x - y).abs() < 1e-9, "{:?} against {:?}", a, b);
+    }
+    Ok(())
+}
+
+/// The best total leads by more than rounding.
+fn clear(totals: &[f64]) -> bool {
+    let best = totals[select::winner(totals)];
+    totals.iter().filter(|&&total| total > best - 1e-9).count() == 1
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn rows_totals_and_weights_sum_to_one_through_a_whole_query(
+        settings in settings(),
+        (members, rounds) in (1usize..=8)
+            .prop_flat_map(|n| (Just(n), vec(square(n), 1..12))),
+    ) {
+        let mut query = Query::new(members, settings).unwrap();
+        for raw in &rounds {
+            let raw = among(raw, query.active());
+            let shares = query.normalise(&scores(&raw)).unwrap();
+            for (row, raw) in shares.iter().zip(&raw) {
+                sums_to_one(row)?;
+                prop_assert!(row.iter().all(|&share| share > 0.0), "{row:?}");
+                // Order is kept.
+                for (a, x) in row.iter().zip(raw) {
+                    for (b, y) in row.iter().zip(raw) {
+                        prop_assert!(x > y || a <= b, "{raw:?} became {row:?}");
+                        prop_assert!(x != y || a == b);
+                    }
+                }
+            }
+            let feedback = query.feedback(&shares).unwrap();
+            sums_to_one(&feedback.weights)?;
+            let pairs = (shares.len() - 1).pow(2).max(1);
+            prop_assert!(feedback.counts.iter().all(|count| (1..=pairs).contains(count)));
+            let selection = query.select(&shares).unwrap();
+            sums_to_one(&selection.totals)?;
+            let before = query.active().to_vec();
+            let gone = query.exit(selection.winner).unwrap();
+            prop_assert!(!gone.contains(&before[selection.winner]));
+            prop_assert!(gone.is_empty() || query.active().len() >= 2);
+            prop_assert_eq!(query.active().len() + gone.len(), before.len());
+            sums_to_one(query.weights())?;
+            prop_assert_eq!(query.weights().len(), query.active().len());
+            query.stop(&Candidate { text: " a".into(), ended: false });
+        }
+    }
+
+    #[test]
+    fn permuting_the_members_permutes_the_result(
+        settings in settings(),
+        (order, rounds) in (1usize..=8).prop_flat_map(|n| (
+            Just((0..n).collect::<Vec<usize>>()).prop_shuffle(),
+            vec(vec(vec(-30.0..30.0, n), n), 1..8),
+        )),
+    ) {
+        // Member order[p] of the one is member p of the other.
+        let settings = Settings { exit: None, ..settings };
+        let mut one = Query::new(order.len(), settings.clone()).unwrap();
+        let mut other = Query::new(order.len(), settings).unwrap();
+        let permuted = |values: &[f64]| order.iter().map(|&i| values[i]).collect::<Vec<f64>>();
+        for raw in &rounds {
+            let shares = one.normalise(&scores(raw)).unwrap();
+            let moved = other.normalise(&scores(&among(raw, &order))).unwrap();
+            for (row, moved) in among(&shares, &order).iter().zip(&moved) {
+                close(row, moved)?;
+            }
+            let (a, b) = (one.feedback(&shares).unwrap(), other.feedback(&moved).unwrap());
+            let counts: Vec<usize> = order.iter().map(|&i| a.counts[i]).collect();
+            prop_assert_eq!(counts, b.counts);
+            close(&permuted(&a.weights), &b.weights)?;
+            let (a, b) = (one.select(&shares).unwrap(), other.select(&moved).unwrap());
+            close(&permuted(&a.totals), &b.totals)?;
+            if clear(&a.totals) {
+                prop_assert_eq!(a.winner, order[b.winner]);
+            }
+            for query in [&mut one, &mut other] {
+                query.stop(&Candidate { text: " a".into(), ended: false });
+            }
+        }
+    }
+
+    #[test]
+    fn permuting_the_members_permutes_who_exits(
+        order in Just((0..5usize).collect::<Vec<_>>()).prop_shuffle(),
+        rounds in vec(vec(vec(1.0..2.0, 5), 5), 3..10),
+        handicap in 0.0..0.9,
+    ) {
+        let settings = Settings { exit: Some(Exit::default()), ..Settings::default() };
+        let mut one = Query::new(5, settings.clone()).unwrap();
+        let mut other = Query::new(5, settings).unwrap();
+        for raw in &rounds {
+            let mut raw: Vec<Vec<f64>> = raw.clone();
+            for row in &mut raw {
+                row[3] -= handicap;
+            }
+            let mut gone = Vec::new();
+            for (query, raw) in [(&mut one, raw.clone()), (&mut other, among(&raw, &order))] {
+                let shares = query.normalise(&scores(&among(&raw, query.active()))).unwrap();
+                query.feedback(&shares).unwrap();
+                let winner = query.select(&shares).unwrap().winner;
+                gone.push(query.exit(winner).unwrap());
+                query.stop(&Candidate { text: " a".into(), ended: false });
+            }
+            let mut moved: Vec<usize> = gone[1].iter().map(|&p| order[p]).collect();
+            moved.sort_unstable();
+            prop_assert_eq!(&gone[0], &moved);
+        }
+    }
+
+    #[test]
+    fn a_constant_on_all_rewards_changes_nothing(
+        (weights, rewards) in (1usize..=8).prop_flat_map(|n| (vec(0.01..1.0, n), vec(0.0..1.0, n))),
+        constant in -50.0..50.0,
+        rate in 0.0..10.0,
+        mixed in 0.0..=1.0,
+    ) {
+        let more: Vec<f64> = rewards.iter().map(|reward| reward + constant).collect();
+        close(
+            &feedback::update(&weights, &rewards, rate, mixed),
+            &feedback::update(&weights, &more, rate, mixed),
+        )?;
+    }
+
+    #[test]
+    fn a_verifiers_scale_changes_nothing(
+        (raw, scales) in (1usize..=8).prop_flat_map(|n| (
+            vec(vec(prop_oneof![4 => -30.0..30.0, 1 => Just(0.0)], n), n),
+            vec(1e-6..1e6, n),
+        )),
+    ) {
+        let scaled: Vec<Vec<f64>> = raw.iter().zip(&scales)
+            .map(|(row, scale): (&Vec<f64>, &f64)| row.iter().map(|score| score * scale).collect())
+            .collect();
+        let mut one = Query::new(raw.len(), Settings::default()).unwrap();
+        let mut other = one.clone();
+        let a = one.normalise(&scores(&raw)).unwrap();
+        let b = other.normalise(&scores(&scaled)).unwrap();
+        for (a, b) in a.iter().zip(&b) {
+            close(a, b)?;
+        }
+        let (a, b) = (one.select(&a).unwrap(), other.select(&b).unwrap());
+        close(&a.totals, &b.totals)?;
+        prop_assert_eq!(a.winner, b.winner);
+    }
+
+    #[test]
+    fn positive_rows_are_eq_3(row in vec(0.01..30.0, 1..=8)) {
+        let sum: f64 = row.iter().sum();
+        let plain: Vec<f64> = row.iter().map(|score: &f64| score / sum).collect();
+        close(&score::normalise(Scoring::Logit, 0, &row).unwrap(), &plain)?;
+    }
+
+    #[test]
+    fn a_cut_is_a_prefix_that_does_not_stop_inside_a_word(text in "\\PC{0,40}|[a-c .,\n]{0,20}") {
+        let segment = cut(&text, false);
+        prop_assert!(text.starts_with(segment));
+        prop_assert_eq!(segment.is_empty(), text.is_empty());
+        prop_assert_eq!(cut(&text, true), &text);
+        let (last, next) = (segment.chars().next_back(), text[segment.len()..].chars().next());
+        if let (Some(last), Some(next)) = (last, next) {
+            let inside = last.is_ascii_alphanumeric() && next.is_ascii_alphanumeric();
+            prop_assert!(!inside, "{text:?} cut to {segment:?}");
+        }
+        // What a cut takes away is at most the last word and the spaces around it.
+        let rest = text[segment.len()..].trim();
+        prop_assert!(!rest.contains(char::is_whitespace), "{text:?} cut to {segment:?}");
+    }
+
+    #[test]
+    fn accepted_segments_joined_are_the_text_shown(
+        script in "(\\PC|[ \n]|[a-z]{1,7} |[\u{e00}-\u{e4f}]|[\u{4e00}-\u{4eff}]|👩\u{200d}👧|e\u{301}){0,60}",
+        lengths in vec(1usize..14, 1..8),
+    ) {
+        // A drafter that knows the answer and continues, after what was accepted, by so many
+        // characters.
+        let mut shown = String::new();
+        let mut rounds = 0;
+        while shown.len() < script.len() {
+            let rest = &script[shown.len()..];
+            let length = lengths[rounds % lengths.len()];
+            let end = rest.char_indices().nth(length).map_or(rest.len(), |(at, _)| at);
+            let segment = cut(&rest[..end], end == rest.len());
+            prop_assert!(!segment.is_empty());
+            shown += segment;
+            prop_assert_eq!(shown.as_bytes(), &script.as_bytes()[..shown.len()]);
+            rounds += 1;
+            prop_assert!(rounds <= script.chars().count());
+        }
+        prop_assert_eq!(shown, script);
+    }
+
+    #[test]
+    fn every_run_ends_and_shows_the_accepted_segments(
+        settings in settings(),
+        members in 1usize..=8,
+        drafts in vec(("\\PC{0,12}", prop::bool::weighted(0.05)), 1..40),
+        raw in square(8),
+    ) {
+        let mut query = Query::new(members, settings.clone()).unwrap();
+        let mut shown = String::new();
+        let mut segments = Vec::new();
+        let mut drafts = drafts.iter().cycle();
+        let stop = loop {
+            prop_assert!(segments.len() < settings.max_rounds, "one round too many");
+            let active = query.active().to_vec();
+            let candidates: Vec<Candidate> = active.iter().map(|_| {
+                let (text, ended) = drafts.next().unwrap();
+                Candidate { text: cut(text, *ended).to_owned(), ended: *ended }
+            }).collect();
+            let winner = match query.fast_winner(&candidates) {
+                Some(winner) => winner,
+                None => {
+                    let shares = query.normalise(&scores(&among(&raw, &active))).unwrap();
+                    query.feedback(&shares).unwrap();
+                    let winner = query.select(&shares).unwrap().winner;
+                    query.exit(winner).unwrap();
+                    winner
+                }
+            };
+            let winner = &candidates[winner];
+            shown += &winner.text;
+            segments.push(winner.text.clone());
+            if let Some(stop) = query.stop(winner) {
+                break (stop, winner.clone());
+            }
+        };
+        prop_assert_eq!(segments.concat(), shown.clone());
+        match stop {
+            (Stop::Ended, last) => prop_assert!(last.ended),
+            (Stop::Silence, last) => prop_assert!(last.text.is_empty()),
+            (Stop::Length, _) => prop_assert!(shown.chars().count() >= settings.max_characters),
+            (Stop::Rounds, _) => prop_assert_eq!(segments.len(), settings.max_rounds),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A query's bookkeeping: errors, fast mode, stopping, members that leave, and how often exit is
+//! right.
+
+use conclave_ensemble::{Candidate, Exit, Query, RoundError, Score, Settings, SettingsError, Stop};
+
+fn candidate(text: &str, ended: bool) -> Candidate {
+    Candidate {
+        text: text.into(),
+        ended,
+    }
+}
+
+fn query(members: usize) -> Query {
+    Query::new(members, Settings::default()).unwrap()
+}
+
+#[test]
+fn one_to_eight_members_under_sound_settings() {
+    for members in [0, 9, usize::MAX] {
+        assert_eq!(
+            Query::new(members, Settings::default()),
+            Err(SettingsError::Members(members))
+        );
+    }
+    let settings = Settings {
+        alpha: f64::NAN,
+        ..Settings::default()
+    };
+    assert!(Query::new(3, settings).is_err());
+}
+
+#[test]
+fn one_member_always_wins_with_share_one() {
+    let mut query = query(1);
+    for mean_logit in [3.0, 0.0, -7.0] {
+        let score = Score {
+            mean_logit,
+            mean_logprob: -1.0,
+        };
+        let shares = query.normalise(&[vec![score]]).unwrap();
+        assert_eq!(shares, [[1.0]]);
+        let feedback = query.feedback(&shares).unwrap();
+        assert_eq!(
+            (feedback.rate, feedback.weights.as_slice()),
+            (0.0, &[1.0][..])
+        );
+        let selection = query.select(&shares).unwrap();
+        assert_eq!(
+            (selection.totals.as_slice(), selection.winner),
+            (&[1.0][..], 0)
+        );
+        assert!(query.exit(0).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn ragged_and_broken_rounds_are_refused_and_leave_the_weights_alone() {
+    let mut query = query(2);
+    let score = Score {
+        mean_logit: 1.0,
+        mean_logprob: -1.0,
+    };
+    assert_eq!(
+        query.normalise(&[vec![score; 2]]),
+        Err(RoundError::Rows {
+            found: 1,
+            members: 2
+        })
+    );
+    assert_eq!(
+        query.normalise(&[vec![score; 2], vec![score; 3]]),
+        Err(RoundError::Row {
+            verifier: 1,
+            found: 3,
+            members: 2
+        })
+    );
+    let wrong = [vec![0.5, 0.5], vec![f64::NAN, 0.5]];
+    let refused = RoundError::NotAShare {
+        verifier: 1,
+        candidate: 0,
+    };
+    assert_eq!(query.feedback(&wrong), Err(refused.clone()));
+    assert_eq!(query.select(&wrong), Err(refused));
+    assert_eq!(query.weights(), [0.5, 0.5]);
+    assert_eq!(
+        query.exit(2),
+        Err(RoundError::Winner {
+            winner: 2,
+            candidates: 2
+        })
+    );
+}
+
+#[test]
+fn fast_mode_takes_the_first_candidate_that_ends() {
+    let candidates = [
+        candidate(" and so", false),
+        candidate(" end.", true),
+        candidate("", true),
+    ];
+    assert_eq!(query(3).fast_winner(&candidates), None);
+    let settings = Settings {
+        fast: true,
+        ..Settings::default()
+    };
+    let query = Query::new(3, settings).unwrap();
+    assert_eq!(query.fast_winner(&candidates), Some(1));
+    assert_eq!(query.fast_winner(&candidates[..1]), None);
+}
+
+#[test]
+fn an_answer_stops_for_each_reason() {
+    let stop = |settings: Settings, winners: &[(&str, bool)]| {
+        let mut query = Query::new(2, settings).unwrap();
+        let stops: Vec<_> = winners
+            .iter()
+            .map(|&(text, ended)| query.stop(&candidate(text, ended)))
+            .collect();
+        let (last, before) = stops.split_last().unwrap();
+        assert!(before.iter().all(Option::is_none));
+        *last
+    };
+    let settings = Settings::default;
+    assert_eq!(
+        stop(settings(), &[("It is", false), (" 42", true)]),
+        Some(Stop::Ended)
+    );
+    assert_eq!(stop(settings(), &[("", true)]), Some(Stop::Ended));
+    assert_eq!(
+        stop(settings(), &[("It is", false), ("", false)]),
+        Some(Stop::Silence)
+    );
+    assert_eq!(stop(settings(), &[("It is", false)]), None);
+    let three = Settings {
+        max_rounds: 3,
+        ..settings()
+    };
+    assert_eq!(
+        stop(three, &[("a", false), ("b", false), ("c", false)]),
+        Some(Stop::Rounds)
+    );
+    // Characters, not bytes.
+    let ten = Settings {
+        max_characters: 10,
+        ..settings()
+    };
+    assert_eq!(
+        stop(ten, &[("ééééé", false), ("éééé", false), ("é", false)]),
+        Some(Stop::Length)
+    );
+    assert_eq!(
+        serde_json::to_value(Stop::Silence).unwrap(),
+        Stop::Silence.name()
+    );
+}
+
+#[test]
+fn those_who_stay_share_the_weight_of_those_who_leave() {
+    let mut query = query(4);
+    query.leave(&[1, 3]).unwrap();
+    assert_eq!(query.active(), [0, 2]);
+    assert_eq!(query.weights(), [0.5, 0.5]);
+    query.leave(&[1]).unwrap(); // out already
+    assert_eq!(query.leave(&[0, 2]), Err(RoundError::Nobody));
+    assert_eq!(query.active(), [0, 2]);
+    query.leave(&[0]).unwrap();
+    assert_eq!((query.active(), query.weights()), (&[2][..], &[1.0][..]));
+}
+
+#[test]
+fn the_learning_rate_falls_with_the_rounds_of_the_query() {
+    let mut query = query(3);
+    let shares = vec![vec![0.2, 0.3, 0.5]; 3];
+    for round in 1..=4 {
+        assert_eq!(query.round(), round);
+        let rate = query.feedback(&shares).unwrap().rate;
+        assert!((rate - 1.0 / (round as f64 * 3f64.sqrt())).abs() < 1e-12);
+        query.stop(&candidate(" on", false));
+    }
+}
+
+/// A generator of uniform numbers, enough for a simulation.
+struct Noise(u64);
+
+impl Noise {
+    /// Between −1 and 1.
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// How many of 400 queries lost member 0, whose candidates score `handicap` of 10 lower than the
+/// others', within `rounds`.
+fn exits(members: usize, rounds: usize, handicap: f64) -> usize {
+    let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    let mut lost = 0;
+    for _ in 0..400 {
+        let settings = Settings {
+            exit: Some(Exit::default()),
+            ..Settings::default()
+        };
+        let mut query = Query::new(members, settings).unwrap();
+        let mut gone = Vec::new();
+        for _ in 0..rounds {
+            let active = query.active().to_vec();
+            // How good each candidate is this round, and how each verifier sees it.
+            let good: Vec<f64> = active
+                .iter()
+                .map(|&j| 10.0 + 2.0 * noise.next() - if j == 0 { handicap } else { 0.0 })
+                .collect();
+            let scores: Vec<Vec<Score>> = active
+                .iter()
+                .map(|_| {
+                    good.iter()
+                        .map(|quality| Score {
+                            mean_logit: quality + noise.next(),
+                            mean_logprob: -1.0,
+                        })
+                        .collect()
+                })
+                .collect();
+            let shares = query.normalise(&scores).unwrap();
+            query.feedback(&shares).unwrap();
+            let winner = query.select(&shares).unwrap().winner;
+            gone.extend(query.exit(winner).unwrap());
+            query.stop(&candidate(" on", false));
+        }
+        lost += usize::from(gone.contains(&0));
+    }
+    lost
+}
+
+#[test]
+fn exit_keeps_equals_and_drops_the_weak() {
+    for members in [3, 5, 8] {
+        let alike = exits(members, 12, 0.0);
+        let weak = exits(members, 12, 3.0);
+        assert!(alike <= 48, "{alike} of 400 lost a member like the others");
+        assert!(weak >= 392, "{weak} of 400 lost the weak member");
+    }
+}
