@@ -58,8 +58,7 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
   return { backend: "webgpu", why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found" };
 }
 
-/** Reads `?backend=` of a page's address; anything else than a known name is `auto`. */
-export function backendFromAddress(search: string): BackendChoice {
-  const value = new URLSearchParams(search).get("backend");
+/** The choice a page's address (`?backend=`) or an attribute names; anything unknown is `auto`. */
+export function backendNamed(value: string | null): BackendChoice {
   return value === "cpu" || value === "webgpu" ? value : "auto";
 }

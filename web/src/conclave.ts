@@ -4,7 +4,7 @@
  * ```ts
  * const conclave = await Conclave.load({ onProgress: ({ member, loaded, total }) => … });
  * for await (const event of conclave.ask([{ role: "user", content: "What is 14 plus 28?" }])) {
- *   if (event.type === "round") show(event.text, event.winner);
+ *   if (event.type === "round") show(event.text, event.candidates[event.winner].member);
  * }
  * ```
  */

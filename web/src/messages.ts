@@ -32,7 +32,7 @@ const about = shape({
   layers: number,
   hidden: number,
 });
-const candidate = shape({ text, ended: flag });
+const candidate = shape({ member: text, text, ended: flag, tokens: number });
 const score = shape({ meanLogit: number, meanLogprob: number });
 
 /** Where a member's file comes from: a URL with its size and SHA-256, or a file the visitor chose. */
@@ -59,7 +59,6 @@ const event = variant({
     round: number,
     active: list(number),
     candidates: list(candidate),
-    drafted: list(number),
     scores: list(list(score)),
     shares: list(list(number)),
     totals: list(number),

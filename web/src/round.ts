@@ -6,13 +6,17 @@
 import type { Candidate, Member, Query, Score, Settings } from "./engine.ts";
 import { together } from "./together.ts";
 
+/** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
+export interface Drafted extends Candidate {
+  member: string;
+  tokens: number;
+}
+
 /** What one round did. Rows and columns follow `active`: who took part, as indices into the members. */
 export interface Round {
   round: number;
   active: number[];
-  candidates: Candidate[];
-  /** How many of its own tokens each member drafted, before the cut. */
-  drafted: number[];
+  candidates: Drafted[];
   /** `scores[i][j]`: verifier i's raw score of candidate j. Empty when fast mode took a candidate unverified. */
   scores: Score[][];
   /** `scores`, normalised: every row sums to 1 (Eq. 3). */
@@ -47,7 +51,6 @@ export async function* rounds(
     // 1–2. Every member drafts from the same prefix; drafts are cut to whole words and cross as text.
     const drafts = await together(voices, (member) => member.draft(settings.segmentTokens));
     const candidates = drafts.map(({ text, ended }) => ({ text: cut(text, ended), ended }));
-    const drafted = drafts.map((draft) => draft.tokens);
     const draftedAt = performance.now();
     if (signal.aborted) break;
 
@@ -56,7 +59,8 @@ export async function* rounds(
     if (accepted >= 0) {
       const unverified = { scores: [], shares: [], totals: [], counts: [], weights: query.weights(), exited: [] };
       const ms = { draft: draftedAt - started, verify: 0 };
-      yield { round, active, candidates, drafted, ...unverified, winner: accepted, text: candidates[accepted]!.text, ms };
+      const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: drafts[j]!.tokens }));
+      yield { round, active, candidates: signed, ...unverified, winner: accepted, text: candidates[accepted]!.text, ms };
       return "ended";
     }
 
@@ -70,16 +74,16 @@ export async function* rounds(
     const early = settings.update === "before" ? query.feedback(shares) : undefined;
     const { totals, winner } = query.select(shares);
     const { counts, weights } = early ?? query.feedback(shares);
-    const segment = candidates[winner]!;
 
     // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
     await together(voices, (member) => member.keep(winner));
-    const stop = query.stop(segment);
+    const stop = query.stop(candidates[winner]!);
     const exited = query.exit(winner);
     for (const index of exited) members[index]!.release();
 
     const ms = { draft: draftedAt - started, verify: verifiedAt - draftedAt };
-    yield { round, active, candidates, drafted, scores, shares, totals, counts, winner, weights, exited, text: segment.text, ms };
+    const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: scores[j]![j]!.tokens }));
+    yield { round, active, candidates: signed, scores, shares, totals, counts, winner, weights, exited, text: candidates[winner]!.text, ms };
     if (stop !== undefined) return stop; // 8.
   }
   return "stopped";

@@ -1,0 +1,41 @@
+/**
+ * Builds the static folder web/dist: the page, the library, its worker, the engine (pkg/) and the
+ * bundled members (members/), all with relative addresses, so that any sub-path serves it.
+ */
+import { build } from "esbuild";
+import { cp, mkdir, rm, stat } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+
+const web = fileURLToPath(new URL("..", import.meta.url));
+const dist = process.argv[2] ?? `${web}dist`;
+
+await rm(dist, { recursive: true, force: true });
+await mkdir(dist, { recursive: true });
+await build({
+  entryPoints: {
+    conclave: `${web}src/conclave.ts`,
+    worker: `${web}src/worker.ts`,
+    element: `${web}src/element.ts`,
+    page: `${web}src/page/main.ts`,
+    style: `${web}style.css`,
+  },
+  outdir: dist,
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  sourcemap: "linked",
+  loader: { ".woff2": "file" },
+  assetNames: "[name]",
+  chunkNames: "chunk-[hash]",
+  logLevel: "warning",
+});
+for (const file of ["index.html", "mark.svg"]) await cp(`${web}${file}`, `${dist}/${file}`);
+// The font's licence asks to travel with it.
+await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
+for (const folder of ["pkg", "members"]) {
+  const there = await stat(`${web}${folder}`).catch(() => undefined);
+  if (there) await cp(`${web}${folder}`, `${dist}/${folder}`, { recursive: true });
+  else console.warn(`web/${folder} is not there yet: the page will say so when it looks for it`);
+}

@@ -1,0 +1,202 @@
+/** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
+import type { Adapter, Backend, Message } from "../engine.ts";
+import { ConclaveError } from "../errors.ts";
+import type { BeginEvent, EndEvent, RoundEvent } from "../messages.ts";
+import { button, el, voice } from "./dom.ts";
+import { duration, plural, speed } from "./figures.ts";
+import { inspector } from "./inspector.ts";
+import { runRecord, saveFile, type Run } from "./run-record.ts";
+
+const stops: Record<string, string> = {
+  ended: "finished",
+  rounds: "stopped at the most rounds allowed",
+  length: "stopped at the greatest length allowed",
+  silence: "stopped, since a round added nothing",
+  stopped: "stopped by you",
+  failed: "broken off by an error",
+};
+
+export interface ExchangeContext {
+  question: string;
+  messages: Message[];
+  members: string[];
+  voices: number[];
+  backend: Backend;
+  adapter: Adapter;
+  /** Called when a round of this exchange is laid open. */
+  onInspect: (exchange: Exchange) => void;
+}
+
+export class Exchange {
+  readonly root: HTMLElement;
+  readonly rounds: RoundEvent[] = [];
+  readonly question: string;
+  readonly #context: ExchangeContext;
+  readonly #answer = el("div", { class: "answer", "aria-live": "polite", "aria-busy": "true" });
+  readonly #legend = el("ul", { class: "legend", "aria-label": "Who wrote what" });
+  readonly #facts = el("p", { class: "facts" }, "Reading the question…");
+  readonly #failure = el("div", { class: "failure" });
+  readonly #inspectorHost = el("div", {});
+  readonly #started = performance.now();
+  #firstSegment: number | undefined;
+  #begin: BeginEvent | undefined;
+  #stop = "";
+  #open: number | undefined;
+
+  constructor(context: ExchangeContext) {
+    this.#context = context;
+    this.question = context.question;
+    this.root = el(
+      "article",
+      { class: "exchange" },
+      el("h2", { class: "question" }, context.question),
+      this.#answer,
+      this.#legend,
+      this.#facts,
+      this.#failure,
+      this.#inspectorHost,
+    );
+    this.#answer.addEventListener("keydown", (event) => this.#moveFocus(event));
+  }
+
+  /** The accepted text so far: every segment, joined. */
+  get text(): string {
+    return this.rounds.map((round) => round.text).join("");
+  }
+
+  get begun(): BeginEvent | undefined {
+    return this.#begin;
+  }
+
+  get voices(): number[] {
+    return this.#context.voices;
+  }
+
+  begin(event: BeginEvent): void {
+    this.#begin = event;
+    this.#facts.textContent = "Drafting the first segment…";
+  }
+
+  add(round: RoundEvent): void {
+    this.#firstSegment ??= performance.now() - this.#started;
+    this.rounds.push(round);
+    const member = round.active[round.winner] ?? 0;
+    const name = round.candidates[round.winner]?.member ?? "";
+    if (round.text !== "") {
+      const segment = el(
+        "span",
+        {
+          class: `segment ${voice(this.#context.voices[member] ?? member)}`,
+          role: "button",
+          tabindex: this.#answer.childElementCount === 0 ? 0 : -1,
+          title: `Round ${round.round}, by ${name}`,
+          "aria-expanded": "false",
+          "data-round": round.round,
+        },
+        round.text,
+      );
+      segment.addEventListener("click", () => this.inspect(round.round));
+      this.#answer.append(segment);
+    }
+    this.#showLegend();
+    this.#showFacts("answering");
+    if (this.#open !== undefined) this.inspect(this.#open, false);
+  }
+
+  end(event: EndEvent): void {
+    this.#stop = event.stop;
+    this.#settle();
+  }
+
+  /** The answer broke off; what there is of it stays. */
+  fail(error: ConclaveError, actions: HTMLElement[]): void {
+    this.#stop = "failed";
+    this.#settle();
+    const who = error.member === undefined ? "" : `${error.member}: `;
+    this.#failure.replaceChildren(
+      el("p", { role: "alert", "data-kind": error.kind }, `${who}${error.message}`),
+      el("p", { class: "actions" }, ...actions),
+    );
+  }
+
+  /** Lays a round open below the answer. */
+  inspect(number: number, toggle = true): void {
+    const round = this.rounds.find((candidate) => candidate.round === number);
+    const close = toggle && this.#open === number;
+    this.#open = close || !round ? undefined : number;
+    for (const segment of this.#segments()) {
+      segment.setAttribute("aria-expanded", String(segment.dataset["round"] === String(this.#open)));
+    }
+    if (!round || close) return this.#inspectorHost.replaceChildren();
+    this.#inspectorHost.replaceChildren(
+      inspector(round, {
+        names: this.#context.members,
+        voices: this.#context.voices,
+        scoring: this.#begin?.settings.scoring ?? "logit",
+        rounds: this.rounds.length,
+        onRound: (next) => this.inspect(next, false),
+        onClose: () => {
+          this.inspect(number);
+          this.#segments().find((segment) => segment.dataset["round"] === String(number))?.focus();
+        },
+      }),
+    );
+    this.#context.onInspect(this);
+  }
+
+  #settle(): void {
+    this.#answer.setAttribute("aria-busy", "false");
+    this.#showFacts(stops[this.#stop] ?? this.#stop);
+    if (this.rounds.length > 0) {
+      this.#facts.append(" ", button("Download the run", () => this.#download(), { class: "quiet" }));
+    }
+    if (this.text === "") this.#answer.append(el("em", { class: "hint" }, "No text was accepted."));
+  }
+
+  #showLegend(): void {
+    const items = this.#context.members.map((name, member) => {
+      const won = this.rounds.filter((round) => round.active[round.winner] === member).length;
+      return el("li", { class: voice(this.#context.voices[member] ?? member) }, el("span", { class: "name" }, name), ` ${won}`);
+    });
+    this.#legend.replaceChildren(...items);
+  }
+
+  #showFacts(state: string): void {
+    const tokens = this.rounds.reduce((sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0), 0);
+    const parts = [state, plural(this.rounds.length, "round")];
+    if (this.#firstSegment !== undefined) {
+      parts.push(speed(tokens, performance.now() - this.#started), `first segment after ${duration(this.#firstSegment)}`);
+    }
+    this.#facts.textContent = parts.join(" · ");
+  }
+
+  #download(): void {
+    const begun = this.#begin;
+    if (!begun) return;
+    const { messages, members, backend, adapter } = this.#context;
+    const run: Run = { members, settings: begun.settings, sampling: begun.sampling, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
+    saveFile("conclave-run.json", `${JSON.stringify(runRecord(run), null, 1)}\n`, "application/json");
+  }
+
+  #segments(): HTMLElement[] {
+    return [...this.#answer.querySelectorAll<HTMLElement>(".segment")];
+  }
+
+  /** One stop for the Tab key in an answer; arrows move within it, Enter or Space open a round. */
+  #moveFocus(event: KeyboardEvent): void {
+    const segments = this.#segments();
+    const here = segments.findIndex((segment) => segment === event.target);
+    if (here < 0) return;
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      return this.inspect(Number(segments[here]?.dataset["round"]));
+    }
+    const steps: Record<string, number> = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: segments.length - 1 };
+    const next = segments[steps[event.key] ?? -1];
+    if (!next) return;
+    event.preventDefault();
+    for (const segment of segments) segment.tabIndex = segment === next ? 0 : -1;
+    next.focus();
+    if (this.#open !== undefined) this.inspect(Number(next.dataset["round"]), false);
+  }
+}

@@ -1,0 +1,37 @@
+/** Numbers as people read them. */
+
+/** Bytes in decimal units, as disks and downloads count: 3.4 MB. */
+export function bytes(count: number): string {
+  if (count < 1000) return `${count} B`;
+  const units = ["kB", "MB", "GB"];
+  let value = count / 1000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+/** A parameter count: 950 thousand, 3.2 million. */
+export function parameters(count: number): string {
+  if (count < 1e6) return `${Math.round(count / 1e3)} thousand`;
+  if (count < 1e9) return `${(count / 1e6).toFixed(1)} million`;
+  return `${(count / 1e9).toFixed(1)} billion`;
+}
+
+/** A time: 340 ms, 2.5 s, 75 s. */
+export function duration(ms: number): string {
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  return ms < 9950 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 1000)} s`;
+}
+
+/** Tokens a second, with two figures that mean something. */
+export function speed(tokens: number, ms: number): string {
+  const rate = ms > 0 ? (tokens * 1000) / ms : 0;
+  return `${rate < 10 ? rate.toFixed(rate < 1 ? 2 : 1) : Math.round(rate)} tokens/s`;
+}
+
+export const percent = (share: number): string => `${Math.round(share * 100)} %`;
+
+export const plural = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;

@@ -1,0 +1,110 @@
+/** One round laid open: the candidates, who scored whom how, and the weights that counted. */
+import type { RoundEvent } from "../messages.ts";
+import { button, el, voice } from "./dom.ts";
+import { duration, percent, plural } from "./figures.ts";
+
+export interface InspectorContext {
+  /** Names of the question's members, and their places in the palette. */
+  names: string[];
+  voices: number[];
+  scoring: "logit" | "likelihood";
+  rounds: number;
+  onRound: (round: number) => void;
+  onClose: () => void;
+}
+
+/** The panel of one round. */
+export function inspector(round: RoundEvent, context: InspectorContext): HTMLElement {
+  const writer = round.candidates[round.winner];
+  const close = button("Close", context.onClose, { class: "quiet" });
+  const back = button("←", () => context.onRound(round.round - 1), { "aria-label": "Round before", disabled: round.round <= 1 });
+  const on = button("→", () => context.onRound(round.round + 1), { "aria-label": "Round after", disabled: round.round >= context.rounds });
+  return el(
+    "section",
+    { class: "inspector", "aria-label": `Round ${round.round}` },
+    el(
+      "div",
+      { class: "inspector-head" },
+      el("h3", {}, `Round ${round.round}`),
+      el("p", {}, `${writer?.member ?? "Nobody"} was taken. Drafting ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`),
+      el("span", { class: "actions" }, back, on, close),
+    ),
+    candidates(round, context),
+    round.scores.length > 0 ? matrix(round, context) : el("p", { class: "hint" }, "Fast mode took this candidate as it ended the answer; nobody scored it."),
+    ...exits(round, context),
+  );
+}
+
+function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElement {
+  const most = Math.max(...round.totals, 0);
+  const items = round.candidates.map((candidate, j) => {
+    const taken = j === round.winner;
+    const total = round.totals[j];
+    const text = candidate.text === "" ? el("em", {}, candidate.ended ? "ends the answer here" : "nothing") : el("q", {}, candidate.text);
+    return el(
+      "li",
+      { class: `${voice(voices[round.active[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
+      el("span", { class: "name" }, candidate.member),
+      el("span", { class: "candidate" }, text, candidate.ended && candidate.text !== "" ? el("small", {}, " then ends") : ""),
+      el("small", {}, plural(candidate.tokens, "token")),
+      total === undefined ? "" : el("meter", { min: 0, max: most, value: total, "aria-hidden": "true" }),
+      total === undefined ? "" : el("span", { class: "figure" }, total.toFixed(3)),
+      taken ? el("strong", { class: "mark" }, "taken") : "",
+    );
+  });
+  return el("ol", { class: "candidates", "aria-label": "Candidates" }, ...items);
+}
+
+function matrix(round: RoundEvent, { names, voices, scoring }: InspectorContext): HTMLElement {
+  const tag = (place: number) => {
+    const member = round.active[place] ?? place;
+    return el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
+  };
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col" }, "scored by"),
+    ...round.active.map((_, j) => el("th", { scope: "col" }, tag(j))),
+    el("th", { scope: "col" }, "weight"),
+  );
+  const rows = round.shares.map((row, i) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, tag(i)),
+      ...row.map((share, j) => {
+        const score = round.scores[i]?.[j];
+        const raw = scoring === "logit" ? score?.meanLogit : score?.meanLogprob;
+        const best = share === Math.max(...row);
+        return el("td", { class: best ? "best" : "" }, percent(share), el("small", {}, raw === undefined ? "" : raw.toFixed(2)));
+      }),
+      el("td", { class: "figure" }, (round.weights[i] ?? 0).toFixed(3)),
+    ),
+  );
+  const totals = el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, "total"),
+    ...round.totals.map((total, j) => el("td", { class: j === round.winner ? "best" : "" }, total.toFixed(3))),
+    el("td", {}),
+  );
+  const raw = scoring === "logit" ? "mean raw logit" : "mean log-probability";
+  return el(
+    "div",
+    { class: "matrix" },
+    el(
+      "table",
+      {},
+      el("caption", {}, `Share each candidate got from each member; below it the ${raw}. The total is the weighted sum.`),
+      el("thead", {}, head),
+      el("tbody", {}, ...rows),
+      el("tfoot", {}, totals),
+    ),
+  );
+}
+
+function exits(round: RoundEvent, { names }: InspectorContext): HTMLElement[] {
+  if (round.exited.length === 0) return [];
+  const left = round.exited.map((member) => names[member] ?? "").join(" and ");
+  return [el("p", { class: "hint" }, `${left} left the question after this round.`)];
+}

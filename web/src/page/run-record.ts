@@ -1,0 +1,61 @@
+/**
+ * The run of one answer as a file: what `conclave replay` reads (members, settings, raw scores by
+ * round), and beside it everything the page showed.
+ */
+import type { Adapter, Message, Sampling, Settings } from "../engine.ts";
+import type { RoundEvent } from "../messages.ts";
+
+export interface RunRecord {
+  format: "conclave run 1";
+  members: string[];
+  settings: Settings;
+  sampling: Sampling;
+  backend: string;
+  adapter: string;
+  messages: Message[];
+  /** Rounds that were voted on. `scores[i][j]`: verifier `active[i]` of candidate j. */
+  rounds: Omit<RoundEvent, "type">[];
+  /** The candidate that fast mode took without a vote, if it took one. */
+  unverified?: { member: string; text: string };
+  answer: string;
+  stop: string;
+}
+
+export interface Run {
+  members: string[];
+  settings: Settings;
+  sampling: Sampling;
+  backend: string;
+  adapter: Adapter;
+  messages: Message[];
+  rounds: RoundEvent[];
+  stop: string;
+}
+
+export function runRecord(run: Run): RunRecord {
+  const voted = run.rounds.filter((round) => round.scores.length > 0);
+  const fast = run.rounds.find((round) => round.scores.length === 0);
+  const taken = fast?.candidates[fast.winner];
+  return {
+    format: "conclave run 1",
+    members: run.members,
+    settings: run.settings,
+    sampling: run.sampling,
+    backend: run.backend,
+    adapter: run.adapter.name,
+    messages: run.messages,
+    rounds: voted.map(({ type: _, ...round }) => round),
+    ...(taken ? { unverified: { member: taken.member, text: taken.text } } : {}),
+    answer: run.rounds.map((round) => round.text).join(""),
+    stop: run.stop,
+  };
+}
+
+/** Hands a file to the visitor. */
+export function saveFile(name: string, contents: string, type: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([contents], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,186 @@
+/** The settings of the method and of sampling as a form: defaults from the engine, a line of help each. */
+import type { BackendChoice } from "../backend.ts";
+import type { Sampling, Settings } from "../engine.ts";
+import { button, el } from "./dom.ts";
+
+interface NumberField {
+  name: string;
+  label: string;
+  help: string;
+  min: number;
+  max: number;
+  step: number;
+}
+
+const segmentFields: NumberField[] = [
+  { name: "segmentTokens", label: "Segment length L", help: "Tokens a member drafts in one round, at most.", min: 1, max: 24, step: 1 },
+  { name: "maxRounds", label: "Rounds, at most", help: "The answer stops after so many segments.", min: 1, max: 256, step: 1 },
+];
+const samplingFields: NumberField[] = [
+  { name: "temperature", label: "Temperature", help: "0 always takes the likeliest token; higher is more varied.", min: 0, max: 2, step: 0.05 },
+  { name: "topP", label: "Top-p", help: "Draw only from the likeliest tokens that hold this much probability.", min: 0.05, max: 1, step: 0.05 },
+];
+const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", min: 0, max: 10, step: 0.1 };
+
+export interface ChosenSettings {
+  settings: Settings;
+  sampling: Partial<Sampling>;
+}
+
+export class SettingsForm {
+  readonly #form: HTMLFormElement;
+  #defaults: Settings | undefined;
+
+  constructor(form: HTMLFormElement, backend: BackendChoice, onBackend: (choice: BackendChoice) => void) {
+    this.#form = form;
+    const backendChoice = select("backend", "Runs on", "WebGPU where there is a graphics card, else the CPU.", [
+      ["auto", "Automatic"],
+      ["webgpu", "GPU (WebGPU)"],
+      ["cpu", "CPU (wasm SIMD)"],
+    ]);
+    form.append(
+      group(
+        "Drafting",
+        ...segmentFields.map(numeric),
+        ...samplingFields.map(numeric),
+        seed(),
+      ),
+      group(
+        "Voting",
+        select("scoring", "Scoring", "What a verifier's vote is made of.", [
+          ["logit", "Mean raw logit"],
+          ["likelihood", "Likelihood"],
+        ]),
+        tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
+        tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
+      ),
+      group(
+        "Feedback",
+        select("rate", "Learning rate", "How fast weights move from round to round.", [
+          ["code", "As in the authors' code"],
+          ["printed", "As printed in the paper"],
+          ["fixed-share", "Fixed share (adapts in mid-answer)"],
+        ]),
+        numeric(alphaField),
+        select("update", "Weights change", "Before: a round's own feedback counts in its vote.", [
+          ["before", "Before the vote"],
+          ["after", "After the vote"],
+        ]),
+        tick("exit", "Model exit", "Members that fall clearly behind leave the question early."),
+      ),
+      group("Engine", backendChoice),
+      el("p", { class: "actions" }, button("Back to the defaults", () => this.reset(), { class: "quiet" })),
+    );
+    this.setBackend(backend);
+    const control = backendChoice.querySelector("select");
+    control?.addEventListener("change", () => onBackend(control.value as BackendChoice));
+    form.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  /** Takes the engine's defaults over, the first time it is opened; later the visitor's choices stay. */
+  setDefaults(defaults: Settings): void {
+    const first = this.#defaults === undefined;
+    this.#defaults = defaults;
+    if (first) this.reset();
+  }
+
+  setBackend(choice: BackendChoice): void {
+    this.#control("backend").value = choice;
+  }
+
+  reset(): void {
+    const defaults = this.#defaults;
+    if (!defaults) return;
+    for (const field of [...segmentFields, alphaField]) {
+      this.#control(field.name).value = String(defaults[field.name as "segmentTokens" | "maxRounds" | "alpha"]);
+    }
+    this.#control("temperature").value = "0.6";
+    this.#control("topP").value = "0.9";
+    this.#control("seed").value = "";
+    for (const name of ["scoring", "rate", "update"] as const) this.#control(name).value = defaults[name];
+    for (const name of ["selfVotes", "fast"] as const) this.#box(name).checked = defaults[name];
+    this.#box("exit").checked = defaults.exit !== null;
+  }
+
+  /** The form's values, or undefined (with the browser's own message shown) when one is out of range. */
+  read(): ChosenSettings | undefined {
+    const defaults = this.#defaults;
+    if (!defaults) return undefined;
+    if (!this.#form.checkValidity()) {
+      const details = this.#form.closest("details");
+      if (details) details.open = true;
+      this.#form.reportValidity();
+      return undefined;
+    }
+    const number = (name: string): number => Number(this.#control(name).value);
+    const seedText = this.#control("seed").value;
+    return {
+      settings: {
+        ...defaults,
+        segmentTokens: number("segmentTokens"),
+        maxRounds: number("maxRounds"),
+        alpha: number("alpha"),
+        scoring: this.#control("scoring").value as Settings["scoring"],
+        rate: this.#control("rate").value as Settings["rate"],
+        update: this.#control("update").value as Settings["update"],
+        selfVotes: this.#box("selfVotes").checked,
+        fast: this.#box("fast").checked,
+        // The threshold is a share of 1/n: half an equal vote, as the paper's example.
+        exit: this.#box("exit").checked ? (defaults.exit ?? { warmup: 3, temperature: 1, threshold: 0.5 }) : null,
+      },
+      sampling: {
+        temperature: number("temperature"),
+        topP: number("topP"),
+        ...(seedText === "" ? {} : { seed: Number(seedText) }),
+      },
+    };
+  }
+
+  #control(name: string): HTMLInputElement | HTMLSelectElement {
+    const control = this.#form.elements.namedItem(name);
+    if (control instanceof HTMLInputElement || control instanceof HTMLSelectElement) return control;
+    throw new Error(`The settings form has no control called ${name}`);
+  }
+
+  #box(name: string): HTMLInputElement {
+    const control = this.#control(name);
+    if (control instanceof HTMLInputElement) return control;
+    throw new Error(`${name} is no box to tick`);
+  }
+}
+
+function group(title: string, ...fields: HTMLElement[]): HTMLElement {
+  return el("fieldset", {}, el("legend", {}, title), ...fields);
+}
+
+function field(name: string, label: string, help: string, control: HTMLElement): HTMLElement {
+  control.setAttribute("id", `setting-${name}`);
+  control.setAttribute("name", name);
+  control.setAttribute("aria-describedby", `help-${name}`);
+  return el(
+    "div",
+    { class: "field" },
+    el("label", { for: `setting-${name}` }, label),
+    control,
+    el("small", { id: `help-${name}` }, help),
+  );
+}
+
+function numeric({ name, label, help, min, max, step }: NumberField): HTMLElement {
+  return field(name, label, help, el("input", { type: "number", min, max, step, required: true, inputmode: "decimal" }));
+}
+
+function seed(): HTMLElement {
+  const control = el("input", { type: "number", min: 0, max: 2 ** 31 - 1, step: 1, placeholder: "new each time", inputmode: "numeric" });
+  return field("seed", "Seed", "The same seed draws the same text again, on the same device.", control);
+}
+
+function select(name: string, label: string, help: string, options: [string, string][]): HTMLElement {
+  return field(name, label, help, el("select", {}, ...options.map(([value, text]) => el("option", { value }, text))));
+}
+
+function tick(name: string, label: string, help: string): HTMLElement {
+  const element = field(name, label, help, el("input", { type: "checkbox" }));
+  element.classList.add("tick");
+  return element;
+}
