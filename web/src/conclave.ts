@@ -148,6 +148,7 @@ export class Conclave {
    * Engine, Settings; the error's `partial` is the text so far.
    */
   async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
+    if (options.signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", ms: 0 });
     const id = this.#wire.id();
     const seed = options.sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
     const request: Request = {
@@ -169,7 +170,6 @@ export class Conclave {
     let over = false;
     try {
       this.#wire.post(request);
-      if (options.signal?.aborted) stop();
       options.signal?.addEventListener("abort", stop);
       while (!over) {
         const reply = inbox.shift();

@@ -77,9 +77,9 @@ export async function* rounds(
 
     // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
     await together(voices, (member) => member.keep(winner));
-    const stop = query.stop(candidates[winner]!);
     const exited = query.exit(winner);
     for (const index of exited) members[index]!.release();
+    const stop = query.stop(candidates[winner]!);
 
     const ms = { draft: draftedAt - started, verify: verifiedAt - draftedAt };
     const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: scores[j]![j]!.tokens }));

@@ -13,10 +13,8 @@ export interface RunRecord {
   backend: string;
   adapter: string;
   messages: Message[];
-  /** Rounds that were voted on. `scores[i][j]`: verifier `active[i]` of candidate j. */
-  rounds: Omit<RoundEvent, "type">[];
-  /** The candidate that fast mode took without a vote, if it took one. */
-  unverified?: { member: string; text: string };
+  /** `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false where fast mode took one unscored. */
+  rounds: (Omit<RoundEvent, "type"> & { verified: boolean })[];
   answer: string;
   stop: string;
 }
@@ -33,9 +31,6 @@ export interface Run {
 }
 
 export function runRecord(run: Run): RunRecord {
-  const voted = run.rounds.filter((round) => round.scores.length > 0);
-  const fast = run.rounds.find((round) => round.scores.length === 0);
-  const taken = fast?.candidates[fast.winner];
   return {
     format: "conclave run 1",
     members: run.members,
@@ -44,8 +39,7 @@ export function runRecord(run: Run): RunRecord {
     backend: run.backend,
     adapter: run.adapter.name,
     messages: run.messages,
-    rounds: voted.map(({ type: _, ...round }) => round),
-    ...(taken ? { unverified: { member: taken.member, text: taken.text } } : {}),
+    rounds: run.rounds.map(({ type: _, ...round }) => ({ ...round, verified: round.scores.length > 0 })),
     answer: run.rounds.map((round) => round.text).join(""),
     stop: run.stop,
   };

@@ -126,7 +126,7 @@ export class SettingsForm {
         selfVotes: this.#box("selfVotes").checked,
         fast: this.#box("fast").checked,
         // The threshold is a share of 1/n: half an equal vote, as the paper's example.
-        exit: this.#box("exit").checked ? (defaults.exit ?? { warmup: 3, temperature: 1, threshold: 0.5 }) : null,
+        exit: this.#box("exit").checked ? (defaults.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 }) : null,
       },
       sampling: {
         temperature: number("temperature"),

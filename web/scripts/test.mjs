@@ -1,0 +1,38 @@
+/**
+ * Runs tests with Node's own runner after bundling them: `unit` (beside the sources) or `browser`
+ * (web/tests, against the built web/dist in Chromium). Further arguments go to the runner.
+ */
+import { build } from "esbuild";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const web = fileURLToPath(new URL("..", import.meta.url));
+const [kind = "unit", ...rest] = process.argv.slice(2);
+const folder = kind === "unit" ? "src" : "tests";
+const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
+  .filter((file) => file.endsWith(".test.ts"))
+  .map((file) => `${web}${folder}/${file}`);
+// Inside web/, so that packages left external are found.
+const outdir = `${web}node_modules/.cache/conclave-${kind}`;
+rmSync(outdir, { recursive: true, force: true });
+mkdirSync(outdir, { recursive: true });
+await build({
+  entryPoints,
+  outdir,
+  outbase: `${web}${folder}`,
+  bundle: true,
+  packages: "external",
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  outExtension: { ".js": ".mjs" },
+  sourcemap: "inline",
+  logLevel: "warning",
+});
+const files = readdirSync(outdir, { recursive: true })
+  .filter((file) => file.endsWith(".test.mjs"))
+  .map((file) => `${outdir}/${file}`);
+const args = ["--enable-source-maps", "--test", ...(kind === "browser" ? ["--test-concurrency=1"] : []), ...rest, ...files];
+const { status } = spawnSync(process.execPath, args, { stdio: "inherit", cwd: web, env: { ...process.env, CONCLAVE_WEB: web } });
+process.exit(status ?? 1);

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { RoundEvent } from "../messages.ts";
+import { settings } from "../scripted.ts";
+import { skills } from "./examples.ts";
+import { bytes, duration, parameters, speed } from "./figures.ts";
+import { runRecord } from "./run-record.ts";
+
+test("figures read as people write them", () => {
+  assert.deepEqual([0, 999, 1000, 2_797_376, 999_600, 12_345_678, 4.2e9].map(bytes), ["0 B", "999 B", "1.0 kB", "2.8 MB", "1.0 MB", "12 MB", "4.2 GB"]);
+  assert.deepEqual([950_000, 2_700_000, 1.5e9].map(parameters), ["950 thousand", "2.7 million", "1.5 billion"]);
+  assert.deepEqual([12.4, 999.7, 2512, 75_300].map(duration), ["12 ms", "1.0 s", "2.5 s", "75 s"]);
+  assert.deepEqual([speed(50, 1000), speed(5, 1000), speed(1, 25_000), speed(1, 0)], ["50 tokens/s", "5.0 tokens/s", "0.04 tokens/s", "0.00 tokens/s"]);
+});
+
+test("a recorded run has what a replay reads, and an unscored round is marked", () => {
+  const round: RoundEvent = {
+    type: "round",
+    round: 1,
+    active: [0, 1],
+    candidates: [
+      { member: "Ada", text: "a", ended: false, tokens: 1 },
+      { member: "Bo", text: "b", ended: false, tokens: 1 },
+    ],
+    scores: [
+      [{ meanLogit: 1, meanLogprob: -1 }, { meanLogit: 2, meanLogprob: -2 }],
+      [{ meanLogit: 3, meanLogprob: -3 }, { meanLogit: 4, meanLogprob: -4 }],
+    ],
+    shares: [[0.33, 0.67], [0.43, 0.57]],
+    totals: [0.38, 0.62],
+    counts: [1, 1],
+    winner: 1,
+    weights: [0.5, 0.5],
+    exited: [],
+    text: "b",
+    ms: { draft: 1, verify: 1 },
+    counters: [],
+  };
+  const record = runRecord({
+    members: ["Ada", "Bo"],
+    settings,
+    sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
+    backend: "cpu",
+    adapter: { name: "cpu", vendor: "", architecture: "", backend: "cpu", software: true },
+    messages: [{ role: "user", content: "?" }],
+    rounds: [round, { ...round, round: 2, scores: [], shares: [], totals: [], counts: [], text: "a.", winner: 0 }],
+    stop: "ended",
+  });
+  assert.deepEqual(record.members, ["Ada", "Bo"]);
+  assert.deepEqual(record.rounds.map((each) => each.verified), [true, false]);
+  assert.deepEqual(record.rounds[0]?.scores, round.scores);
+  assert.equal(record.answer, "ba.");
+  assert.ok(!("type" in record.rounds[0]!));
+});
+
+test("every skill asks a whole question, not always the same one", () => {
+  for (const skill of skills) {
+    const asked = new Set(Array.from({ length: 40 }, () => skill.ask()));
+    assert.ok(asked.size > 1, skill.name);
+    for (const question of asked) assert.match(question, /^[A-Z].*[.?]$/);
+  }
+});

@@ -1,0 +1,178 @@
+/**
+ * Scripted members for the unit tests of the round loop and the service: they say what they are
+ * told to and keep a journal of every call. They stand for the loop's order only; what a member
+ * computes is tested in Rust.
+ */
+import type { About, Candidate, Counters, Member, Message, Query, Sampling, Score, Settings } from "./engine.ts";
+
+export const settings: Settings = {
+  segmentTokens: 10,
+  scoring: "logit",
+  alpha: 1,
+  rate: "code",
+  fixedShare: 0.05,
+  update: "before",
+  selfVotes: true,
+  exit: null,
+  fast: false,
+  maxRounds: 64,
+  maxCharacters: 4096,
+};
+
+export interface Script {
+  /** Drafts, in order; the last one repeats. */
+  drafts: Candidate[];
+  /** The mean logit it gives to a candidate of this text. */
+  taste: (text: string) => number;
+  /** Thrown at the nth call (from 1) of a move. */
+  failure?: { move: "begin" | "draft" | "verify"; call: number; error: Error };
+  /** Called at every move, before it is done. */
+  onMove?: (move: string, call: number) => void | Promise<void>;
+}
+
+export class ScriptedMember implements Member {
+  readonly name: string;
+  readonly #script: Script;
+  readonly #journal: string[];
+  readonly #calls: Record<string, number> = {};
+  readonly #counters: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
+  #busy = false;
+  #verified: Candidate[] = [];
+  messages: Message[] = [];
+  sampling: Sampling | undefined;
+
+  constructor(name: string, journal: string[], script: Script) {
+    this.name = name;
+    this.#journal = journal;
+    this.#script = script;
+  }
+
+  about(): About {
+    return { name: this.name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0 };
+  }
+
+  async begin(messages: Message[], sampling: Sampling): Promise<{ prefix: number; run: number }> {
+    return this.#move("begin", () => {
+      this.messages = messages;
+      this.sampling = sampling;
+      this.#counters.prefix = 5;
+      this.#counters.prefillTokens += 5;
+      return { prefix: 5, run: 5 };
+    });
+  }
+
+  async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
+    return this.#move(`draft ${maxTokens}`, () => {
+      const drafts = this.#script.drafts;
+      const draft = drafts[Math.min((this.#calls["draft"] ?? 1) - 1, drafts.length - 1)]!;
+      this.#counters.draftTokens += maxTokens - 1;
+      return { ...draft, tokens: draft.text.length };
+    });
+  }
+
+  async verify(candidates: Candidate[]): Promise<(Score & { tokens: number })[]> {
+    return this.#move(`verify ${candidates.map(({ text }) => JSON.stringify(text)).join(",")}`, () => {
+      this.#verified = candidates;
+      this.#counters.verifyTokens += candidates.reduce((sum, { text }) => sum + text.length, 0);
+      return candidates.map(({ text }) => ({ meanLogit: this.#script.taste(text), meanLogprob: -1, tokens: text.length }));
+    });
+  }
+
+  async keep(winner: number): Promise<void> {
+    return this.#move(`keep ${winner}`, () => {
+      this.#counters.prefix += this.#verified[winner]!.text.length;
+    });
+  }
+
+  counters(): Counters {
+    return { ...this.#counters };
+  }
+
+  release(): void {
+    this.#journal.push(`${this.name} release`);
+  }
+
+  free(): void {
+    this.#journal.push(`${this.name} free`);
+  }
+
+  /** As wasm-bindgen does, refuses a call while another is under way. */
+  async #move<T>(move: string, work: () => T): Promise<T> {
+    if (this.#busy) throw new Error("recursive use of an object detected which would lead to unsafe aliasing in rust");
+    this.#busy = true;
+    try {
+      const kind = move.split(" ")[0]!;
+      const call = (this.#calls[kind] = (this.#calls[kind] ?? 0) + 1);
+      this.#journal.push(`${this.name} ${move}`);
+      await this.#script.onMove?.(kind, call);
+      await new Promise((resolve) => setImmediate(resolve));
+      const failure = this.#script.failure;
+      if (failure?.move === kind && failure.call === call) throw failure.error;
+      return work();
+    } finally {
+      this.#busy = false;
+    }
+  }
+}
+
+/** A query whose shares are the raw logits over their row sum, with equal weights. */
+export class ScriptedQuery implements Query {
+  readonly #journal: string[];
+  readonly #settings: Settings;
+  /** Members that leave after round n. */
+  readonly #exits: Record<number, number[]>;
+  #active: number[];
+  #round = 1;
+
+  constructor(members: number, given: Settings, journal: string[] = [], exits: Record<number, number[]> = {}) {
+    this.#active = [...Array(members).keys()];
+    this.#settings = given;
+    this.#journal = journal;
+    this.#exits = exits;
+  }
+
+  active(): number[] {
+    return [...this.#active];
+  }
+
+  normalise(scores: Score[][]): number[][] {
+    this.#journal.push("normalise");
+    return scores.map((row) => {
+      const sum = row.reduce((total, score) => total + score.meanLogit, 0);
+      return row.map((score) => score.meanLogit / sum);
+    });
+  }
+
+  feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] } {
+    this.#journal.push("feedback");
+    const counts = shares.map(() => 1);
+    return { counts, rewards: counts, rate: 1, weights: this.weights() };
+  }
+
+  select(shares: number[][]): { totals: number[]; winner: number } {
+    this.#journal.push("select");
+    const totals = shares.map((_, j) => shares.reduce((sum, row) => sum + row[j]!, 0) / shares.length);
+    return { totals, winner: totals.indexOf(Math.max(...totals)) };
+  }
+
+  exit(): number[] {
+    this.#journal.push("exit");
+    const leaving = this.#exits[this.#round] ?? [];
+    this.#active = this.#active.filter((member) => !leaving.includes(member));
+    return leaving;
+  }
+
+  stop(winner: Candidate): string | undefined {
+    this.#journal.push("stop");
+    if (winner.ended) return "ended";
+    return this.#round++ >= this.#settings.maxRounds ? "rounds" : undefined;
+  }
+
+  weights(): number[] {
+    return this.#active.map(() => 1 / this.#active.length);
+  }
+
+  free(): void {
+    this.#journal.push("query free");
+  }
+}

@@ -1,0 +1,228 @@
+/** The library against the service, through the real protocol; only the engine is scripted. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Conclave, type Port } from "./conclave.ts";
+import type { Adapter, Engine, EngineModule, Message } from "./engine.ts";
+import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "./errors.ts";
+import type { ConclaveEvent } from "./messages.ts";
+import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
+import { Service } from "./service.ts";
+
+interface Stage {
+  port: Port;
+  journal: string[];
+  members: Map<string, ScriptedMember>;
+  /** Posts to the library what no worker should. */
+  inject: (data: unknown) => void;
+}
+
+function stage(scripts: Record<string, Script>): Stage {
+  const journal: string[] = [];
+  const members = new Map<string, ScriptedMember>();
+  let lost: string | undefined;
+  const adapter: Adapter = { name: "scripted", vendor: "", architecture: "", backend: "cpu", software: false };
+  const engine: Engine = {
+    backend: "cpu",
+    adapter: () => adapter,
+    load: async (name, gguf) => {
+      if (gguf.length === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
+      const member = new ScriptedMember(name, journal, scripts[name]!);
+      members.set(name, member);
+      return member;
+    },
+    lost: () => lost,
+    loseDevice: () => (lost = "destroyed"),
+    free: () => undefined,
+  };
+  const module: EngineModule = {
+    default: async () => undefined,
+    Engine: { create: async () => engine },
+    Query: class extends ScriptedQuery {
+      constructor(count: number, given: typeof settings) {
+        super(count, given, journal);
+      }
+    },
+    cut: (text) => text,
+    defaultSettings: () => ({ ...settings }),
+  };
+  // Structured clones, as postMessage makes them; delivery is asynchronous.
+  const deliver = (data: unknown): void => {
+    const copy: unknown = structuredClone(data);
+    setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
+  };
+  const service = new Service({ startModule: async () => module, gpu: undefined, post: deliver });
+  const port: Port = {
+    postMessage: (data) => {
+      const copy: unknown = structuredClone(data);
+      setImmediate(() => void service.receive(copy));
+    },
+    terminate: () => journal.push("terminate"),
+    onmessage: null,
+    onerror: null,
+  };
+  return { port, journal, members, inject: deliver };
+}
+
+const file = new Blob([new Uint8Array([71, 71, 85, 70])]);
+const hello: Message[] = [{ role: "user", content: "hello" }];
+
+async function open(scripts: Record<string, Script>): Promise<Stage & { conclave: Conclave }> {
+  const made = stage(scripts);
+  const conclave = await Conclave.open({ backend: "cpu" }, made.port);
+  for (const name of Object.keys(scripts)) await conclave.add({ name, file });
+  return { ...made, conclave };
+}
+
+async function collect(events: AsyncIterable<ConclaveEvent>): Promise<ConclaveEvent[]> {
+  const all: ConclaveEvent[] = [];
+  for await (const event of events) all.push(event);
+  return all;
+}
+
+const talker: Script = { drafts: [{ text: "Hello", ended: false }, { text: " there.", ended: true }], taste: () => 1 };
+
+test("ask yields begin, rounds and end; the segments joined are the answer", async () => {
+  const { conclave, members } = await open({ Ada: talker, Bo: talker });
+  const events = await collect(conclave.ask(hello, { sampling: { seed: 7 } }));
+  assert.deepEqual(events.map((event) => event.type), ["begin", "round", "round", "end"]);
+  const end = events.at(-1);
+  assert.ok(end?.type === "end");
+  assert.equal(end.stop, "ended");
+  assert.equal(end.text, "Hello there.");
+  assert.deepEqual(members.get("Bo")?.messages, hello);
+  assert.equal(members.get("Ada")?.sampling?.seed, 7);
+  assert.notEqual(members.get("Bo")?.sampling?.seed, 7, "members of one seed must not draft in step");
+  const round = events[1];
+  assert.ok(round?.type === "round");
+  assert.deepEqual(round.counters[0], { prefix: 10, prefilled: 0, drafted: 9, verified: 10 });
+});
+
+test("settings are the engine's defaults with what the caller changes", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const [begin] = await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
+  assert.ok(begin?.type === "begin");
+  assert.deepEqual(begin.settings, { ...settings, maxRounds: 1 });
+});
+
+test("stopping keeps the text so far, and the next question is answered", async () => {
+  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+  const { conclave, journal } = await open({ Ada: endless });
+  const controller = new AbortController();
+  let text = "";
+  let stop = "";
+  for await (const event of conclave.ask(hello, { signal: controller.signal })) {
+    if (event.type === "round" && event.round === 3) controller.abort();
+    if (event.type === "end") ({ text, stop } = event);
+  }
+  assert.equal(stop, "stopped");
+  assert.ok(text.startsWith("la la la "), text);
+  assert.equal(journal.filter((entry) => entry === "query free").length, 1);
+  const again = await collect(conclave.ask(hello, { settings: { maxRounds: 2 } }));
+  assert.equal(again.at(-1)?.type, "end");
+});
+
+test("leaving the loop stops the answer in the worker", async () => {
+  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+  const { conclave, journal } = await open({ Ada: endless });
+  for await (const event of conclave.ask(hello)) if (event.type === "round") break;
+  await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
+  assert.equal(journal.filter((entry) => entry === "query free").length, 2, "the first answer came to its end");
+});
+
+test("a signal that is aborted already yields an empty answer", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const events = await collect(conclave.ask(hello, { signal: AbortSignal.abort() }));
+  assert.deepEqual(events.map((event) => (event.type === "end" ? event.stop : event.type)), ["stopped"]);
+});
+
+test("an error in mid-answer is typed and carries the text so far", async () => {
+  const full = Object.assign(new Error("Start a new conversation."), { name: "ContextFull" });
+  const { conclave } = await open({ Ada: { drafts: [{ text: "so far", ended: false }], taste: () => 1, failure: { move: "verify", call: 2, error: full } } });
+  await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => {
+    assert.ok(error instanceof ContextFull);
+    assert.equal(error.partial, "so far");
+    assert.equal(error.member, "Ada");
+    return true;
+  });
+});
+
+test("a device that is lost in mid-answer is told as such, whatever was thrown or not", async () => {
+  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+  const { conclave } = await open({ Ada: endless });
+  let text = "";
+  await assert.rejects(
+    async () => {
+      for await (const event of conclave.ask(hello)) {
+        if (event.type !== "round") continue;
+        text += event.text;
+        if (event.round === 2) await conclave.loseDevice();
+      }
+    },
+    (error: unknown) => {
+      assert.ok(error instanceof DeviceLost);
+      assert.match(error.message, /destroyed/);
+      assert.ok(error.partial?.startsWith("la la "));
+      return true;
+    },
+  );
+  assert.ok(text.startsWith("la la "));
+});
+
+test("a broken file leaves the member that it should replace in its place", async () => {
+  const { conclave, journal } = await open({ Ada: talker });
+  await assert.rejects(conclave.add({ name: "Broken", file: new Blob([]) }, { replace: "Ada" }), { name: "ModelFile" });
+  assert.deepEqual(conclave.members.map((member) => member.name), ["Ada"]);
+  assert.ok(!journal.includes("Ada free"));
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("two members of one name are refused", async () => {
+  const { conclave } = await open({ Ada: talker });
+  await assert.rejects(conclave.add({ name: "Ada", file }), { name: "ModelFile" });
+});
+
+test("a removed member is freed and no longer takes part", async () => {
+  const { conclave, journal } = await open({ Ada: talker, Bo: talker });
+  await conclave.remove("Bo");
+  assert.ok(journal.includes("Bo free"));
+  const [begin] = await collect(conclave.ask(hello));
+  assert.ok(begin?.type === "begin");
+  assert.deepEqual(begin.members, ["Ada"]);
+});
+
+test("questions asked at once are answered one after the other", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const answers = await Promise.all([collect(conclave.ask(hello)), collect(conclave.ask(hello))]);
+  assert.ok(answers.every((events) => events.at(-1)?.type === "end"));
+});
+
+test("no member and an unknown member are settings errors", async () => {
+  const { conclave } = await open({ Ada: talker });
+  await assert.rejects(collect(conclave.ask(hello, { members: [] })), { name: "Settings" });
+  await assert.rejects(collect(conclave.ask(hello, { members: ["Zoe"] })), { name: "Settings", message: /Zoe/ });
+});
+
+test("a worker that fails, or sends nonsense, ends what is under way with a typed error", async () => {
+  const made = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
+  await assert.rejects(
+    async () => {
+      for await (const event of made.conclave.ask(hello)) {
+        if (event.type === "round" && event.round === 1) made.inject({ type: "event", id: "x" });
+      }
+    },
+    (error: unknown) => error instanceof EngineFailure,
+  );
+  await assert.rejects(collect(made.conclave.ask(hello)), EngineFailure);
+  made.conclave.close();
+});
+
+test("close ends the worker and fails what is under way", async () => {
+  const { conclave, journal } = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
+  await assert.rejects(
+    async () => {
+      for await (const event of conclave.ask(hello)) if (event.type === "round") conclave.close();
+    },
+    (error: unknown) => error instanceof ConclaveError && /closed/.test(error.message),
+  );
+  assert.ok(journal.includes("terminate"));
+});
