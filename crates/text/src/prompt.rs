@@ -1,0 +1,58 @@
+//! A conversation, and the text a template made of it.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks: `system`, `user` or `assistant`.
+    pub role: String,
+    /// What is said.
+    pub content: String,
+}
+
+impl Message {
+    /// A message of `role` saying `content`.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            role: role.into(),
+            content: content.into(),
+        }
+    }
+}
+
+/// A rendered conversation: its text, and where in it the text of control tokens came from a
+/// message and not from the template. Those places are tokenised as plain text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    text: String,
+    plain: Vec<Range<usize>>,
+}
+
+impl Prompt {
+    /// A prompt all of which is trusted: every control token's text in it becomes that token.
+    pub fn trusted(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            plain: Vec::new(),
+        }
+    }
+
+    pub(crate) fn new(text: String, plain: Vec<Range<usize>>) -> Self {
+        Self { text, plain }
+    }
+
+    /// The text, as transformers' `apply_chat_template(…, tokenize=False)` gives it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a control token found at `place` was written by a message.
+    pub(crate) fn is_plain(&self, place: &Range<usize>) -> bool {
+        self.plain
+            .iter()
+            .any(|plain| plain.start < place.end && place.start < plain.end)
+    }
+}

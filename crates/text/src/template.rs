@@ -1,0 +1,307 @@
+//! Chat templates: the Jinja source in `tokenizer.chat_template`, rendered as transformers'
+//! `apply_chat_template` renders it.
+//!
+//! A template comes with the model file and is not trusted: steps, recursion and output are
+//! limited, and it sees nothing but the messages. What a *message* says is not trusted either: the
+//! text of a control token in it is marked before rendering, so that the tokenizer can tell it from
+//! what the template wrote.
+
+use std::io;
+
+use conclave_weights::Metadata;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Value;
+use minijinja::{Environment, Error, UndefinedBehavior};
+
+use crate::template_functions::{self, Refusal};
+use crate::{Message, Prompt, TextError, Tokenizer};
+
+const NAME: &str = "chat_template";
+
+/// Steps of the interpreter. The longest template in use (Llama 3.1's) takes some hundred a message.
+const STEPS: u64 = 2_000_000;
+
+/// Macros within macros; the interpreter's own stack is about a kilobyte a level.
+const RECURSION: usize = 64;
+
+/// Bytes a prompt may have beside ten times the messages themselves.
+const OUTPUT: usize = 1 << 20;
+
+/// For models without a template of their own: the plainest form, ChatML where the vocabulary has
+/// its tokens.
+const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const PLAIN: &str = "{% for message in messages %}{{ message.role | capitalize }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}";
+
+/// A model's chat template, ready to render.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    bos: String,
+    eos: String,
+    own: bool,
+    /// The control tokens' finder lives in the tokenizer; the template keeps what it needs of it.
+    controls: std::sync::Arc<crate::controls::Finder>,
+    source: String,
+}
+
+impl ChatTemplate {
+    /// The template in `tokenizer.chat_template`; a plain one where the file has none.
+    ///
+    /// # Errors
+    /// [`TextError::TemplateSyntax`] with the line, where it is no valid Jinja.
+    pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
+        let own = metadata.opt_str("tokenizer.chat_template")?;
+        let plain = || {
+            if tokenizer.special("<|im_start|>").is_some() {
+                CHATML
+            } else {
+                PLAIN
+            }
+        };
+        let source = own.unwrap_or_else(plain);
+        let mut environment = Environment::new();
+        // As transformers sets up Jinja.
+        environment.set_syntax(syntax());
+        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_fuel(Some(STEPS));
+        environment.set_recursion_limit(RECURSION);
+        template_functions::add(&mut environment);
+        environment
+            .add_template_owned(NAME, without_generation_tags(source))
+            .map_err(|error| TextError::TemplateSyntax {
+                line: error.line().unwrap_or(0),
+                reason: reason(&error),
+            })?;
+        let text = |id: Option<u32>| {
+            id.and_then(|id| tokenizer.token(id))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Ok(Self {
+            environment,
+            bos: text(tokenizer.bos()),
+            eos: text(tokenizer.eos()),
+            own: own.is_some(),
+            controls: tokenizer.control_finder(),
+            source: source.to_owned(),
+        })
+    }
+
+    /// Whether the model file has a template of its own.
+    pub fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// The template's source.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Replaces the clock behind `strftime_now` (UTC) by a fixed time, in seconds since 1970.
+    pub fn set_time(&mut self, seconds: u64) {
+        template_functions::add_clock(&mut self.environment, move || seconds);
+    }
+
+    /// Renders a conversation; `add_generation_prompt` ends it with the opening of the
+    /// assistant's answer.
+    ///
+    /// # Errors
+    /// [`TextError::TemplateRefused`] where the template calls `raise_exception`,
+    /// [`TextError::TemplateEndless`] where it exceeds its limits, [`TextError::TemplateFailed`]
+    /// otherwise.
+    pub fn render(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> Result<Prompt, TextError> {
+        let marks = Marks::new(messages, &self.source);
+        let mut marked = Vec::with_capacity(messages.len());
+        let mut replaced = Vec::new();
+        let mut limit = OUTPUT;
+        for message in messages {
+            let content = self.mark(&message.content, &marks, &mut replaced);
+            let role = self.mark(&message.role, &marks, &mut replaced);
+            limit = limit.saturating_add(10 * (content.len() + role.len()));
+            marked.push(Value::from_pairs([
+                ("role", Value::from(role)),
+                ("content", Value::from(content)),
+            ]));
+        }
+        let context = Value::from_pairs([
+            ("messages", Value::from(marked)),
+            ("add_generation_prompt", Value::from(add_generation_prompt)),
+            ("bos_token", Value::from(self.bos.as_str())),
+            ("eos_token", Value::from(self.eos.as_str())),
+            ("tools", Value::from(())),
+            ("documents", Value::from(())),
+        ]);
+        let mut output = Limited {
+            text: Vec::new(),
+            limit,
+        };
+        let template = self
+            .environment
+            .get_template(NAME)
+            .map_err(|error| failure(&error))?;
+        template
+            .render_captured_to(context, &mut output)
+            .map_err(|error| failure(&error))?;
+        let text = String::from_utf8(output.text).map_err(|error| TextError::TemplateFailed {
+            line: 0,
+            reason: error.to_string(),
+        })?;
+        Ok(marks.resolve(&text, &replaced))
+    }
+
+    /// `text` with every control token's text in it replaced by a mark.
+    fn mark(&self, text: &str, marks: &Marks, replaced: &mut Vec<String>) -> String {
+        let mut marked = String::with_capacity(text.len());
+        let mut start = 0;
+        while let Some((place, _)) = self.controls.find(text, start) {
+            marked.push_str(&text[start..place.start]);
+            marked.push_str(&marks.mark(replaced.len()));
+            replaced.push(text[place.clone()].to_owned());
+            start = place.end;
+        }
+        marked.push_str(&text[start..]);
+        marked
+    }
+}
+
+/// Marks that stand for control tokens' text while a template runs: a number between two private
+/// characters that occur neither in the messages nor in the template. They are neither space nor
+/// punctuation, so that trimming and comparing treat them like the text they stand for.
+struct Marks {
+    fence: char,
+}
+
+impl Marks {
+    fn new(messages: &[Message], source: &str) -> Self {
+        let occurs = |fence: char| {
+            let in_message =
+                |message: &Message| message.content.contains(fence) || message.role.contains(fence);
+            messages.iter().any(in_message) || source.contains(fence)
+        };
+        // 65,534 characters: no conversation that fits a context has them all.
+        let fence = ('\u{100000}'..='\u{10fffd}')
+            .find(|&fence| !occurs(fence))
+            .unwrap_or('\u{10fffd}');
+        Self { fence }
+    }
+
+    fn mark(&self, number: usize) -> String {
+        format!("{fence}{number}{fence}", fence = self.fence)
+    }
+
+    /// Puts the text back in place of the marks and notes where it is.
+    fn resolve(&self, text: &str, replaced: &[String]) -> Prompt {
+        let mut resolved = String::with_capacity(text.len());
+        let mut plain = Vec::new();
+        for (index, part) in text.split(self.fence).enumerate() {
+            // Every second part is a number, unless the template has torn a mark apart.
+            let original = part
+                .parse()
+                .ok()
+                .and_then(|number: usize| replaced.get(number));
+            match original.filter(|_| index % 2 == 1) {
+                Some(original) => {
+                    plain.push(resolved.len()..resolved.len() + original.len());
+                    resolved.push_str(original);
+                }
+                None => resolved.push_str(part),
+            }
+        }
+        Prompt::new(resolved, plain)
+    }
+}
+
+/// The line breaks and spaces around blocks as transformers has them removed.
+fn syntax() -> SyntaxConfig {
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true);
+    // Only delimiters can be refused, and they are Jinja's own.
+    syntax.build().unwrap_or_default()
+}
+
+/// transformers' `{% generation %}` blocks mark what an assistant said, for training; here they are
+/// no more than a block that is always taken.
+fn without_generation_tags(source: &str) -> String {
+    let mut plain = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let Some(length) = rest[start..].find("%}") else {
+            break;
+        };
+        let tag = &rest[start + 2..start + length];
+        let word = tag
+            .trim_matches(|letter: char| letter == '-' || letter == '+' || letter.is_whitespace());
+        plain.push_str(&rest[..start + 2]);
+        match word {
+            "generation" => plain.push_str(&tag.replace(word, "if true")),
+            "endgeneration" => plain.push_str(&tag.replace(word, "endif")),
+            _ => plain.push_str(tag),
+        }
+        plain.push_str("%}");
+        rest = &rest[start + length + 2..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// A writer that refuses more than `limit` bytes.
+struct Limited {
+    text: Vec<u8>,
+    limit: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the output is too long")]
+struct TooLong;
+
+impl io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > self.limit {
+            return Err(io::Error::other(TooLong));
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn reason(error: &Error) -> String {
+    error.detail().map_or_else(
+        || error.kind().to_string(),
+        |detail| format!("{}: {detail}", error.kind()),
+    )
+}
+
+/// The interpreter's error as one of ours, by what is at the bottom of it.
+fn failure(error: &Error) -> TextError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if let Some(Refusal(message)) = current.downcast_ref() {
+            return TextError::TemplateRefused {
+                message: message.clone(),
+            };
+        }
+        let too_long = current
+            .downcast_ref::<io::Error>()
+            .and_then(|error| error.get_ref());
+        let out_of_fuel = current.downcast_ref::<Error>().map(Error::kind);
+        if too_long.is_some_and(|inner| inner.is::<TooLong>())
+            || out_of_fuel == Some(minijinja::ErrorKind::OutOfFuel)
+        {
+            return TextError::TemplateEndless;
+        }
+        cause = current.source();
+    }
+    TextError::TemplateFailed {
+        line: error.line().unwrap_or(0),
+        reason: reason(error),
+    }
+}
