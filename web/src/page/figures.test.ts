@@ -7,8 +7,8 @@ import { bytes, duration, parameters, speed } from "./figures.ts";
 import { runRecord } from "./run-record.ts";
 
 test("figures read as people write them", () => {
-  assert.deepEqual([0, 999, 1000, 2_797_376, 999_600, 12_345_678, 4.2e9].map(bytes), ["0 B", "999 B", "1.0 kB", "2.8 MB", "1.0 MB", "12 MB", "4.2 GB"]);
-  assert.deepEqual([950_000, 2_700_000, 1.5e9].map(parameters), ["950 thousand", "2.7 million", "1.5 billion"]);
+  assert.deepEqual([0, 999, 1000, 2_797_376, 999_600, 12_345_678, 4.2e9].map(bytes), ["0\u00a0B", "999\u00a0B", "1.0\u00a0kB", "2.8\u00a0MB", "1.0\u00a0MB", "12\u00a0MB", "4.2\u00a0GB"]);
+  assert.deepEqual([950_000, 2_700_000, 1.5e9].map(parameters), ["950\u00a0k", "2.7\u00a0M", "1.5\u00a0G"]);
   assert.deepEqual([12.4, 999.7, 2512, 75_300].map(duration), ["12 ms", "1.0 s", "2.5 s", "75 s"]);
   assert.deepEqual([speed(50, 1000), speed(5, 1000), speed(1, 25_000), speed(1, 0)], ["50 tokens/s", "5.0 tokens/s", "0.04 tokens/s", "0.00 tokens/s"]);
 });

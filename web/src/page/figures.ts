@@ -2,7 +2,7 @@
 
 /** Bytes in decimal units, as disks and downloads count: 3.4 MB. */
 export function bytes(count: number): string {
-  if (count < 1000) return `${count} B`;
+  if (count < 1000) return `${count}\u00a0B`;
   const units = ["kB", "MB", "GB"];
   let value = count / 1000;
   let unit = 0;
@@ -10,14 +10,14 @@ export function bytes(count: number): string {
     value /= 1000;
     unit++;
   }
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)}\u00a0${units[unit]}`;
 }
 
-/** A parameter count: 950 thousand, 3.2 million. */
+/** A parameter count: 950 k, 3.2 M. */
 export function parameters(count: number): string {
-  if (count < 1e6) return `${Math.round(count / 1e3)} thousand`;
-  if (count < 1e9) return `${(count / 1e6).toFixed(1)} million`;
-  return `${(count / 1e9).toFixed(1)} billion`;
+  if (count < 1e6) return `${Math.round(count / 1e3)}\u00a0k`;
+  if (count < 1e9) return `${(count / 1e6).toFixed(1)}\u00a0M`;
+  return `${(count / 1e9).toFixed(1)}\u00a0G`;
 }
 
 /** A time: 340 ms, 2.5 s, 75 s. */

@@ -26,7 +26,7 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       "div",
       { class: "inspector-head" },
       el("h3", {}, `Round ${round.round}`),
-      el("p", {}, `${writer?.member ?? "Nobody"} was taken. Drafting ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`),
+      el("p", {}, `${writer?.member ?? "Nobody"}'s draft was taken. Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`),
       el("span", { class: "actions" }, back, on, close),
     ),
     candidates(round, context),
@@ -40,14 +40,15 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
   const items = round.candidates.map((candidate, j) => {
     const taken = j === round.winner;
     const total = round.totals[j];
-    const text = candidate.text === "" ? el("em", {}, candidate.ended ? "ends the answer here" : "nothing") : el("q", {}, candidate.text);
+    const shown = candidate.text.trim();
+    const text = shown === "" ? el("em", {}, candidate.ended ? "ends the answer here" : candidate.text === "" ? "nothing" : "white space") : el("q", {}, shown);
     return el(
       "li",
       { class: `${voice(voices[round.active[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
       el("span", { class: "name" }, candidate.member),
-      el("span", { class: "candidate" }, text, candidate.ended && candidate.text !== "" ? el("small", {}, " then ends") : ""),
+      el("span", { class: "candidate" }, text, candidate.ended && shown !== "" ? el("small", {}, " then ends") : ""),
       el("small", {}, plural(candidate.tokens, "token")),
-      total === undefined ? "" : el("meter", { min: 0, max: most, value: total, "aria-hidden": "true" }),
+      total === undefined ? "" : el("progress", { max: most, value: total, "aria-hidden": "true" }),
       total === undefined ? "" : el("span", { class: "figure" }, total.toFixed(3)),
       taken ? el("strong", { class: "mark" }, "taken") : "",
     );

@@ -33,7 +33,7 @@ interface Card {
   progress: HTMLProgressElement;
   loaded: HTMLElement;
   votes: HTMLElement;
-  weight: HTMLMeterElement;
+  weight: HTMLProgressElement;
   weightText: HTMLElement;
   won: HTMLElement;
   failure: HTMLElement;
@@ -65,7 +65,7 @@ export class MembersPanel {
     card.about.textContent = describe(slot);
     card.description.textContent = slot.entry?.description ?? (slot.source.file ? "Your own file; it stays on this machine." : "");
     card.load.hidden = slot.state === "ready" || slot.state === "failed";
-    card.votes.hidden = slot.state !== "ready";
+    card.votes.hidden = slot.state !== "ready" || card.won.textContent === "";
     if (slot.state !== "failed") card.failure.replaceChildren();
   }
 
@@ -98,6 +98,7 @@ export class MembersPanel {
       card.root.classList.remove("left");
       this.#weigh(card, here ? 1 / slots.length : undefined);
       card.won.textContent = here ? "no segment yet" : "";
+      card.votes.hidden = !here;
     }
   }
 
@@ -137,8 +138,8 @@ export class MembersPanel {
       progress: el("progress", { max: 1, value: 0, "aria-label": `${slot.source.name}: download` }),
       loaded: el("span", { class: "loaded" }, "waiting"),
       votes: el("div", { class: "votes" }),
-      weight: el("meter", { min: 0, max: 1, value: 0, "aria-label": `${slot.source.name}: weight` }),
-      weightText: el("span", { class: "figure weight" }),
+      weight: el("progress", { role: "meter", max: 1, value: 0, "aria-label": `${slot.source.name}: weight` }),
+      weightText: el("span", { class: "figure" }),
       won: el("span", { class: "won" }),
       failure: el("div", { class: "failure" }),
       box,
@@ -168,7 +169,7 @@ export class MembersPanel {
 function describe(slot: Slot): string {
   const { about, entry, source } = slot;
   if (about) {
-    return [about.architecture, `${parameters(about.parameters)} parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
+    return [about.architecture, `${parameters(about.parameters)}\u00a0parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
   }
   const size = source.file?.size ?? source.bytes;
   return [entry?.architecture, entry?.tokenizer, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");

@@ -1,0 +1,75 @@
+/**
+ * Serves a built folder as a strict file host would: from a sub-path, with the documented
+ * Content-Security-Policy as a header. A test may put other contents in the place of a file.
+ */
+import { readFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join, normalize } from "node:path";
+
+/** The policy that README.md recommends to hosts; index.html carries the same in a meta element. */
+export const policy = [
+  "default-src 'none'",
+  "script-src 'self' 'wasm-unsafe-eval'",
+  "worker-src 'self'",
+  "style-src 'self'",
+  "font-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const types: Record<string, string> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".json": "application/json",
+  ".svg": "image/svg+xml",
+  ".wasm": "application/wasm",
+  ".woff2": "font/woff2",
+};
+
+export class Site {
+  readonly #server: Server;
+  /** Contents that stand in for a file, by its path in the folder. */
+  readonly overrides = new Map<string, Buffer | string>();
+  /** The page's address, with a trailing slash. */
+  address = "";
+
+  constructor(folder: string, subPath = "/some/where/") {
+    this.#server = createServer((request, response) => {
+      void (async () => {
+        const path = decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname);
+        const inside = normalize(path.slice(subPath.length) || "index.html");
+        try {
+          if (!path.startsWith(subPath) || inside.startsWith("..")) throw new Error("outside");
+          const body = this.overrides.get(inside) ?? (await readFile(join(folder, inside)));
+          response.writeHead(200, {
+            "content-type": types[extname(inside)] ?? "application/octet-stream",
+            "content-security-policy": policy,
+            "x-content-type-options": "nosniff",
+            "cache-control": "no-store",
+          });
+          response.end(body);
+        } catch {
+          response.writeHead(404, { "content-security-policy": policy }).end();
+        }
+      })();
+    });
+    this.#subPath = subPath;
+  }
+
+  readonly #subPath: string;
+
+  async open(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    this.address = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}${this.#subPath}`;
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * A visitor to the page: a real Chromium, on SwiftShader or without WebGPU, that notes every
+ * console error, every policy violation and every request to another origin.
+ */
+import assert from "node:assert/strict";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import type { Site } from "./site.ts";
+
+const plain = [
+  "--no-sandbox",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** `swiftshader`: WebGPU on a software adapter. `without`: no WebGPU at all. */
+export type Graphics = "swiftshader" | "without";
+
+export function launch(graphics: Graphics): Promise<Browser> {
+  const gpu = graphics === "swiftshader" ? ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"] : ["--disable-features=WebGPU,WebGPUService", "--disable-blink-features=WebGPU"];
+  return chromium.launch({
+    executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
+    args: [...plain, ...gpu],
+  });
+}
+
+export class Visitor {
+  readonly page: Page;
+  /** What must stay empty on a clean visit. */
+  readonly complaints: string[] = [];
+
+  private constructor(page: Page, site: Site) {
+    this.page = page;
+    const own = new URL(site.address).origin;
+    page.on("console", (message) => {
+      if (message.type() === "error") this.complaints.push(`console: ${message.text()} (${message.location().url})`);
+    });
+    page.on("pageerror", (error) => this.complaints.push(`uncaught: ${String(error)}`));
+    page.context().on("request", (request) => {
+      const url = new URL(request.url());
+      if (/^https?:$/.test(url.protocol) && url.origin !== own) this.complaints.push(`request to ${url.href}`);
+    });
+  }
+
+  /** Opens the page and waits until the members are loaded, unless `loaded` is false. */
+  static async arrive(
+    browser: Browser,
+    site: Site,
+    { search = "", loaded = true, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean } = {},
+  ): Promise<Visitor> {
+    const page = await (await browser.newContext(context)).newPage();
+    const visitor = new Visitor(page, site);
+    await page.goto(site.address + search);
+    if (loaded) await visitor.state("ready");
+    return visitor;
+  }
+
+  /** Waits for the page to be `ready`, `answering` or `loading`. */
+  async state(state: "ready" | "answering" | "loading", timeout = 120_000): Promise<void> {
+    await this.page.locator(`body[data-state="${state}"]`).waitFor({ timeout });
+  }
+
+  /** Sets a field of the settings form. */
+  async set(name: string, value: string | boolean): Promise<void> {
+    await this.page.locator("details.settings").evaluate((details: HTMLDetailsElement) => (details.open = true));
+    const field = this.page.locator(`#setting-${name}`);
+    if (typeof value === "boolean") await field.setChecked(value);
+    else if ((await field.evaluate((element) => element.tagName)) === "SELECT") await field.selectOption(value);
+    else await field.fill(value);
+  }
+
+  async ask(question: string): Promise<void> {
+    await this.page.locator("#question").fill(question);
+    await this.page.locator("#ask").click();
+    await this.state("answering");
+  }
+
+  /** Asks and waits for the end of the answer; gives its text. */
+  async answer(question: string, timeout = 240_000): Promise<string> {
+    await this.ask(question);
+    await this.state("ready", timeout);
+    return this.text();
+  }
+
+  /** The text of the last answer, as it is shown. */
+  async text(): Promise<string> {
+    return (await this.page.locator(".exchange .answer").last().locator(".segment").allTextContents()).join("");
+  }
+
+  clean(): void {
+    assert.deepEqual(this.complaints, []);
+  }
+
+  async leave(): Promise<void> {
+    await this.page.context().close();
+  }
+}
