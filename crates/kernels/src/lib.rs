@@ -1,1 +1,82 @@
-//! Conclave's kernels.
+//! Conclave's GPU kernels: WGSL, launched on burn's own wgpu client.
+//!
+//! | family | does |
+//! |---|---|
+//! | [`embed()`] | token ids → rows of the embedding |
+//! | [`rms_norm()`] | normalisation, also per head |
+//! | [`matmul()`] | products with F32, F16, Q8_0 and Q4_0 weights |
+//! | [`rope_append()`] | rotary embedding, append to the KV cache |
+//! | [`verify_attention()`] | masked attention over prefix and own candidate |
+//! | [`gated()`] | act(gate) · up |
+//! | [`score()`] | raw logit and log-sum-exp of target ids |
+//! | [`move_rows()`] | keep the winner's cache rows |
+//! | [`gather_rows()`], [`add()`] | a few rows, a sum |
+//!
+//! A family is three of one name: `shaders/NAME.wgsl`, `NAME.rs` here (parameters,
+//! launcher), and `NAME_cpu`, the same in plain Rust, which the tests hold it to. Shaders
+//! stay within what every WebGPU device has: 16 KB of workgroup memory, 256 threads, eight
+//! storage buffers, neither f16 arithmetic nor subgroups.
+//!
+//! Launches return at once. What goes wrong later is an error of the next [`Gpu::read`]
+//! or [`Gpu::sync`].
+
+mod adapter;
+mod add;
+mod block;
+mod buffer;
+mod embed;
+mod error;
+mod gated;
+mod gather_rows;
+mod gpu;
+mod launch;
+mod matmul;
+mod matrix;
+mod move_rows;
+mod place;
+mod rms_norm;
+mod rope_append;
+mod score;
+mod verify_attention;
+
+pub use adapter::{AdapterChoice, AdapterInfo};
+pub use add::{add, add_cpu};
+pub use buffer::Buffer;
+pub use embed::{embed, embed_cpu};
+pub use error::GpuError;
+pub use gated::{Activation, gated, gated_cpu};
+pub use gather_rows::{gather_rows, gather_rows_cpu};
+pub use gpu::{Gpu, Limits};
+pub use matmul::{Plus, matmul, matmul_cpu};
+pub use matrix::{Format, Matrix, dequantise};
+pub use move_rows::{move_rows, move_rows_cpu};
+pub use place::{Place, places_in_line, places_in_sequence};
+pub use rms_norm::{rms_norm, rms_norm_cpu};
+pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};
+pub use score::{score, score_cpu};
+pub use verify_attention::{AttentionShape, verify_attention, verify_attention_cpu};
+
+/// Every shader variant: its name and complete WGSL.
+pub fn shaders() -> Vec<(String, String)> {
+    all()
+        .map(|shader| (shader.name.to_owned(), shader.text()))
+        .collect()
+}
+
+fn all() -> impl Iterator<Item = &'static launch::Shader> {
+    let alone = [
+        &rms_norm::SHADER,
+        &rope_append::SHADER,
+        &verify_attention::SHADER,
+        &gated::SHADER,
+        &score::SHADER,
+        &move_rows::SHADER,
+        &gather_rows::SHADER,
+        &add::SHADER,
+    ];
+    embed::SHADERS
+        .iter()
+        .chain(&matmul::VECTOR_SHADERS)
+        .chain(&matmul::BLOCK_SHADERS)
+        .chain(alone)
+}

@@ -1,0 +1,135 @@
+//! Which adapter to use, and what is known about it.
+
+use burn_wgpu::wgpu;
+
+use crate::GpuError;
+
+/// Which adapter to ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AdapterChoice {
+    /// The fastest one.
+    #[default]
+    Best,
+    /// The one that draws the least power.
+    LowPower,
+    /// A software adapter (lavapipe, SwiftShader, WARP).
+    Software,
+    /// The first whose name contains this text, in any case. Native only: a browser
+    /// offers one adapter and does not let us choose.
+    Named(String),
+}
+
+/// What is known about the adapter in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdapterInfo {
+    /// The name the driver gives; may be empty in browsers.
+    pub name: String,
+    /// `nvidia`, `amd`, `intel`, `apple`, `google` …, or a number; may be empty in browsers.
+    pub vendor: String,
+    /// The driver (native); may be empty in browsers.
+    pub architecture: String,
+    /// `vulkan`, `metal`, `dx12` or `webgpu`.
+    pub backend: String,
+    /// Whether this is a CPU that plays GPU: right, but hundreds of times slower.
+    pub software: bool,
+}
+
+impl AdapterInfo {
+    pub(crate) fn new(info: &wgpu::AdapterInfo) -> Self {
+        let name = info.name.to_lowercase();
+        let software_name = [
+            "swiftshader",
+            "llvmpipe",
+            "lavapipe",
+            "warp",
+            "basic render",
+        ]
+        .iter()
+        .any(|known| name.contains(known));
+        Self {
+            name: info.name.clone(),
+            vendor: vendor(info.vendor),
+            architecture: info.driver.clone(),
+            backend: match info.backend {
+                wgpu::Backend::BrowserWebGpu => "webgpu".into(),
+                other => format!("{other:?}").to_lowercase(),
+            },
+            software: info.device_type == wgpu::DeviceType::Cpu || software_name,
+        }
+    }
+}
+
+/// The usual name behind a PCI vendor number.
+fn vendor(id: u32) -> String {
+    match id {
+        0 => String::new(),
+        0x1002 => "amd".into(),
+        0x106b => "apple".into(),
+        0x10de => "nvidia".into(),
+        0x13b5 => "arm".into(),
+        0x1414 => "microsoft".into(),
+        0x1ae0 => "google".into(),
+        0x5143 => "qualcomm".into(),
+        0x8086 => "intel".into(),
+        0x10005 => "mesa".into(),
+        other => format!("{other:#06x}"),
+    }
+}
+
+/// An instance and the adapter that fits `choice`.
+pub(crate) async fn request(
+    choice: &AdapterChoice,
+) -> Result<(wgpu::Instance, wgpu::Adapter), GpuError> {
+    let backends = if cfg!(target_family = "wasm") {
+        wgpu::Backends::BROWSER_WEBGPU
+    } else {
+        wgpu::Backends::PRIMARY
+    };
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends,
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
+    #[cfg(not(target_family = "wasm"))]
+    if matches!(choice, AdapterChoice::Software | AdapterChoice::Named(_)) {
+        let adapter = listed(&instance, backends, choice).await?;
+        return Ok((instance, adapter));
+    }
+    let adapter = instance
+        .request_adapter(&wgpu::RequestAdapterOptions {
+            power_preference: match choice {
+                AdapterChoice::LowPower => wgpu::PowerPreference::LowPower,
+                _ => wgpu::PowerPreference::HighPerformance,
+            },
+            force_fallback_adapter: *choice == AdapterChoice::Software,
+            ..Default::default()
+        })
+        .await
+        .map_err(|error| GpuError::NoAdapter {
+            reason: error.to_string(),
+        })?;
+    Ok((instance, adapter))
+}
+
+#[cfg(not(target_family = "wasm"))]
+async fn listed(
+    instance: &wgpu::Instance,
+    backends: wgpu::Backends,
+    choice: &AdapterChoice,
+) -> Result<wgpu::Adapter, GpuError> {
+    let adapters = instance.enumerate_adapters(backends).await;
+    let names: Vec<String> = adapters.iter().map(|a| a.get_info().name).collect();
+    adapters
+        .into_iter()
+        .find(|adapter| {
+            let info = AdapterInfo::new(&adapter.get_info());
+            match choice {
+                AdapterChoice::Named(part) => {
+                    info.name.to_lowercase().contains(&part.to_lowercase())
+                }
+                _ => info.software,
+            }
+        })
+        .ok_or_else(|| GpuError::NoAdapter {
+            reason: format!("none fits {choice:?}; there are {names:?}"),
+        })
+}

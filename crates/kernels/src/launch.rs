@@ -1,0 +1,201 @@
+//! From WGSL text to a queued dispatch: the text goes through burn's client as a kernel
+//! that brings its own source. Parameters ride in a uniform buffer that cubecl keeps by
+//! content: a launch with parameters seen before writes nothing. What changes from step
+//! to step (positions, cache rows, prefix lengths) is no parameter but lies in the
+//! `tokens` buffer, so that a captured graph can be replayed as it is.
+
+use cubecl::{
+    CubeCount, CubeKernel, PrecompiledSource,
+    ir::{
+        AddressType, ElemType, Scope, UIntKind,
+        attributes::BufferIOAttr,
+        metadata::Info,
+        settings::{Dim3, ExecutionMode, KernelSettings},
+    },
+    prelude::{KernelDefinition, KernelId, KernelMetadata},
+    server::{KernelArguments, MetadataBindingInfo},
+};
+
+use crate::{Buffer, Gpu, GpuError};
+
+/// WebGPU's limit of workgroups in a dimension; what exceeds it is dropped silently.
+const GROUPS: u32 = 65_535;
+
+/// A kernel's WGSL, in pieces that are concatenated, and what its launcher relies on.
+#[derive(Debug)]
+pub(crate) struct Shader {
+    /// Unique; also the pipeline's key.
+    pub name: &'static str,
+    pub pieces: &'static [&'static str],
+    /// Threads in a workgroup, read out of the WGSL.
+    pub workgroup: u32,
+    /// Bytes of the launcher's parameter struct.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "compared with the WGSL in a test")
+    )]
+    pub params: usize,
+}
+
+impl Shader {
+    /// The complete WGSL.
+    pub fn text(&self) -> String {
+        self.pieces.concat()
+    }
+}
+
+/// What a kernel does with a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Use<'a> {
+    /// `var<storage, read>`
+    Read(&'a Buffer),
+    /// `var<storage, read_write>`
+    Write(&'a Buffer),
+}
+
+/// Queue one dispatch. Buffers are bound in order from 0, then the parameters.
+pub(crate) fn launch<P: bytemuck::Pod>(
+    gpu: &Gpu,
+    shader: &'static Shader,
+    buffers: &[Use<'_>],
+    params: &P,
+    groups: [u32; 3],
+) -> Result<(), GpuError> {
+    gpu.check_lost()?;
+    if groups.iter().any(|&count| count == 0 || count > GROUPS) {
+        return Err(GpuError::shape(
+            shader.name,
+            format!("{groups:?} workgroups; each must be in 1..={GROUPS}"),
+        ));
+    }
+    for (i, used) in buffers.iter().enumerate() {
+        if let Use::Write(written) = used {
+            let shared = buffers.iter().enumerate().any(|(j, other)| match other {
+                Use::Read(b) | Use::Write(b) => i != j && b.same(written),
+            });
+            if shared {
+                return Err(GpuError::shape(
+                    shader.name,
+                    "an output is also another argument; use a second buffer",
+                ));
+            }
+        }
+    }
+    let mut arguments = KernelArguments::new();
+    for used in buffers {
+        let (buffer, io) = match used {
+            Use::Read(buffer) => (buffer, BufferIOAttr::ReadOnly),
+            Use::Write(buffer) => (buffer, BufferIOAttr::ReadWrite),
+        };
+        arguments = arguments.with_buffer_io(buffer.handle.clone().binding(), io);
+    }
+    arguments.info =
+        MetadataBindingInfo::custom(bytemuck::pod_collect_to_vec(bytemuck::bytes_of(params)));
+    let [x, y, z] = groups;
+    gpu.client().launch(
+        Box::new(Kernel(shader)),
+        CubeCount::Static(x, y, z),
+        arguments,
+    );
+    Ok(())
+}
+
+/// Workgroups for `count` of them in x and y; kernels number them `y · groups.x + x`.
+pub(crate) fn grid(count: usize) -> [u32; 3] {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    let y = count.div_ceil(GROUPS).max(1);
+    [count.div_ceil(y), y, 1]
+}
+
+/// Workgroups for `threads` threads.
+pub(crate) fn flat(shader: &Shader, threads: usize) -> [u32; 3] {
+    grid(threads.div_ceil(shader.workgroup as usize))
+}
+
+/// A size as the u32 that kernels count in; also refuses products that would overflow
+/// the index arithmetic of a kernel.
+pub(crate) fn count(
+    kernel: &'static str,
+    what: &'static str,
+    value: usize,
+) -> Result<u32, GpuError> {
+    u32::try_from(value)
+        .map_err(|_| GpuError::shape(kernel, format!("{what} is {value}, beyond 32 bits")))
+}
+
+struct Kernel(&'static Shader);
+
+impl Kernel {
+    fn dim(&self) -> Dim3 {
+        Dim3 {
+            x: self.0.workgroup,
+            y: 1,
+            z: 1,
+        }
+    }
+}
+
+impl KernelMetadata for Kernel {
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    fn id(&self) -> KernelId {
+        KernelId::new::<Self>()
+            .info(self.0.name)
+            .cube_dim(self.dim())
+    }
+
+    fn address_type(&self) -> ElemType {
+        ElemType::UInt(UIntKind::U32)
+    }
+}
+
+impl CubeKernel for Kernel {
+    fn define(&self) -> KernelDefinition {
+        let settings = KernelSettings::new(self.dim(), ExecutionMode::Checked, AddressType::U32);
+        KernelDefinition {
+            body: Scope::root(settings.clone()),
+            settings,
+            info: Info::default(),
+        }
+    }
+
+    fn source(&self) -> Option<PrecompiledSource> {
+        Some(PrecompiledSource {
+            source: self.0.text(),
+            entrypoint_name: "main".into(),
+            lang: "wgsl",
+        })
+    }
+}
+
+/// The number behind the first `marker` of a WGSL text, read while compiling, so that
+/// launcher and shader can't drift apart.
+pub(crate) const fn number_in(text: &str, marker: &str) -> u32 {
+    let (text, marker) = (text.as_bytes(), marker.as_bytes());
+    let mut at = 0;
+    while at + marker.len() < text.len() {
+        let mut same = 0;
+        while same < marker.len() && text[at + same] == marker[same] {
+            same += 1;
+        }
+        if same == marker.len() {
+            let mut value = 0;
+            let mut digit = at + same;
+            while digit < text.len() && text[digit].is_ascii_digit() {
+                value = value * 10 + (text[digit] - b'0') as u32;
+                digit += 1;
+            }
+            assert!(value > 0, "no number behind the marker");
+            return value;
+        }
+        at += 1;
+    }
+    panic!("marker not found in the shader");
+}
+
+/// The threads of a workgroup of this WGSL; they all lie in x.
+pub(crate) const fn workgroup(text: &str) -> u32 {
+    number_in(text, "@workgroup_size(")
+}

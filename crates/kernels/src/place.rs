@@ -1,0 +1,49 @@
+//! Where a token stands: what the cache and attention kernels know of each token.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Where one token of a pass stands. A buffer of these (`tokens`) drives
+/// [`crate::rope_append()`] and [`crate::verify_attention()`]; it is data rather than launch
+/// parameters, so that the same recorded launches serve every step.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct Place {
+    /// Its position in the text, from 0.
+    pub position: u32,
+    /// The cache row its key and value go to.
+    pub row: u32,
+    /// The cache row of the first token of its candidate.
+    pub start: u32,
+    /// Rows of the prefix: rows `0..prefix` are seen, and `start..=row`.
+    pub prefix: u32,
+}
+
+/// Places of `count` tokens that follow one another behind `prefix` kept rows: a decode
+/// step or a chunk of a prefill.
+pub fn places_in_sequence(prefix: u32, count: u32) -> Vec<Place> {
+    (prefix..prefix + count)
+        .map(|row| Place {
+            position: row,
+            row,
+            start: prefix,
+            prefix,
+        })
+        .collect()
+}
+
+/// Places of ragged candidates of these lengths in one pass behind `prefix` kept rows:
+/// every candidate's positions begin at the prefix, their rows lie one behind another.
+pub fn places_in_line(prefix: u32, lengths: &[u32]) -> Vec<Place> {
+    let mut start = prefix;
+    let mut places = Vec::new();
+    for &length in lengths {
+        places.extend((0..length).map(|i| Place {
+            position: prefix + i,
+            row: start + i,
+            start,
+            prefix,
+        }));
+        start += length;
+    }
+    places
+}

@@ -1,0 +1,64 @@
+//! Root-mean-square normalisation.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::launch::{Shader, Use, count, grid, launch, workgroup};
+use crate::{Buffer, Gpu, GpuError};
+
+const WGSL: &str = include_str!("../../../shaders/rms_norm.wgsl");
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    quads: u32,
+    epsilon: f32,
+    spare: u32,
+}
+
+pub(crate) static SHADER: Shader = Shader {
+    name: "rms_norm",
+    pieces: &[WGSL],
+    workgroup: workgroup(WGSL),
+    params: size_of::<Params>(),
+};
+
+/// `out = x / sqrt(mean(x²) + epsilon) · weight` by row: x and out `[rows, width]`,
+/// weight `[width]`; width a multiple of 4. For QK-norm, rows is tokens · heads.
+pub fn rms_norm(
+    gpu: &Gpu,
+    x: &Buffer,
+    weight: &Buffer,
+    epsilon: f32,
+    [rows, width]: [usize; 2],
+    out: &Buffer,
+) -> Result<(), GpuError> {
+    if width == 0 || !width.is_multiple_of(4) {
+        return Err(GpuError::shape(
+            SHADER.name,
+            format!("width {width}, must be a multiple of 4"),
+        ));
+    }
+    x.holds(rows * width, SHADER.name, "x")?;
+    weight.holds(width, SHADER.name, "weight")?;
+    out.holds(rows * width, SHADER.name, "out")?;
+    let params = Params {
+        rows: count(SHADER.name, "rows", rows)?,
+        quads: count(SHADER.name, "width", width)? / 4,
+        epsilon,
+        spare: 0,
+    };
+    let buffers = [Use::Read(x), Use::Read(weight), Use::Write(out)];
+    launch(gpu, &SHADER, &buffers, &params, grid(rows))
+}
+
+/// The CPU twin.
+pub fn rms_norm_cpu(x: &[f32], weight: &[f32], epsilon: f32) -> Vec<f32> {
+    x.chunks(weight.len())
+        .flat_map(|row| {
+            let mean = row.iter().map(|v| v * v).sum::<f32>() / row.len() as f32;
+            let factor = 1.0 / (mean + epsilon).sqrt();
+            row.iter().zip(weight).map(move |(v, w)| v * factor * w)
+        })
+        .collect()
+}
