@@ -179,6 +179,75 @@ mod tests {
         after(&vec![row; rounds])
     }
 
+    /// The module's equations, step by step, from all rounds at once.
+    fn keep_by_definition(rounds: &[Vec<Vec<f64>>], temperature: f64) -> Vec<f64> {
+        let (n, k) = (rounds[0].len(), rounds.len());
+        let x = |shares: &Vec<Vec<f64>>, i: usize| {
+            let others: f64 = (0..n).filter(|&v| v != i).map(|v| shares[v][i]).sum();
+            n as f64 * others / (n as f64 - 1.0) - 1.0
+        };
+        // Quality against the round's mean, [rounds][members].
+        let centred: Vec<Vec<f64>> = rounds
+            .iter()
+            .map(|shares| {
+                let all: Vec<f64> = (0..n).map(|i| x(shares, i)).collect();
+                let mean = all.iter().sum::<f64>() / n as f64;
+                all.iter().map(|quality| quality - mean).collect()
+            })
+            .collect();
+        let lead = |i: usize| centred.iter().map(|round| round[i]).sum::<f64>();
+        let squares: f64 = centred
+            .iter()
+            .flat_map(|round| (0..n).map(move |i| (round[i] - lead(i) / k as f64).powi(2)))
+            .sum();
+        let deviation = (squares / ((n - 1) * (k - 1)) as f64).sqrt().max(0.05);
+        let z: Vec<f64> = (0..n)
+            .map(|i| lead(i) / (deviation * (k as f64).sqrt()))
+            .collect();
+        let share = |values: &[f64]| -> Vec<f64> {
+            let sum: f64 = values.iter().map(|value| value.exp()).sum();
+            values.iter().map(|value| value.exp() / sum).collect()
+        };
+        let entropy: f64 = share(&z).iter().map(|p| -p * p.ln()).sum();
+        let heat = temperature * entropy / (n as f64).ln();
+        share(&z.iter().map(|z| z / heat).collect::<Vec<f64>>())
+    }
+
+    #[test]
+    fn keep_probabilities_are_those_of_the_equations() {
+        // The middle round is full of self-praise, which lowers everyone's quality at once.
+        let noisy = vec![
+            vec![
+                vec![0.2, 0.5, 0.3],
+                vec![0.4, 0.4, 0.2],
+                vec![0.5, 0.3, 0.2],
+            ],
+            vec![
+                vec![0.8, 0.11, 0.09],
+                vec![0.1, 0.8, 0.1],
+                vec![0.12, 0.08, 0.8],
+            ],
+            vec![
+                vec![0.3, 0.3, 0.4],
+                vec![0.4, 0.2, 0.4],
+                vec![0.6, 0.3, 0.1],
+            ],
+        ];
+        let calm = vec![agreed(&[0.34, 0.34, 0.32]), agreed(&[0.34, 0.33, 0.33])];
+        for rounds in [noisy, calm] {
+            let mut quality = Quality::new(3);
+            for shares in &rounds {
+                quality.add(shares);
+            }
+            for temperature in [0.5, 6.0] {
+                let expected = keep_by_definition(&rounds, temperature);
+                for (p, q) in quality.keep(temperature).iter().zip(expected) {
+                    assert!((p - q).abs() < 1e-9, "{p} against {q}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_clear_gap_leaves_after_the_warm_up_only() {
         let weak: &[f64] = &[3.0, 3.1, 2.0];

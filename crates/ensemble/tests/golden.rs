@@ -239,5 +239,6 @@ fn noise_never_wins() {
             });
         }
         assert!(gone.is_empty() || gone == [3], "{gone:?}");
+        assert!(vanity > 0.0 || gone == [3], "the noise stayed");
     }
 }

@@ -221,6 +221,34 @@ fn members_that_leave_the_replay_are_passed_over_in_later_rounds() {
 }
 
 #[test]
+fn the_writer_of_the_winner_stays_and_a_weak_first_member_leaves() {
+    // Member 0 is the weak one, and wins round 2 by praising itself out of all proportion.
+    let weak = json!([[2.0, 9.0, 8.5], [2.0, 9.0, 8.0], [2.0, 9.0, 8.5]]);
+    let vain = json!([[1000.0, 1.0, 1.0], [2.0, 2.1, 2.0], [2.0, 2.1, 2.0]]);
+    let settings = Settings {
+        exit: Some(Exit {
+            warmup: 2,
+            temperature: 2.0,
+            ..Exit::default()
+        }),
+        ..Settings::default()
+    };
+    let exits = |rounds: [&Value; 3]| {
+        let rounds: Vec<Value> = rounds.iter().map(|s| json!({ "scores": s })).collect();
+        let value = json!({"members": ["a", "b", "c"], "rounds": rounds});
+        let replayed = replay(&run(value), &settings).unwrap();
+        let exits: Vec<_> = replayed.rounds.iter().map(|r| r.exited.clone()).collect();
+        (replayed.rounds[1].winner, exits)
+    };
+    assert_eq!(
+        exits([&weak, &weak, &weak]),
+        (1, vec![vec![], vec![0], vec![]])
+    );
+    let (winner, gone) = exits([&weak, &vain, &weak]);
+    assert_eq!((winner, &gone[1]), (0, &vec![]));
+}
+
+#[test]
 fn members_that_had_left_the_recorded_run_leave_the_replay() {
     let value = json!({"members": ["a", "b", "c"], "rounds": [
         {"scores": [[3, 2, 1], [2, 3, 1], [3, 2, 2]]},
