@@ -10,7 +10,7 @@
  */
 import type { BackendChoice } from "./backend.ts";
 import type { About, Adapter, Backend, Message, Sampling, Settings } from "./engine.ts";
-import { EngineFailure, fromRecord, typed, type ConclaveError } from "./errors.ts";
+import { EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "./errors.ts";
 import { readManifest, sourceOf } from "./load.ts";
 import { parseReply, type ConclaveEvent, type MemberSource, type Reply, type Request } from "./messages.ts";
 
@@ -108,7 +108,7 @@ export class Conclave {
     const { members = new URL("./members/members.json", import.meta.url), signal } = options;
     const sources = Array.isArray(members)
       ? members
-      : (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, document.baseURI)));
+      : (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
     const conclave = await Conclave.open(options);
     try {
       await Promise.all(sources.map((source) => conclave.add(source, options)));
@@ -168,6 +168,7 @@ export class Conclave {
       fail: (error) => void ((failure = error), wake()),
     });
     let over = false;
+    let text = "";
     try {
       this.#wire.post(request);
       options.signal?.addEventListener("abort", stop);
@@ -175,13 +176,14 @@ export class Conclave {
         const reply = inbox.shift();
         if (reply?.type === "event") {
           over = reply.event.type === "end";
+          if (reply.event.type === "round") text += reply.event.text;
           yield reply.event;
         } else if (reply?.type === "failed") {
           over = true;
           throw fromRecord(reply.error);
         } else if (failure) {
           over = true;
-          throw failure;
+          throw fromRecord({ ...toRecord(failure), partial: text });
         } else {
           await new Promise<void>((resolve) => (wake = resolve));
         }

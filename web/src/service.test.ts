@@ -210,7 +210,7 @@ test("a worker that fails, or sends nonsense, ends what is under way with a type
         if (event.type === "round" && event.round === 1) made.inject({ type: "event", id: "x" });
       }
     },
-    (error: unknown) => error instanceof EngineFailure,
+    (error: unknown) => error instanceof EngineFailure && error.partial === "la ",
   );
   await assert.rejects(collect(made.conclave.ask(hello)), EngineFailure);
   made.conclave.close();

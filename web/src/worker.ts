@@ -8,6 +8,7 @@ import { Service } from "./service.ts";
 interface Scope {
   postMessage(data: unknown): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  addEventListener(type: "unhandledrejection", listener: (event: PromiseRejectionEvent) => void): void;
   navigator: Navigator & { gpu?: Gpu };
 }
 
@@ -28,4 +29,7 @@ const service = new Service({
   },
 });
 
+// A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an error
+// of the worker it ends what is under way, instead of leaving it waiting for ever.
+scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
 scope.onmessage = (event) => void service.receive(event.data);

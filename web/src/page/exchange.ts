@@ -127,12 +127,13 @@ export class Exchange {
     for (const segment of this.#segments()) {
       segment.setAttribute("aria-expanded", String(segment.dataset["round"] === String(this.#open)));
     }
-    if (!round || close) return this.#inspectorHost.replaceChildren();
+    const settings = this.#begin?.settings;
+    if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
     this.#inspectorHost.replaceChildren(
       inspector(round, {
         names: this.#context.members,
         voices: this.#context.voices,
-        scoring: this.#begin?.settings.scoring ?? "logit",
+        settings,
         rounds: this.rounds.length,
         onRound: (next) => this.inspect(next, false),
         onClose: () => {

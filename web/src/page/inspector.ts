@@ -1,4 +1,5 @@
 /** One round laid open: the candidates, who scored whom how, and the weights that counted. */
+import type { Settings } from "../engine.ts";
 import type { RoundEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, percent, plural } from "./figures.ts";
@@ -7,7 +8,7 @@ export interface InspectorContext {
   /** Names of the question's members, and their places in the palette. */
   names: string[];
   voices: number[];
-  scoring: "logit" | "likelihood";
+  settings: Settings;
   rounds: number;
   onRound: (round: number) => void;
   onClose: () => void;
@@ -56,7 +57,8 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
   return el("ol", { class: "candidates", "aria-label": "Candidates" }, ...items);
 }
 
-function matrix(round: RoundEvent, { names, voices, scoring }: InspectorContext): HTMLElement {
+function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext): HTMLElement {
+  const { scoring, update } = settings;
   const tag = (place: number) => {
     const member = round.active[place] ?? place;
     return el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
@@ -66,7 +68,8 @@ function matrix(round: RoundEvent, { names, voices, scoring }: InspectorContext)
     {},
     el("th", { scope: "col" }, "scored by"),
     ...round.active.map((_, j) => el("th", { scope: "col" }, tag(j))),
-    el("th", { scope: "col" }, "weight"),
+    // With update after, the vote was counted by the weights of the round before.
+    el("th", { scope: "col" }, update === "after" ? "weight, afterwards" : "weight"),
   );
   const rows = round.shares.map((row, i) =>
     el(

@@ -54,9 +54,9 @@ class Page {
       event.preventDefault();
       void this.#ask();
     });
-    this.#stopButton.addEventListener("click", () => this.#answering?.abort());
+    this.#stopButton.addEventListener("click", () => this.#stop());
     document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.#answering?.abort();
+      if (event.key === "Escape") this.#stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
     if (new URLSearchParams(location.search).has("debug")) {
@@ -120,9 +120,10 @@ class Page {
     }
   }
 
-  async #load(slot: Slot, replace?: string): Promise<boolean> {
+  /** Loads a slot's member; what went wrong is shown on its card, and given back. */
+  async #load(slot: Slot, replace?: string): Promise<ConclaveError | undefined> {
     const conclave = this.#conclave;
-    if (!conclave) return false;
+    if (!conclave) return undefined;
     slot.state = "loading";
     this.#members.show(slot);
     this.#refresh();
@@ -133,13 +134,13 @@ class Page {
       });
       slot.state = "ready";
       this.#members.show(slot);
-      return true;
+      return undefined;
     } catch (thrown) {
-      if (conclave !== this.#conclave) return false;
+      if (conclave !== this.#conclave) return undefined; // reopened meanwhile: the new engine loads it
       const error = typed(thrown);
       this.#members.fail(slot, error.message);
       if (isFatal(error)) this.#notices.show("engine", "error", error.message, this.#reloadActions());
-      return false;
+      return error;
     } finally {
       this.#refresh();
     }
@@ -160,10 +161,10 @@ class Page {
     const target = slot ?? this.#addSlot({ source: { name, file } });
     Object.assign(target, { source: { name, file }, entry: undefined, about: undefined });
     const replaced = before?.state === "ready" ? before.source.name : undefined;
-    if (await this.#load(target, replaced)) return;
-
-    const failure = document.querySelector(`#members .${CSS.escape(`voice-${target.voice + 1}`)} .failure p`)?.textContent ?? "";
-    this.#notices.show("file", "error", `${file.name}: ${failure}`);
+    this.#notices.clear("file");
+    const error = await this.#load(target, replaced);
+    if (!error) return;
+    this.#notices.show("file", "error", `${file.name}: ${error.message}`);
     if (before) Object.assign(target, before);
     else this.#slots.splice(this.#slots.indexOf(target), 1);
     if (before) this.#members.show(target);
@@ -171,8 +172,14 @@ class Page {
     this.#refresh();
   }
 
-  async #reopen(choice: BackendChoice): Promise<void> {
+  /** Asks for a stop; the step under way ends first. */
+  #stop(): void {
     this.#answering?.abort();
+    this.#refresh();
+  }
+
+  async #reopen(choice: BackendChoice): Promise<void> {
+    this.#stop();
     this.#choice = choice;
     this.#settings.setBackend(choice);
     const address = new URL(location.href);
@@ -229,7 +236,9 @@ class Page {
       }
     } catch (thrown) {
       const error = typed(thrown);
-      exchange.fail(error, this.#remedies(error, exchange));
+      // Switching the engine in mid-answer is a stop as well.
+      if (controller.signal.aborted) exchange.end({ type: "end", stop: "stopped", text: exchange.text, ms: 0 });
+      else exchange.fail(error, this.#remedies(error, exchange));
     } finally {
       this.#answering = undefined;
       this.#refresh();
@@ -260,7 +269,7 @@ class Page {
   }
 
   #newConversation(question = ""): void {
-    this.#answering?.abort();
+    this.#stop();
     this.#exchanges = [];
     this.#transcript.replaceChildren();
     document.body.classList.remove("asked");
@@ -276,11 +285,17 @@ class Page {
   /** Brings the controls in line with what can be done now. */
   #refresh(): void {
     const answering = this.#answering !== undefined;
+    const stopping = this.#answering?.signal.aborted ?? false;
+    // The two buttons take each other's place: so does the focus.
+    const focused = document.activeElement;
     const loading = this.#slots.some((slot) => slot.state === "loading");
     const ready = this.#conclave !== undefined && !loading && this.#taking().length > 0;
     this.#askButton.disabled = answering || !ready;
     this.#askButton.hidden = answering;
     this.#stopButton.hidden = !answering;
+    this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
+    if (answering && focused === this.#askButton) this.#stopButton.focus();
+    if (!answering && focused === this.#stopButton) this.#question.focus();
     this.#newButton.hidden = this.#exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);

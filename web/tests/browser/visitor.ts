@@ -6,6 +6,9 @@ import assert from "node:assert/strict";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import type { Site } from "./site.ts";
 
+/** A name that is not localhost: over plain http it is no secure context, so that there is neither navigator.gpu nor crypto.subtle. */
+export const plainHost = "conclave.test";
+
 const plain = [
   "--no-sandbox",
   "--disable-quic",
@@ -15,14 +18,14 @@ const plain = [
   "--disable-sync",
 ];
 
-/** `swiftshader`: WebGPU on a software adapter. `without`: no WebGPU at all. */
-export type Graphics = "swiftshader" | "without";
+/** `swiftshader`: WebGPU on a software adapter. `none`: WebGPU finds no adapter. */
+export type Graphics = "swiftshader" | "none";
 
 export function launch(graphics: Graphics): Promise<Browser> {
-  const gpu = graphics === "swiftshader" ? ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"] : ["--disable-features=WebGPU,WebGPUService", "--disable-blink-features=WebGPU"];
+  const gpu = graphics === "swiftshader" ? ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"] : [];
   return chromium.launch({
     executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
-    args: [...plain, ...gpu],
+    args: [...plain, ...gpu, `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
   });
 }
 
@@ -31,9 +34,8 @@ export class Visitor {
   /** What must stay empty on a clean visit. */
   readonly complaints: string[] = [];
 
-  private constructor(page: Page, site: Site) {
+  private constructor(page: Page, own: string) {
     this.page = page;
-    const own = new URL(site.address).origin;
     page.on("console", (message) => {
       if (message.type() === "error") this.complaints.push(`console: ${message.text()} (${message.location().url})`);
     });
@@ -48,11 +50,13 @@ export class Visitor {
   static async arrive(
     browser: Browser,
     site: Site,
-    { search = "", loaded = true, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean } = {},
+    { search = "", loaded = true, host = "127.0.0.1", ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string } = {},
   ): Promise<Visitor> {
     const page = await (await browser.newContext(context)).newPage();
-    const visitor = new Visitor(page, site);
-    await page.goto(site.address + search);
+    const address = new URL(site.address + search);
+    address.hostname = host;
+    const visitor = new Visitor(page, address.origin);
+    await page.goto(address.href);
     if (loaded) await visitor.state("ready");
     return visitor;
   }

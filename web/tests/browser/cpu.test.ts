@@ -1,0 +1,180 @@
+/** The page on the CPU backend, where a visitor without a graphics card is: the whole way, and back. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { stage } from "./stage.ts";
+import { plainHost, Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+const sum = "What is 347 + 586?";
+
+test("a first visit ends in an answer, with who wrote what and who voted how", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  assert.match((await page.locator("#engine").textContent()) ?? "", /^CPU/);
+  assert.match((await page.locator(".toys").textContent()) ?? "", /toys/);
+  const members = await page.locator(".member .name").allTextContents();
+  assert.ok(members.length >= 3);
+  for (const about of await page.locator(".member .about").allTextContents()) assert.match(about, /parameters · .+ · [\d.]+\sMB/);
+
+  const answer = await visitor.answer(sum);
+  assert.match(answer, /\w/);
+  assert.match((await page.locator(".facts").textContent()) ?? "", /finished · \d+ rounds? · [\d.]+ tokens\/s · first segment after/);
+  assert.equal(await page.locator(".answer").getAttribute("aria-live"), "polite");
+
+  const legend = await page.locator(".legend li").allTextContents();
+  assert.equal(legend.length, members.length);
+  const won = legend.map((entry) => Number(/ (\d+)$/.exec(entry)?.[1]));
+  const segments = page.locator(".segment");
+  assert.ok(won.reduce((a, b) => a + b) >= (await segments.count()));
+
+  await segments.first().click();
+  assert.equal(await page.locator(".candidates li").count(), members.length);
+  assert.equal(await page.locator(".candidates .taken").count(), 1);
+  assert.equal(await page.locator(".matrix tbody tr").count(), members.length);
+  for (const row of await page.locator(".matrix tbody tr").all()) {
+    const shares = (await row.locator("td:not(.figure)").allTextContents()).map((cell) => Number.parseInt(cell, 10));
+    assert.ok(Math.abs(shares.reduce((a, b) => a + b) - 100) <= shares.length, `shares ${shares.join(" ")} sum to one`);
+  }
+  const weights = (await page.locator(".matrix tbody td.figure").allTextContents()).map(Number);
+  assert.ok(Math.abs(weights.reduce((a, b) => a + b) - 1) < 0.01);
+  assert.match((await page.locator("#weights").getAttribute("aria-label")) ?? "", /^Weights after round \d+: /);
+  assert.equal(await page.locator("#weights canvas").count(), 1);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("the same seed gives the same answer, settings reach the method", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await visitor.set("seed", "5");
+  await visitor.set("maxRounds", "2");
+  const first = await visitor.answer(sum);
+  assert.ok((await visitor.page.locator(".segment").count()) <= 2);
+  await visitor.page.locator("#new").click();
+  assert.equal(await visitor.answer(sum), first);
+  await visitor.set("maxRounds", "0");
+  await visitor.page.locator("#question").fill(sum);
+  await visitor.page.locator("#ask").click();
+  assert.equal(await visitor.page.locator(".exchange").count(), 1, "a setting out of range asks nothing");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("stop keeps the text so far; the next question goes on from it", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await visitor.ask("Tell me a short story about a fox.");
+  await page.locator(".segment").first().waitFor();
+  await page.keyboard.press("Escape");
+  await visitor.state("ready");
+  assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you/);
+  const kept = await visitor.text();
+  assert.notEqual(kept, "");
+  await visitor.answer(sum);
+  assert.equal((await page.locator(".exchange").first().locator(".segment").allTextContents()).join(""), kept);
+  assert.match((await page.locator(".facts").last().textContent()) ?? "", /finished/);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("the run comes down as a file that a replay reads", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const answer = await visitor.answer(sum);
+  const [download] = await Promise.all([visitor.page.waitForEvent("download"), visitor.page.getByText("Download the run").click()]);
+  const run = JSON.parse(await readFile(await download.path(), "utf8")) as {
+    members: string[];
+    settings: { rate: string };
+    answer: string;
+    rounds: { active: number[]; scores: { meanLogit: number; meanLogprob: number }[][]; winner: number; totals: number[] }[];
+  };
+  assert.equal(run.answer, answer);
+  assert.equal(run.settings.rate, "code");
+  for (const round of run.rounds) {
+    assert.equal(round.scores.length, round.active.length);
+    for (const row of round.scores) {
+      assert.equal(row.length, run.members.length);
+      assert.ok(row.every((score) => Number.isFinite(score.meanLogit) && score.meanLogprob < 0));
+    }
+    assert.equal(round.winner, round.totals.indexOf(Math.max(...round.totals)));
+  }
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("without navigator.gpu and without crypto.subtle the page runs on the CPU and says so", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost });
+  assert.equal(await visitor.page.evaluate(() => "gpu" in navigator), false);
+  assert.match((await visitor.page.locator("#engine").textContent()) ?? "", /CPU.*offers no WebGPU/);
+  await visitor.set("maxRounds", "1");
+  assert.notEqual(await visitor.answer(sum), "");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("WebGPU asked for where there is none: told, and one press leads to the CPU", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost, search: "?backend=webgpu", loaded: false });
+  const notice = visitor.page.locator(".notice.error");
+  await notice.waitFor();
+  assert.match((await notice.textContent()) ?? "", /no WebGPU.*CPU/i);
+  await notice.getByText("Reload on the CPU").click();
+  await visitor.state("ready");
+  assert.match(visitor.page.url(), /backend=cpu/);
+  assert.equal(await notice.count(), 0);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("everything goes by keyboard alone", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id || document.activeElement?.className || "");
+  const tabTo = async (wanted: string, key = "Tab"): Promise<void> => {
+    for (let presses = 0; presses < 60; presses++) {
+      await page.keyboard.press(key);
+      if ((await focused()).includes(wanted)) return;
+    }
+    assert.fail(`${key} never reaches ${wanted}`);
+  };
+  await tabTo("chip");
+  await tabTo("question");
+  await page.keyboard.type(sum);
+  await page.keyboard.press("Enter");
+  await visitor.state("answering");
+  await visitor.state("ready");
+  await tabTo("segment", "Shift+Tab");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator(".inspector h3").textContent(), "Round 1");
+  if ((await page.locator(".segment").count()) > 1) {
+    await page.keyboard.press("ArrowRight");
+    assert.match((await page.locator(".inspector h3").textContent()) ?? "", /^Round [2-9]/);
+  }
+  await page.keyboard.press(" ");
+  assert.equal(await page.locator(".inspector").count(), 0);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("members can be left out, and one alone answers", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const boxes = visitor.page.locator(".takes-part input");
+  for (let index = 1; index < (await boxes.count()); index++) await boxes.nth(index).uncheck();
+  await visitor.set("maxRounds", "2");
+  assert.notEqual(await visitor.answer(sum), "");
+  assert.equal(await visitor.page.locator(".legend li").count(), 1);
+  await boxes.first().uncheck();
+  assert.ok(await visitor.page.locator("#ask").isDisabled());
+  visitor.clean();
+  await visitor.leave();
+});
+
+for (const width of [360, 390, 1280]) {
+  test(`nothing is cut off at ${width} pixels`, async () => {
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { viewport: { width, height: 800 } });
+    await visitor.set("maxRounds", "2");
+    await visitor.answer(sum);
+    await visitor.page.locator(".segment").first().click();
+    assert.equal(await visitor.page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+    visitor.clean();
+    await visitor.leave();
+  });
+}

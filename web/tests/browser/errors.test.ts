@@ -1,0 +1,92 @@
+/** Broken, truncated, damaged and missing files, and a question that is too long: told, survived. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+const sum = "What is 347 + 586?";
+
+interface Listed {
+  name: string;
+  file: string;
+}
+const listed = async (): Promise<Listed[]> => JSON.parse(await readFile(`${dist}members/members.json`, "utf8")) as Listed[];
+
+test("a file that is no model, or is cut short, is refused; the member it should replace stays", async () => {
+  const [first] = await listed();
+  const whole = await readFile(`${dist}members/${first!.file}`);
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  const names = await page.locator(".member .name").allTextContents();
+  const bad: [string, Buffer][] = [
+    ["text.gguf", Buffer.from("This is no model at all.")],
+    ["empty.gguf", Buffer.alloc(0)],
+    ["header.gguf", whole.subarray(0, 20)],
+    ["half.gguf", whole.subarray(0, whole.length >> 1)],
+    ["counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24, 4096)])],
+  ];
+  for (const [name, buffer] of bad) {
+    await page.locator(".member input[type=file]").first().setInputFiles({ name, mimeType: "application/octet-stream", buffer });
+    const notice = page.locator(".notice.error");
+    await notice.filter({ hasText: name }).waitFor();
+    await visitor.state("ready");
+    assert.deepEqual(await page.locator(".member .name").allTextContents(), names, `after ${name}`);
+    await notice.getByText("Dismiss").click();
+  }
+  await visitor.set("maxRounds", "2");
+  assert.notEqual(await visitor.answer(sum), "", "the page still answers");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a good file takes a member's place, and another joins", async () => {
+  const [first] = await listed();
+  const buffer = await readFile(`${dist}members/${first!.file}`);
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  const own = { mimeType: "application/octet-stream", buffer };
+  await page.locator(".member input[type=file]").first().setInputFiles({ ...own, name: "mine.gguf" });
+  await page.locator(".member .name").first().filter({ hasText: /^mine$/ }).waitFor();
+  await page.locator(".add-member input[type=file]").setInputFiles({ ...own, name: "mine.gguf" });
+  await page.locator(".member .name").filter({ hasText: /^mine 2$/ }).waitFor();
+  await visitor.state("ready");
+  await visitor.set("maxRounds", "1");
+  assert.notEqual(await visitor.answer(sum), "");
+  const legend = (await page.locator(".legend .name").allTextContents()).sort();
+  assert.ok(legend.includes("mine") && legend.includes("mine 2"));
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a bundled file that arrives damaged is named; the others answer; another try repairs it", async () => {
+  const [first] = await listed();
+  const damaged = await readFile(`${dist}members/${first!.file}`);
+  damaged[damaged.length >> 1]! ^= 0xff;
+  stand.site.overrides.set(`members/${first!.file}`, damaged);
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const failure = visitor.page.locator(".member .failure").first();
+  assert.match((await failure.textContent()) ?? "", /SHA-256/);
+  await visitor.set("maxRounds", "1");
+  assert.notEqual(await visitor.answer(sum), "");
+  stand.site.overrides.clear();
+  await failure.getByText("Try again").click();
+  await visitor.page.locator('.member[data-state="ready"] .name').filter({ hasText: first!.name }).waitFor();
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a question beyond the context is refused with a way on", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await visitor.ask("one two three four ".repeat(3000));
+  await visitor.state("ready");
+  const failure = page.locator(".exchange .failure");
+  assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "ContextFull");
+  await failure.getByText("Start a new conversation").click();
+  await visitor.set("maxRounds", "1");
+  assert.notEqual(await visitor.answer(sum), "");
+  visitor.clean();
+  await visitor.leave();
+});

@@ -1,0 +1,92 @@
+/**
+ * The page on WebGPU, on SwiftShader: correct and slow, so answers are kept to a few short segments.
+ * Every shader of the engine is compiled by Chromium's own compiler.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("swiftshader");
+const sum = "What is 3 + 4?";
+const patience = 400_000;
+
+async function short(visitor: Visitor, rounds: number): Promise<void> {
+  await visitor.set("segmentTokens", "3");
+  await visitor.set("maxRounds", String(rounds));
+}
+
+test("on a software adapter the CPU is taken by itself, and the page says why", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  assert.match((await visitor.page.locator("#engine").textContent()) ?? "", /^CPU.*software adapter/);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a first visit on WebGPU ends in an answer, under a plain warning of the software adapter", { timeout: 2 * patience }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu" });
+  const { page } = visitor;
+  assert.match((await page.locator("#engine").textContent()) ?? "", /^GPU: .*swiftshader/i);
+  assert.match((await page.locator(".notice.warning").textContent()) ?? "", /software adapter/);
+  await short(visitor, 2);
+  assert.notEqual(await visitor.answer(sum, patience), "");
+  await page.locator(".segment").first().click();
+  assert.equal(await page.locator(".matrix tbody tr").count(), await page.locator(".member").count());
+  await visitor.answer("What is 5 + 2?", patience);
+  assert.equal(await page.locator(".exchange").count(), 2);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a device lost in mid-answer is told, the text is kept, and the CPU takes over", { timeout: 2 * patience }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
+  const { page } = visitor;
+  await short(visitor, 40);
+  await visitor.ask("Tell me a short story about a fox.");
+  await page.locator(".segment").first().waitFor({ timeout: patience });
+  await page.evaluate(() => (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice());
+  const failure = page.locator(".exchange .failure");
+  await failure.locator('[data-kind="DeviceLost"]').waitFor({ timeout: patience });
+  const kept = await visitor.text();
+  assert.notEqual(kept, "");
+  await failure.getByText("Reload on the CPU").click();
+  await visitor.state("loading");
+  await visitor.state("ready");
+  assert.match((await page.locator("#engine").textContent()) ?? "", /^CPU/);
+  assert.equal(await visitor.text(), kept);
+  await short(visitor, 2);
+  assert.notEqual(await visitor.answer(sum), "");
+  await visitor.leave();
+});
+
+test("every shader compiles in Chromium without a complaint", { timeout: patience }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+  const { compiled, complaints } = await visitor.page.evaluate(async () => {
+    interface Shaders {
+      default(): Promise<unknown>;
+      shaders(): [string, string][];
+    }
+    interface Device {
+      createShaderModule(descriptor: { code: string }): { getCompilationInfo(): Promise<{ messages: Iterable<{ type: string; message: string; lineNum: number }> }> };
+    }
+    interface WebGpu {
+      requestAdapter(): Promise<{ requestDevice(): Promise<Device> } | null>;
+    }
+    const engine = (await import(new URL("./pkg/conclave.js", document.baseURI).href)) as Shaders;
+    await engine.default();
+    const adapter = await (navigator as unknown as { gpu: WebGpu }).gpu.requestAdapter();
+    // Without any limit raised: the device everyone has.
+    const device = await adapter!.requestDevice();
+    const complaints: string[] = [];
+    const names: string[] = [];
+    for (const [name, code] of engine.shaders()) {
+      names.push(name);
+      const { messages } = await device.createShaderModule({ code }).getCompilationInfo();
+      for (const { type, message, lineNum } of messages) complaints.push(`${name}:${lineNum} ${type}: ${message}`);
+    }
+    return { compiled: names, complaints };
+  });
+  assert.ok(compiled.length >= 5, `only ${compiled.length} shaders`);
+  assert.deepEqual(complaints, []);
+  await visitor.leave();
+});
