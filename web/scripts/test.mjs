@@ -1,6 +1,7 @@
 /**
  * Runs tests with Node's own runner after bundling them: `unit` (beside the sources) or `browser`
  * (web/tests, against the built web/dist in Chromium). Further arguments go to the runner.
+ * `screenshot FILE [QUESTION [SEED]]` takes the README's picture of the built page.
  */
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
@@ -11,7 +12,7 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const [kind = "unit", ...rest] = process.argv.slice(2);
 const folder = kind === "unit" ? "src" : "tests";
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
-  .filter((file) => file.endsWith(".test.ts"))
+  .filter((file) => (kind === "screenshot" ? file.endsWith("screenshot.ts") : file.endsWith(".test.ts")))
   .map((file) => `${web}${folder}/${file}`);
 // Inside web/, so that packages left external are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;
@@ -30,9 +31,10 @@ await build({
   sourcemap: "inline",
   logLevel: "warning",
 });
-const files = readdirSync(outdir, { recursive: true })
-  .filter((file) => file.endsWith(".test.mjs"))
+const built = readdirSync(outdir, { recursive: true })
+  .filter((file) => file.endsWith(".mjs"))
   .map((file) => `${outdir}/${file}`);
-const args = ["--enable-source-maps", "--test", ...(kind === "browser" ? ["--test-concurrency=1"] : []), ...rest, ...files];
-const { status } = spawnSync(process.execPath, args, { stdio: "inherit", cwd: web, env: { ...process.env, CONCLAVE_WEB: web } });
+const runner = ["--test", ...(kind === "browser" ? ["--test-concurrency=1"] : []), ...rest, ...built];
+const args = ["--enable-source-maps", ...(kind === "screenshot" ? [...built, ...rest] : runner)];
+const { status } = spawnSync(process.execPath, args, { stdio: "inherit", env: { ...process.env, CONCLAVE_WEB: web } });
 process.exit(status ?? 1);
