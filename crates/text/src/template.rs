@@ -62,8 +62,6 @@ impl ChatTemplate {
         // As transformers sets up Jinja.
         environment.set_syntax(syntax());
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_fuel(Some(STEPS));
         environment.set_recursion_limit(RECURSION);
         template_functions::add(&mut environment);

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind};
+use minijinja::{Environment, Error, ErrorKind, State};
 
 /// The error at the bottom of `raise_exception`.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,7 @@ pub(crate) struct Refusal(pub String);
 const DEEPEST: usize = 64;
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
+    environment.set_unknown_method_callback(method);
     environment.add_function(
         "raise_exception",
         |message: String| -> Result<Value, Error> {
@@ -51,6 +52,29 @@ pub(crate) fn add_clock(
     environment.add_function("strftime_now", move |format: String| {
         strftime(&format, clock())
     });
+}
+
+/// Python's methods of strings, lists and dictionaries.
+fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    match (name, value.as_str()) {
+        // Python begins a word after anything that is no letter, not only after a space.
+        ("title", Some(text)) if args.is_empty() => Ok(Value::from(title(text))),
+        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
+    }
+}
+
+fn title(text: &str) -> String {
+    let mut titled = String::with_capacity(text.len());
+    let mut within = false;
+    for letter in text.chars() {
+        if within {
+            titled.extend(letter.to_lowercase());
+        } else {
+            titled.extend(letter.to_uppercase());
+        }
+        within = letter.is_alphabetic();
+    }
+    titled
 }
 
 fn write_json(

@@ -214,7 +214,6 @@ impl Tokenizer {
     fn encode_controls(&self, prompt: &Prompt, ids: &mut Vec<u32>) -> Result<(), TextError> {
         let text = prompt.text();
         let (mut start, mut from) = (0, 0);
-        let mut lead = true;
         while let Some((place, id)) = self.all_special.find(text, from) {
             if !self.is_control(id) || prompt.is_plain(&place) {
                 // Left to `encode_plain`, which finds user-defined tokens again.
@@ -225,21 +224,21 @@ impl Tokenizer {
                 };
                 continue;
             }
-            self.encode_plain(&text[start..place.start], lead, ids)?;
+            self.encode_plain(&text[start..place.start], true, ids)?;
             ids.push(id);
-            (start, from, lead) = (place.end, place.end, true);
+            (start, from) = (place.end, place.end);
         }
-        self.encode_plain(&text[start..], lead, ids)
+        self.encode_plain(&text[start..], true, ids)
     }
 
-    /// Appends the ids of text without control tokens. `lead`: it begins a text or follows a
-    /// control token, so SentencePiece puts a space before it where the family does so.
+    /// Appends the ids of text without control tokens. `lead`: SentencePiece puts a space at its
+    /// beginning, and after each user-defined token, where the family does so.
     fn encode_plain(&self, text: &str, lead: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
-        let (mut start, mut lead) = (0, lead);
+        let mut start = 0;
         while let Some((place, id)) = self.user_defined.find(text, start) {
             self.encode_words(&text[start..place.start], lead, ids)?;
             ids.push(id);
-            (start, lead) = (place.end, true);
+            start = place.end;
         }
         self.encode_words(&text[start..], lead, ids)
     }
