@@ -37,6 +37,8 @@ mod place;
 mod rms_norm;
 mod rope_append;
 mod score;
+#[cfg(test)]
+mod validation;
 mod verify_attention;
 
 pub use adapter::{AdapterChoice, AdapterInfo};

@@ -1,0 +1,11 @@
+//! Every kernel against its CPU twin on a real adapter, over ragged shapes.
+//!
+//! Any Vulkan, Metal or D3D12 adapter will do, lavapipe included; `VK_ICD_FILENAMES` picks
+//! another driver. Without one these tests fail.
+
+mod cache;
+mod device;
+mod elementwise;
+mod products;
+mod scores;
+mod support;

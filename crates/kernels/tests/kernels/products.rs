@@ -1,0 +1,163 @@
+//! Products with quantised weights, against sums in f64 over dequantised weights.
+
+use conclave_kernels::*;
+use proptest::prelude::*;
+
+use crate::support::*;
+
+struct Case {
+    format: Format,
+    m: usize,
+    n: usize,
+    k: usize,
+    rows_a_part: usize,
+    bias: bool,
+    /// 0: none, 1: another buffer, 2: the output itself
+    residual: usize,
+}
+
+fn check(seed: u64, case: &Case) {
+    let Case {
+        format, m, n, k, ..
+    } = *case;
+    let mut numbers = Numbers(seed);
+    let x = numbers.many(m * k);
+    let blocks = numbers.blocks(format, n * k);
+    let (bias, residual) = (numbers.many(n), numbers.many(m * n));
+    let limit = (case.rows_a_part * k / format.block() * format.block_bytes() + 16) as u64;
+    let matrix = Matrix::upload_split(gpu(), format, n, k, &blocks, limit).unwrap();
+
+    let gpu_bias = upload(&bias);
+    let gpu_residual = upload(&residual);
+    let out = if case.residual == 2 {
+        upload(&residual)
+    } else {
+        marked(m * n)
+    };
+    let plus = Plus {
+        bias: case.bias.then_some(&gpu_bias),
+        residual: [None, Some(&gpu_residual), Some(&out)][case.residual],
+    };
+    matmul(gpu(), &upload(&x), m, &matrix, plus, &out).unwrap();
+    let found = &read(&[&out])[0];
+
+    let weights = dequantise(format, &blocks);
+    for (i, row) in x.chunks(k).enumerate() {
+        for (j, weight) in weights.chunks(k).enumerate() {
+            let terms = row
+                .iter()
+                .zip(weight)
+                .map(|(a, b)| f64::from(*a) * f64::from(*b));
+            let size: f64 = terms.clone().map(f64::abs).sum();
+            let mut expected: f64 = terms.sum();
+            if case.bias {
+                expected += f64::from(bias[j]);
+            }
+            if case.residual > 0 {
+                expected += f64::from(residual[i * n + j]);
+            }
+            let off = (f64::from(found[i * n + j]) - expected).abs();
+            assert!(
+                off <= 1e-5 * (size + 1.0),
+                "{format:?} [{m}, {k}] x [{n}, {k}], row {i}, column {j}: off by {off}, terms {size}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn matmul_equals_f64(
+        seed: u64, format in 0_usize..4, m in 1_usize..14, n in 1_usize..70, blocks in 1_usize..40,
+        rows_a_part in 1_usize..80, bias: bool, residual in 0_usize..3,
+    ) {
+        let format = Format::ALL[format];
+        let k = blocks * format.block();
+        check(seed, &Case { format, m, n, k, rows_a_part, bias, residual });
+    }
+}
+
+#[test]
+fn matmul_equals_its_twin() {
+    let mut numbers = Numbers(5);
+    for (format, m) in Format::ALL.into_iter().flat_map(|f| [(f, 1), (f, 6)]) {
+        let (n, k) = (37, 96);
+        let (x, bias, residual) = (numbers.many(m * k), numbers.many(n), numbers.many(m * n));
+        let blocks = numbers.blocks(format, n * k);
+        let matrix = Matrix::upload(gpu(), format, n, k, &blocks).unwrap();
+        let (gpu_bias, gpu_residual) = (upload(&bias), upload(&residual));
+        let plus = Plus {
+            bias: Some(&gpu_bias),
+            residual: Some(&gpu_residual),
+        };
+        let out = marked(m * n);
+        matmul(gpu(), &upload(&x), m, &matrix, plus, &out).unwrap();
+        let weights = dequantise(format, &blocks);
+        let expected = matmul_cpu(&x, k, &weights, Some(&bias), Some(&residual));
+        assert_close(&read(&[&out])[0], &expected, 1e-5);
+    }
+}
+
+/// Wide, deep and tall ends of the range, each in the format where it hurts most.
+#[test]
+fn matmul_at_the_ends_of_its_range() {
+    let case = |format, m, n, k, rows_a_part| Case {
+        format,
+        m,
+        n,
+        k,
+        rows_a_part,
+        bias: true,
+        residual: 1,
+    };
+    check(1, &case(Format::Q4_0, 1, 9, 16_384, 9));
+    check(2, &case(Format::Q8_0, 3, 5, 16_384, 2));
+    check(3, &case(Format::F16, 2048, 3, 64, 3));
+    check(4, &case(Format::Q4_0, 1, 262_144, 32, 100_000));
+    check(5, &case(Format::F32, 2, 100_003, 4, 100_003));
+}
+
+/// More workgroups than one dimension holds.
+#[test]
+fn matmul_beyond_one_dimension_of_workgroups() {
+    check(
+        6,
+        &Case {
+            format: Format::F32,
+            m: 1,
+            n: 8 * 65_535 + 11,
+            k: 4,
+            rows_a_part: 1 << 20,
+            bias: false,
+            residual: 0,
+        },
+    );
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let row = [0; 34];
+    let refused = |result: Result<Matrix, GpuError>| matches!(result, Err(GpuError::Shape { .. }));
+    assert!(refused(Matrix::upload(gpu(), Format::Q8_0, 1, 33, &row)));
+    assert!(refused(Matrix::upload(gpu(), Format::Q8_0, 2, 32, &row)));
+    assert!(refused(Matrix::upload(
+        gpu(),
+        Format::Q8_0,
+        usize::MAX,
+        64,
+        &row
+    )));
+    assert!(refused(Matrix::upload(gpu(), Format::Q8_0, 0, 32, &[])));
+    let tight = Matrix::upload_split(gpu(), Format::Q8_0, 1, 32, &row, 40);
+    assert!(matches!(tight, Err(GpuError::TooLarge { .. })));
+
+    let matrix = Matrix::upload(gpu(), Format::Q8_0, 1, 32, &row).unwrap();
+    assert_eq!(matrix.bytes(), 48);
+    let (short, x, out) = (marked(31), marked(32), marked(1));
+    let product = |x, out| matmul(gpu(), x, 1, &matrix, Plus::default(), out);
+    assert!(matches!(product(&short, &out), Err(GpuError::Shape { .. })));
+    assert!(matches!(product(&x, &x), Err(GpuError::Shape { .. })));
+    assert!(product(&x, &out).is_ok());
+}

@@ -1,0 +1,107 @@
+//! The one device the tests share, and numbers to feed it.
+
+use std::sync::OnceLock;
+
+use conclave_kernels::{AdapterChoice, Buffer, Format, Gpu};
+
+static GPU: OnceLock<Gpu> = OnceLock::new();
+
+pub fn gpu() -> &'static Gpu {
+    GPU.get_or_init(|| {
+        let gpu = pollster::block_on(Gpu::init(AdapterChoice::Best)).unwrap_or_else(|error| {
+            panic!("the kernel tests need an adapter (Debian: mesa-vulkan-drivers): {error}")
+        });
+        println!("adapter: {:?}", gpu.adapter());
+        gpu
+    })
+}
+
+/// What the GPU holds in these buffers.
+pub fn read(buffers: &[&Buffer]) -> Vec<Vec<f32>> {
+    pollster::block_on(gpu().read_f32(buffers)).expect("a read")
+}
+
+pub fn upload<T: bytemuck::Pod>(data: &[T]) -> Buffer {
+    gpu().upload(data).expect("an upload")
+}
+
+/// A buffer of `numbers`, filled with a value that no kernel makes.
+pub fn marked(numbers: usize) -> Buffer {
+    upload(&vec![MARK; numbers])
+}
+
+pub const MARK: f32 = 12345.0;
+
+/// A stream of numbers from a seed (SplitMix64).
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In −1..1.
+    pub fn signed(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub fn many(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.signed()).collect()
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.bits() % end as u64) as usize
+    }
+
+    /// Blocks of a matrix as in GGUF.
+    pub fn blocks(&mut self, format: Format, numbers: usize) -> Vec<u8> {
+        match format {
+            Format::F32 => self
+                .many(numbers)
+                .iter()
+                .flat_map(|v| v.to_le_bytes())
+                .collect(),
+            Format::F16 => self
+                .many(numbers)
+                .iter()
+                .flat_map(|v| half::f16::from_f32(*v).to_le_bytes())
+                .collect(),
+            Format::Q8_0 | Format::Q4_0 => (0..numbers / 32)
+                .flat_map(|_| {
+                    let scale = half::f16::from_f32(self.signed() / 16.0);
+                    let quants = (2..format.block_bytes()).map(|_| self.bits() as u8);
+                    let mut block = scale.to_le_bytes().to_vec();
+                    block.extend(quants);
+                    block
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The largest difference, relative to the largest expected number.
+pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
+    found
+        .iter()
+        .zip(expected)
+        .map(|(a, b)| {
+            assert!(a.is_finite(), "{a} where {b} was expected");
+            (a - b).abs() / size
+        })
+        .fold(0.0, f32::max)
+}
+
+#[track_caller]
+pub fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
+    let difference = difference(found, expected);
+    assert!(
+        difference <= tolerance,
+        "off by {difference}, allowed {tolerance}"
+    );
+}
