@@ -1,1 +1,84 @@
-fn main() {}
+//! `conclave`: the same engine as in the page, natively.
+
+mod args;
+mod chat;
+mod device;
+mod eval;
+mod failure;
+mod members;
+mod round;
+mod tokens;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use conclave_ensemble::Settings;
+use conclave_ensemble::replay::{Run, replay};
+use serde_json::Value;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match pollster::block_on(run(&cli)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("conclave: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: &Cli) -> Result<(), Failure> {
+    let answer = match &cli.command {
+        Command::Chat(args) => {
+            let (backend, device) = device::open(&cli.device).await?;
+            return chat::run(args, &backend, &device, cli.json).await;
+        }
+        Command::Eval(args) => {
+            let (backend, device) = device::open(&cli.device).await?;
+            let report = eval::run(args, &backend, &device)?;
+            if !cli.json {
+                print!("{}", eval::table(&report));
+                return Ok(());
+            }
+            report
+        }
+        Command::Logits(args) => tokens::logits(args, &device::open(&cli.device).await?.0).await?,
+        Command::Generate(args) => {
+            tokens::generate(args, &device::open(&cli.device).await?.0).await?
+        }
+        Command::Verify(args) => tokens::verify(args, &device::open(&cli.device).await?.0).await?,
+        Command::Tokenize(args) => tokens::tokenize(args)?,
+        Command::Template(args) => tokens::template(args)?,
+        Command::Inspect { model } => {
+            let inspected = tokens::inspect(model)?;
+            if !cli.json {
+                print!("{}", tokens::describe(&inspected));
+                return Ok(());
+            }
+            inspected
+        }
+        Command::Replay(args) => {
+            let recorded = members::read(&args.file)?;
+            let json = |source| Failure::Json {
+                path: args.file.clone(),
+                source,
+            };
+            let recorded: Value = serde_json::from_slice(&recorded).map_err(json)?;
+            // The recording's own settings, where it has any, are the defaults.
+            let settings = match recorded.get("settings") {
+                Some(settings) if !settings.is_null() => {
+                    serde_json::from_value(settings.clone()).map_err(json)?
+                }
+                _ => Settings::default(),
+            };
+            let run: Run = serde_json::from_value(recorded).map_err(json)?;
+            let replayed = replay(&run, &args.method.settings(settings))?;
+            serde_json::to_value(replayed).map_err(json)?
+        }
+    };
+    println!("{answer}");
+    Ok(())
+}

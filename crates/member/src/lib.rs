@@ -1,1 +1,20 @@
-//! One member of a conclave.
+//! One member of an ensemble: a model with its tokenizer, its chat template and
+//! the conversation it is in.
+//!
+//! | step of the method | call |
+//! |---|---|
+//! | take in the question | [`Member::begin`] |
+//! | draft a segment | [`Member::draft`] |
+//! | score all candidates in one pass | [`Member::verify`] |
+//! | keep the winner | [`Member::keep`] |
+//! | leave the query | [`Member::release`] |
+//!
+//! Candidates cross between members as text: each verifier reads them in its
+//! own tokens.
+
+mod error;
+mod member;
+
+pub use conclave_text::Message;
+pub use error::MemberError;
+pub use member::{Begun, Draft, Member, VerifiedScore};

@@ -1,0 +1,338 @@
+//! The command line: what can be asked for, and the help that teaches it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use conclave_ensemble::{Exit, Rate, Scoring, Settings, Update};
+use conclave_model::Sampling;
+
+/// Several small language models that answer as one.
+///
+/// In each round every member drafts a segment, every member scores all drafts
+/// in one in-line pass, the best is kept by all, and the votes are reweighted
+/// (SpecFuse / SpecEM). Without --members the three bundled toys answer.
+#[derive(Debug, Parser)]
+#[command(
+    name = "conclave",
+    version,
+    after_help = "Examples:\n  \
+        conclave chat \"What is 347 + 85?\" --show-votes\n  \
+        conclave chat --member NAME \"Sort these words: pear, apple, fig.\"\n  \
+        conclave inspect model.gguf\n  \
+        conclave generate --model model.gguf --tokens 1,2,3 --count 24 --greedy\n  \
+        conclave replay run.json --scoring likelihood\n  \
+        conclave eval --seed 7 --count 60"
+)]
+pub struct Cli {
+    /// Where to run: `auto` (a GPU if there is a real one, else the CPU),
+    /// `gpu` (the first adapter), `cpu`, or part of an adapter's name.
+    #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
+    pub device: String,
+    /// Print exactly one JSON object on standard output.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Ask the ensemble, or one member alone.
+    Chat(Chat),
+    /// Logits of a model after given tokens.
+    Logits(Logits),
+    /// Continue given tokens.
+    Generate(Generate),
+    /// Score candidates behind a prefix, all in one in-line pass.
+    Verify(Verify),
+    /// Token ids of a text, and the text they decode to.
+    Tokenize(Tokenize),
+    /// Render a conversation with a model's own chat template.
+    Template(Template),
+    /// What a model file holds.
+    Inspect {
+        /// A GGUF file.
+        model: PathBuf,
+    },
+    /// Play a recorded run through the method under other settings.
+    Replay(Replay),
+    /// Ask generated questions: every member alone, the ensemble, and an oracle.
+    Eval(Eval),
+}
+
+/// `conclave chat`.
+#[derive(Debug, Args)]
+pub struct Chat {
+    /// The question; without it, a conversation is read from the terminal.
+    pub question: Option<String>,
+    /// Only this member, by name, without voting.
+    #[arg(long, value_name = "NAME")]
+    pub member: Option<String>,
+    /// After each segment, show who wrote it, all candidates and the weights.
+    #[arg(long)]
+    pub show_votes: bool,
+    /// Write the run as JSON to this file, for `conclave replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// The members.
+    #[command(flatten)]
+    pub members: Members,
+    /// The method.
+    #[command(flatten)]
+    pub method: Method,
+    /// How members draft.
+    #[command(flatten)]
+    pub drawing: Drawing,
+}
+
+/// Which models take part.
+#[derive(Debug, Args)]
+pub struct Members {
+    /// GGUF files of the members, one to eight; the bundled three if not given.
+    #[arg(long = "members", value_name = "GGUF", num_args = 1.., value_delimiter = ',')]
+    pub files: Vec<PathBuf>,
+    /// Tokens of context, at most what a model was made for.
+    #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
+    pub context: usize,
+}
+
+/// How tokens are drawn.
+#[derive(Debug, Clone, Args)]
+pub struct Drawing {
+    /// 0 is greedy.
+    #[arg(long, default_value_t = 0.6)]
+    pub temperature: f32,
+    /// Probability mass of the tokens that may be drawn.
+    #[arg(long, default_value_t = 0.9)]
+    pub top_p: f32,
+    /// At most this many tokens may be drawn; 0 for all.
+    #[arg(long, default_value_t = 0)]
+    pub top_k: u32,
+    /// Same seed, same text, on the same device.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Always the most probable token.
+    #[arg(long)]
+    pub greedy: bool,
+}
+
+impl Drawing {
+    /// As the model core wants it.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            temperature: if self.greedy { 0.0 } else { self.temperature },
+            top_p: self.top_p,
+            top_k: self.top_k,
+            seed: self.seed,
+        }
+    }
+}
+
+/// The method's switches.
+#[derive(Debug, Clone, Args)]
+pub struct Method {
+    /// L, the most tokens a member drafts in a round.
+    #[arg(long, value_name = "TOKENS")]
+    pub segment_tokens: Option<usize>,
+    /// `logit` (mean raw logit) or `likelihood` (softmax of the mean log-probability).
+    #[arg(long)]
+    pub scoring: Option<Scoring>,
+    /// Strength of the feedback; 0 for none.
+    #[arg(long)]
+    pub alpha: Option<f64>,
+    /// Learning rate: `code` (α/(k√N)), `printed` (α/(N√k)) or `fixed-share`.
+    #[arg(long)]
+    pub rate: Option<Rate>,
+    /// Part of the weight that fixed-share mixes back evenly each round.
+    #[arg(long)]
+    pub fixed_share: Option<f64>,
+    /// Feedback `before` or `after` the selection of its round.
+    #[arg(long)]
+    pub update: Option<Update>,
+    /// Members' votes for their own candidates: `on` or `off`.
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub self_votes: Option<bool>,
+    /// Let members with poor rounds leave for the rest of the answer.
+    #[arg(long)]
+    pub exit: bool,
+    /// Rounds before anyone may leave; implies --exit.
+    #[arg(long, value_name = "ROUNDS")]
+    pub exit_warmup: Option<usize>,
+    /// Patience of the exit rule; implies --exit.
+    #[arg(long, value_name = "T0")]
+    pub exit_temperature: Option<f64>,
+    /// Keep-probability, times the number of members, below which one leaves; implies --exit.
+    #[arg(long, value_name = "D")]
+    pub exit_threshold: Option<f64>,
+    /// Accept any candidate that ends the answer at once, unverified.
+    #[arg(long)]
+    pub fast: bool,
+    /// The most rounds of an answer.
+    #[arg(long)]
+    pub max_rounds: Option<usize>,
+}
+
+fn on_off(value: &str) -> Result<bool, String> {
+    match value {
+        "on" | "true" | "yes" => Ok(true),
+        "off" | "false" | "no" => Ok(false),
+        _ => Err("say `on` or `off`".to_owned()),
+    }
+}
+
+impl Method {
+    /// `defaults` with what the command line says put over them.
+    pub fn settings(&self, defaults: Settings) -> Settings {
+        let exit = self.exit
+            || self.exit_warmup.is_some()
+            || self.exit_temperature.is_some()
+            || self.exit_threshold.is_some();
+        let exit = exit.then(|| {
+            let default = defaults.exit.unwrap_or_default();
+            Exit {
+                warmup: self.exit_warmup.unwrap_or(default.warmup),
+                temperature: self.exit_temperature.unwrap_or(default.temperature),
+                threshold: self.exit_threshold.unwrap_or(default.threshold),
+            }
+        });
+        Settings {
+            segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
+            scoring: self.scoring.unwrap_or(defaults.scoring),
+            alpha: self.alpha.unwrap_or(defaults.alpha),
+            rate: self.rate.unwrap_or(defaults.rate),
+            fixed_share: self.fixed_share.unwrap_or(defaults.fixed_share),
+            update: self.update.unwrap_or(defaults.update),
+            self_votes: self.self_votes.unwrap_or(defaults.self_votes),
+            exit: exit.or(defaults.exit),
+            fast: self.fast || defaults.fast,
+            max_rounds: self.max_rounds.unwrap_or(defaults.max_rounds),
+            ..defaults
+        }
+    }
+}
+
+/// `conclave logits`.
+#[derive(Debug, Args)]
+pub struct Logits {
+    /// A GGUF file.
+    #[arg(long)]
+    pub model: PathBuf,
+    /// Token ids, comma separated.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub tokens: Vec<u32>,
+    /// After every token, not only the last.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `conclave generate`.
+#[derive(Debug, Args)]
+pub struct Generate {
+    /// A GGUF file.
+    #[arg(long)]
+    pub model: PathBuf,
+    /// Token ids, comma separated.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub tokens: Vec<u32>,
+    /// How many tokens to add.
+    #[arg(long, default_value_t = 24)]
+    pub count: usize,
+    /// Stop at the model's end-of-answer tokens.
+    #[arg(long)]
+    pub stop: bool,
+    /// How tokens are drawn.
+    #[command(flatten)]
+    pub drawing: Drawing,
+}
+
+/// `conclave verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// A GGUF file.
+    #[arg(long)]
+    pub model: PathBuf,
+    /// Token ids of the prefix, comma separated.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub prefix_tokens: Vec<u32>,
+    /// Token ids of one candidate, comma separated; once for each candidate.
+    #[arg(long, required = true, value_name = "IDS")]
+    pub candidate_tokens: Vec<TokenList>,
+}
+
+/// Comma-separated token ids.
+#[derive(Debug, Clone)]
+pub struct TokenList(pub Vec<u32>);
+
+impl std::str::FromStr for TokenList {
+    type Err = String;
+
+    fn from_str(list: &str) -> Result<Self, String> {
+        list.split(',')
+            .map(|id| {
+                let id = id.trim();
+                id.parse()
+                    .map_err(|_| format!("`{id}` is no token id; write ids as 3,4,5"))
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+/// `conclave tokenize`.
+#[derive(Debug, Args)]
+pub struct Tokenize {
+    /// A GGUF file.
+    #[arg(long)]
+    pub model: PathBuf,
+    /// The text, standing alone: no start token, the text of a control token is that token.
+    #[arg(long)]
+    pub text: String,
+    /// Take the text as a candidate's that continues another: control tokens are plain
+    /// text and no space is put before it.
+    #[arg(long)]
+    pub continuation: bool,
+}
+
+/// `conclave template`.
+#[derive(Debug, Args)]
+pub struct Template {
+    /// A GGUF file.
+    #[arg(long)]
+    pub model: PathBuf,
+    /// A JSON file: `[{"role": "user", "content": "…"}, …]`; `-` for standard input.
+    #[arg(long)]
+    pub messages: PathBuf,
+    /// Add what opens the assistant's turn.
+    #[arg(long)]
+    pub add_generation_prompt: bool,
+}
+
+/// `conclave replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// A recorded run: the page's download, `chat --record`'s file, or
+    /// `{"members": […], "rounds": [{"scores": [[…], …]}, …]}`; `-` for standard input.
+    pub file: PathBuf,
+    /// The method.
+    #[command(flatten)]
+    pub method: Method,
+}
+
+/// `conclave eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// How many questions.
+    #[arg(long, default_value_t = 600)]
+    pub count: u64,
+    /// The members.
+    #[command(flatten)]
+    pub members: Members,
+    /// The method.
+    #[command(flatten)]
+    pub method: Method,
+    /// How members draft; the seed is that of the questions too.
+    #[command(flatten)]
+    pub drawing: Drawing,
+}

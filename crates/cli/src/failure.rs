@@ -1,0 +1,58 @@
+//! Anything a command can fail with, in one line that says what to do next.
+
+use std::path::{Path, PathBuf};
+
+use conclave_ensemble::replay::ReplayError;
+use conclave_ensemble::{RoundError, SettingsError};
+use conclave_kernels::GpuError;
+use conclave_member::MemberError;
+use conclave_model::ModelError;
+use conclave_text::TextError;
+use conclave_weights::GgufError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("{path}: {source}")]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path}: {source}")]
+    Model { path: PathBuf, source: MemberError },
+    #[error("{path} is not the JSON asked for: {source}")]
+    Json {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    #[error(transparent)]
+    Run(#[from] ModelError),
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Round(#[from] RoundError),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    #[error("{0}")]
+    Usage(String),
+    #[error("standard output was closed: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+impl Failure {
+    /// A failed read or write of `path`.
+    pub fn file(path: &Path, source: std::io::Error) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The members that take part: files the user names, or the bundled three.
+
+use std::path::Path;
+
+use conclave_member::Member;
+use conclave_model::Backend;
+
+use crate::args::Members;
+use crate::failure::Failure;
+
+/// The bundled members: name and GGUF file.
+const BUNDLED: [(&str, &[u8]); 3] = [
+    ("Ada", include_bytes!("../../../web/members/ada.gguf")),
+    ("Quill", include_bytes!("../../../web/members/quill.gguf")),
+    ("Juno", include_bytes!("../../../web/members/juno.gguf")),
+];
+
+/// Loads the members asked for.
+///
+/// # Errors
+/// [`Failure::File`] and [`Failure::Model`], naming the file.
+pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure> {
+    if members.files.is_empty() {
+        return BUNDLED
+            .into_iter()
+            .map(|(name, file)| Ok(Member::load(name, file, backend, members.context)?))
+            .collect();
+    }
+    members
+        .files
+        .iter()
+        .map(|path| open(path, backend, members.context))
+        .collect()
+}
+
+/// Loads one member from a file and names it after the file.
+///
+/// # Errors
+/// [`Failure::File`] and [`Failure::Model`], naming the file.
+pub fn open(path: &Path, backend: &Backend, context: usize) -> Result<Member, Failure> {
+    let file = read(path)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    Member::load(&name, &file, backend, context).map_err(|source| Failure::Model {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Reads a file whole; `-` is standard input.
+///
+/// # Errors
+/// [`Failure::File`].
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    bytes.map_err(|source| Failure::file(path, source))
+}

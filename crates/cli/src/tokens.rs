@@ -1,0 +1,156 @@
+//! The commands that speak in tokens: `logits`, `generate`, `verify`, `tokenize`, `template`, `inspect`.
+
+use std::path::Path;
+
+use conclave_model::{Backend, Sampler, Session};
+use conclave_text::Message;
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::failure::Failure;
+use crate::members;
+
+/// Context of a command on given tokens: the model's own.
+const WHOLE_CONTEXT: usize = usize::MAX;
+
+fn session(path: &Path, backend: &Backend, needed: usize) -> Result<Session, Failure> {
+    let file = members::read(path)?;
+    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    // No longer than asked for: a model made for 128k tokens would fill the memory with KV rows.
+    let model = conclave_model::Model::load(&gguf, &file, backend, needed)?;
+    Ok(Session::new(model))
+}
+
+/// `conclave logits`.
+///
+/// # Errors
+/// What loading or running reports.
+pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Failure> {
+    let mut session = session(&args.model, backend, args.tokens.len() + 1)?;
+    if args.all {
+        return Ok(json!({ "logits": session.all_logits(&args.tokens).await? }));
+    }
+    session.prefill(&args.tokens).await?;
+    Ok(json!({ "logits": session.next_logits() }))
+}
+
+/// `conclave generate`.
+///
+/// # Errors
+/// What loading or running reports.
+pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value, Failure> {
+    let mut session = session(&args.model, backend, args.tokens.len() + args.count + 1)?;
+    let ends = if args.stop {
+        let file = members::read(&args.model)?;
+        let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+        conclave_text::Tokenizer::from_gguf(gguf.metadata())?
+            .end_ids()
+            .to_vec()
+    } else {
+        Vec::new()
+    };
+    session.prefill(&args.tokens).await?;
+    let mut sampler = Sampler::new(args.drawing.sampling(), 0);
+    let draft = session.draft(args.count, &mut sampler, &ends).await?;
+    Ok(json!({ "tokens": draft.tokens, "ended": draft.ended }))
+}
+
+/// `conclave verify`.
+///
+/// # Errors
+/// What loading or running reports.
+pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Failure> {
+    let candidates: Vec<Vec<u32>> = args.candidate_tokens.iter().map(|c| c.0.clone()).collect();
+    let longest = candidates.iter().map(Vec::len).max().unwrap_or(0);
+    let mut session = session(&args.model, backend, args.prefix_tokens.len() + longest + 1)?;
+    session.prefill(&args.prefix_tokens).await?;
+    let scores = session.verify(&candidates).await?;
+    let scores: Vec<Value> = scores
+        .iter()
+        .map(|score| {
+            json!({
+                "mean_logit": score.mean_logit,
+                "mean_logprob": score.mean_logprob,
+                "tokens": score.tokens,
+            })
+        })
+        .collect();
+    Ok(json!({ "candidates": scores, "counters": session.counters() }))
+}
+
+/// `conclave tokenize`.
+///
+/// # Errors
+/// What reading the file's tokenizer reports.
+pub fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
+    let file = members::read(&args.model)?;
+    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let tokenizer = conclave_text::Tokenizer::from_gguf(gguf.metadata())?;
+    if args.continuation {
+        let ids = tokenizer.encode(&args.text)?;
+        return Ok(json!({ "ids": ids, "text": tokenizer.decode(&ids) }));
+    }
+    let ids = tokenizer.encode_text(&args.text)?;
+    Ok(json!({ "ids": ids, "text": tokenizer.decode_text(&ids) }))
+}
+
+/// `conclave template`.
+///
+/// # Errors
+/// What reading the messages or rendering reports.
+pub fn template(args: &args::Template) -> Result<Value, Failure> {
+    let messages = members::read(&args.messages)?;
+    let messages: Vec<Message> =
+        serde_json::from_slice(&messages).map_err(|source| Failure::Json {
+            path: args.messages.clone(),
+            source,
+        })?;
+    let file = members::read(&args.model)?;
+    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let tokenizer = conclave_text::Tokenizer::from_gguf(gguf.metadata())?;
+    let template = conclave_text::ChatTemplate::from_gguf(gguf.metadata(), &tokenizer)?;
+    let prompt = template.render(&messages, args.add_generation_prompt)?;
+    Ok(json!({ "text": prompt.text(), "ids": tokenizer.encode_prompt(&prompt)? }))
+}
+
+/// `conclave inspect`.
+///
+/// # Errors
+/// What reading the file reports.
+pub fn inspect(path: &Path) -> Result<Value, Failure> {
+    let file = members::read(path)?;
+    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let tensors: Vec<Value> = gguf
+        .tensors()
+        .iter()
+        .map(|t| json!({"name": t.name, "shape": t.shape, "format": t.format.name(), "bytes": t.bytes}))
+        .collect();
+    let about = conclave_model::load::about(&gguf, WHOLE_CONTEXT);
+    Ok(json!({
+        "file": { "bytes": file.len(), "gguf_version": gguf.version() },
+        "name": gguf.metadata().opt_str("general.name")?,
+        "model": about.as_ref().ok(),
+        "runs": about.is_ok(),
+        "why_not": about.err().map(|error| error.to_string()),
+        "tensors": tensors,
+    }))
+}
+
+/// `inspect` for people.
+pub fn describe(inspected: &Value) -> String {
+    let mut out = String::new();
+    for key in ["name", "file", "model", "runs", "why_not"] {
+        if !inspected[key].is_null() {
+            out += &format!("{key}: {}\n", inspected[key]);
+        }
+    }
+    for tensor in inspected["tensors"].as_array().into_iter().flatten() {
+        out += &format!(
+            "  {:<32} {:<6} {}\n",
+            tensor["name"].as_str().unwrap_or_default(),
+            tensor["format"].as_str().unwrap_or_default(),
+            tensor["shape"]
+        );
+    }
+    out
+}

@@ -1,0 +1,34 @@
+//! What can go wrong with a member.
+
+use conclave_model::ModelError;
+use conclave_text::TextError;
+use conclave_weights::GgufError;
+
+/// Errors of loading and running one member.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// The file is no sound GGUF.
+    #[error("the model file cannot be read: {0}")]
+    File(#[from] GgufError),
+    /// The model cannot be loaded or run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The tokenizer or the chat template failed.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The tokenizer and the model do not belong together.
+    #[error(
+        "the tokenizer has {tokens} tokens but the model only {vocabulary}; the file is damaged, download or convert it again"
+    )]
+    Vocabulary {
+        /// Tokens of the tokenizer.
+        tokens: usize,
+        /// Rows of the embedding.
+        vocabulary: usize,
+    },
+    /// The model never says that an answer is over.
+    #[error(
+        "the model file names no end-of-answer token, so no answer would ever end; use an instruction-tuned model"
+    )]
+    NoEnd,
+}

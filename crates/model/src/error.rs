@@ -1,0 +1,84 @@
+//! What can go wrong while loading or running a model, and what to do next.
+
+use conclave_kernels::GpuError;
+use conclave_weights::GgufError;
+
+/// Errors of loading and running one model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The file is no sound GGUF.
+    #[error("the model file cannot be read: {0}")]
+    File(#[from] GgufError),
+    /// The architecture is not among the families the decoder knows.
+    #[error(
+        "the architecture `{name}` is not supported; supported are {known}. Choose a model of one of these families"
+    )]
+    Architecture {
+        /// `general.architecture` of the file.
+        name: String,
+        /// The families known, comma separated.
+        known: String,
+    },
+    /// A key that the decoder needs is missing or out of range.
+    #[error(
+        "the model file's `{key}` {problem}; the file is incomplete or damaged, download or convert it again"
+    )]
+    Key {
+        /// The metadata key.
+        key: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A tensor is missing or has another shape than the configuration asks for.
+    #[error(
+        "tensor `{name}` {problem}; the file is incomplete or damaged, download or convert it again"
+    )]
+    Tensor {
+        /// The tensor's name.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// More tokens than the context holds.
+    #[error(
+        "{needed} tokens do not fit the context of {context} tokens; shorten the text, start a new conversation, or load the model with a larger context"
+    )]
+    ContextFull {
+        /// Tokens asked for.
+        needed: usize,
+        /// Tokens that fit.
+        context: usize,
+    },
+    /// More candidate tokens in line than there are KV rows for.
+    #[error(
+        "{tokens} candidate tokens do not fit the {limit} rows kept for them; ask for shorter segments or fewer members"
+    )]
+    InLine {
+        /// Tokens of all candidates.
+        tokens: usize,
+        /// Rows there are.
+        limit: usize,
+    },
+    /// A token id outside the vocabulary.
+    #[error("token {id} is outside the vocabulary of {vocabulary} tokens")]
+    Token {
+        /// The id.
+        id: u32,
+        /// The vocabulary's size.
+        vocabulary: usize,
+    },
+    /// The logits hold no finite number: the weights or the device are broken.
+    #[error(
+        "the model's logits are not finite numbers; the weights are damaged or the device computes wrongly, load the model again or use the CPU backend"
+    )]
+    NotFinite,
+    /// A call out of order, say `keep` without `verify`.
+    #[error("{0}")]
+    Order(&'static str),
+    /// The GPU refused, failed or was lost.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// burn failed to run an operation or to read a tensor back.
+    #[error("the CPU backend failed: {0}; reload the model")]
+    Burn(String),
+}

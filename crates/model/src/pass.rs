@@ -1,0 +1,129 @@
+//! What one run of tokens through the decoder is told.
+
+use conclave_kernels::{Place, places_in_line, places_in_sequence};
+
+use crate::error::ModelError;
+
+/// KV rows beyond the context, where candidates in line lie side by side until
+/// one of them is kept.
+const IN_LINE_ROWS: usize = 512;
+
+/// Rows of a KV cache for a context of `context` tokens.
+pub fn rows_of(context: usize) -> usize {
+    context + IN_LINE_ROWS
+}
+
+/// Tokens to run, each with its [`Place`]: position, KV row, and what it sees.
+///
+/// A plain continuation is one candidate behind the prefix; verifying in line
+/// is several, each of whose positions restart behind the prefix. KV rows of a
+/// pass lie one behind another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// Token ids, `[tokens]`.
+    pub tokens: Vec<u32>,
+    /// Where each token stands, `[tokens]`.
+    pub places: Vec<Place>,
+}
+
+impl Pass {
+    /// `tokens` right behind a prefix of `prefix` tokens.
+    pub fn plain(prefix: usize, tokens: &[u32]) -> Self {
+        Self {
+            tokens: tokens.to_vec(),
+            places: places_in_sequence(prefix as u32, tokens.len() as u32),
+        }
+    }
+
+    /// All `candidates` in line behind the same prefix, each as if it stood there alone.
+    pub fn in_line<C: AsRef<[u32]>>(prefix: usize, candidates: &[C]) -> Self {
+        let lengths: Vec<u32> = candidates.iter().map(|c| c.as_ref().len() as u32).collect();
+        Self {
+            tokens: candidates
+                .iter()
+                .flat_map(|c| c.as_ref())
+                .copied()
+                .collect(),
+            places: places_in_line(prefix as u32, &lengths),
+        }
+    }
+
+    /// Tokens in the pass.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// KV row of the first token.
+    pub fn first_row(&self) -> usize {
+        self.places.first().map_or(0, |place| place.row as usize)
+    }
+
+    /// KV rows in use once the pass has run.
+    pub fn rows(&self) -> usize {
+        self.places.last().map_or(0, |place| place.row as usize + 1)
+    }
+
+    /// Whether the token `query` sees the KV row `row`.
+    pub fn sees(&self, query: usize, row: usize) -> bool {
+        let place = &self.places[query];
+        row < place.prefix as usize || (place.start as usize..=place.row as usize).contains(&row)
+    }
+
+    /// Checks ids against the vocabulary, positions against the context and
+    /// rows against the KV cache of [`rows_of`] the context.
+    ///
+    /// # Errors
+    /// [`ModelError::Token`], [`ModelError::ContextFull`] and [`ModelError::InLine`].
+    pub fn check(&self, vocabulary: usize, context: usize) -> Result<(), ModelError> {
+        let needed = self
+            .places
+            .iter()
+            .map(|p| p.position as usize + 1)
+            .max()
+            .unwrap_or(0);
+        if needed > context {
+            return Err(ModelError::ContextFull { needed, context });
+        }
+        if self.rows() > rows_of(context) {
+            return Err(ModelError::InLine {
+                tokens: self.len(),
+                limit: rows_of(context) - self.first_row(),
+            });
+        }
+        match self.tokens.iter().find(|&&id| id as usize >= vocabulary) {
+            Some(&id) => Err(ModelError::Token { id, vocabulary }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How the decoder's logits at one place judge one target token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TargetScore {
+    /// The target's raw logit.
+    pub logit: f32,
+    /// ln Σ exp of the whole row of logits.
+    pub log_sum_exp: f32,
+}
+
+impl TargetScore {
+    /// The score of `target` under a row of logits `[vocabulary]`.
+    pub fn of(logits: &[f32], target: u32) -> Self {
+        let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let sum: f64 = logits.iter().map(|&x| f64::from(x - top).exp()).sum();
+        Self {
+            logit: logits[target as usize],
+            log_sum_exp: top + sum.ln() as f32,
+        }
+    }
+
+    /// ln p(target).
+    pub fn logprob(&self) -> f32 {
+        self.logit - self.log_sum_exp
+    }
+}
