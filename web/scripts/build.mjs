@@ -3,6 +3,7 @@
  * bundled members (members/), all with relative addresses, so that any sub-path serves it.
  */
 import { build } from "esbuild";
+import { execFileSync } from "node:child_process";
 import { cp, mkdir, rm, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
@@ -31,6 +32,8 @@ await build({
   chunkNames: "chunk-[hash]",
   logLevel: "warning",
 });
+// The library's types, for those who embed it.
+execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", dist], { stdio: "inherit" });
 for (const file of ["index.html", "mark.svg"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);

@@ -1,7 +1,7 @@
 /** The page: opens the engine, loads the members, asks, and shows what comes back. */
 import { backendNamed, type BackendChoice } from "../backend.ts";
 import { Conclave, readManifest, sourceOf, typed, isFatal, type ConclaveError, type Message } from "../conclave.ts";
-import { button, byId, el } from "./dom.ts";
+import { button, byId } from "./dom.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
@@ -300,7 +300,7 @@ class Page {
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);
     why.hidden = answering || ready;
-    why.replaceChildren(loading || !this.#conclave ? "The members are loading." : el("span", {}, "No member takes part: tick one, or load one."));
+    why.textContent = this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or load one.";
   }
 }
 
