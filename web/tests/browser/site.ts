@@ -2,24 +2,19 @@
  * Serves a built folder as a strict file host would: from a sub-path, with the documented
  * Content-Security-Policy as a header. A test may put other contents in the place of a file.
  */
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
-/** The policy that README.md recommends to hosts; index.html carries the same in a meta element. */
-export const policy = [
-  "default-src 'none'",
-  "script-src 'self' 'wasm-unsafe-eval'",
-  "worker-src 'self'",
-  "style-src 'self'",
-  "font-src 'self'",
-  "img-src 'self'",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+/** The page's own policy, with what only a header can say: the headers that `cargo xtask dist` recommends. */
+function policyOf(folder: string): string {
+  const html = readFileSync(join(folder, "index.html"), "utf8");
+  const policy = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(html)?.[1];
+  if (!policy) throw new Error("index.html states no Content-Security-Policy");
+  return `${policy}; frame-ancestors 'self'`;
+}
 
 const types: Record<string, string> = {
   ".html": "text/html; charset=utf-8",
@@ -33,12 +28,15 @@ const types: Record<string, string> = {
 
 export class Site {
   readonly #server: Server;
+  readonly #subPath: string;
   /** Contents that stand in for a file, by its path in the folder. */
   readonly overrides = new Map<string, Buffer | string>();
   /** The page's address, with a trailing slash. */
   address = "";
 
   constructor(folder: string, subPath = "/some/where/") {
+    const policy = policyOf(folder);
+    this.#subPath = subPath;
     this.#server = createServer((request, response) => {
       void (async () => {
         const path = decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname);
@@ -58,10 +56,7 @@ export class Site {
         }
       })();
     });
-    this.#subPath = subPath;
   }
-
-  readonly #subPath: string;
 
   async open(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
