@@ -2,7 +2,7 @@
  * Fetches a member's file: progress in bytes, abort, and a check of size and SHA-256 before a byte
  * of it reaches the engine.
  */
-import { list, number, optional, shape, text, type Checked } from "./check.ts";
+import { list, number, shape, text, type Checked } from "./check.ts";
 import { Download, isAbort } from "./errors.ts";
 import type { MemberSource } from "./messages.ts";
 import { sha256 } from "./sha256.ts";
@@ -17,7 +17,6 @@ const manifestEntry = shape({
   tokenizer: text,
   skills: list(text),
   description: text,
-  examples: optional(list(shape({ skill: text, question: text }))),
 });
 const manifestList = list(manifestEntry);
 
