@@ -100,8 +100,6 @@ fn make_small(workspace: &Workspace) -> Result<()> {
     (fs::read(&module)?, version.trim(), FEATURES).hash(&mut hasher);
     let kept = workspace.target.join("wasm-opt");
     let small = kept.join(format!("{:016x}.wasm", hasher.finish()));
-    // From here on web/pkg is not what the compiler made.
-    wasm::forget(workspace)?;
     if !small.is_file() {
         println!("dist: {} -Oz, which takes minutes", version.trim());
         fs::create_dir_all(&kept)?;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -46,6 +47,33 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("`{words}` failed ({status}); its message is above");
     }
     Ok(())
+}
+
+/// Runs a command with its output shown, and ends it when it takes longer than `limit`.
+///
+/// # Errors
+/// As [`run`], and when the limit is reached.
+pub fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
+    let words = describe(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .spawn()
+        .with_context(|| format!("`{words}` did not start"))?;
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            if !status.success() {
+                bail!("`{words}` failed ({status}); its message is above");
+            }
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            child.kill()?;
+            child.wait()?;
+            bail!("`{words}` took longer than {} s", limit.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Runs a command silently and returns what it wrote to standard output.
@@ -109,6 +137,17 @@ mod tests {
         let (success, text) = tee(Command::new("sh").args(["-c", "echo kept; exit 3"])).unwrap();
         assert!(!success);
         assert_eq!(text, "kept\n");
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended() {
+        let start = Instant::now();
+        let limit = Duration::from_millis(200);
+        let error = run_within(Command::new("sleep").arg("30"), limit).unwrap_err();
+        assert!(error.to_string().contains("longer than"));
+        assert!(start.elapsed() < Duration::from_secs(10));
+        run_within(&mut Command::new("true"), Duration::from_secs(10)).unwrap();
+        assert!(run_within(&mut Command::new("false"), Duration::from_secs(10)).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -15,6 +16,9 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Debian's current Rust, kept fresh for its browsers, with the source of its library.
 const DISTRIBUTION_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
+
+/// How long rustup may take for 30 MB before the distribution is asked.
+const RUSTUP_PATIENCE: Duration = Duration::from_secs(240);
 
 /// A Rust that can build for [`TARGET`].
 #[derive(Debug)]
@@ -43,7 +47,7 @@ impl Toolchain {
             "" | "auto" => {}
             "rustup" => {
                 if !has_target() {
-                    process::run(Command::new("rustup").args(["target", "add", TARGET]))?;
+                    rustup_add()?;
                 }
                 return Ok(Self::Rustup);
             }
@@ -62,17 +66,13 @@ impl Toolchain {
             return Ok(found);
         }
         println!("setup: rustup target add {TARGET}");
-        match process::capture(Command::new("rustup").args(["target", "add", TARGET])) {
-            Ok(_) if has_target() => Ok(Self::Rustup),
-            Ok(_) => Self::distribution(workspace),
-            Err(error) => {
-                let text = format!("{error:#}");
-                let reason = text.lines().last().unwrap_or_default();
-                println!("setup: rustup has no {TARGET} here ({reason})");
-                println!("setup: taking the distribution's Rust instead");
-                Self::distribution(workspace)
-            }
+        match rustup_add() {
+            Ok(()) if has_target() => return Ok(Self::Rustup),
+            Ok(()) => println!("setup: rustup is not the Rust that runs this"),
+            Err(error) => println!("setup: {error:#}"),
         }
+        println!("setup: taking the distribution's Rust for {TARGET} instead");
+        Self::distribution(workspace)
     }
 
     fn distribution(workspace: &Workspace) -> Result<Self> {
@@ -164,6 +164,17 @@ fn clean(command: &mut Command) -> &mut Command {
         command.env_remove(name);
     }
     command
+}
+
+/// Asks rustup for the target, with little patience: there is another way.
+fn rustup_add() -> Result<()> {
+    process::run_within(
+        Command::new("rustup")
+            .args(["target", "add", TARGET])
+            .env("RUSTUP_MAX_RETRIES", "1")
+            .env_remove("RUST_BACKTRACE"),
+        RUSTUP_PATIENCE,
+    )
 }
 
 /// Whether the running toolchain has the target's compiled core library.

@@ -1,6 +1,7 @@
 //! The wasm module and its bindings: compile, check, bind.
 
-use std::path::{Path, PathBuf};
+use std::fmt::Write;
+use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -11,8 +12,8 @@ use crate::process;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
 
-/// Records which linked module `web/pkg` was made from.
-const STAMP: &str = ".made-from";
+/// Records in Cargo's target folder which linked module `web/pkg` was made from.
+const STAMP: &str = "conclave-pkg";
 
 /// Builds `crates/wasm` and makes its bindings in `web/pkg`; does nothing where nothing changed.
 ///
@@ -29,8 +30,10 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
     )?;
     let linked = folder.join(TARGET).join("release/conclave_wasm.wasm");
     let pkg = workspace.pkg();
-    let stamp = stamp(&linked)?;
-    if std::fs::read_to_string(pkg.join(STAMP)).is_ok_and(|made_from| made_from == stamp) {
+    let bound = pkg.join("conclave_bg.wasm");
+    let stamp = workspace.target.join(STAMP);
+    let same = |made| Some(made) == state(&linked, &bound).ok();
+    if std::fs::read_to_string(&stamp).is_ok_and(same) {
         println!("wasm: web/pkg is up to date");
         return Ok(());
     }
@@ -38,24 +41,13 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
         std::fs::read(&linked).with_context(|| format!("{} can't be read", linked.display()))?;
     check_constructors(&module)?;
     bind(module, &pkg)?;
-    std::fs::write(pkg.join(STAMP), stamp)?;
+    std::fs::write(stamp, state(&linked, &bound)?)?;
     println!(
         "wasm: web/pkg made, {:.1} MB, {:.0} s",
-        size(&pkg.join("conclave_bg.wasm"))? as f64 / 1e6,
+        std::fs::metadata(&bound)?.len() as f64 / 1e6,
         start.elapsed().as_secs_f64()
     );
     Ok(())
-}
-
-/// Marks `web/pkg` as changed by hand, so that the next build makes it anew.
-///
-/// # Errors
-/// When the mark can't be removed.
-pub fn forget(workspace: &Workspace) -> Result<()> {
-    match std::fs::remove_file(workspace.pkg().join(STAMP)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Makes `conclave.js`, `conclave.d.ts` and `conclave_bg.wasm` for a browser without a bundler.
@@ -75,14 +67,37 @@ fn bind(module: Vec<u8>, pkg: &Path) -> Result<()> {
         .context("wasm-bindgen could not make the bindings")
 }
 
-/// Changes whenever the module does: its path, length and time.
-fn stamp(linked: &PathBuf) -> Result<String> {
-    let file =
-        std::fs::metadata(linked).with_context(|| format!("{} was not built", linked.display()))?;
-    let time = file.modified()?.duration_since(UNIX_EPOCH)?.as_nanos();
-    Ok(format!("{} {} {time}", linked.display(), file.len()))
+/// Changes whenever either file does: their paths, lengths and times.
+fn state(linked: &Path, bound: &Path) -> Result<String> {
+    let mut text = String::new();
+    for file in [linked, bound] {
+        let about =
+            std::fs::metadata(file).with_context(|| format!("{} was not made", file.display()))?;
+        let time = about.modified()?.duration_since(UNIX_EPOCH)?.as_nanos();
+        writeln!(text, "{} {} {time}", file.display(), about.len())?;
+    }
+    Ok(text)
 }
 
-fn size(file: &Path) -> Result<u64> {
-    Ok(std::fs::metadata(file)?.len())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_follows_both_files() {
+        let base = std::env::temp_dir().join(format!("conclave-wasm-{}", std::process::id()));
+        std::fs::create_dir_all(&base).unwrap();
+        let (linked, bound) = (base.join("linked"), base.join("bound"));
+        std::fs::write(&linked, "a").unwrap();
+        assert!(state(&linked, &bound).is_err());
+        std::fs::write(&bound, "b").unwrap();
+        let first = state(&linked, &bound).unwrap();
+        assert_eq!(first, state(&linked, &bound).unwrap());
+        std::fs::write(&bound, "optimised").unwrap();
+        let second = state(&linked, &bound).unwrap();
+        assert_ne!(first, second);
+        std::fs::write(&linked, "built anew").unwrap();
+        assert_ne!(second, state(&linked, &bound).unwrap());
+        std::fs::remove_dir_all(base).unwrap();
+    }
 }
