@@ -2,7 +2,8 @@
 //! `apply_chat_template` renders it.
 //!
 //! A template comes with the model file and is not trusted: steps, recursion and output are
-//! limited, and it sees nothing but the messages. What a *message* says is not trusted either: the
+//! limited, and it sees nothing but the messages. (Strings it builds for itself are not: one that
+//! doubles a variable forty times ends the worker for want of memory.) What a *message* says is not trusted either: the
 //! text of a control token in it is marked before rendering, so that the tokenizer can tell it from
 //! what the template wrote.
 
