@@ -29,9 +29,11 @@ mod formats;
 mod gguf;
 mod metadata;
 mod tensor;
+mod value;
 
 pub use error::{BlockError, GgufError};
 pub use format::{Format, dequantise, quantise};
 pub use gguf::Gguf;
-pub use metadata::{Array, Metadata, Strings, Value};
+pub use metadata::Metadata;
 pub use tensor::Tensor;
+pub use value::{Array, Strings, Value};
