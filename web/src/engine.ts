@@ -88,8 +88,11 @@ export interface Counters {
 export interface Member {
   readonly name: string;
   about(): About;
-  /** Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. */
-  begin(messages: Message[], sampling: Sampling): Promise<{ prefix: number; run: number }>;
+  /**
+   * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
+   * seed draw different numbers by their `stream`.
+   */
+  begin(messages: Message[], sampling: Sampling, stream: number): Promise<{ prefix: number; run: number }>;
   draft(maxTokens: number): Promise<Candidate & { tokens: number }>;
   verify(candidates: Candidate[]): Promise<(Score & { tokens: number })[]>;
   keep(winner: number): Promise<void>;
@@ -98,15 +101,18 @@ export interface Member {
   free(): void;
 }
 
-/** The method's state for one query (crates/ensemble): weights, exits, rounds so far. */
+/**
+ * The method's state for one query (crates/ensemble): weights, exits, rounds so far. Plain lists of
+ * numbers come as typed arrays.
+ */
 export interface Query {
-  active(): number[];
+  active(): Iterable<number>;
   normalise(scores: Score[][]): number[][];
   feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] };
   select(shares: number[][]): { totals: number[]; winner: number };
-  exit(winner: number): number[];
+  exit(winner: number): Iterable<number>;
   stop(winner: Candidate): string | undefined;
-  weights(): number[];
+  weights(): Iterable<number>;
   free(): void;
 }
 

@@ -44,7 +44,7 @@ export async function* rounds(
   members: Member[], query: Query, cut: (text: string, ended: boolean) => string, settings: Settings, signal: AbortSignal,
 ): AsyncGenerator<Round, StopReason> {
   for (let round = 1; !signal.aborted; round++) {
-    const active = query.active();
+    const active = [...query.active()];
     const voices = active.map((index) => members[index]!);
     const started = performance.now();
 
@@ -57,7 +57,7 @@ export async function* rounds(
     // Fast mode: a candidate with an end token is accepted at once, unverified.
     const accepted = settings.fast ? candidates.findIndex((candidate) => candidate.ended) : -1;
     if (accepted >= 0) {
-      const unverified = { scores: [], shares: [], totals: [], counts: [], weights: query.weights(), exited: [] };
+      const unverified = { scores: [], shares: [], totals: [], counts: [], weights: [...query.weights()], exited: [] };
       const ms = { draft: draftedAt - started, verify: 0 };
       const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: drafts[j]!.tokens }));
       yield { round, active, candidates: signed, ...unverified, winner: accepted, text: candidates[accepted]!.text, ms };
@@ -77,7 +77,7 @@ export async function* rounds(
 
     // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
     await together(voices, (member) => member.keep(winner));
-    const exited = query.exit(winner);
+    const exited = [...query.exit(winner)];
     for (const index of exited) members[index]!.release();
     const stop = query.stop(candidates[winner]!);
 

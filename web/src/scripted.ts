@@ -40,6 +40,7 @@ export class ScriptedMember implements Member {
   #verified: Candidate[] = [];
   messages: Message[] = [];
   sampling: Sampling | undefined;
+  stream: number | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
     this.name = name;
@@ -51,10 +52,11 @@ export class ScriptedMember implements Member {
     return { name: this.name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0 };
   }
 
-  async begin(messages: Message[], sampling: Sampling): Promise<{ prefix: number; run: number }> {
+  async begin(messages: Message[], sampling: Sampling, stream: number): Promise<{ prefix: number; run: number }> {
     return this.#move("begin", () => {
       this.messages = messages;
       this.sampling = sampling;
+      this.stream = stream;
       this.#counters.prefix = 5;
       this.#counters.prefillTokens += 5;
       return { prefix: 5, run: 5 };
@@ -131,8 +133,8 @@ export class ScriptedQuery implements Query {
     this.#exits = exits;
   }
 
-  active(): number[] {
-    return [...this.#active];
+  active(): Uint32Array {
+    return Uint32Array.from(this.#active);
   }
 
   normalise(scores: Score[][]): number[][] {
@@ -146,7 +148,7 @@ export class ScriptedQuery implements Query {
   feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] } {
     this.#journal.push("feedback");
     const counts = shares.map(() => 1);
-    return { counts, rewards: counts, rate: 1, weights: this.weights() };
+    return { counts, rewards: counts, rate: 1, weights: [...this.weights()] };
   }
 
   select(shares: number[][]): { totals: number[]; winner: number } {
@@ -155,11 +157,11 @@ export class ScriptedQuery implements Query {
     return { totals, winner: totals.indexOf(Math.max(...totals)) };
   }
 
-  exit(): number[] {
+  exit(): Uint32Array {
     this.#journal.push("exit");
     const leaving = this.#exits[this.#round] ?? [];
     this.#active = this.#active.filter((member) => !leaving.includes(member));
-    return leaving;
+    return Uint32Array.from(leaving);
   }
 
   stop(winner: Candidate): string | undefined {
@@ -168,8 +170,8 @@ export class ScriptedQuery implements Query {
     return this.#round++ >= this.#settings.maxRounds ? "rounds" : undefined;
   }
 
-  weights(): number[] {
-    return this.#active.map(() => 1 / this.#active.length);
+  weights(): Float64Array {
+    return Float64Array.from(this.#active, () => 1 / this.#active.length);
   }
 
   free(): void {

@@ -90,8 +90,8 @@ test("ask yields begin, rounds and end; the segments joined are the answer", asy
   assert.equal(end.stop, "ended");
   assert.equal(end.text, "Hello there.");
   assert.deepEqual(members.get("Bo")?.messages, hello);
-  assert.equal(members.get("Ada")?.sampling?.seed, 7);
-  assert.notEqual(members.get("Bo")?.sampling?.seed, 7, "members of one seed must not draft in step");
+  assert.equal(members.get("Bo")?.sampling?.seed, 7);
+  assert.notEqual(members.get("Ada")?.stream, members.get("Bo")?.stream, "members of one seed must not draft in step");
   const round = events[1];
   assert.ok(round?.type === "round");
   assert.deepEqual(round.counters[0], { prefix: 10, prefilled: 0, drafted: 9, verified: 10 });

@@ -119,9 +119,7 @@ export class Service {
     try {
       let stop: StopReason = "stopped";
       if (!signal.aborted) {
-        // Members of one seed must not draft in step: each has its own.
-        const seeded = (index: number) => ({ ...request.sampling, seed: request.sampling.seed + index });
-        const prefixes = await together(members, (member, index) => member.begin(request.messages, seeded(index)));
+        const prefixes = await together(members, (member, index) => member.begin(request.messages, request.sampling, index));
         emit({ type: "begin", members: request.members, settings, sampling: request.sampling, prefixes });
         const counted = members.map((member) => member.counters());
         const run = rounds(members, query, module.cut, settings, signal);
