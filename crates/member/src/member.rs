@@ -1,7 +1,9 @@
 //! The member itself: begin, draft, verify in line, keep.
 
 use conclave_ensemble::{Candidate, Score};
-use conclave_model::{About, Backend, Counters, Model, Sampler, Sampling, Session};
+use conclave_model::{
+    About, Backend, Counters, Model, ModelError, Sampler, Sampling, Session,
+};
 use conclave_text::{ChatTemplate, Message, Tokenizer};
 use conclave_weights::Gguf;
 use serde::Serialize;
@@ -46,8 +48,10 @@ pub struct Member {
     tokenizer: Tokenizer,
     template: ChatTemplate,
     sampler: Sampler,
-    /// Tokens to keep of each candidate of the last verify pass.
-    kept_tokens: Vec<usize>,
+    /// The text of the prefix, control tokens as the template wrote them.
+    shown: String,
+    /// Each candidate of the last verify pass: its text, and how many of its tokens to keep.
+    in_line: Vec<(String, usize)>,
 }
 
 impl Member {
@@ -81,7 +85,8 @@ impl Member {
             tokenizer,
             template,
             sampler: Sampler::new(Sampling::default(), 0),
-            kept_tokens: Vec::new(),
+            shown: String::new(),
+            in_line: Vec::new(),
         })
     }
 
@@ -113,10 +118,22 @@ impl Member {
         stream: u64,
     ) -> Result<Begun, MemberError> {
         let prompt = self.template.render(messages, true)?;
-        let tokens = self.tokenizer.encode_prompt(&prompt)?;
+        // Ids are never merged across a segment's boundary, so an answer in the
+        // prefix has other ids than its text in a prompt: continue behind it.
+        let beyond = if self.shown.is_empty() {
+            None
+        } else {
+            self.tokenizer.encode_beyond(&self.shown, &prompt)?
+        };
+        let tokens = match beyond {
+            Some(beyond) => [self.session.prefix(), &beyond].concat(),
+            None => self.tokenizer.encode_prompt(&prompt)?,
+        };
         self.sampler = Sampler::new(sampling, stream);
-        self.kept_tokens.clear();
+        self.in_line.clear();
+        self.shown.clear();
         let run = self.session.prefill(&tokens).await?;
+        prompt.text().clone_into(&mut self.shown);
         Ok(Begun {
             prefix: self.session.prefix().len(),
             run,
@@ -151,10 +168,10 @@ impl Member {
     ) -> Result<Vec<VerifiedScore>, MemberError> {
         let end = self.tokenizer.end_ids()[0];
         let mut ids = Vec::with_capacity(candidates.len());
-        self.kept_tokens.clear();
+        self.in_line.clear();
         for candidate in candidates {
             let mut tokens = self.tokenizer.encode(&candidate.text)?;
-            self.kept_tokens.push(tokens.len());
+            self.in_line.push((candidate.text.clone(), tokens.len()));
             if tokens.is_empty() {
                 tokens.push(end);
             }
@@ -178,13 +195,21 @@ impl Member {
     /// # Errors
     /// [`conclave_model::ModelError::Order`] without such a candidate, or the backend's.
     pub async fn keep(&mut self, winner: usize) -> Result<(), MemberError> {
-        let count = self.kept_tokens.get(winner).copied().unwrap_or(usize::MAX);
-        Ok(self.session.keep(winner, count).await?)
+        let (text, count) = self
+            .in_line
+            .get(winner)
+            .cloned()
+            .ok_or(ModelError::Order("keep needs a verify pass with that candidate"))?;
+        self.in_line.clear();
+        self.session.keep(winner, count).await?;
+        self.shown.push_str(&text);
+        Ok(())
     }
 
     /// Leaves the query: frees the KV cache until the next [`begin`](Self::begin).
     pub fn release(&mut self) {
         self.session.release();
-        self.kept_tokens.clear();
+        self.shown.clear();
+        self.in_line.clear();
     }
 }

@@ -113,7 +113,7 @@ impl Tokenizer {
     /// As [`Tokenizer::encode`].
     pub fn encode_text(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::new();
-        self.encode_controls(&Prompt::trusted(text), &mut ids)?;
+        self.encode_controls(&Prompt::trusted(text), 0, &mut ids)?;
         Ok(ids)
     }
 
@@ -125,12 +125,30 @@ impl Tokenizer {
     /// As [`Tokenizer::encode`].
     pub fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::new();
-        self.encode_controls(prompt, &mut ids)?;
+        self.encode_controls(prompt, 0, &mut ids)?;
         match self.vocabulary.bos {
             Some(bos) if self.add_bos && ids.first() != Some(&bos) => ids.insert(0, bos),
             _ => {}
         }
         Ok(ids)
+    }
+
+    /// The ids of what `prompt` has beyond `shown`, a text that is in the model already: no BOS,
+    /// and nothing is merged across the seam. `None` if `prompt` does not begin with `shown`.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_beyond(
+        &self,
+        shown: &str,
+        prompt: &Prompt,
+    ) -> Result<Option<Vec<u32>>, TextError> {
+        if !prompt.text().starts_with(shown) {
+            return Ok(None);
+        }
+        let mut ids = Vec::new();
+        self.encode_controls(prompt, shown.len(), &mut ids)?;
+        Ok(Some(ids))
     }
 
     /// The text of `ids`, all that is incomplete or invalid as U+FFFD, control tokens as nothing.
@@ -211,9 +229,16 @@ impl Tokenizer {
         self.vocabulary.kind(id) == Kind::Control
     }
 
-    fn encode_controls(&self, prompt: &Prompt, ids: &mut Vec<u32>) -> Result<(), TextError> {
+    /// Appends the ids of `prompt` from byte `begin` on, which continues a text unless it is 0.
+    fn encode_controls(
+        &self,
+        prompt: &Prompt,
+        begin: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), TextError> {
         let text = prompt.text();
-        let (mut start, mut from) = (0, 0);
+        let (mut start, mut from) = (begin, begin);
+        let mut lead = begin == 0;
         while let Some((place, id)) = self.all_special.find(text, from) {
             if !self.is_control(id) || prompt.is_plain(&place) {
                 // Left to `encode_plain`, which finds user-defined tokens again.
@@ -224,11 +249,12 @@ impl Tokenizer {
                 };
                 continue;
             }
-            self.encode_plain(&text[start..place.start], true, ids)?;
+            self.encode_plain(&text[start..place.start], lead, ids)?;
             ids.push(id);
+            lead = true;
             (start, from) = (place.end, place.end);
         }
-        self.encode_plain(&text[start..], true, ids)
+        self.encode_plain(&text[start..], lead, ids)
     }
 
     /// Appends the ids of text without control tokens. `lead`: SentencePiece puts a space at its

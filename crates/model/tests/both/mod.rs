@@ -1,0 +1,44 @@
+//! The fixtures under `tests/fixtures/parity`, and the two backends to run them on.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use conclave_kernels::{AdapterChoice, Gpu};
+use conclave_model::{Backend, Model, Session};
+use conclave_weights::Gguf;
+
+/// Path of a fixture.
+pub fn fixture(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures/parity")
+        .join(file)
+}
+
+/// A session on a fixture's model.
+pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
+    let file = std::fs::read(fixture(&format!("{name}.gguf"))).expect("the fixture is there");
+    let gguf = Gguf::parse_whole(&file).expect("the fixture is sound");
+    Session::new(Model::load(&gguf, &file, backend, context).expect("the model loads"))
+}
+
+/// The oracle and our kernels, by name. One GPU device serves all tests.
+pub fn backends() -> [(&'static str, Backend); 2] {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    let gpu = GPU.get_or_init(|| {
+        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+            "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
+        )
+    });
+    [("burn", Backend::cpu()), ("gpu", Backend::Gpu(gpu.clone()))]
+}
+
+/// Largest difference between two rows over the reference's largest magnitude.
+pub fn relative_error(found: &[f32], reference: &[f32]) -> f32 {
+    assert_eq!(found.len(), reference.len());
+    let largest = reference.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+    let difference = found
+        .iter()
+        .zip(reference)
+        .fold(0.0f32, |most, (a, b)| most.max((a - b).abs()));
+    difference / largest
+}

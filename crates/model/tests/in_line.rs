@@ -1,0 +1,175 @@
+//! Verifying in line is exact: one pass over all candidates gives the scores
+//! of a pass each, and keeping the winner leaves what a fresh prefill would.
+
+mod both;
+
+use conclave_model::{Sampler, Sampling, Score};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use both::{backends, relative_error, session};
+
+/// Largest difference allowed between a pass in line and separate passes, in f32.
+const TOLERANCE: f64 = 1e-4;
+
+fn ids(random: &mut ChaCha8Rng, count: usize) -> Vec<u32> {
+    (0..count).map(|_| random.next_u32() % 96).collect()
+}
+
+fn between(random: &mut ChaCha8Rng, least: usize, most: usize) -> usize {
+    least + random.next_u32() as usize % (most - least + 1)
+}
+
+fn assert_close(found: &Score, wanted: &Score, what: &str) {
+    for (a, b) in [
+        (found.mean_logit, wanted.mean_logit),
+        (found.mean_logprob, wanted.mean_logprob),
+    ] {
+        let scale = b.abs().max(1.0);
+        assert!((a - b).abs() <= TOLERANCE * scale, "{what}: {a} is not {b}");
+    }
+}
+
+/// 2–8 ragged candidates of 1–24 tokens behind prefixes of 1–1000 tokens.
+#[test]
+fn one_pass_in_line_equals_a_pass_for_each_candidate() {
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    for (backend_name, backend) in backends() {
+        for (model, prefix) in [("llama-f32", 1), ("qwen3-f32", 63), ("gemma-f32", 300), ("llama-f32", 1000)] {
+            let what = format!("{model} on {backend_name} behind {prefix}");
+            let mut session = session(model, &backend, 1100);
+            let prompt = ids(&mut random, prefix);
+            pollster::block_on(session.prefill(&prompt)).unwrap();
+            let count = between(&mut random, 2, 8);
+            let candidates: Vec<Vec<u32>> = (0..count)
+                .map(|_| {
+                    let length = between(&mut random, 1, 24);
+                    ids(&mut random, length)
+                })
+                .collect();
+            let before = session.counters();
+            let together = pollster::block_on(session.verify(&candidates)).unwrap();
+            let run = session.counters().verify_tokens - before.verify_tokens;
+            assert_eq!(run, candidates.iter().map(Vec::len).sum::<usize>());
+            for (found, candidate) in together.iter().zip(&candidates) {
+                let alone = session.verify(std::slice::from_ref(candidate));
+                let alone = pollster::block_on(alone).unwrap();
+                assert_close(found, &alone[0], &what);
+            }
+        }
+    }
+}
+
+/// A plain pass knows nothing of masks: prefix and candidate as one prompt.
+#[test]
+fn a_score_is_that_of_a_plain_prompt() {
+    let mut random = ChaCha8Rng::seed_from_u64(12);
+    for (backend_name, backend) in backends() {
+        let mut session = session("qwen3-f32", &backend, 256);
+        let (prefix, candidate) = (ids(&mut random, 40), ids(&mut random, 9));
+        pollster::block_on(session.prefill(&prefix)).unwrap();
+        let other = ids(&mut random, 5);
+        let scores = session.verify(&[other, candidate.clone()]);
+        let scores = pollster::block_on(scores).unwrap();
+
+        let whole = [prefix.clone(), candidate.clone()].concat();
+        let logits = pollster::block_on(session.all_logits(&whole)).unwrap();
+        let mean = candidate
+            .iter()
+            .enumerate()
+            .map(|(i, &id)| f64::from(logits[prefix.len() - 1 + i][id as usize]))
+            .sum::<f64>()
+            / candidate.len() as f64;
+        assert!((scores[1].mean_logit - mean).abs() < TOLERANCE * mean.abs().max(1.0), "{backend_name}");
+    }
+}
+
+/// Twelve rounds of drafting, verifying and keeping: the prefix is never run
+/// again, and the logits stay those of a fresh prefill.
+#[test]
+fn kept_rows_are_what_a_fresh_prefill_computes() {
+    const SEGMENT: usize = 10;
+    let mut random = ChaCha8Rng::seed_from_u64(13);
+    for (backend_name, backend) in backends() {
+        for model in ["llama-f32", "gemma-f32"] {
+            let mut long = session(model, &backend, 512);
+            let mut sampler = Sampler::new(Sampling { temperature: 1.0, ..Sampling::default() }, 3);
+            pollster::block_on(long.prefill(&ids(&mut random, 30))).unwrap();
+            for round in 0..12 {
+                let before = long.counters();
+                let draft = long.draft(SEGMENT, &mut sampler, &[]);
+                let mut candidates = vec![pollster::block_on(draft).unwrap().tokens];
+                for _ in 0..2 {
+                    let length = between(&mut random, 1, SEGMENT);
+                    candidates.push(ids(&mut random, length));
+                }
+                pollster::block_on(long.verify(&candidates)).unwrap();
+                let winner = round % 3;
+                let kept = between(&mut random, 1, candidates[winner].len());
+                pollster::block_on(long.keep(winner, kept)).unwrap();
+                let after = long.counters();
+                let run = after.draft_tokens + after.verify_tokens
+                    - before.draft_tokens
+                    - before.verify_tokens;
+                let all: usize = candidates.iter().map(Vec::len).sum();
+                assert!(run <= SEGMENT - 1 + all, "{run} tokens for {all} in line");
+                assert_eq!(after.prefill_tokens, before.prefill_tokens);
+                assert_eq!(after.prefix, before.prefix + kept);
+            }
+            let mut fresh = session(model, &backend, 512);
+            pollster::block_on(fresh.prefill(long.prefix())).unwrap();
+            let error = relative_error(long.next_logits(), fresh.next_logits());
+            assert!(error < 1e-4, "{model} on {backend_name}: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn a_follow_up_runs_only_what_is_new() {
+    let mut random = ChaCha8Rng::seed_from_u64(14);
+    for (_, backend) in backends() {
+        let mut session = session("llama-f32", &backend, 256);
+        let first = ids(&mut random, 50);
+        assert_eq!(pollster::block_on(session.prefill(&first)).unwrap(), 50);
+        let longer = [first.clone(), ids(&mut random, 7)].concat();
+        assert_eq!(pollster::block_on(session.prefill(&longer)).unwrap(), 7);
+        // The same again: the logits are there. A shorter one: its last token's are not.
+        assert_eq!(pollster::block_on(session.prefill(&longer)).unwrap(), 0);
+        assert_eq!(pollster::block_on(session.prefill(&first)).unwrap(), 1);
+        let kept = session.next_logits().to_vec();
+        session.release();
+        assert_eq!(pollster::block_on(session.prefill(&first)).unwrap(), 50);
+        assert!(relative_error(&kept, session.next_logits()) < 1e-4);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_an_error_and_harms_nothing() {
+    use conclave_model::ModelError;
+    for (_, backend) in backends() {
+        let mut session = session("llama-f32", &backend, 64);
+        let long = vec![1; 64];
+        assert!(matches!(
+            pollster::block_on(session.prefill(&long)),
+            Err(ModelError::ContextFull { needed: 65, context: 64 })
+        ));
+        pollster::block_on(session.prefill(&[1; 60])).unwrap();
+        let mut sampler = Sampler::new(Sampling::greedy(), 0);
+        let draft = pollster::block_on(session.draft(10, &mut sampler, &[])).unwrap();
+        assert_eq!(draft.tokens.len(), 4);
+        assert!(matches!(
+            pollster::block_on(session.verify(&[vec![1; 5]])),
+            Err(ModelError::ContextFull { .. })
+        ));
+        assert!(matches!(
+            pollster::block_on(session.verify(&[vec![100_000]])),
+            Err(ModelError::Token { id: 100_000, .. })
+        ));
+        assert!(matches!(
+            pollster::block_on(session.keep(0, 1)),
+            Err(ModelError::Order(_))
+        ));
+        let scores = pollster::block_on(session.verify(&[vec![1; 4]])).unwrap();
+        assert!(scores[0].mean_logit.is_finite());
+    }
+}

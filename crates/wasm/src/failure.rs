@@ -1,0 +1,95 @@
+//! Rust errors as JavaScript `Error`s whose `name` the page can tell apart.
+
+use conclave_ensemble::{RoundError, SettingsError};
+use conclave_kernels::GpuError;
+use conclave_member::MemberError;
+use conclave_model::ModelError;
+use wasm_bindgen::JsValue;
+
+/// An error with the name under which the library knows it.
+#[derive(Debug)]
+pub struct Failure {
+    name: &'static str,
+    message: String,
+}
+
+impl Failure {
+    /// A failure of the engine itself.
+    pub fn engine(error: impl std::fmt::Display) -> Self {
+        Self {
+            name: "Engine",
+            message: error.to_string(),
+        }
+    }
+
+    fn named(name: &'static str, error: impl std::fmt::Display) -> Self {
+        Self {
+            name,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<GpuError> for Failure {
+    fn from(error: GpuError) -> Self {
+        let name = match &error {
+            GpuError::NoAdapter { .. } | GpuError::NoDevice { .. } => "NoGpu",
+            GpuError::DeviceLost { .. } => "DeviceLost",
+            GpuError::OutOfMemory { .. } | GpuError::TooLarge { .. } => "OutOfMemory",
+            _ => "Engine",
+        };
+        Self::named(name, error)
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Gpu(error) => error.into(),
+            ModelError::ContextFull { .. } => Self::named("ContextFull", error),
+            ModelError::File(_)
+            | ModelError::Architecture { .. }
+            | ModelError::Key { .. }
+            | ModelError::Tensor { .. } => Self::named("ModelFile", error),
+            _ => Self::engine(error),
+        }
+    }
+}
+
+impl From<MemberError> for Failure {
+    fn from(error: MemberError) -> Self {
+        match error {
+            MemberError::Model(error) => error.into(),
+            MemberError::Text(_) => Self::named("Template", error),
+            MemberError::File(_) | MemberError::Vocabulary { .. } | MemberError::NoEnd => {
+                Self::named("ModelFile", error)
+            }
+        }
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::named("Settings", error)
+    }
+}
+
+impl From<RoundError> for Failure {
+    fn from(error: RoundError) -> Self {
+        Self::engine(error)
+    }
+}
+
+impl From<serde_wasm_bindgen::Error> for Failure {
+    fn from(error: serde_wasm_bindgen::Error) -> Self {
+        Self::named("Settings", error)
+    }
+}
+
+impl From<Failure> for JsValue {
+    fn from(failure: Failure) -> Self {
+        let error = js_sys::Error::new(&failure.message);
+        error.set_name(failure.name);
+        error.into()
+    }
+}

@@ -1,0 +1,101 @@
+//! A member, as the round loop sees it.
+
+use conclave_ensemble::Candidate;
+use conclave_member::Message;
+use conclave_model::Sampling;
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+use crate::failure::Failure;
+
+/// A model in a conversation; see `conclave_member::Member`.
+#[wasm_bindgen]
+pub struct Member {
+    member: conclave_member::Member,
+}
+
+#[derive(Serialize)]
+struct About<'a> {
+    name: &'a str,
+    architecture: &'a str,
+    parameters: f64,
+    quantisation: &'a str,
+    bytes: f64,
+    context: usize,
+    vocabulary: usize,
+    layers: usize,
+    hidden: usize,
+}
+
+impl Member {
+    pub(crate) fn new(member: conclave_member::Member) -> Self {
+        Self { member }
+    }
+}
+
+#[wasm_bindgen]
+impl Member {
+    /// Its name.
+    #[wasm_bindgen(getter)]
+    pub fn name(&self) -> String {
+        self.member.name().to_owned()
+    }
+
+    /// What its model is.
+    pub fn about(&self) -> Result<JsValue, Failure> {
+        let about = self.member.about();
+        Ok(serde_wasm_bindgen::to_value(&About {
+            name: self.member.name(),
+            architecture: &about.config.architecture,
+            parameters: about.parameters as f64,
+            quantisation: &about.quantisation,
+            bytes: about.bytes as f64,
+            context: about.context,
+            vocabulary: about.config.vocabulary,
+            layers: about.config.layers,
+            hidden: about.config.hidden,
+        })?)
+    }
+
+    /// Takes in the conversation: `{prefix, run}` tokens. Throws `ContextFull` or `Template`.
+    /// `stream` keeps members with the same seed from drawing the same numbers.
+    pub async fn begin(
+        &mut self,
+        messages: JsValue,
+        sampling: JsValue,
+        stream: u32,
+    ) -> Result<JsValue, Failure> {
+        let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
+        let sampling: Sampling = serde_wasm_bindgen::from_value(sampling)?;
+        let begun = self.member.begin(&messages, sampling, u64::from(stream)).await?;
+        Ok(serde_wasm_bindgen::to_value(&begun)?)
+    }
+
+    /// Draws up to `limit` tokens: `{text, ended, tokens}`.
+    pub async fn draft(&mut self, limit: u32) -> Result<JsValue, Failure> {
+        let draft = self.member.draft(limit as usize).await?;
+        Ok(serde_wasm_bindgen::to_value(&draft)?)
+    }
+
+    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob, tokens}, …]`.
+    pub async fn verify(&mut self, candidates: JsValue) -> Result<JsValue, Failure> {
+        let candidates: Vec<Candidate> = serde_wasm_bindgen::from_value(candidates)?;
+        let scores = self.member.verify(&candidates).await?;
+        Ok(scores.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
+    }
+
+    /// Makes candidate `winner` part of the text.
+    pub async fn keep(&mut self, winner: u32) -> Result<(), Failure> {
+        Ok(self.member.keep(winner as usize).await?)
+    }
+
+    /// Tokens run so far: `{prefix, prefillTokens, draftTokens, verifyTokens}`.
+    pub fn counters(&self) -> Result<JsValue, Failure> {
+        Ok(serde_wasm_bindgen::to_value(&self.member.counters())?)
+    }
+
+    /// Leaves the query: frees the KV cache until the next `begin`.
+    pub fn release(&mut self) {
+        self.member.release();
+    }
+}

@@ -1,0 +1,90 @@
+//! The method's state over one query, as the round loop sees it.
+
+use conclave_ensemble::{Candidate, Score, Settings};
+use serde::Serialize;
+use serde_wasm_bindgen::{Serializer, from_value};
+use wasm_bindgen::prelude::*;
+
+use crate::failure::Failure;
+
+/// See `conclave_ensemble::Query`.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Query {
+    query: conclave_ensemble::Query,
+}
+
+#[wasm_bindgen]
+impl Query {
+    /// A query to `members` members with equal weights. Throws `Settings`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(members: u32, settings: JsValue) -> Result<Query, Failure> {
+        let settings: Settings = from_value(settings)?;
+        let query = conclave_ensemble::Query::new(members as usize, settings)?;
+        Ok(Self { query })
+    }
+
+    /// Indices of the members still in.
+    pub fn active(&self) -> Vec<u32> {
+        self.query.active().iter().map(|&index| index as u32).collect()
+    }
+
+    /// Weights of the active members.
+    pub fn weights(&self) -> Vec<f64> {
+        self.query.weights().to_vec()
+    }
+
+    /// Position of a candidate that fast mode accepts at once.
+    #[wasm_bindgen(js_name = fastWinner)]
+    pub fn fast_winner(&self, candidates: JsValue) -> Result<Option<u32>, Failure> {
+        let candidates: Vec<Candidate> = from_value(candidates)?;
+        Ok(self.query.fast_winner(&candidates).map(|position| position as u32))
+    }
+
+    /// Scores to shares, a row a verifier.
+    pub fn normalise(&self, scores: JsValue) -> Result<JsValue, Failure> {
+        let scores: Vec<Vec<Score>> = from_value(scores)?;
+        to_js(&self.query.normalise(&scores)?)
+    }
+
+    /// Updates the weights: `{counts, rewards, rate, weights}`.
+    pub fn feedback(&mut self, shares: JsValue) -> Result<JsValue, Failure> {
+        let shares: Vec<Vec<f64>> = from_value(shares)?;
+        to_js(&self.query.feedback(&shares)?)
+    }
+
+    /// The winner: `{totals, winner}`.
+    pub fn select(&mut self, shares: JsValue) -> Result<JsValue, Failure> {
+        let shares: Vec<Vec<f64>> = from_value(shares)?;
+        to_js(&self.query.select(&shares)?)
+    }
+
+    /// Indices of the members that leave after this round.
+    pub fn exit(&mut self, winner: u32) -> Result<Vec<u32>, Failure> {
+        let leaving = self.query.exit(winner as usize)?;
+        Ok(leaving.into_iter().map(|index| index as u32).collect())
+    }
+
+    /// Ends the round; `ended`, `rounds`, `length` or `silence` if that ends the answer.
+    pub fn stop(&mut self, winner: JsValue) -> Result<Option<String>, Failure> {
+        let winner: Candidate = from_value(winner)?;
+        Ok(self.query.stop(&winner).map(|stop| stop.name().to_owned()))
+    }
+}
+
+/// Cuts a draft to whole words; see `conclave_ensemble::cut`.
+#[wasm_bindgen]
+pub fn cut(text: &str, ended: bool) -> String {
+    conclave_ensemble::cut(text, ended).to_owned()
+}
+
+/// The method's default settings.
+#[wasm_bindgen(js_name = defaultSettings)]
+pub fn default_settings() -> Result<JsValue, Failure> {
+    to_js(&Settings::default())
+}
+
+fn to_js(value: &impl Serialize) -> Result<JsValue, Failure> {
+    // Plain objects and `null`, as JSON has them.
+    Ok(value.serialize(&Serializer::json_compatible())?)
+}
