@@ -1,0 +1,201 @@
+//! The tool as its users run it: real files, one JSON object out, errors that help.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn parity(file: &str) -> String {
+    let path = root().join("tests/fixtures/parity").join(file);
+    path.to_string_lossy().into_owned()
+}
+
+fn member() -> String {
+    root().join("web/members/ada.gguf").to_string_lossy().into_owned()
+}
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(args)
+        .output()
+        .expect("the tool starts")
+}
+
+/// Runs the tool with `--json` on the CPU; there must be exactly one object.
+fn json_of(args: &[&str]) -> Value {
+    let output = run(&[args, &["--json", "--device", "cpu"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {error}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.trim().lines().count(), 1, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Runs the tool expecting it to fail, and returns what it said.
+fn failure_of(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(!output.status.success(), "{args:?} succeeded");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn written(name: &str, content: &str) -> String {
+    let path = std::env::temp_dir().join(format!("conclave-{}-{name}", std::process::id()));
+    std::fs::write(&path, content).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn logits_and_generate_agree_with_the_reference() {
+    let reference = std::fs::read_to_string(parity("qwen3-f32.json")).unwrap();
+    let reference: Value = serde_json::from_str(&reference).unwrap();
+    let ids = |tokens: &Value| {
+        let tokens = tokens.as_array().unwrap().iter().map(Value::to_string);
+        tokens.collect::<Vec<_>>().join(",")
+    };
+    let prompt = &reference["prompts"][0];
+    let model = parity("qwen3-f32.gguf");
+    let tokens = ids(&prompt["tokens"]);
+    let all = json_of(&["logits", "--model", &model, "--tokens", &tokens, "--all"]);
+    let last = json_of(&["logits", "--model", &model, "--tokens", &tokens]);
+    let wanted = prompt["logits"].as_array().unwrap();
+    assert_eq!(all["logits"].as_array().unwrap().len(), wanted.len());
+    for (found, wanted) in [
+        (&all["logits"][0], &wanted[0]),
+        (&last["logits"], wanted.last().unwrap()),
+    ] {
+        for (a, b) in found.as_array().unwrap().iter().zip(wanted.as_array().unwrap()) {
+            assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 2e-3);
+        }
+    }
+    let greedy = &reference["greedy"];
+    let tokens = ids(&greedy["tokens"]);
+    let generated =
+        json_of(&["generate", "--model", &model, "--tokens", &tokens, "--count", "24", "--greedy"]);
+    assert_eq!(generated["tokens"], greedy["continuation"]);
+}
+
+#[test]
+fn verify_scores_each_candidate_as_if_alone() {
+    let model = parity("llama-f32.gguf");
+    let verify = |candidates: &[&str]| {
+        let mut args = vec!["verify", "--model", &model, "--prefix-tokens", "1,2,3"];
+        for candidate in candidates {
+            args.extend(["--candidate-tokens", candidate]);
+        }
+        json_of(&args)["candidates"].clone()
+    };
+    let together = verify(&["4,5,6", "7", "8,9"]);
+    for (index, candidate) in ["4,5,6", "7", "8,9"].iter().enumerate() {
+        let alone = &verify(&[candidate])[0];
+        for score in ["mean_logit", "mean_logprob"] {
+            let (a, b) = (together[index][score].as_f64(), alone[score].as_f64());
+            assert!((a.unwrap() - b.unwrap()).abs() < 1e-4, "{score} of {candidate}");
+        }
+    }
+}
+
+#[test]
+fn tokens_and_templates_come_from_the_file() {
+    let text = "What is 347 + 85? <|end|> é 🙂";
+    let tokenized = json_of(&["tokenize", "--model", &member(), "--text", text]);
+    let plain = json_of(&["tokenize", "--model", &member(), "--text", text, "--continuation"]);
+    assert_eq!(plain["text"], text);
+    assert!(plain["ids"].as_array().unwrap().len() > tokenized["ids"].as_array().unwrap().len());
+
+    let messages = json!([{"role": "user", "content": "Hello."}]).to_string();
+    let file = written("messages.json", &messages);
+    let render = |extra: &[&str]| {
+        let args = ["template", "--model", &member(), "--messages", &file];
+        json_of(&[&args[..], extra].concat())["text"].as_str().unwrap().to_owned()
+    };
+    let (open, closed) = (render(&["--add-generation-prompt"]), render(&[]));
+    assert!(closed.contains("Hello.") && open.starts_with(&closed) && open.len() > closed.len());
+}
+
+#[test]
+fn inspect_says_what_a_file_holds() {
+    let inspected = json_of(&["inspect", &parity("gemma-q80.gguf")]);
+    assert_eq!(inspected["runs"], true);
+    assert_eq!(inspected["model"]["config"]["architecture"], "gemma");
+    assert_eq!(inspected["model"]["quantisation"], "Q8_0");
+    assert!(!inspected["tensors"].as_array().unwrap().is_empty());
+}
+
+/// The authors' printed weights, from scores that realise their counts.
+#[test]
+fn replay_reproduces_a_recorded_run() {
+    let run = json!({
+        "members": ["a", "b", "c"],
+        "rounds": [
+            {"scores": [[2.3, 2.6, 3.2], [1.4, 1.6, 2.2], [0.6, 0.3, 0.5]]},
+            {"scores": [[5.0, 4.0, 3.0], [5.0, 4.5, 3.0], [5.0, 4.0, 3.5]]},
+        ],
+    });
+    let file = written("run.json", &run.to_string());
+    let replayed = json_of(&["replay", &file]);
+    let first = &replayed["rounds"][0];
+    assert_eq!(first["winner"], 2);
+    let row = first["normalised"][0].as_array().unwrap();
+    for (share, wanted) in row.iter().zip([2.3 / 8.1, 2.6 / 8.1, 3.2 / 8.1]) {
+        assert!((share.as_f64().unwrap() - wanted).abs() < 1e-12);
+    }
+    let flat = json_of(&["replay", &file, "--alpha", "0"]);
+    for weight in flat["rounds"][1]["weights"].as_array().unwrap() {
+        assert!((weight.as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-12);
+    }
+    let printed = json_of(&["replay", &file, "--rate", "printed", "--update", "after"]);
+    assert_ne!(printed["rounds"][1]["weights"], replayed["rounds"][1]["weights"]);
+}
+
+/// Three bundled members answer, and the recorded run replays to the same weights.
+#[test]
+fn the_bundled_members_answer_and_the_record_replays() {
+    let file = written("record.json", "");
+    let args = ["chat", "What is 12 + 30?", "--record", &file, "--seed", "3"];
+    let answer = json_of(&args);
+    assert_eq!(answer["members"].as_array().unwrap().len(), 3);
+    let rounds = answer["rounds"].as_array().unwrap();
+    let joined: String = rounds
+        .iter()
+        .map(|round| {
+            let winner = round["winner"].as_u64().unwrap() as usize;
+            round["candidates"][winner]["text"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(answer["answer"], joined);
+    assert!(!joined.is_empty());
+    assert_eq!(json_of(&args)["answer"], joined, "the same seed, the same text");
+
+    let replayed = json_of(&["replay", &file]);
+    for (played, recorded) in replayed["rounds"].as_array().unwrap().iter().zip(rounds) {
+        assert_eq!(played["winner"], recorded["winner"]);
+        assert_eq!(played["weights"], recorded["weights"]);
+    }
+    let alone = json_of(&["chat", "What is 12 + 30?", "--member", "quill"]);
+    assert_eq!(alone["members"], json!(["Quill"]));
+}
+
+#[test]
+fn errors_name_the_fault_and_the_way_out() {
+    let broken = written("broken.gguf", "GGUF but not really");
+    assert!(failure_of(&["inspect", &broken]).contains("GGUF"));
+    assert!(failure_of(&["inspect", "no-such-file.gguf"]).contains("no-such-file.gguf"));
+    let file = std::fs::read(parity("llama-q80.gguf")).unwrap();
+    let path = std::env::temp_dir().join(format!("conclave-{}-cut.gguf", std::process::id()));
+    std::fs::write(&path, &file[..file.len() - 1000]).unwrap();
+    let cut = path.to_string_lossy();
+    let said = failure_of(&["--device", "cpu", "logits", "--model", &cut, "--tokens", "1"]);
+    assert!(said.contains("tensor"), "{said}");
+    let model = parity("llama-q80.gguf");
+    let said = failure_of(&["--device", "cpu", "logits", "--model", &model, "--tokens", "99999"]);
+    assert!(said.contains("99999") && said.contains("vocabulary"), "{said}");
+    let said = failure_of(&["--device", "no such adapter", "logits", "--model", &model, "--tokens", "1"]);
+    assert!(said.contains("adapter"), "{said}");
+    assert!(failure_of(&["chat", "--member", "nobody", "hi", "--device", "cpu"]).contains("Quill"));
+    assert!(failure_of(&["chat", "hi", "--rate", "fast"]).contains("fixed-share"));
+}
