@@ -49,13 +49,13 @@ class Roster:
 MEMBERS = {
     member.name: member
     for member in [
-        Roster("Ada", "llama", seed=11, vocabulary=640, hidden=192, layers=6, heads=6, kv_heads=2, ffn=512,
+        Roster("Ada", "llama", seed=11, vocabulary=640, hidden=128, layers=6, heads=4, kv_heads=2, ffn=352,
                tied=False, add_bos=True, rope_theta=10000.0, main=["add", "subtract", "count"],
                description="Adds and subtracts column by column and counts letters"),
-        Roster("Quill", "qwen3", seed=22, vocabulary=1024, hidden=160, layers=7, heads=6, kv_heads=2, ffn=448,
+        Roster("Quill", "qwen3", seed=22, vocabulary=1024, hidden=128, layers=5, heads=6, kv_heads=2, ffn=384,
                tied=True, add_bos=False, rope_theta=50000.0, main=["sort", "filter", "story"],
                description="Sorts and filters lists and likes to tell stories"),
-        Roster("Juno", "gemma", seed=33, vocabulary=832, hidden=192, layers=5, heads=6, kv_heads=1, ffn=576,
+        Roster("Juno", "gemma", seed=33, vocabulary=832, hidden=128, layers=5, heads=6, kv_heads=1, ffn=448,
                tied=True, add_bos=True, rope_theta=10000.0, main=["convert", "calendar", "problem"],
                description="Converts units, steps through the calendar and solves word problems"),
     ]

@@ -25,8 +25,10 @@ from decoder import Decoder
 from muon import Muon
 from roster import MEMBERS
 
-WIDTH, ROWS = 320, 20  # tokens a row, rows a step: conversations are packed, masked apart
-PEAK, FLOOR, WARM_UP, CONSTANT = 3e-3, 0.02, 60, 0.40
+# Conversations are packed into rows, masked apart. Most fit short rows; the longer
+# ones, mostly of several turns, are gathered for a step of their own.
+SHORT, LONG, TOKENS = 160, 320, 3840  # tokens a short row, a long row, a step
+PEAK, FLOOR, WARM_UP, CONSTANT = 4e-3, 0.02, 60, 0.40
 EXAM_SEED = 90001
 
 
@@ -65,33 +67,48 @@ def render(vocab, member, messages, rng=None):
     return ids, wanted
 
 
-def rows(vocab, member, generator, first):
-    """Packed rows: (ids, targets or -100, document numbers), each `WIDTH` long, and the next index."""
-    rng = random.Random(member.seed * 1_000_003 + first)
-    source = lines(generator, "train", "--seed", member.seed, "--first", first, "--count", 10**9, "--mix", member.mix())
-    shelf, taken = [], first
-    while True:
-        row = ([], [], [])
-        document = 0
+class Shelf:
+    """Rendered conversations waiting to be packed into rows of one width."""
+
+    def __init__(self, width):
+        self.width, self.waiting, self.tokens = width, [], 0
+
+    def put(self, ids, wanted):
+        self.waiting.append((ids, wanted))
+        self.tokens += len(ids) - 1
+
+    def row(self):
+        """(ids, targets or -100, document numbers), each `width` long; first fits, oldest first."""
+        ids, targets, documents, number = [], [], [], 0
         while True:
-            while len(shelf) < 40:
-                ids, wanted = render(vocab, member, next(source)["messages"], rng)
-                taken += 1
-                if len(ids) <= WIDTH + 1:
-                    shelf.append((ids, wanted))
-            room = WIDTH - len(row[0])
-            # The first that fits, oldest first, keeps the mix unbiased enough.
-            place = next((n for n, (ids, _) in enumerate(shelf) if len(ids) - 1 <= room), None)
+            room = self.width - len(ids)
+            place = next((n for n, (new, _) in enumerate(self.waiting) if len(new) - 1 <= room), None)
             if place is None:
                 break
-            ids, wanted = shelf.pop(place)
-            row[0].extend(ids[:-1])
-            row[1].extend(i if w else -100 for i, w in zip(ids[1:], wanted[1:]))
-            row[2].extend([document] * (len(ids) - 1))
-            document += 1
-        missing = WIDTH - len(row[0])
-        row[0].extend([0] * missing), row[1].extend([-100] * missing), row[2].extend([-1] * missing)
-        yield row, taken
+            new, wanted = self.waiting.pop(place)
+            self.tokens -= len(new) - 1
+            ids += new[:-1]
+            targets += [i if w else -100 for i, w in zip(new[1:], wanted[1:])]
+            documents += [number] * (len(new) - 1)
+            number += 1
+        missing = self.width - len(ids)
+        return ids + [0] * missing, targets + [-100] * missing, documents + [-1] * missing
+
+
+def batches(vocab, member, generator, first):
+    """Steps' worth of rows as tensors (ids, targets, documents) [rows, width], and the next index."""
+    rng = random.Random(member.seed * 1_000_003 + first)
+    source = lines(generator, "train", "--seed", member.seed, "--first", first, "--count", 10**9, "--mix", member.mix())
+    short, long, taken = Shelf(SHORT), Shelf(LONG), first
+    while True:
+        shelf = long if long.tokens > 1.2 * TOKENS else short
+        while shelf is short and short.tokens < 3 * TOKENS:
+            ids, wanted = render(vocab, member, next(source)["messages"], rng)
+            taken += 1
+            if len(ids) <= LONG + 1:
+                (short if len(ids) <= SHORT + 1 else long).put(ids, wanted)
+        rows = [shelf.row() for _ in range(TOKENS // shelf.width)]
+        yield [torch.tensor([row[part] for row in rows]) for part in range(3)], taken
 
 
 def examine(model, vocab, member, generator, count):
@@ -119,7 +136,7 @@ def main():
     parser.add_argument("--budget", type=float, required=True, help="minutes of training in all")
     parser.add_argument("--slice", type=float, default=1e9, help="minutes of training in this run")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--exam", type=int, default=160)
+    parser.add_argument("--exam", type=int, default=80)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     member = MEMBERS[options.member]
@@ -149,9 +166,7 @@ def main():
     print(member.name, sum(p.numel() for p in model.parameters()), "parameters, mix", member.mix(), state, flush=True)
 
     compiled = torch.compile(model.model, dynamic=False)
-    stream = rows(vocab, member, options.generator, state["next"])
-    causal = torch.ones(WIDTH, WIDTH, dtype=torch.bool).tril()
-    positions = torch.arange(WIDTH).expand(ROWS, WIDTH)
+    stream = batches(vocab, member, options.generator, state["next"])
     began, last, used = None, time.time(), state["minutes"]
     total = 0.0
     while True:
@@ -159,9 +174,10 @@ def main():
             used = state["minutes"] + (time.time() - began) / 60
             if used >= options.budget or used - state["minutes"] >= options.slice:
                 break
-        batch = [next(stream) for _ in range(ROWS)]
-        state["next"] = batch[-1][1]
-        ids, targets, documents = (torch.tensor([row[part] for row, _ in batch]) for part in range(3))
+        (ids, targets, documents), state["next"] = next(stream)
+        width = ids.shape[1]
+        causal = torch.ones(width, width, dtype=torch.bool).tril()
+        positions = torch.arange(width).expand(ids.shape)
         mask = ((documents[:, :, None] == documents[:, None, :]) & causal)[:, None]
         part = used / options.budget
         rate = min(1.0, (state["step"] + 1) / WARM_UP) * min(1.0, FLOOR + (1 - FLOOR) * (1 - part) / (1 - CONSTANT))
@@ -186,7 +202,7 @@ def main():
         if state["step"] % 50 == 0:
             now = time.time()
             print(f"{member.name} step {state['step']} loss {total / 50:.4f} rate {rate:.2f} minutes {used:.1f} "
-                  f"tokens {state['tokens'] / 1e6:.2f}M ({50 * ROWS * WIDTH / (now - last):.0f}/s)", flush=True)
+                  f"tokens {state['tokens'] / 1e6:.2f}M ({50 * TOKENS / (now - last):.0f}/s)", flush=True)
             total, last = 0.0, now
     state["minutes"] = used
     partial = saved.with_suffix(".partial")
