@@ -199,3 +199,67 @@ pub(crate) const fn number_in(text: &str, marker: &str) -> u32 {
 pub(crate) const fn workgroup(text: &str) -> u32 {
     number_in(text, "@workgroup_size(")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AdapterChoice;
+
+    const DOUBLE: &str = "
+        @group(0) @binding(0) var<storage, read_write> data: array<f32>;
+        @group(0) @binding(1) var<uniform> params: vec4<u32>;
+        @compute @workgroup_size(1) fn main() { data[params.x] *= 2.0; }";
+
+    const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
+        Shader {
+            name,
+            pieces,
+            workgroup: 1,
+            params: 16,
+        }
+    }
+
+    static GOOD: Shader = shader("good", &[DOUBLE]);
+    static BROKEN: Shader = shader("broken", &["fn main() -> nothing {}"]);
+
+    /// What the driver refuses is an error of the next read, once, and no panic.
+    #[test]
+    fn refused_work_is_an_error_of_the_next_read() {
+        pollster::block_on(async {
+            let gpu = Gpu::init(AdapterChoice::Best)
+                .await
+                .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"));
+            let refused = |result| matches!(result, Err(GpuError::Refused { .. }));
+            let params = [0_u32; 4];
+
+            let data = gpu.upload(&[1.0_f32; 4]).unwrap();
+            launch(&gpu, &BROKEN, &[Use::Write(&data)], &params, [1, 1, 1]).unwrap();
+            assert!(refused(gpu.read_f32(&[&data]).await));
+
+            // A bind group with one buffer too many: cubecl alone would panic natively, and
+            // hand back stale memory on the web.
+            let data = gpu.upload(&[1.0_f32; 4]).unwrap();
+            let other = gpu.upload(&[1.0_f32; 4]).unwrap();
+            let buffers = [Use::Write(&data), Use::Read(&other)];
+            launch(&gpu, &GOOD, &buffers, &params, [1, 1, 1]).unwrap();
+            assert!(refused(gpu.read_f32(&[&data]).await));
+
+            let data = gpu.upload(&[1.0_f32; 4]).unwrap();
+            launch(&gpu, &GOOD, &[Use::Write(&data)], &params, [1, 1, 1]).unwrap();
+            assert_eq!(
+                gpu.read_f32(&[&data]).await,
+                Ok(vec![vec![2.0, 1.0, 1.0, 1.0]])
+            );
+        });
+    }
+
+    #[test]
+    fn grids_cover_their_workgroups() {
+        for count in [1, 2, 65_535, 65_536, 131_071, 8 * 65_535 + 1, 4_000_000_000] {
+            let [x, y, z] = grid(count);
+            assert!(x <= GROUPS && y <= GROUPS && z == 1, "{count}");
+            assert!(x as usize * y as usize >= count, "{count}");
+            assert!((x as usize * y as usize) < count + y as usize, "{count}");
+        }
+    }
+}

@@ -90,7 +90,11 @@ pub fn rope_append(
 ) -> Result<(), GpuError> {
     let name = SHADER.name;
     let s = shape;
-    if s.width == 0 || s.width % 2 != 0 || s.rotary % 2 != 0 || s.rotary > s.width {
+    if s.width == 0
+        || !s.width.is_multiple_of(2)
+        || !s.rotary.is_multiple_of(2)
+        || s.rotary > s.width
+    {
         return Err(GpuError::shape(
             name,
             format!(

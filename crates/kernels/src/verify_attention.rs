@@ -53,7 +53,6 @@ pub struct AttentionShape {
 /// into `out` `[tokens, heads, width]`. Each query sees what its [`Place`] says: cache rows
 /// `0..prefix` (row = position there) and `start..=row`. Rows past the capacity are
 /// clamped, never read.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn verify_attention(
     gpu: &Gpu,
     q: &Buffer,
