@@ -30,19 +30,20 @@ struct Crate {
 }
 
 impl Workspace {
-    /// Asks Cargo about the workspace this program was built in.
+    /// Asks Cargo about the checkout that `cargo xtask` was called in.
+    ///
+    /// Cargo says at run time which it is. What it said at compile time may be another checkout
+    /// that shares the target folder.
     ///
     /// # Errors
     /// When Cargo can't read the workspace, with Cargo's own message.
     pub fn find() -> Result<Self> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        let text = process::capture(
-            Command::new(process::cargo())
-                .args(["metadata", "--no-deps", "--format-version", "1"])
-                .arg("--manifest-path")
-                .arg(manifest),
-        )?;
-        Self::from_metadata(&text)
+        let mut command = Command::new(process::cargo());
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        if let Some(folder) = std::env::var_os("CARGO_MANIFEST_DIR") {
+            command.current_dir(folder);
+        }
+        Self::from_metadata(&process::capture(&mut command)?)
     }
 
     fn from_metadata(text: &str) -> Result<Self> {
