@@ -129,7 +129,7 @@ export interface Engine {
 
 /** The wasm module, as `wasm-bindgen --target web` writes it to `pkg/conclave.js`. */
 export interface EngineModule {
-  default(input?: unknown): Promise<unknown>;
+  default(input: { module_or_path: URL }): Promise<unknown>;
   Engine: { create(backend: Backend): Promise<Engine> };
   Query: new (members: number, settings: Settings) => Query;
   cut(text: string, ended: boolean): string;

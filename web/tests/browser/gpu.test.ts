@@ -63,7 +63,7 @@ test("every shader compiles in Chromium without a complaint", { timeout: patienc
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
   const { compiled, complaints } = await visitor.page.evaluate(async () => {
     interface Shaders {
-      default(): Promise<unknown>;
+      default(input: { module_or_path: URL }): Promise<unknown>;
       shaders(): [string, string][];
     }
     interface Device {
@@ -72,8 +72,9 @@ test("every shader compiles in Chromium without a complaint", { timeout: patienc
     interface WebGpu {
       requestAdapter(): Promise<{ requestDevice(): Promise<Device> } | null>;
     }
-    const engine = (await import(new URL("./pkg/conclave.js", document.baseURI).href)) as Shaders;
-    await engine.default();
+    const address = new URL("./pkg/conclave.js", document.baseURI);
+    const engine = (await import(address.href)) as Shaders;
+    await engine.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
     const adapter = await (navigator as unknown as { gpu: WebGpu }).gpu.requestAdapter();
     // Without any limit raised: the device everyone has.
     const device = await adapter!.requestDevice();
