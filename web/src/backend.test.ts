@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { backendNamed, chooseBackend, isSoftware, type Gpu, type GpuAdapter } from "./backend.ts";
+import { adapterName, backendNamed, chooseBackend, isSoftware, type Gpu, type GpuAdapter } from "./backend.ts";
 import { NoGpu } from "./errors.ts";
 
 const gpu = (adapter: GpuAdapter | null): Gpu => ({ requestAdapter: async () => adapter });
@@ -30,6 +30,12 @@ test("software adapters are known by flag and by name", () => {
   assert.ok(isSoftware({ info: { description: "Microsoft Basic Render Driver" } }));
   assert.ok(!isSoftware(hardware));
   assert.ok(!isSoftware({}), "a browser that hides the names is given the benefit of the doubt");
+});
+
+test("an adapter is named by what the browser tells", () => {
+  assert.equal(adapterName(hardware), "NVIDIA GeForce RTX 3060");
+  assert.equal(adapterName(swiftshader), "google swiftshader");
+  assert.equal(adapterName({}), "unnamed adapter");
 });
 
 test("the address names the backend, nonsense is auto", () => {

@@ -27,6 +27,8 @@ export interface GpuAdapter {
 export interface Choice {
   backend: Backend;
   why: string;
+  /** What the browser tells of the adapter; the engine's own wgpu gets no name in a browser. */
+  adapter?: { name: string; software: boolean };
 }
 
 const softwareNames = /swiftshader|llvmpipe|lavapipe|softpipe|basic render|\bwarp\b|software/i;
@@ -36,6 +38,12 @@ export function isSoftware(adapter: GpuAdapter): boolean {
   const info = adapter.info;
   if (adapter.isFallbackAdapter || info?.isFallbackAdapter) return true;
   return softwareNames.test([info?.vendor, info?.architecture, info?.device, info?.description].join(" "));
+}
+
+/** The adapter's name, as far as the browser tells it. */
+export function adapterName({ info }: GpuAdapter): string {
+  if (info?.description) return info.description;
+  return [info?.vendor, info?.architecture, info?.device].filter(Boolean).join(" ") || "unnamed adapter";
 }
 
 /** Settles `auto`. Throws {@link NoGpu} only when `webgpu` was asked for by name and there is none. */
@@ -51,11 +59,13 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
     if (wanted === "webgpu") throw new NoGpu("WebGPU found no adapter. Take the CPU backend, or allow hardware acceleration in the browser's settings.");
     return { backend: "cpu", why: "WebGPU found no graphics adapter" };
   }
-  if (isSoftware(adapter)) {
-    if (wanted === "webgpu") return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter" };
+  const software = isSoftware(adapter);
+  const told = { name: adapterName(adapter), software };
+  if (software) {
+    if (wanted === "webgpu") return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter", adapter: told };
     return { backend: "cpu", why: "WebGPU has only a software adapter here, which is far slower than the CPU backend" };
   }
-  return { backend: "webgpu", why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found" };
+  return { backend: "webgpu", why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found", adapter: told };
 }
 
 /** The choice a page's address (`?backend=`) or an attribute names; anything unknown is `auto`. */

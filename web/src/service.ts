@@ -78,10 +78,11 @@ export class Service {
   }
 
   async #open({ id, backend: wanted }: RequestOf<"open">): Promise<void> {
-    const { backend, why } = await chooseBackend(wanted, this.#around.gpu);
+    const { backend, why, adapter: told } = await chooseBackend(wanted, this.#around.gpu);
     this.#module ??= await this.#around.startModule();
     this.#engine = await this.#module.Engine.create(backend);
-    const adapter = this.#engine.adapter();
+    const found = this.#engine.adapter();
+    const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
     this.#around.post({ type: "opened", id, backend, adapter, why, settings: this.#module.defaultSettings() });
   }
 

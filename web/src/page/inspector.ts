@@ -2,7 +2,7 @@
 import type { Settings } from "../engine.ts";
 import type { RoundEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
-import { duration, percent, plural } from "./figures.ts";
+import { duration, plural } from "./figures.ts";
 
 export interface InspectorContext {
   /** Names of the question's members, and their places in the palette. */
@@ -80,7 +80,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
         const score = round.scores[i]?.[j];
         const raw = scoring === "logit" ? score?.meanLogit : score?.meanLogprob;
         const best = share === Math.max(...row);
-        return el("td", { class: best ? "best" : "" }, percent(share), el("small", {}, raw === undefined ? "" : raw.toFixed(2)));
+        return el("td", { class: best ? "best" : "" }, `${(share * 100).toFixed(1)}\u00a0%`, el("small", {}, raw === undefined ? "" : raw.toFixed(2)));
       }),
       el("td", { class: "figure" }, (round.weights[i] ?? 0).toFixed(3)),
     ),

@@ -169,7 +169,7 @@ export class MembersPanel {
 function describe(slot: Slot): string {
   const { about, entry, source } = slot;
   if (about) {
-    return [about.architecture, `${parameters(about.parameters)}\u00a0parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
+    return [entry?.architecture ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
   }
   const size = source.file?.size ?? source.bytes;
   return [entry?.architecture, entry?.tokenizer, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
