@@ -26,6 +26,8 @@ export interface Script {
   taste: (text: string) => number;
   /** Thrown at the nth call (from 1) of a move. */
   failure?: { move: "begin" | "draft" | "verify"; call: number; error: Error };
+  /** Resolves without a turn of the event loop, as the CPU backend does. */
+  instant?: boolean;
   /** Called at every move, before it is done. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
@@ -107,7 +109,7 @@ export class ScriptedMember implements Member {
       const call = (this.#calls[kind] = (this.#calls[kind] ?? 0) + 1);
       this.#journal.push(`${this.name} ${move}`);
       await this.#script.onMove?.(kind, call);
-      await new Promise((resolve) => setImmediate(resolve));
+      if (!this.#script.instant) await new Promise((resolve) => setImmediate(resolve));
       const failure = this.#script.failure;
       if (failure?.move === kind && failure.call === call) throw failure.error;
       return work();

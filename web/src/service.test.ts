@@ -121,6 +121,17 @@ test("stopping keeps the text so far, and the next question is answered", async 
   assert.equal(again.at(-1)?.type, "end");
 });
 
+test("a stop gets through to members that never wait for anything", async () => {
+  const { conclave } = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1, instant: true } });
+  const controller = new AbortController();
+  const stops: string[] = [];
+  for await (const event of conclave.ask(hello, { signal: controller.signal, settings: { maxRounds: 5000 } })) {
+    if (event.type === "round" && event.round === 1) controller.abort();
+    if (event.type === "end") stops.push(event.stop);
+  }
+  assert.deepEqual(stops, ["stopped"]);
+});
+
 test("leaving the loop stops the answer in the worker", async () => {
   const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
   const { conclave, journal } = await open({ Ada: endless });

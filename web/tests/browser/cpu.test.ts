@@ -63,6 +63,7 @@ test("the same seed gives the same answer, settings reach the method", async () 
 test("stop keeps the text so far; the next question goes on from it", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
+  await visitor.set("segmentTokens", "2");
   await visitor.ask("Tell me a short story about a fox.");
   await page.locator(".segment").first().waitFor();
   await page.keyboard.press("Escape");

@@ -84,7 +84,7 @@ test("a question beyond the context is refused with a way on", async () => {
   await visitor.state("ready");
   const failure = page.locator(".exchange .failure");
   assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "ContextFull");
-  await failure.getByText("Start a new conversation").click();
+  await failure.getByRole("button", { name: "Start a new conversation" }).click();
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
   visitor.clean();
