@@ -69,8 +69,8 @@ fn a_score_is_that_of_a_plain_prompt() {
         let (prefix, candidate) = (ids(&mut random, 40), ids(&mut random, 9));
         pollster::block_on(session.prefill(&prefix)).unwrap();
         let other = ids(&mut random, 5);
-        let scores = session.verify(&[other, candidate.clone()]);
-        let scores = pollster::block_on(scores).unwrap();
+        let candidates = [other, candidate.clone()];
+        let scores = pollster::block_on(session.verify(&candidates)).unwrap();
 
         let whole = [prefix.clone(), candidate.clone()].concat();
         let logits = pollster::block_on(session.all_logits(&whole)).unwrap();
