@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 use crate::{demo, process, setup, wasm};
 
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
-const ON_BOTH_DRIVERS: [&str; 1] = ["conclave-kernels"];
+const ON_BOTH_DRIVERS: [&str; 2] = ["conclave-kernels", "conclave-model"];
 
 /// A part of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,7 +31,7 @@ pub enum Part {
     Web,
     /// The page in Chromium
     Browser,
-    /// Every Rust test, GPU ones on lavapipe and then the kernels on SwiftShader
+    /// Every Rust test, GPU ones on lavapipe and then the kernels and model on SwiftShader
     Native,
 }
 
@@ -145,7 +145,9 @@ impl Suite<'_> {
             })
             .collect();
         match only {
-            Some(Part::Kernels) => self.programs("kernels on lavapipe", &kernels, &vulkan.lavapipe),
+            Some(Part::Kernels) => {
+                self.programs("kernels and model on lavapipe", &kernels, &vulkan.lavapipe)
+            }
             Some(Part::Shaders) => {
                 self.filtered("shaders", &kernels, &vulkan.lavapipe, &["shader", "wgsl"]);
             }
@@ -164,9 +166,9 @@ impl Suite<'_> {
             return;
         }
         match chromium.and_then(|chromium| vulkan.swiftshader(chromium)) {
-            Some(driver) => self.programs("kernels on SwiftShader", &kernels, &driver),
+            Some(driver) => self.programs("kernels and model on SwiftShader", &kernels, &driver),
             None => self.skipped(
-                "kernels on SwiftShader",
+                "kernels and model on SwiftShader",
                 "Chromium's folder has no vk_swiftshader_icd.json; Debian's chromium has",
             ),
         }
