@@ -7,6 +7,7 @@ merged by the best score, bytes for what the vocabulary lacks, no dummy prefix.
 
 import json
 import re
+import unicodedata
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -63,6 +64,8 @@ class ByteLevelBpe:
         return cls(Tokenizer.from_str(json.dumps(state["tokenizer"])), state["pre"])
 
     def encode(self, text):
+        # Qwen's own tokenizers compose the text first.
+        text = unicodedata.normalize("NFC", text) if self.pre == "qwen2" else text
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, ids):
