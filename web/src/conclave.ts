@@ -10,7 +10,7 @@
  */
 import type { BackendChoice } from "./backend.ts";
 import type { About, Adapter, Backend, Message, Sampling, Settings } from "./engine.ts";
-import { EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "./errors.ts";
+import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "./errors.ts";
 import { readManifest, sourceOf } from "./load.ts";
 import { parseReply, type ConclaveEvent, type MemberSource, type Reply, type Request } from "./messages.ts";
 
@@ -104,14 +104,17 @@ export class Conclave {
   }
 
   /** Starts an engine and loads the members, all or none. Throws as `open` and `add` do. */
-  static async load(options: LoadOptions = {}): Promise<Conclave> {
+  static async load(options: LoadOptions = {}, port?: Port): Promise<Conclave> {
     const { members = new URL("./members/members.json", import.meta.url), signal } = options;
     const sources = Array.isArray(members)
       ? members
       : (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
-    const conclave = await Conclave.open(options);
+    const conclave = await Conclave.open(options, port);
     try {
-      await Promise.all(sources.map((source) => conclave.add(source, options)));
+      const loaded = await Promise.all(sources.map((source) => conclave.add(source, options)));
+      // Downloads end in any order, but ties and random streams go by this one.
+      conclave.#members.clear();
+      sources.forEach((source, index) => conclave.#members.set(source.name, loaded[index]!));
       return conclave;
     } catch (error) {
       conclave.close();
@@ -233,7 +236,12 @@ class Wire {
   }
 
   post(request: Request): void {
-    if (!this.#broken) this.#port.postMessage(request);
+    if (this.#broken) return;
+    try {
+      this.#port.postMessage(request);
+    } catch (error) {
+      throw new BadSettings(`The request can't cross to the worker (${String(error)}). Pass plain data.`, { cause: error });
+    }
   }
 
   listen(id: number, listener: Listener): void {

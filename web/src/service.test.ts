@@ -213,6 +213,31 @@ test("no member and an unknown member are settings errors", async () => {
   await assert.rejects(collect(conclave.ask(hello, { members: ["Zoe"] })), { name: "Settings", message: /Zoe/ });
 });
 
+test("what can't be asked is a settings error, and the engine answers on", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const refused = async (messages: Message[], members?: string[]): Promise<void> =>
+    assert.rejects(collect(conclave.ask(messages, members ? { members } : {})), (error: unknown) => error instanceof ConclaveError && error.kind === "Settings");
+  await refused(hello, ["Ada", "Ada"]);
+  await refused([]);
+  await refused([...hello, { role: "assistant", content: "Hello." }]);
+  await refused([{ role: "user", content: (() => "a function can't be cloned") as unknown as string }]);
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("members keep the order they are listed in, whichever download ends first", async (context) => {
+  const { port, members } = stage({ Ada: talker, Bo: talker });
+  context.mock.method(globalThis, "fetch", async (url: string) => {
+    if (url.endsWith("ada.gguf")) await new Promise((resolve) => setTimeout(resolve, 30));
+    return new Response("GGUF");
+  });
+  const sources = ["Ada", "Bo"].map((name) => ({ name, url: `https://host.test/${name.toLowerCase()}.gguf` }));
+  const conclave = await Conclave.load({ backend: "cpu", members: sources }, port);
+  assert.deepEqual([...members.keys()], ["Bo", "Ada"], "Bo was here first");
+  const [begin] = await collect(conclave.ask(hello));
+  assert.ok(begin?.type === "begin");
+  assert.deepEqual(begin.members, ["Ada", "Bo"]);
+});
+
 test("a worker that fails, or sends nonsense, ends what is under way with a typed error", async () => {
   const made = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
   await assert.rejects(

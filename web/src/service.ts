@@ -114,6 +114,8 @@ export class Service {
     const started = performance.now();
     const members = request.members.map((name) => this.#member(name));
     if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
+    if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
+    if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
     const settings = request.settings ?? module.defaultSettings();
     const query = new module.Query(members.length, settings);
     let text = "";
