@@ -32,7 +32,7 @@ export class Exchange {
   readonly rounds: RoundEvent[] = [];
   readonly question: string;
   readonly #context: ExchangeContext;
-  readonly #answer = el("div", { class: "answer", "aria-live": "polite", "aria-busy": "true" });
+  readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
   readonly #legend = el("ul", { class: "legend", "aria-label": "Who wrote what" });
   readonly #facts = el("p", { class: "facts" }, "Reading the question…");
   readonly #failure = el("div", { class: "failure" });
@@ -49,7 +49,7 @@ export class Exchange {
     this.root = el(
       "article",
       { class: "exchange" },
-      el("h2", { class: "question" }, context.question),
+      el("h2", { class: "question", dir: "auto" }, context.question),
       this.#answer,
       this.#legend,
       this.#facts,
@@ -129,6 +129,8 @@ export class Exchange {
     }
     const settings = this.#begin?.settings;
     if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
+    const focused = document.activeElement;
+    const held = focused instanceof HTMLElement && this.#inspectorHost.contains(focused) ? focused.dataset["control"] : undefined;
     this.#inspectorHost.replaceChildren(
       inspector(round, {
         names: this.#context.members,
@@ -142,11 +144,18 @@ export class Exchange {
         },
       }),
     );
+    if (held !== undefined) this.#focusControl(held);
     this.#context.onInspect(this);
   }
 
+  /** The panel was built anew under the focus: back to the same button, or to one that can take it. */
+  #focusControl(name: string): void {
+    const find = (which: string) => this.#inspectorHost.querySelector<HTMLElement>(`[data-control="${which}"]:enabled`);
+    (find(name) ?? find("close"))?.focus({ preventScroll: true });
+  }
+
   #settle(): void {
-    this.#answer.setAttribute("aria-busy", "false");
+    this.#answer.classList.remove("growing");
     this.#showFacts(stops[this.#stop] ?? this.#stop);
     if (this.rounds.length > 0) {
       this.#facts.append(" ", button("Download the run", () => this.#download(), { class: "quiet" }));

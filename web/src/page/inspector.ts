@@ -17,9 +17,9 @@ export interface InspectorContext {
 /** The panel of one round. */
 export function inspector(round: RoundEvent, context: InspectorContext): HTMLElement {
   const writer = round.candidates[round.winner];
-  const close = button("Close", context.onClose, { class: "quiet" });
-  const back = button("←", () => context.onRound(round.round - 1), { "aria-label": "Round before", disabled: round.round <= 1 });
-  const on = button("→", () => context.onRound(round.round + 1), { "aria-label": "Round after", disabled: round.round >= context.rounds });
+  const close = button("Close", context.onClose, { class: "quiet", "data-control": "close" });
+  const back = button("←", () => context.onRound(round.round - 1), { "aria-label": "Round before", "data-control": "back", disabled: round.round <= 1 });
+  const on = button("→", () => context.onRound(round.round + 1), { "aria-label": "Round after", "data-control": "on", disabled: round.round >= context.rounds });
   return el(
     "section",
     { class: "inspector", "aria-label": `Round ${round.round}` },
@@ -47,7 +47,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
       "li",
       { class: `${voice(voices[round.active[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
       el("span", { class: "name" }, candidate.member),
-      el("span", { class: "candidate" }, text, candidate.ended && shown !== "" ? el("small", {}, " then ends") : ""),
+      el("span", { class: "candidate", dir: "auto" }, text, candidate.ended && shown !== "" ? el("small", {}, " then ends") : ""),
       el("small", {}, plural(candidate.tokens, "token")),
       total === undefined ? "" : el("progress", { max: most, value: total, "aria-hidden": "true" }),
       total === undefined ? "" : el("span", { class: "figure" }, total.toFixed(3)),

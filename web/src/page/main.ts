@@ -227,10 +227,11 @@ class Page {
     try {
       for await (const event of conclave.ask(messages, { ...chosen, members, signal: controller.signal })) {
         if (event.type === "begin") exchange.begin(event);
-        else if (event.type === "end") exchange.end(event);
+        else if (event.type === "end") this.#follow(exchange, () => exchange.end(event));
         else {
-          exchange.add(event);
-          this.#members.round(slots, exchange.rounds);
+          this.#follow(exchange, () => exchange.add(event));
+          // A new conversation may have begun while this answer stops.
+          if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
           if (this.#charted === exchange) this.#chart.add(event);
         }
       }
@@ -238,11 +239,18 @@ class Page {
       const error = typed(thrown);
       // Switching the engine in mid-answer is a stop as well.
       if (controller.signal.aborted) exchange.end({ type: "end", stop: "stopped", text: exchange.text, ms: 0 });
-      else exchange.fail(error, this.#remedies(error, exchange));
+      else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange)));
     } finally {
       this.#answering = undefined;
       this.#refresh();
     }
+  }
+
+  /** Changes an exchange; whoever had its end in view has it in view afterwards, above the question box. */
+  #follow({ root }: Exchange, change: () => void): void {
+    const inView = root.getBoundingClientRect().bottom <= innerHeight;
+    change();
+    if (inView) root.scrollIntoView({ block: "nearest" });
   }
 
   #remedies(error: ConclaveError, exchange: Exchange): HTMLElement[] {
@@ -271,6 +279,8 @@ class Page {
   #newConversation(question = ""): void {
     this.#stop();
     this.#exchanges = [];
+    this.#charted = undefined;
+    this.#members.rest();
     this.#transcript.replaceChildren();
     document.body.classList.remove("asked");
     this.#question.value = question;

@@ -62,6 +62,9 @@ export class MembersPanel {
     card.box.checked = slot.takesPart;
     card.box.disabled = slot.state !== "ready";
     card.box.setAttribute("aria-label", `${name} takes part`);
+    card.progress.setAttribute("aria-label", `${name}: download`);
+    card.weight.setAttribute("aria-label", `${name}: weight`);
+    card.root.querySelector(".file input")?.setAttribute("aria-label", `Use your own GGUF here, in the place of ${name}`);
     card.about.textContent = describe(slot);
     card.description.textContent = slot.entry?.description ?? (slot.source.file ? "Your own file; it stays on this machine." : "");
     card.load.hidden = slot.state === "ready" || slot.state === "failed";
@@ -88,6 +91,15 @@ export class MembersPanel {
     this.show(slot);
     const retry = slot.source.file ? [] : [button("Try again", () => this.#events.onRetry(slot))];
     this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "alert" }, message), ...retry);
+  }
+
+  /** No question has been asked: no weights, no segments. */
+  rest(): void {
+    for (const card of this.#cards.values()) {
+      card.root.classList.remove("aside", "left");
+      card.won.textContent = "";
+      card.votes.hidden = true;
+    }
   }
 
   /** A question begins: equal weights, no segments won. */
@@ -135,10 +147,10 @@ export class MembersPanel {
       about: el("p", { class: "about" }),
       description: el("p", { class: "description" }),
       load: el("div", { class: "load" }),
-      progress: el("progress", { max: 1, value: 0, "aria-label": `${slot.source.name}: download` }),
+      progress: el("progress", { max: 1, value: 0 }),
       loaded: el("span", { class: "loaded" }, "waiting"),
       votes: el("div", { class: "votes" }),
-      weight: el("progress", { role: "meter", max: 1, value: 0, "aria-label": `${slot.source.name}: weight` }),
+      weight: el("progress", { role: "meter", max: 1, value: 0 }),
       weightText: el("span", { class: "figure" }),
       won: el("span", { class: "won" }),
       failure: el("div", { class: "failure" }),

@@ -21,6 +21,7 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   assert.match(answer, /\w/);
   assert.match((await page.locator(".facts").textContent()) ?? "", /finished · \d+ rounds? · [\d.]+ tokens\/s · first segment after/);
   assert.equal(await page.locator(".answer").getAttribute("aria-live"), "polite");
+  assert.equal(await page.locator("[aria-busy]").count(), 0, "Chromium announces nothing of a live region that is busy");
 
   const legend = await page.locator(".legend li").allTextContents();
   assert.equal(legend.length, members.length);
@@ -128,7 +129,7 @@ test("WebGPU asked for where there is none: told, and one press leads to the CPU
 test("everything goes by keyboard alone", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
-  const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id || document.activeElement?.className || "");
+  const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id || document.activeElement?.className || document.activeElement?.ariaLabel || "");
   const tabTo = async (wanted: string, key = "Tab"): Promise<void> => {
     for (let presses = 0; presses < 60; presses++) {
       await page.keyboard.press(key);
@@ -149,8 +150,30 @@ test("everything goes by keyboard alone", async () => {
     await page.keyboard.press("ArrowRight");
     assert.match((await page.locator(".inspector h3").textContent()) ?? "", /^Round [2-9]/);
   }
+  await page.keyboard.press("Home");
+  await tabTo("Round after");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator(".inspector h3").textContent(), "Round 2");
+  assert.equal(await page.evaluate(() => document.querySelector(".inspector")?.contains(document.activeElement)), true, "the focus stays in the panel");
+  await page.locator(".segment").first().focus();
+  await page.keyboard.press("Enter");
   await page.keyboard.press(" ");
   assert.equal(await page.locator(".inspector").count(), 0);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("the end of the answer stays in view above the question box; a new conversation starts from nothing", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { viewport: { width: 1000, height: 600 } });
+  const { page } = visitor;
+  await visitor.set("maxRounds", "3");
+  for (let count = 0; count < 4; count++) await visitor.answer(sum);
+  const facts = (await page.locator(".facts").last().boundingBox())!;
+  const box = (await page.locator("#question").boundingBox())!;
+  assert.ok(facts.y > 0 && facts.y + facts.height <= box.y, `facts end at ${facts.y + facts.height}, the box begins at ${box.y}`);
+  await page.locator("#new").click();
+  assert.equal(await page.locator(".exchange").count(), 0);
+  assert.equal(await page.locator(".votes:visible").count(), 0);
   visitor.clean();
   await visitor.leave();
 });
