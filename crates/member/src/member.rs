@@ -1,9 +1,7 @@
 //! The member itself: begin, draft, verify in line, keep.
 
 use conclave_ensemble::{Candidate, Score};
-use conclave_model::{
-    About, Backend, Counters, Model, ModelError, Sampler, Sampling, Session,
-};
+use conclave_model::{About, Backend, Counters, Model, ModelError, Sampler, Sampling, Session};
 use conclave_text::{ChatTemplate, Message, Tokenizer};
 use conclave_weights::Gguf;
 use serde::Serialize;
@@ -195,11 +193,9 @@ impl Member {
     /// # Errors
     /// [`conclave_model::ModelError::Order`] without such a candidate, or the backend's.
     pub async fn keep(&mut self, winner: usize) -> Result<(), MemberError> {
-        let (text, count) = self
-            .in_line
-            .get(winner)
-            .cloned()
-            .ok_or(ModelError::Order("keep needs a verify pass with that candidate"))?;
+        let (text, count) = self.in_line.get(winner).cloned().ok_or(ModelError::Order(
+            "keep needs a verify pass with that candidate",
+        ))?;
         self.in_line.clear();
         self.session.keep(winner, count).await?;
         self.shown.push_str(&text);

@@ -1,0 +1,140 @@
+//! The three members that ship with the page, against what transformers and
+//! its tokenizers make of the same files (`tests/members/publish.py`).
+
+use std::path::PathBuf;
+
+use conclave_member::{Member, Message};
+use conclave_model::{Backend, Sampling};
+use conclave_text::{ChatTemplate, Tokenizer};
+use conclave_weights::Gguf;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Golden {
+    rendered: Rendered,
+    tokens: Vec<Tokens>,
+    replies: Vec<Reply>,
+}
+
+#[derive(Deserialize)]
+struct Rendered {
+    messages: Vec<Message>,
+    text: String,
+    ids: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    text: String,
+    ids: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    question: String,
+    prompt: Vec<u32>,
+    text: String,
+}
+
+const NAMES: [&str; 3] = ["ada", "quill", "juno"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn golden(name: &str) -> (Vec<u8>, Golden) {
+    let file = std::fs::read(root().join(format!("web/members/{name}.gguf"))).unwrap();
+    let golden = root().join(format!("tests/fixtures/members/{name}.json"));
+    let golden = serde_json::from_slice(&std::fs::read(golden).unwrap()).unwrap();
+    (file, golden)
+}
+
+#[test]
+fn their_text_becomes_the_ids_that_python_gives() {
+    for name in NAMES {
+        let (file, golden) = golden(name);
+        let gguf = Gguf::parse_whole(&file).unwrap();
+        let tokenizer = Tokenizer::from_gguf(gguf.metadata()).unwrap();
+        for Tokens { text, ids } in &golden.tokens {
+            assert_eq!(
+                &tokenizer.encode_text(text).unwrap(),
+                ids,
+                "{name}: {text:?}"
+            );
+        }
+        let template = ChatTemplate::from_gguf(gguf.metadata(), &tokenizer).unwrap();
+        let prompt = template.render(&golden.rendered.messages, true).unwrap();
+        assert_eq!(prompt.text(), golden.rendered.text, "{name}");
+        assert_eq!(
+            tokenizer.encode_prompt(&prompt).unwrap(),
+            golden.rendered.ids,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn their_greedy_replies_are_those_of_transformers() {
+    for name in NAMES {
+        let (file, golden) = golden(name);
+        let mut member = Member::load(name, &file, &Backend::cpu(), 512).unwrap();
+        for Reply {
+            question,
+            prompt,
+            text,
+        } in &golden.replies
+        {
+            let messages = [Message::new("user", question)];
+            let begun = pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
+            assert_eq!(begun.prefix, prompt.len(), "{name}: {question}");
+            let draft = pollster::block_on(member.draft(256)).unwrap();
+            assert_eq!(&draft.text, text, "{name}: {question}");
+            assert!(draft.ended);
+        }
+    }
+}
+
+/// An answer in three segments, then a follow-up: only what is new is run,
+/// and the conversation is what a fresh member would make of it.
+#[test]
+fn a_follow_up_continues_on_the_kept_rows() {
+    use conclave_ensemble::Candidate;
+    for name in NAMES {
+        let (file, _) = golden(name);
+        let mut member = Member::load(name, &file, &Backend::cpu(), 512).unwrap();
+        let mut messages = vec![Message::new("user", "What is 12 + 30?")];
+        pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
+        let segments = ["Add ones 2+0=2;", " tens 1+3=4.", " Answer: 42."];
+        for (index, text) in segments.iter().enumerate() {
+            let other = Candidate {
+                text: " something else".to_owned(),
+                ended: false,
+            };
+            let right = Candidate {
+                text: (*text).to_owned(),
+                ended: index == 2,
+            };
+            pollster::block_on(member.verify(&[other, right])).unwrap();
+            pollster::block_on(member.keep(1)).unwrap();
+        }
+        let before = member.counters();
+        messages.push(Message::new("assistant", segments.concat()));
+        messages.push(Message::new("user", "What is 5 + 6?"));
+        let begun = pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
+        assert_eq!(
+            begun.prefix - begun.run,
+            before.prefix,
+            "{name} ran what it had"
+        );
+        let continued = pollster::block_on(member.draft(64)).unwrap();
+
+        let mut fresh = Member::load(name, &file, &Backend::cpu(), 512).unwrap();
+        let begun = pollster::block_on(fresh.begin(&messages, Sampling::greedy(), 0)).unwrap();
+        assert_eq!(begun.run, begun.prefix);
+        assert_eq!(
+            pollster::block_on(fresh.draft(64)).unwrap().text,
+            continued.text,
+            "{name}"
+        );
+    }
+}
