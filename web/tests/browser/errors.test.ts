@@ -84,6 +84,9 @@ test("a question beyond the context is refused with a way on", async () => {
   await visitor.state("ready");
   const failure = page.locator(".exchange .failure");
   assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "ContextFull");
+  const told = (await failure.boundingBox())!;
+  const box = (await page.locator("#question").boundingBox())!;
+  assert.ok(told.y > 0 && told.y + told.height <= box.y, "what to do next is in view, however long the question");
   await failure.getByRole("button", { name: "Start a new conversation" }).click();
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
