@@ -23,6 +23,9 @@ const FEATURES: [&str; 7] = [
     "--enable-multivalue",
 ];
 
+/// The npm package that wasm-opt comes from.
+const BINARYEN: &str = "binaryen@123.0.0";
+
 /// The file in which hosts such as Netlify and Cloudflare Pages look for headers.
 const HEADERS: &str = "_headers";
 
@@ -94,54 +97,68 @@ fn refuse_foreign(out: &Path) -> Result<()> {
 /// That takes minutes, so results are kept by the hash of what they were made from.
 fn make_small(workspace: &Workspace) -> Result<()> {
     let program = wasm_opt(workspace)?;
-    let version = process::capture(Command::new(&program).arg("--version"))?;
     let module = workspace.pkg().join("conclave_bg.wasm");
     let mut hasher = DefaultHasher::new();
-    (fs::read(&module)?, version.trim(), FEATURES).hash(&mut hasher);
+    (fs::read(&module)?, BINARYEN, FEATURES).hash(&mut hasher);
     let kept = workspace.target.join("wasm-opt");
     let small = kept.join(format!("{:016x}.wasm", hasher.finish()));
     if !small.is_file() {
-        println!("dist: {} -Oz, which takes minutes", version.trim());
+        println!("dist: wasm-opt of {BINARYEN}, which takes minutes");
         fs::create_dir_all(&kept)?;
         let unfinished = kept.join("unfinished.wasm");
         process::run(
-            Command::new(&program)
+            Command::new(program)
                 .arg("-Oz")
                 .args(FEATURES)
                 .arg(&module)
                 .arg("-o")
                 .arg(&unfinished),
         )?;
-        // An old wasm-opt may write what it does not understand: let a browser's engine judge.
-        process::capture(
-            Command::new("node")
-                .args([
-                    "--eval",
-                    "new WebAssembly.Module(fs.readFileSync(process.argv[1]))",
-                ])
-                .arg(&unfinished),
-        )
-        .context("wasm-opt wrote a module that does not load; use a newer binaryen")?;
+        starts(workspace, &unfinished)?;
         fs::rename(unfinished, &small)?;
     }
     fs::copy(small, module)?;
     Ok(())
 }
 
-/// wasm-opt from `PATH`, from web/'s packages, or from the distribution.
+/// Starts the module behind its bindings, in Node. That a module compiles says little: binaryen
+/// 108, Debian's, writes one that compiles but exports the wrong table, and no page starts.
+fn starts(workspace: &Workspace, module: &Path) -> Result<()> {
+    const START: &str = "
+        import fs from 'node:fs';
+        import { pathToFileURL } from 'node:url';
+        const [, bindings, module] = process.argv;
+        const { default: init } = await import(pathToFileURL(bindings));
+        await init({ module_or_path: fs.readFileSync(module) });
+    ";
+    process::capture(
+        Command::new("node")
+            .args(["--input-type=module", "--eval", START])
+            .arg(workspace.pkg().join("conclave.js"))
+            .arg(module),
+    )
+    .context(
+        "wasm-opt wrote a module that does not start; use another binaryen or `--no-optimise`",
+    )?;
+    Ok(())
+}
+
+/// wasm-opt of [`BINARYEN`], installed below the target folder: a hundred megabytes that only
+/// those who publish need.
 fn wasm_opt(workspace: &Workspace) -> Result<PathBuf> {
-    let find = || {
-        process::find("wasm-opt").or_else(|| {
-            let packaged = workspace.web().join("node_modules/.bin/wasm-opt");
-            packaged.is_file().then_some(packaged)
-        })
-    };
-    if let Some(found) = find() {
-        return Ok(found);
-    }
-    setup::apt_install(&["binaryen"])
+    let folder = workspace.target.join("binaryen");
+    let program = folder.join("node_modules/.bin/wasm-opt");
+    if !program.is_file() {
+        fs::create_dir_all(&folder)?;
+        process::run(
+            Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"])
+                .arg(&folder)
+                .arg(BINARYEN),
+        )
         .context("wasm-opt makes the module small; `--no-optimise` does without it")?;
-    find().context("binaryen has no wasm-opt; `--no-optimise` does without it")
+    }
+    Ok(program)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
