@@ -60,12 +60,15 @@ pub struct RopeShape {
 
 /// Cosines and sines `[context, rotary / 2, 2]` of `position · frequency`, to be uploaded
 /// once. `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`.
+///
+/// The angle is rounded to f32, as transformers has it: models are trained with those angles,
+/// and at position 600 exact ones move a small model's logits by 1.5e-4 of the largest.
 pub fn rope_table(context: usize, frequencies: &[f32]) -> Vec<f32> {
     (0..context)
         .flat_map(|position| {
             frequencies.iter().flat_map(move |frequency| {
-                // In f64: at position 10⁵ an f32 angle is off by 10⁻².
-                let (sin, cos) = (position as f64 * f64::from(*frequency)).sin_cos();
+                let angle = position as f32 * frequency;
+                let (sin, cos) = f64::from(angle).sin_cos();
                 [cos as f32, sin as f32]
             })
         })
