@@ -65,7 +65,7 @@ pub enum Command {
 /// `conclave chat`.
 #[derive(Debug, Args)]
 pub struct Chat {
-    /// The question; without it, a conversation is read from the terminal.
+    /// The question; without it, a conversation is read from the terminal, a question a line.
     pub question: Option<String>,
     /// Only this member, by name, without voting.
     #[arg(long, value_name = "NAME")]
@@ -73,7 +73,7 @@ pub struct Chat {
     /// After each segment, show who wrote it, all candidates and the weights.
     #[arg(long)]
     pub show_votes: bool,
-    /// Write the run as JSON to this file, for `conclave replay`.
+    /// Write the run as JSON to this file, for `conclave replay`; of a conversation the last answer's.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// The members.
@@ -102,10 +102,10 @@ pub struct Members {
 #[derive(Debug, Clone, Args)]
 pub struct Drawing {
     /// 0 is greedy.
-    #[arg(long, default_value_t = 0.6)]
+    #[arg(long, default_value_t = 0.6, value_parser = |value: &str| within(value, 0.0, 100.0))]
     pub temperature: f32,
-    /// Probability mass of the tokens that may be drawn.
-    #[arg(long, default_value_t = 0.9)]
+    /// Probability mass of the tokens that may be drawn, 0 to 1.
+    #[arg(long, default_value_t = 0.9, value_parser = |value: &str| within(value, 0.0, 1.0))]
     pub top_p: f32,
     /// At most this many tokens may be drawn; 0 for all.
     #[arg(long, default_value_t = 0)]
@@ -157,6 +157,9 @@ pub struct Method {
     /// Let members with poor rounds leave for the rest of the answer.
     #[arg(long)]
     pub exit: bool,
+    /// Keep every member to the end, also where a recording lets them leave.
+    #[arg(long, conflicts_with_all = ["exit", "exit_warmup", "exit_temperature", "exit_threshold"])]
+    pub no_exit: bool,
     /// Rounds before anyone may leave; implies --exit.
     #[arg(long, value_name = "ROUNDS")]
     pub exit_warmup: Option<usize>,
@@ -172,6 +175,17 @@ pub struct Method {
     /// The most rounds of an answer.
     #[arg(long)]
     pub max_rounds: Option<usize>,
+    /// The answer ends with the segment that brings it to this many characters.
+    #[arg(long)]
+    pub max_characters: Option<usize>,
+}
+
+/// Only numbers from `low` to `high`: NaN is none of them.
+fn within(value: &str, low: f32, high: f32) -> Result<f32, String> {
+    let number = value.parse().ok();
+    number
+        .filter(|number| (low..=high).contains(number))
+        .ok_or_else(|| format!("choose a number from {low} to {high}"))
 }
 
 fn on_off(value: &str) -> Result<bool, String> {
@@ -205,10 +219,10 @@ impl Method {
             fixed_share: self.fixed_share.unwrap_or(defaults.fixed_share),
             update: self.update.unwrap_or(defaults.update),
             self_votes: self.self_votes.unwrap_or(defaults.self_votes),
-            exit: exit.or(defaults.exit),
+            exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
             fast: self.fast || defaults.fast,
             max_rounds: self.max_rounds.unwrap_or(defaults.max_rounds),
-            ..defaults
+            max_characters: self.max_characters.unwrap_or(defaults.max_characters),
         }
     }
 }
@@ -220,7 +234,7 @@ pub struct Logits {
     #[arg(long)]
     pub model: PathBuf,
     /// Token ids, comma separated.
-    #[arg(long, value_delimiter = ',', required = true)]
+    #[arg(long, value_delimiter = ',', required = true, value_parser = token_id)]
     pub tokens: Vec<u32>,
     /// After every token, not only the last.
     #[arg(long)]
@@ -234,11 +248,11 @@ pub struct Generate {
     #[arg(long)]
     pub model: PathBuf,
     /// Token ids, comma separated.
-    #[arg(long, value_delimiter = ',', required = true)]
+    #[arg(long, value_delimiter = ',', required = true, value_parser = token_id)]
     pub tokens: Vec<u32>,
-    /// How many tokens to add.
-    #[arg(long, default_value_t = 24)]
-    pub count: usize,
+    /// How many tokens to add; fewer where the model's context ends.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
     /// Stop at the model's end-of-answer tokens.
     #[arg(long)]
     pub stop: bool,
@@ -254,7 +268,7 @@ pub struct Verify {
     #[arg(long)]
     pub model: PathBuf,
     /// Token ids of the prefix, comma separated.
-    #[arg(long, value_delimiter = ',', required = true)]
+    #[arg(long, value_delimiter = ',', required = true, value_parser = token_id)]
     pub prefix_tokens: Vec<u32>,
     /// Token ids of one candidate, comma separated; once for each candidate.
     #[arg(long, required = true, value_name = "IDS")]
@@ -270,14 +284,16 @@ impl std::str::FromStr for TokenList {
 
     fn from_str(list: &str) -> Result<Self, String> {
         list.split(',')
-            .map(|id| {
-                let id = id.trim();
-                id.parse()
-                    .map_err(|_| format!("`{id}` is no token id; write ids as 3,4,5"))
-            })
+            .map(token_id)
             .collect::<Result<_, _>>()
             .map(Self)
     }
+}
+
+fn token_id(id: &str) -> Result<u32, String> {
+    let id = id.trim();
+    id.parse()
+        .map_err(|_| format!("`{id}` is no token id; write ids as 3,4,5"))
 }
 
 /// `conclave tokenize`.

@@ -1,6 +1,7 @@
 //! `conclave chat`: a question, or a conversation from the terminal.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
 
 use conclave_ensemble::Settings;
 use conclave_member::{Member, Message};
@@ -10,6 +11,7 @@ use serde_json::json;
 use crate::args;
 use crate::failure::Failure;
 use crate::members;
+use crate::print;
 use crate::round::{Answer, Round, answer};
 
 /// Runs the command on `backend`.
@@ -34,25 +36,33 @@ pub async fn run(
         }
     }
     let settings = chat.method.settings(Settings::default());
-    let mut messages = Vec::new();
     let question = match &chat.question {
         Some(question) => question.clone(),
         None if json => read_line(&mut std::io::stdin().lock())?.unwrap_or_default(),
         None => return converse(chat, &mut members, &settings, device),
     };
-    messages.push(Message::new("user", &question));
+    if question.trim().is_empty() {
+        return Err(Failure::Usage(
+            "the question is empty; ask as in `conclave chat \"What is 347 + 85?\"`".to_owned(),
+        ));
+    }
+    let messages = [Message::new("user", &question)];
     let answer = ask(chat, &mut members, &settings, &messages, json).await?;
+    let run = record(&members, &settings, &question, device, &answer);
     if json {
-        println!(
-            "{}",
-            record(&members, &settings, &question, device, &answer)
-        );
+        print(&format!("{run}\n"))?;
     }
-    if let Some(path) = &chat.record {
-        let run = record(&members, &settings, &question, device, &answer);
-        std::fs::write(path, format!("{run}\n")).map_err(|error| Failure::file(path, error))?;
+    save(chat, &run)
+}
+
+/// Writes the run where `--record` asks for it.
+fn save(chat: &args::Chat, run: &serde_json::Value) -> Result<(), Failure> {
+    match &chat.record {
+        Some(path) => {
+            std::fs::write(path, format!("{run}\n")).map_err(|error| Failure::file(path, error))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Question after question until the input ends.
@@ -73,14 +83,14 @@ fn converse(
         if prompts {
             eprint!("> ");
         }
-        match read_line(&mut input)? {
-            Some(question) if !question.is_empty() => {
-                messages.push(Message::new("user", &question))
-            }
+        let question = match read_line(&mut input)? {
+            Some(question) if !question.is_empty() => question,
             _ => return Ok(()),
-        }
+        };
+        messages.push(Message::new("user", &question));
         let said = pollster::block_on(ask(chat, members, settings, &messages, false))?;
         messages.push(Message::new("assistant", &said.text));
+        save(chat, &record(members, settings, &question, device, &said))?;
     }
 }
 
@@ -101,24 +111,26 @@ async fn ask(
             if quiet {
                 return;
             }
-            if chat.show_votes {
-                print!("{}", votes(&names, round));
-            } else {
-                print!("{}", round.candidates[round.winner].text);
-            }
             // A closed pipe is reported by the last write.
-            let _ = std::io::stdout().flush();
+            let _ = if chat.show_votes {
+                print(&votes(&names, round))
+            } else {
+                print(&round.candidates[round.winner].text)
+            };
         },
     )
     .await?;
     if !quiet {
         if chat.show_votes {
-            println!("{}", answer.text.trim());
+            print(&format!("{}\n", answer.text.trim()))?;
         } else {
-            println!();
+            print("\n")?;
         }
-        if answer.stopped != "ended" {
-            eprintln!("(stopped: {}; --max-rounds allows more)", answer.stopped);
+        match answer.stopped {
+            "rounds" => eprintln!("(stopped after the last round; --max-rounds allows more)"),
+            "length" => eprintln!("(stopped at the length limit; --max-characters allows more)"),
+            "silence" => eprintln!("(stopped: no member had more to say)"),
+            _ => {}
         }
     }
     Ok(answer)
@@ -130,17 +142,21 @@ fn votes(names: &[String], round: &Round) -> String {
     for (position, candidate) in round.candidates.iter().enumerate() {
         let mark = if position == round.winner { '*' } else { ' ' };
         let name = &names[round.active[position]];
-        let total = round.totals.get(position).copied().unwrap_or(f64::NAN);
-        let weight = round.weights.get(position).copied().unwrap_or(f64::NAN);
-        let shares: Vec<String> = round
-            .normalised
-            .iter()
-            .map(|row| format!("{:.3}", row[position]))
-            .collect();
+        let weight = round.weights.get(position).copied().unwrap_or_default();
+        let votes = match round.totals.get(position) {
+            Some(total) => {
+                let shares = round
+                    .normalised
+                    .iter()
+                    .map(|row| format!(" {:.3}", row[position]));
+                format!("total {total:.3}  votes{}", shares.collect::<String>())
+            }
+            // A fast end was accepted.
+            None => "unverified".to_owned(),
+        };
         let end = if candidate.ended { " (end)" } else { "" };
         out += &format!(
-            "{mark} {name:<10} weight {weight:.3}  total {total:.3}  votes {}  {:?}{end}\n",
-            shares.join(" "),
+            "{mark} {name:<10} weight {weight:.3}  {votes}  {:?}{end}\n",
             candidate.text
         );
     }
@@ -173,7 +189,8 @@ fn record(
 
 fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     let mut line = String::new();
-    if input.read_line(&mut line)? == 0 {
+    let read = input.read_line(&mut line);
+    if read.map_err(|error| Failure::file(Path::new("standard input"), error))? == 0 {
         return Ok(None);
     }
     Ok(Some(line.trim().to_owned()))

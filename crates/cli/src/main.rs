@@ -9,6 +9,7 @@ mod members;
 mod round;
 mod tokens;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -40,8 +41,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             let (backend, device) = device::open(&cli.device).await?;
             let report = eval::run(args, &backend, &device)?;
             if !cli.json {
-                print!("{}", eval::table(&report));
-                return Ok(());
+                return print(&eval::table(&report));
             }
             report
         }
@@ -55,8 +55,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Inspect { model } => {
             let inspected = tokens::inspect(model)?;
             if !cli.json {
-                print!("{}", tokens::describe(&inspected));
-                return Ok(());
+                return print(&tokens::describe(&inspected));
             }
             inspected
         }
@@ -79,6 +78,15 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             serde_json::to_value(replayed).map_err(json)?
         }
     };
-    println!("{answer}");
-    Ok(())
+    print(&format!("{answer}\n"))
+}
+
+/// Writes to standard output at once; a closed pipe is an error, where `print!` panics.
+///
+/// # Errors
+/// [`Failure::Output`].
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = std::io::stdout();
+    output.write_all(text.as_bytes())?;
+    Ok(output.flush()?)
 }

@@ -26,12 +26,11 @@ fn session(path: &Path, backend: &Backend, needed: usize) -> Result<Session, Fai
 /// # Errors
 /// What loading or running reports.
 pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Failure> {
-    let mut session = session(&args.model, backend, args.tokens.len() + 1)?;
+    let mut session = session(&args.model, backend, args.tokens.len())?;
     if args.all {
         return Ok(json!({ "logits": session.all_logits(&args.tokens).await? }));
     }
-    session.prefill(&args.tokens).await?;
-    Ok(json!({ "logits": session.next_logits() }))
+    Ok(json!({ "logits": session.last_logits(&args.tokens).await? }))
 }
 
 /// `conclave generate`.
@@ -39,7 +38,8 @@ pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Fai
 /// # Errors
 /// What loading or running reports.
 pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value, Failure> {
-    let mut session = session(&args.model, backend, args.tokens.len() + args.count + 1)?;
+    let count = args.count as usize;
+    let mut session = session(&args.model, backend, args.tokens.len() + count + 1)?;
     let ends = if args.stop {
         let file = members::read(&args.model)?;
         let gguf = conclave_weights::Gguf::parse_whole(&file)?;
@@ -51,7 +51,7 @@ pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value,
     };
     session.prefill(&args.tokens).await?;
     let mut sampler = Sampler::new(args.drawing.sampling(), 0);
-    let draft = session.draft(args.count, &mut sampler, &ends).await?;
+    let draft = session.draft(count, &mut sampler, &ends).await?;
     Ok(json!({ "tokens": draft.tokens, "ended": draft.ended }))
 }
 
@@ -61,8 +61,9 @@ pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value,
 /// What loading or running reports.
 pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Failure> {
     let candidates: Vec<Vec<u32>> = args.candidate_tokens.iter().map(|c| c.0.clone()).collect();
-    let longest = candidates.iter().map(Vec::len).max().unwrap_or(0);
-    let mut session = session(&args.model, backend, args.prefix_tokens.len() + longest + 1)?;
+    // Room for all of them, not for the longest: in line they lie side by side.
+    let in_line: usize = candidates.iter().map(Vec::len).sum();
+    let mut session = session(&args.model, backend, args.prefix_tokens.len() + in_line + 1)?;
     session.prefill(&args.prefix_tokens).await?;
     let scores = session.verify(&candidates).await?;
     let scores: Vec<Value> = scores

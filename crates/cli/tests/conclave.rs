@@ -1,7 +1,7 @@
 //! The tool as its users run it: real files, one JSON object out, errors that help.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,10 @@ fn parity(file: &str) -> String {
 }
 
 fn member() -> String {
-    root().join("web/members/ada.gguf").to_string_lossy().into_owned()
+    root()
+        .join("web/members/ada.gguf")
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn run(args: &[&str]) -> Output {
@@ -68,14 +71,20 @@ fn logits_and_generate_agree_with_the_reference() {
         (&all["logits"][0], &wanted[0]),
         (&last["logits"], wanted.last().unwrap()),
     ] {
-        for (a, b) in found.as_array().unwrap().iter().zip(wanted.as_array().unwrap()) {
+        for (a, b) in found
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(wanted.as_array().unwrap())
+        {
             assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 2e-3);
         }
     }
     let greedy = &reference["greedy"];
     let tokens = ids(&greedy["tokens"]);
-    let generated =
-        json_of(&["generate", "--model", &model, "--tokens", &tokens, "--count", "24", "--greedy"]);
+    let generated = json_of(&[
+        "generate", "--model", &model, "--tokens", &tokens, "--count", "24", "--greedy",
+    ]);
     assert_eq!(generated["tokens"], greedy["continuation"]);
 }
 
@@ -94,7 +103,10 @@ fn verify_scores_each_candidate_as_if_alone() {
         let alone = &verify(&[candidate])[0];
         for score in ["mean_logit", "mean_logprob"] {
             let (a, b) = (together[index][score].as_f64(), alone[score].as_f64());
-            assert!((a.unwrap() - b.unwrap()).abs() < 1e-4, "{score} of {candidate}");
+            assert!(
+                (a.unwrap() - b.unwrap()).abs() < 1e-4,
+                "{score} of {candidate}"
+            );
         }
     }
 }
@@ -103,7 +115,14 @@ fn verify_scores_each_candidate_as_if_alone() {
 fn tokens_and_templates_come_from_the_file() {
     let text = "What is 347 + 85? <|end|> é 🙂";
     let tokenized = json_of(&["tokenize", "--model", &member(), "--text", text]);
-    let plain = json_of(&["tokenize", "--model", &member(), "--text", text, "--continuation"]);
+    let plain = json_of(&[
+        "tokenize",
+        "--model",
+        &member(),
+        "--text",
+        text,
+        "--continuation",
+    ]);
     assert_eq!(plain["text"], text);
     assert!(plain["ids"].as_array().unwrap().len() > tokenized["ids"].as_array().unwrap().len());
 
@@ -111,7 +130,10 @@ fn tokens_and_templates_come_from_the_file() {
     let file = written("messages.json", &messages);
     let render = |extra: &[&str]| {
         let args = ["template", "--model", &member(), "--messages", &file];
-        json_of(&[&args[..], extra].concat())["text"].as_str().unwrap().to_owned()
+        json_of(&[&args[..], extra].concat())["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let (open, closed) = (render(&["--add-generation-prompt"]), render(&[]));
     assert!(closed.contains("Hello.") && open.starts_with(&closed) && open.len() > closed.len());
@@ -149,7 +171,10 @@ fn replay_reproduces_a_recorded_run() {
         assert!((weight.as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-12);
     }
     let printed = json_of(&["replay", &file, "--rate", "printed", "--update", "after"]);
-    assert_ne!(printed["rounds"][1]["weights"], replayed["rounds"][1]["weights"]);
+    assert_ne!(
+        printed["rounds"][1]["weights"],
+        replayed["rounds"][1]["weights"]
+    );
 }
 
 /// Three bundled members answer, and the recorded run replays to the same weights.
@@ -169,7 +194,11 @@ fn the_bundled_members_answer_and_the_record_replays() {
         .collect();
     assert_eq!(answer["answer"], joined);
     assert!(!joined.is_empty());
-    assert_eq!(json_of(&args)["answer"], joined, "the same seed, the same text");
+    assert_eq!(
+        json_of(&args)["answer"],
+        joined,
+        "the same seed, the same text"
+    );
 
     let replayed = json_of(&["replay", &file]);
     for (played, recorded) in replayed["rounds"].as_array().unwrap().iter().zip(rounds) {
@@ -189,13 +218,119 @@ fn errors_name_the_fault_and_the_way_out() {
     let path = std::env::temp_dir().join(format!("conclave-{}-cut.gguf", std::process::id()));
     std::fs::write(&path, &file[..file.len() - 1000]).unwrap();
     let cut = path.to_string_lossy();
-    let said = failure_of(&["--device", "cpu", "logits", "--model", &cut, "--tokens", "1"]);
+    let said = failure_of(&[
+        "--device", "cpu", "logits", "--model", &cut, "--tokens", "1",
+    ]);
     assert!(said.contains("tensor"), "{said}");
     let model = parity("llama-q80.gguf");
-    let said = failure_of(&["--device", "cpu", "logits", "--model", &model, "--tokens", "99999"]);
-    assert!(said.contains("99999") && said.contains("vocabulary"), "{said}");
-    let said = failure_of(&["--device", "no such adapter", "logits", "--model", &model, "--tokens", "1"]);
+    let said = failure_of(&[
+        "--device", "cpu", "logits", "--model", &model, "--tokens", "99999",
+    ]);
+    assert!(
+        said.contains("99999") && said.contains("vocabulary"),
+        "{said}"
+    );
+    let said = failure_of(&[
+        "--device",
+        "no such adapter",
+        "logits",
+        "--model",
+        &model,
+        "--tokens",
+        "1",
+    ]);
     assert!(said.contains("adapter"), "{said}");
     assert!(failure_of(&["chat", "--member", "nobody", "hi", "--device", "cpu"]).contains("Quill"));
     assert!(failure_of(&["chat", "hi", "--rate", "fast"]).contains("fixed-share"));
+}
+
+#[test]
+fn logits_fill_the_context_and_are_numbers() {
+    let model = parity("llama-f32.gguf");
+    let whole = ["5"; 128].join(", ");
+    let last = json_of(&["logits", "--model", &model, "--tokens", &whole]);
+    let all = json_of(&["logits", "--model", &model, "--tokens", &whole, "--all"]);
+    let wanted = all["logits"][127].as_array().unwrap();
+    for (found, wanted) in last["logits"].as_array().unwrap().iter().zip(wanted) {
+        assert!((found.as_f64().unwrap() - wanted.as_f64().unwrap()).abs() < 1e-3);
+    }
+    let beyond = ["5"; 129].join(",");
+    let said = failure_of(&[
+        "--device", "cpu", "logits", "--model", &model, "--tokens", &beyond,
+    ]);
+    assert!(said.contains("context of 128"), "{said}");
+
+    let mut file = std::fs::read(&model).unwrap();
+    let gguf = conclave_weights::Gguf::parse_whole(&file).unwrap();
+    let norm = gguf.tensor("output_norm.weight").unwrap();
+    let start = gguf.data_of(norm, &file).unwrap().as_ptr() as usize - file.as_ptr() as usize;
+    file[start..start + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let path = std::env::temp_dir().join(format!("conclave-{}-nan.gguf", std::process::id()));
+    std::fs::write(&path, &file).unwrap();
+    let path = path.to_string_lossy();
+    for extra in [&[][..], &["--all"]] {
+        let args = [
+            "--device", "cpu", "logits", "--model", &path, "--tokens", "1,2",
+        ];
+        assert!(failure_of(&[&args, extra].concat()).contains("not finite"));
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let model = parity("llama-f32.gguf");
+    for count in ["0", "18446744073709551615"] {
+        let args = [
+            "generate", "--model", &model, "--tokens", "1", "--count", count,
+        ];
+        assert!(failure_of(&args).contains("--count"));
+    }
+    assert!(failure_of(&["chat", " ", "--device", "cpu"]).contains("question is empty"));
+    assert!(failure_of(&["chat", "hi", "--temperature", "nan"]).contains("from 0 to 100"));
+    assert!(failure_of(&["chat", "hi", "--top-p", "3"]).contains("from 0 to 1"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let model = parity("llama-f32.gguf");
+    let tokens = ["5"; 128].join(",");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args([
+            "--device", "cpu", "logits", "--model", &model, "--tokens", &tokens, "--all",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("standard output was closed"), "{said}");
+}
+
+/// A conversation from a pipe: an answer a line, and the last one's run in the record.
+#[test]
+fn a_conversation_is_recorded_too() {
+    let questions = written("questions.txt", "What is 12 + 30?\nWhat is 5 + 6?\n");
+    let record = written("conversation.json", "");
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--device", "cpu", "chat", "--record", &record, "--exit"])
+        .stdin(std::fs::File::open(&questions).unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    let run: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
+    assert_eq!(run["question"], "What is 5 + 6?");
+    assert!(
+        said.ends_with(&format!("{}\n", run["answer"].as_str().unwrap())),
+        "{said}"
+    );
+    assert!(
+        !json_of(&["replay", &record, "--no-exit"])["rounds"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
 }

@@ -131,13 +131,19 @@ impl Session {
             // Should a pass fail, no logits are better than those of another prefix.
             self.next.clear();
         }
-        for chunk in tokens[kept..].chunks(PREFILL_CHUNK) {
+        self.extend(&tokens[kept..]).await?;
+        Ok(tokens.len() - kept)
+    }
+
+    /// Runs `tokens` behind the prefix.
+    async fn extend(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
+        for chunk in tokens.chunks(PREFILL_CHUNK) {
             self.model.run(&Pass::plain(self.prefix.len(), chunk))?;
             self.counters.prefill_tokens += chunk.len();
             self.next = self.logits_after(chunk.len() - 1).await?;
             self.prefix.extend_from_slice(chunk);
         }
-        Ok(tokens.len() - kept)
+        Ok(())
     }
 
     /// Draws up to `limit` tokens after the prefix, at most `limit − 1` of
@@ -239,7 +245,9 @@ impl Session {
                 }
             })
             .collect::<Vec<_>>();
-        if scores.iter().any(|score| !score.mean_logit.is_finite()) {
+        // The log-probability too: another token's broken logit shows only there.
+        let broken = |s: &Score| !s.mean_logit.is_finite() || !s.mean_logprob.is_finite();
+        if scores.iter().any(broken) {
             return Err(ModelError::NotFinite);
         }
         self.in_line = Some(in_line);
@@ -282,12 +290,27 @@ impl Session {
         self.in_line = None;
     }
 
-    /// Logits after each of `tokens`, run as a prompt of their own: `[tokens][vocabulary]`.
+    /// Logits after the last of `tokens`, run as a prompt of their own that may fill the
+    /// whole context: `[vocabulary]`.
     ///
     /// # Errors
-    /// As [`prefill`](Self::prefill).
+    /// [`ModelError::ContextFull`], [`ModelError::NotFinite`], or the backend's.
+    pub async fn last_logits(&mut self, tokens: &[u32]) -> Result<&[f32], ModelError> {
+        self.release();
+        self.check_room(tokens)?;
+        self.extend(tokens).await?;
+        finite(&self.next)?;
+        Ok(&self.next)
+    }
+
+    /// Logits after each of `tokens`, run as [`last_logits`](Self::last_logits) does:
+    /// `[tokens][vocabulary]`.
+    ///
+    /// # Errors
+    /// As [`last_logits`](Self::last_logits).
     pub async fn all_logits(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, ModelError> {
         self.release();
+        self.check_room(tokens)?;
         let mut all = Vec::with_capacity(tokens.len());
         for chunk in tokens.chunks(PREFILL_CHUNK) {
             self.model.run(&Pass::plain(self.prefix.len(), chunk))?;
@@ -299,8 +322,18 @@ impl Session {
             );
             self.prefix.extend_from_slice(chunk);
         }
+        all.iter().try_for_each(|row| finite(row))?;
         self.next = all.last().cloned().unwrap_or_default();
         Ok(all)
+    }
+
+    /// Refuses more tokens than the context holds before any is run.
+    fn check_room(&self, tokens: &[u32]) -> Result<(), ModelError> {
+        let (needed, context) = (tokens.len(), self.about().context);
+        if needed > context {
+            return Err(ModelError::ContextFull { needed, context });
+        }
+        Ok(())
     }
 
     async fn logits_after(&mut self, row: usize) -> Result<Vec<f32>, ModelError> {
@@ -309,5 +342,14 @@ impl Session {
             .await?
             .pop()
             .ok_or(ModelError::Order("the pass left no logits"))
+    }
+}
+
+/// Refuses a row of logits with a number that is none.
+fn finite(logits: &[f32]) -> Result<(), ModelError> {
+    if logits.iter().all(|logit| logit.is_finite()) {
+        Ok(())
+    } else {
+        Err(ModelError::NotFinite)
     }
 }
