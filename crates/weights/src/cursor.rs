@@ -15,7 +15,7 @@ impl<'a> Cursor<'a> {
         Self {
             bytes,
             at: 0,
-            reading: "the file's first bytes".to_owned(),
+            reading: "the header".to_owned(),
         }
     }
 
