@@ -73,7 +73,9 @@ fn among(matrix: &[Vec<f64>], members: &[usize]) -> Vec<Vec<f64>> {
 fn sums_to_one(values: &[f64]) -> Result<(), TestCaseError> {
     let sum: f64 = values.iter().sum();
     prop_assert!((sum - 1.0).abs() < 1e-9, "{values:?}");
-    prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(value)));
+    // Weights that nearly all lie on one member round to a hair above 1.
+    let within = 0.0..=1.0 + 1e-12;
+    prop_assert!(values.iter().all(|value| within.contains(value)), "{values:?}");
     Ok(())
 }
 
