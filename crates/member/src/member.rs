@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::error::MemberError;
 
+/// Bytes of the longest UTF-8 character.
+const LONGEST_CHARACTER: usize = 4;
+
 /// What [`Member::begin`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Begun {
@@ -144,15 +147,27 @@ impl Member {
     /// [`conclave_model::ModelError::ContextFull`], or the backend's.
     pub async fn draft(&mut self, limit: usize) -> Result<Draft, MemberError> {
         let ends = self.tokenizer.end_ids();
-        let draft = self.session.draft(limit, &mut self.sampler, ends).await?;
-        let mut decoder = self.tokenizer.decoder();
-        let text: String = draft.tokens.iter().map(|&id| decoder.push(id)).collect();
+        let mut draft = self.session.draft(limit, &mut self.sampler, ends).await?;
+        let (mut text, mut complete) = self.shown_of(&draft.tokens);
+        if text.is_empty() && !complete && !draft.ended {
+            // The limit ended within the bytes of the first character: leave room for the rest.
+            let limit = limit + LONGEST_CHARACTER - 1;
+            draft = self.session.draft(limit, &mut self.sampler, ends).await?;
+            (text, complete) = self.shown_of(&draft.tokens);
+        }
         Ok(Draft {
             // Nothing a reader could see came out (only control tokens, say): the answer is over.
-            ended: draft.ended || text.is_empty(),
+            ended: draft.ended || (text.is_empty() && complete),
             text,
             tokens: draft.tokens.len(),
         })
+    }
+
+    /// What a reader sees of `tokens`, and whether they end with a whole character.
+    fn shown_of(&self, tokens: &[u32]) -> (String, bool) {
+        let mut decoder = self.tokenizer.decoder();
+        let text = tokens.iter().map(|&id| decoder.push(id)).collect();
+        (text, decoder.held_back().is_empty())
     }
 
     /// Scores all candidates, its own included, in one in-line pass. A candidate

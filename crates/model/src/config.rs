@@ -92,6 +92,15 @@ impl Config {
         if rotary_dim > head_dim || rotary_dim % 2 != 0 {
             return Err(keys.wrong("rope.dimension_count", "is odd or wider than a head"));
         }
+        // Stretched frequencies, ignored, would give fluent nonsense.
+        let scaling = keys.name("rope.scaling.type");
+        match metadata.opt_str(&scaling)? {
+            None | Some("none" | "") => {}
+            Some(kind) => {
+                let kind: String = kind.chars().take(32).collect();
+                return Err(ModelError::RopeScaling { kind });
+            }
+        }
         let norm_epsilon = keys.float("attention.layer_norm_rms_epsilon", None)?;
         let rope_base = keys.float("rope.freq_base", Some(10_000.0))?;
         Ok(Self {
@@ -171,5 +180,27 @@ impl Keys<'_> {
             Some(_) => Err(self.wrong(key, "is not a positive number")),
             None => Err(self.wrong(key, "is missing")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_weights::{Gguf, Value};
+
+    use super::*;
+
+    #[test]
+    fn scaled_frequencies_are_refused_by_name() {
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/parity");
+        let file = std::fs::read(format!("{fixtures}/qwen3-f32.gguf")).unwrap();
+        let gguf = Gguf::parse_whole(&file).unwrap();
+        let family = Family::named("qwen3").unwrap();
+        let mut metadata = gguf.metadata().clone();
+        let mut read = |kind: &str| {
+            metadata.set("qwen3.rope.scaling.type", Value::String(kind.to_owned()));
+            Config::from_gguf(&metadata, family, 128)
+        };
+        assert!(read("none").is_ok());
+        assert!(matches!(read("yarn"), Err(ModelError::RopeScaling { kind }) if kind == "yarn"));
     }
 }

@@ -19,6 +19,14 @@ pub enum ModelError {
         /// The families known, comma separated.
         known: String,
     },
+    /// The file asks for a scaling of the rotary frequencies that the decoder lacks.
+    #[error(
+        "the model stretches its context by `{kind}` scaling of the rotary frequencies, which is not supported; choose a version of it without"
+    )]
+    RopeScaling {
+        /// `rope.scaling.type` of the file.
+        kind: String,
+    },
     /// A key that the decoder needs is missing or out of range.
     #[error(
         "the model file's `{key}` {problem}; the file is incomplete or damaged, download or convert it again"

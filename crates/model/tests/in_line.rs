@@ -35,7 +35,12 @@ fn assert_close(found: &Score, wanted: &Score, what: &str) {
 fn one_pass_in_line_equals_a_pass_for_each_candidate() {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     for (backend_name, backend) in backends() {
-        for (model, prefix) in [("llama-f32", 1), ("qwen3-f32", 63), ("gemma-f32", 300), ("llama-f32", 1000)] {
+        for (model, prefix) in [
+            ("llama-f32", 1),
+            ("qwen3-f32", 63),
+            ("gemma-f32", 300),
+            ("llama-f32", 1000),
+        ] {
             let what = format!("{model} on {backend_name} behind {prefix}");
             let mut session = session(model, &backend, 1100);
             let prompt = ids(&mut random, prefix);
@@ -80,7 +85,10 @@ fn a_score_is_that_of_a_plain_prompt() {
             .map(|(i, &id)| f64::from(logits[prefix.len() - 1 + i][id as usize]))
             .sum::<f64>()
             / candidate.len() as f64;
-        assert!((scores[1].mean_logit - mean).abs() < TOLERANCE * mean.abs().max(1.0), "{backend_name}");
+        assert!(
+            (scores[1].mean_logit - mean).abs() < TOLERANCE * mean.abs().max(1.0),
+            "{backend_name}"
+        );
     }
 }
 
@@ -93,7 +101,13 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     for (backend_name, backend) in backends() {
         for model in ["llama-f32", "gemma-f32"] {
             let mut long = session(model, &backend, 512);
-            let mut sampler = Sampler::new(Sampling { temperature: 1.0, ..Sampling::default() }, 3);
+            let mut sampler = Sampler::new(
+                Sampling {
+                    temperature: 1.0,
+                    ..Sampling::default()
+                },
+                3,
+            );
             pollster::block_on(long.prefill(&ids(&mut random, 30))).unwrap();
             for round in 0..12 {
                 let before = long.counters();
@@ -151,7 +165,10 @@ fn what_does_not_fit_is_an_error_and_harms_nothing() {
         let long = vec![1; 64];
         assert!(matches!(
             pollster::block_on(session.prefill(&long)),
-            Err(ModelError::ContextFull { needed: 65, context: 64 })
+            Err(ModelError::ContextFull {
+                needed: 65,
+                context: 64
+            })
         ));
         pollster::block_on(session.prefill(&[1; 60])).unwrap();
         let mut sampler = Sampler::new(Sampling::greedy(), 0);

@@ -42,9 +42,15 @@ fn hold(name: &str, tolerance: f32) {
                 .zip(&prompt.logits)
                 .map(|(found, wanted)| relative_error(found, wanted))
                 .fold(0.0, f32::max);
-            assert!(worst <= tolerance, "{name} on {backend_name}: {worst:e} > {tolerance:e}");
+            assert!(
+                worst <= tolerance,
+                "{name} on {backend_name}: {worst:e} > {tolerance:e}"
+            );
         }
-        let Greedy { tokens, continuation } = &reference.greedy;
+        let Greedy {
+            tokens,
+            continuation,
+        } = &reference.greedy;
         pollster::block_on(session.prefill(tokens)).unwrap();
         let mut sampler = Sampler::new(Sampling::greedy(), 0);
         let draft = session.draft(continuation.len(), &mut sampler, &[]);

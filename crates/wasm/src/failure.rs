@@ -4,6 +4,7 @@ use conclave_ensemble::{RoundError, SettingsError};
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
+use conclave_text::TextError;
 use wasm_bindgen::JsValue;
 
 /// An error with the name under which the library knows it.
@@ -49,6 +50,7 @@ impl From<ModelError> for Failure {
             ModelError::ContextFull { .. } => Self::named("ContextFull", error),
             ModelError::File(_)
             | ModelError::Architecture { .. }
+            | ModelError::RopeScaling { .. }
             | ModelError::Key { .. }
             | ModelError::Tensor { .. } => Self::named("ModelFile", error),
             _ => Self::engine(error),
@@ -60,10 +62,16 @@ impl From<MemberError> for Failure {
     fn from(error: MemberError) -> Self {
         match error {
             MemberError::Model(error) => error.into(),
-            MemberError::Text(_) => Self::named("Template", error),
-            MemberError::File(_) | MemberError::Vocabulary { .. } | MemberError::NoEnd => {
-                Self::named("ModelFile", error)
-            }
+            MemberError::Text(
+                TextError::TemplateSyntax { .. }
+                | TextError::TemplateFailed { .. }
+                | TextError::TemplateRefused { .. }
+                | TextError::TemplateEndless,
+            ) => Self::named("Template", error),
+            MemberError::Text(_)
+            | MemberError::File(_)
+            | MemberError::Vocabulary { .. }
+            | MemberError::NoEnd => Self::named("ModelFile", error),
         }
     }
 }

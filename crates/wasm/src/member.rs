@@ -67,7 +67,10 @@ impl Member {
     ) -> Result<JsValue, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         let sampling: Sampling = serde_wasm_bindgen::from_value(sampling)?;
-        let begun = self.member.begin(&messages, sampling, u64::from(stream)).await?;
+        let begun = self
+            .member
+            .begin(&messages, sampling, u64::from(stream))
+            .await?;
         Ok(serde_wasm_bindgen::to_value(&begun)?)
     }
 

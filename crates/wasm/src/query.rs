@@ -26,7 +26,11 @@ impl Query {
 
     /// Indices of the members still in.
     pub fn active(&self) -> Vec<u32> {
-        self.query.active().iter().map(|&index| index as u32).collect()
+        self.query
+            .active()
+            .iter()
+            .map(|&index| index as u32)
+            .collect()
     }
 
     /// Weights of the active members.
@@ -38,7 +42,10 @@ impl Query {
     #[wasm_bindgen(js_name = fastWinner)]
     pub fn fast_winner(&self, candidates: JsValue) -> Result<Option<u32>, Failure> {
         let candidates: Vec<Candidate> = from_value(candidates)?;
-        Ok(self.query.fast_winner(&candidates).map(|position| position as u32))
+        Ok(self
+            .query
+            .fast_winner(&candidates)
+            .map(|position| position as u32))
     }
 
     /// Scores to shares, a row a verifier.

@@ -19,7 +19,10 @@ pub fn fixture(file: &str) -> PathBuf {
 pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
     let mut file = std::fs::read(fixture(&format!("{name}.gguf"))).expect("the fixture is there");
     let key = b".context_length";
-    let at = file.windows(key.len()).position(|bytes| bytes == key).expect("the key is there");
+    let at = file
+        .windows(key.len())
+        .position(|bytes| bytes == key)
+        .expect("the key is there");
     // Behind the key stand the value's type (4 bytes, u32) and the value.
     let value = at + key.len() + 4;
     file[value..value + 4].copy_from_slice(&(context as u32).to_le_bytes());
