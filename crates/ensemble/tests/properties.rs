@@ -75,7 +75,10 @@ fn sums_to_one(values: &[f64]) -> Result<(), TestCaseError> {
     prop_assert!((sum - 1.0).abs() < 1e-9, "{values:?}");
     // Weights that nearly all lie on one member round to a hair above 1.
     let within = 0.0..=1.0 + 1e-12;
-    prop_assert!(values.iter().all(|value| within.contains(value)), "{values:?}");
+    prop_assert!(
+        values.iter().all(|value| within.contains(value)),
+        "{values:?}"
+    );
     Ok(())
 }
 
