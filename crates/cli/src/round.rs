@@ -1,6 +1,6 @@
 //! The rounds of one answer, natively: the same loop as `web/src/round.ts`.
 
-use conclave_ensemble::{Candidate, Feedback, Query, Score, Settings, Update, cut};
+use conclave_ensemble::{Candidate, Query, Score, Settings, Update, cut};
 use conclave_member::{Member, Message, VerifiedScore};
 use conclave_model::Sampling;
 use serde::Serialize;
@@ -77,57 +77,35 @@ pub async fn answer(
             });
         }
 
-        // Verify in line.
-        let fast = query.fast_winner(&candidates);
-        let mut scores = Vec::with_capacity(active.len());
-        for &index in &active {
-            scores.push(members[index].verify(&candidates).await?);
-        }
-
-        // Feedback and selection.
-        let (normalised, feedback, selection) = if fast.is_some() {
-            (Vec::new(), None, None)
-        } else {
-            let raw: Vec<Vec<Score>> = scores
-                .iter()
-                .map(|row| row.iter().map(|s| s.score).collect())
-                .collect();
-            let shares = query.normalise(&raw)?;
-            let mut feedback: Option<Feedback> = None;
-            if settings.update == Update::Before {
-                feedback = Some(query.feedback(&shares)?);
-            }
-            let selection = query.select(&shares)?;
-            if settings.update == Update::After {
-                feedback = Some(query.feedback(&shares)?);
-            }
-            (shares, feedback, Some(selection))
-        };
-        let winner = fast.or(selection.as_ref().map(|s| s.winner)).unwrap_or(0);
-
-        // Broadcast.
-        for &index in &active {
-            members[index].keep(winner).await?;
-        }
-        let weights = query.weights().to_vec();
-        let exited = query.exit(winner)?;
-        for &index in &exited {
-            members[index].release();
-        }
-        text.push_str(&candidates[winner].text);
-        let stop = query.stop(&candidates[winner]);
-        let round = Round {
+        // Fast mode accepts a candidate that ends the answer at once, unverified.
+        let mut round = Round {
+            verified: true,
+            scores: Vec::new(),
+            normalised: Vec::new(),
+            totals: Vec::new(),
+            winner: 0,
+            counts: Vec::new(),
+            weights: Vec::new(),
+            exited: Vec::new(),
             active,
-            verified: fast.is_none(),
-            scores: if fast.is_some() { Vec::new() } else { scores },
-            normalised,
-            totals: selection.map(|s| s.totals).unwrap_or_default(),
-            winner,
-            counts: feedback.map(|f| f.counts).unwrap_or_default(),
-            weights,
-            exited,
             candidates,
         };
+        if let Some(winner) = query.fast_winner(&round.candidates) {
+            round.verified = false;
+            round.winner = winner;
+        } else {
+            decide(members, &mut query, settings.update, &mut round).await?;
+        }
+        round.weights = query.weights().to_vec();
+        if round.verified {
+            round.exited = query.exit(round.winner)?;
+        }
+        for &index in &round.exited {
+            members[index].release();
+        }
+        let accepted = &round.candidates[round.winner];
+        text.push_str(&accepted.text);
+        let stop = query.stop(accepted);
         watch(&round);
         rounds.push(round);
         if let Some(stop) = stop {
@@ -138,4 +116,36 @@ pub async fn answer(
             });
         }
     }
+}
+
+/// Verify in line, feedback and selection, broadcast: fills in the round.
+async fn decide(
+    members: &mut [Member],
+    query: &mut Query,
+    update: Update,
+    round: &mut Round,
+) -> Result<(), Failure> {
+    for &index in &round.active {
+        round
+            .scores
+            .push(members[index].verify(&round.candidates).await?);
+    }
+    let raw: Vec<Vec<Score>> = round
+        .scores
+        .iter()
+        .map(|row| row.iter().map(|s| s.score).collect())
+        .collect();
+    round.normalised = query.normalise(&raw)?;
+    if update == Update::Before {
+        round.counts = query.feedback(&round.normalised)?.counts;
+    }
+    let selection = query.select(&round.normalised)?;
+    if update == Update::After {
+        round.counts = query.feedback(&round.normalised)?.counts;
+    }
+    (round.totals, round.winner) = (selection.totals, selection.winner);
+    for &index in &round.active {
+        members[index].keep(round.winner).await?;
+    }
+    Ok(())
 }

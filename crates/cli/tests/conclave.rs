@@ -334,3 +334,16 @@ fn a_conversation_is_recorded_too() {
             .is_empty()
     );
 }
+
+#[test]
+fn fast_mode_accepts_an_end_at_once_unverified() {
+    let answer = json_of(&["chat", "What is 12 + 30?", "--fast", "--seed", "3"]);
+    let rounds = answer["rounds"].as_array().unwrap();
+    let (last, earlier) = rounds.split_last().unwrap();
+    assert!(earlier.iter().all(|round| round["verified"] == true));
+    assert_eq!(last["verified"], false);
+    assert!(last["scores"].as_array().unwrap().is_empty());
+    let winner = last["winner"].as_u64().unwrap() as usize;
+    assert_eq!(last["candidates"][winner]["ended"], true);
+    assert_eq!(answer["stopped"], "ended");
+}
