@@ -129,6 +129,7 @@ async fn ask(
         match answer.stopped {
             "rounds" => eprintln!("(stopped after the last round; --max-rounds allows more)"),
             "length" => eprintln!("(stopped at the length limit; --max-characters allows more)"),
+            "context" => eprintln!("(stopped: a member's context is full; --context allows more)"),
             "silence" => eprintln!("(stopped: no member had more to say)"),
             _ => {}
         }

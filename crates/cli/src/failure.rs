@@ -48,6 +48,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether a member has no room for more text.
+    pub fn is_full_context(&self) -> bool {
+        matches!(
+            self,
+            Self::Member(MemberError::Model(ModelError::ContextFull { .. }))
+        )
+    }
+
     /// A failed read or write of `path`.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File {

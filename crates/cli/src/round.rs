@@ -1,6 +1,6 @@
 //! The rounds of one answer, natively: the same loop as `web/src/round.ts`.
 
-use conclave_ensemble::{Candidate, Query, Score, Settings, Update, cut};
+use conclave_ensemble::{Candidate, Query, Score, Settings, Stop, Update, cut};
 use conclave_member::{Member, Message, VerifiedScore};
 use conclave_model::Sampling;
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub struct Round {
 pub struct Answer {
     /// The accepted segments joined.
     pub text: String,
-    /// Why it ended.
+    /// Why it ended: a rule of the method, or `context` where a member's context is full.
     pub stopped: &'static str,
     /// Its rounds.
     pub rounds: Vec<Round>,
@@ -64,48 +64,19 @@ pub async fn answer(
     let mut text = String::new();
     let mut rounds = Vec::new();
     loop {
-        let active = query.active().to_vec();
-
-        // Draft.
-        let mut candidates = Vec::with_capacity(active.len());
-        for &index in &active {
-            let draft = members[index].draft(settings.segment_tokens).await?;
-            let segment = cut(&draft.text, draft.ended);
-            candidates.push(Candidate {
-                ended: draft.ended,
-                text: segment.to_owned(),
-            });
-        }
-
-        // Fast mode accepts a candidate that ends the answer at once, unverified.
-        let mut round = Round {
-            verified: true,
-            scores: Vec::new(),
-            normalised: Vec::new(),
-            totals: Vec::new(),
-            winner: 0,
-            counts: Vec::new(),
-            weights: Vec::new(),
-            exited: Vec::new(),
-            active,
-            candidates,
+        let (round, stop) = match play(members, &mut query, settings).await {
+            Ok(played) => played,
+            // What was written so far is worth more than the error.
+            Err(failure) if failure.is_full_context() && !rounds.is_empty() => {
+                return Ok(Answer {
+                    text,
+                    stopped: "context",
+                    rounds,
+                });
+            }
+            Err(failure) => return Err(failure),
         };
-        if let Some(winner) = query.fast_winner(&round.candidates) {
-            round.verified = false;
-            round.winner = winner;
-        } else {
-            decide(members, &mut query, settings.update, &mut round).await?;
-        }
-        round.weights = query.weights().to_vec();
-        if round.verified {
-            round.exited = query.exit(round.winner)?;
-        }
-        for &index in &round.exited {
-            members[index].release();
-        }
-        let accepted = &round.candidates[round.winner];
-        text.push_str(&accepted.text);
-        let stop = query.stop(accepted);
+        text.push_str(&round.candidates[round.winner].text);
         watch(&round);
         rounds.push(round);
         if let Some(stop) = stop {
@@ -116,6 +87,50 @@ pub async fn answer(
             });
         }
     }
+}
+
+/// One round, and whether it ends the answer.
+async fn play(
+    members: &mut [Member],
+    query: &mut Query,
+    settings: &Settings,
+) -> Result<(Round, Option<Stop>), Failure> {
+    let active = query.active().to_vec();
+    let mut candidates = Vec::with_capacity(active.len());
+    for &index in &active {
+        let draft = members[index].draft(settings.segment_tokens).await?;
+        candidates.push(Candidate {
+            ended: draft.ended,
+            text: cut(&draft.text, draft.ended).to_owned(),
+        });
+    }
+    let mut round = Round {
+        active,
+        candidates,
+        scores: Vec::new(),
+        verified: true,
+        normalised: Vec::new(),
+        totals: Vec::new(),
+        winner: 0,
+        counts: Vec::new(),
+        weights: Vec::new(),
+        exited: Vec::new(),
+    };
+    // Fast mode accepts a candidate that ends the answer at once, unverified.
+    if let Some(winner) = query.fast_winner(&round.candidates) {
+        (round.verified, round.winner) = (false, winner);
+    } else {
+        decide(members, query, settings.update, &mut round).await?;
+    }
+    round.weights = query.weights().to_vec();
+    if round.verified {
+        round.exited = query.exit(round.winner)?;
+    }
+    for &index in &round.exited {
+        members[index].release();
+    }
+    let stop = query.stop(&round.candidates[round.winner]);
+    Ok((round, stop))
 }
 
 /// Verify in line, feedback and selection, broadcast: fills in the round.

@@ -347,3 +347,13 @@ fn fast_mode_accepts_an_end_at_once_unverified() {
     assert_eq!(last["candidates"][winner]["ended"], true);
     assert_eq!(answer["stopped"], "ended");
 }
+
+#[test]
+fn a_context_that_fills_in_mid_answer_keeps_the_text() {
+    let args = ["chat", "Tell me a short story about an owl."];
+    let answer = json_of(&[&args[..], &["--context", "40"]].concat());
+    assert_eq!(answer["stopped"], "context");
+    assert!(!answer["answer"].as_str().unwrap().is_empty());
+    let said = failure_of(&[&args[..], &["--context", "8", "--device", "cpu"]].concat());
+    assert!(said.contains("context"), "{said}");
+}
