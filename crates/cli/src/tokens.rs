@@ -4,6 +4,7 @@ use std::path::Path;
 
 use conclave_model::{Backend, Sampler, Session};
 use conclave_text::Message;
+use conclave_weights::Gguf;
 use serde_json::{Value, json};
 
 use crate::args;
@@ -15,9 +16,13 @@ const WHOLE_CONTEXT: usize = usize::MAX;
 
 fn session(path: &Path, backend: &Backend, needed: usize) -> Result<Session, Failure> {
     let file = members::read(path)?;
-    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let gguf = Gguf::parse_whole(&file)?;
+    start(&gguf, &file, backend, needed)
+}
+
+fn start(gguf: &Gguf, file: &[u8], backend: &Backend, needed: usize) -> Result<Session, Failure> {
     // No longer than asked for: a model made for 128k tokens would fill the memory with KV rows.
-    let model = conclave_model::Model::load(&gguf, &file, backend, needed)?;
+    let model = conclave_model::Model::load(gguf, file, backend, needed)?;
     Ok(Session::new(model))
 }
 
@@ -39,10 +44,10 @@ pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Fai
 /// What loading or running reports.
 pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value, Failure> {
     let count = args.count as usize;
-    let mut session = session(&args.model, backend, args.tokens.len() + count + 1)?;
+    let file = members::read(&args.model)?;
+    let gguf = Gguf::parse_whole(&file)?;
+    let mut session = start(&gguf, &file, backend, args.tokens.len() + count + 1)?;
     let ends = if args.stop {
-        let file = members::read(&args.model)?;
-        let gguf = conclave_weights::Gguf::parse_whole(&file)?;
         conclave_text::Tokenizer::from_gguf(gguf.metadata())?
             .end_ids()
             .to_vec()
@@ -85,7 +90,7 @@ pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Fai
 /// What reading the file's tokenizer reports.
 pub fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
     let file = members::read(&args.model)?;
-    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let gguf = Gguf::parse_whole(&file)?;
     let tokenizer = conclave_text::Tokenizer::from_gguf(gguf.metadata())?;
     if args.continuation {
         let ids = tokenizer.encode(&args.text)?;
@@ -107,7 +112,7 @@ pub fn template(args: &args::Template) -> Result<Value, Failure> {
             source,
         })?;
     let file = members::read(&args.model)?;
-    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let gguf = Gguf::parse_whole(&file)?;
     let tokenizer = conclave_text::Tokenizer::from_gguf(gguf.metadata())?;
     let template = conclave_text::ChatTemplate::from_gguf(gguf.metadata(), &tokenizer)?;
     let prompt = template.render(&messages, args.add_generation_prompt)?;
@@ -120,7 +125,7 @@ pub fn template(args: &args::Template) -> Result<Value, Failure> {
 /// What reading the file reports.
 pub fn inspect(path: &Path) -> Result<Value, Failure> {
     let file = members::read(path)?;
-    let gguf = conclave_weights::Gguf::parse_whole(&file)?;
+    let gguf = Gguf::parse_whole(&file)?;
     let tensors: Vec<Value> = gguf
         .tensors()
         .iter()

@@ -142,6 +142,9 @@ impl Model {
     /// # Errors
     /// The GPU's.
     pub fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
+        if from == to {
+            return Ok(());
+        }
         match &mut self.decoder {
             Decoder::Burn(decoder) => {
                 decoder.move_rows(from, to, count);

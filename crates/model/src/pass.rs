@@ -114,11 +114,9 @@ pub struct TargetScore {
 impl TargetScore {
     /// The score of `target` under a row of logits `[vocabulary]`.
     pub fn of(logits: &[f32], target: u32) -> Self {
-        let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let sum: f64 = logits.iter().map(|&x| f64::from(x - top).exp()).sum();
         Self {
             logit: logits[target as usize],
-            log_sum_exp: top + sum.ln() as f32,
+            log_sum_exp: log_sum_exp(logits),
         }
     }
 
@@ -126,4 +124,11 @@ impl TargetScore {
     pub fn logprob(&self) -> f32 {
         self.logit - self.log_sum_exp
     }
+}
+
+/// ln Σ exp of a row of logits, shifted by the largest so that nothing overflows.
+pub fn log_sum_exp(logits: &[f32]) -> f32 {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = logits.iter().map(|&x| f64::from(x - top).exp()).sum();
+    top + sum.ln() as f32
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::ModelError;
 use crate::load::{About, Model};
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, TargetScore, log_sum_exp};
 use crate::sampling::Sampler;
 
 /// Tokens of a prompt run in one pass.
@@ -120,7 +120,8 @@ impl Session {
             .take_while(|(a, b)| a == b)
             .count();
         // The logits after a token are kept only for the prefix's last one.
-        let kept = if shared == tokens.len() && shared == self.prefix.len() {
+        let same = shared == tokens.len() && shared == self.prefix.len();
+        let kept = if same && !self.next.is_empty() {
             shared
         } else {
             shared.min(tokens.len() - 1)
@@ -135,13 +136,20 @@ impl Session {
         Ok(tokens.len() - kept)
     }
 
-    /// Runs `tokens` behind the prefix.
+    /// Runs `tokens` behind the prefix. The head is wanted after the last of them only, and
+    /// what a device could not run shows when that is read: until then the prefix is as it was.
     async fn extend(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
+        let mut rows = self.prefix.len();
+        let mut last = None;
         for chunk in tokens.chunks(PREFILL_CHUNK) {
-            self.model.run(&Pass::plain(self.prefix.len(), chunk))?;
+            self.model.run(&Pass::plain(rows, chunk))?;
             self.counters.prefill_tokens += chunk.len();
-            self.next = self.logits_after(chunk.len() - 1).await?;
-            self.prefix.extend_from_slice(chunk);
+            rows += chunk.len();
+            last = Some(chunk.len() - 1);
+        }
+        if let Some(last) = last {
+            self.next = self.logits_after(last).await?;
+            self.prefix.extend_from_slice(tokens);
         }
         Ok(())
     }
@@ -223,10 +231,14 @@ impl Session {
             offset += candidate.len();
         }
         let mut judged = self.model.scores(&rows, &targets).await?.into_iter();
+        let log_sum_exp = log_sum_exp(&self.next);
         let scores = candidates
             .iter()
             .map(|candidate| {
-                let first = TargetScore::of(&self.next, candidate[0]);
+                let first = TargetScore {
+                    logit: self.next[candidate[0] as usize],
+                    log_sum_exp,
+                };
                 let rest = judged.by_ref().take(candidate.len() - 1);
                 let (logits, logprobs) = std::iter::once(first).chain(rest).fold(
                     (0.0, 0.0),
