@@ -10,19 +10,24 @@
  */
 import type { BackendChoice } from "./backend.ts";
 import type { About, Adapter, Backend, Message, Sampling, Settings } from "./engine.ts";
-import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "./errors.ts";
+import { EngineFailure, fromRecord, toRecord, type ConclaveError } from "./errors.ts";
 import { readManifest, sourceOf } from "./load.ts";
-import { parseReply, type ConclaveEvent, type MemberSource, type Reply, type Request } from "./messages.ts";
+import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored } from "./messages.ts";
+import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "./backend.ts";
 export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Sampling, Score, Settings } from "./engine.ts";
 export * from "./errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "./load.ts";
-export type { BeginEvent, ConclaveEvent, EndEvent, MemberSource, RoundCounters, RoundEvent } from "./messages.ts";
+export type { BeginEvent, ConclaveEvent, EndEvent, MemberSource, Plan, Progress, RoundCounters, RoundEvent, Stored, StoredModel } from "./messages.ts";
+export { parseReference, referenceName, referenceText, type Reference } from "./reference.ts";
+export type { Port } from "./wire.ts";
 
 export interface OpenOptions {
   /** `auto` (the default) takes WebGPU where a hardware adapter answers, else the CPU. */
   backend?: BackendChoice;
+  /** The hub that `hf:` references go to, if not huggingface.co: a mirror, or a test's own. */
+  hub?: string;
   signal?: AbortSignal;
 }
 
@@ -31,8 +36,7 @@ export interface AddOptions {
   contextTokens?: number;
   /** The member that the new one takes the place of, once it is loaded. */
   replace?: string;
-  /** `total` is 0 while it is unknown. */
-  onProgress?: (progress: { member: string; loaded: number; total: number }) => void;
+  onProgress?: (progress: Progress & { member: string }) => void;
   signal?: AbortSignal;
 }
 
@@ -56,20 +60,9 @@ export interface AskOptions {
 export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP: 0.9, topK: 0 };
 export const defaultContextTokens = 1024;
 
-/** The port of a Worker, as far as it is used; tests put a service in its place. */
-export interface Port {
-  postMessage(data: unknown): void;
-  terminate(): void;
-  onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  onerror: ((event: ErrorEvent) => void) | null;
-}
-
-interface Listener {
-  reply(reply: Reply): void;
-  fail(error: ConclaveError): void;
-}
-
 const startWorker = (): Port => new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "conclave" });
+
+const openRequest = (id: number, { backend = "auto", hub }: OpenOptions): Request => ({ type: "open", id, backend, ...(hub === undefined ? {} : { hub }) });
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
@@ -94,8 +87,8 @@ export class Conclave {
   static async open(options: OpenOptions = {}, port: Port = startWorker()): Promise<Conclave> {
     const wire = new Wire(port);
     try {
-      const reply = await wire.request({ type: "open", id: wire.id(), backend: options.backend ?? "auto" }, options.signal);
-      if (reply.type !== "opened") throw new EngineFailure(`The worker answered ${reply.type} to open.`);
+      const reply = await wire.request(openRequest(wire.id(), options), options.signal);
+      if (reply.type !== "opened") throw unexpected(reply, "open");
       return new Conclave(wire, reply);
     } catch (error) {
       wire.close();
@@ -127,12 +120,16 @@ export class Conclave {
     return [...this.#members.values()];
   }
 
-  /** Loads one member. Throws Download, ModelFile, OutOfMemory; those already loaded stay. */
+  /**
+   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
+   * Reference, ModelFile, OutOfMemory; members already loaded stay, and so does what was downloaded.
+   */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
+    if (source.ref !== undefined) await askToPersist();
     const request: Request = { type: "add", id: this.#wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
-    const reply = await this.#wire.request(request, signal, ({ loaded, total }) => onProgress?.({ member: source.name, loaded, total }));
-    if (reply.type !== "added") throw new EngineFailure(`The worker answered ${reply.type} to add.`);
+    const reply = await this.#wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
+    if (reply.type !== "added") throw unexpected(reply, "add");
     if (replace !== undefined) this.#members.delete(replace);
     this.#members.set(source.name, reply.about);
     return reply.about;
@@ -142,6 +139,42 @@ export class Conclave {
   async remove(name: string): Promise<void> {
     await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
     this.#members.delete(name);
+  }
+
+  /**
+   * What downloading a model would take. Asks its host for names and sizes, unless the model is
+   * stored whole. Throws Download, Reference.
+   */
+  async plan(ref: string, signal?: AbortSignal): Promise<Plan> {
+    const reply = await this.#wire.request({ type: "plan", id: this.#wire.id(), ref }, signal);
+    if (reply.type !== "planned") throw unexpected(reply, "plan");
+    return reply.plan;
+  }
+
+  /** The models stored on this machine, whole and partial, and the room left. Makes no request. */
+  async models(): Promise<Stored> {
+    const reply = await this.#wire.request({ type: "models", id: this.#wire.id() });
+    if (reply.type !== "models") throw unexpected(reply, "models");
+    return reply.stored;
+  }
+
+  /**
+   * Deletes a stored model, or what is there of it; members that were loaded from it stay. Throws
+   * Storage while a tab downloads or loads it.
+   */
+  async deleteModel(ref: string): Promise<void> {
+    await this.#wire.request({ type: "deleteModel", id: this.#wire.id(), ref });
+  }
+
+  /**
+   * Asks the hub which commit a reference stands for now; where it is not the stored one, delete the
+   * model and add it again to update it. Nothing else asks: a stored model is used as it is. Null
+   * for an address.
+   */
+  async latestCommit(ref: string, signal?: AbortSignal): Promise<string | null> {
+    const reply = await this.#wire.request({ type: "latestCommit", id: this.#wire.id(), ref }, signal);
+    if (reply.type !== "latestCommit") throw unexpected(reply, "latestCommit");
+    return reply.commit;
   }
 
   /**
@@ -209,93 +242,12 @@ export class Conclave {
   }
 }
 
-/** Pairs replies with requests by id. */
-class Wire {
-  readonly #port: Port;
-  readonly #listeners = new Map<number, Listener>();
-  #next = 1;
-  #broken: ConclaveError | undefined;
+function unexpected(reply: Reply, request: string): ConclaveError {
+  return new EngineFailure(`The worker answered ${reply.type} to ${request}. Reload the engine.`);
+}
 
-  constructor(port: Port) {
-    this.#port = port;
-    port.onmessage = ({ data }) => {
-      try {
-        const reply = parseReply(data);
-        this.#listeners.get(reply.id)?.reply(reply);
-      } catch (error) {
-        this.#break(new EngineFailure(`The worker sent what it should not: ${String(error)}. Reload the engine.`, { cause: error }));
-      }
-    };
-    port.onerror = (event) => {
-      this.#break(new EngineFailure(`The worker failed: ${event.message || "it could not be started"}. Reload the engine.`));
-    };
-  }
-
-  id(): number {
-    return this.#next++;
-  }
-
-  post(request: Request): void {
-    if (this.#broken) return;
-    try {
-      this.#port.postMessage(request);
-    } catch (error) {
-      throw new BadSettings(`The request can't cross to the worker (${String(error)}). Pass plain data.`, { cause: error });
-    }
-  }
-
-  listen(id: number, listener: Listener): void {
-    if (this.#broken) listener.fail(this.#broken);
-    else this.#listeners.set(id, listener);
-  }
-
-  forget(id: number): void {
-    this.#listeners.delete(id);
-  }
-
-  /** Sends a request and waits for the reply that ends it. */
-  request(
-    request: Request,
-    signal?: AbortSignal,
-    onProgress?: (progress: Extract<Reply, { type: "progress" }>) => void,
-  ): Promise<Reply> {
-    return new Promise<Reply>((resolve, reject) => {
-      const { id } = request;
-      const stop = (): void => this.post({ type: "stop", id });
-      const settle = (): void => {
-        signal?.removeEventListener("abort", stop);
-        this.forget(id);
-      };
-      this.listen(id, {
-        reply: (reply) => {
-          if (reply.type === "progress") return onProgress?.(reply);
-          settle();
-          if (reply.type === "failed") reject(fromRecord(reply.error));
-          else if (reply.type === "aborted") reject(signal?.reason ?? new DOMException("Aborted", "AbortError"));
-          else resolve(reply);
-        },
-        fail: (error) => {
-          settle();
-          reject(error);
-        },
-      });
-      this.post(request);
-      if (signal?.aborted) stop();
-      signal?.addEventListener("abort", stop);
-    }).catch((error: unknown) => {
-      throw error === signal?.reason ? error : typed(error);
-    });
-  }
-
-  close(): void {
-    this.#port.terminate();
-    this.#break(new EngineFailure("The engine was closed."));
-  }
-
-  #break(error: ConclaveError): void {
-    this.#broken ??= error;
-    const listeners = [...this.#listeners.values()];
-    this.#listeners.clear();
-    for (const listener of listeners) listener.fail(error);
-  }
+/** Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says, the download goes on. */
+async function askToPersist(): Promise<void> {
+  const { storage } = globalThis.navigator ?? {};
+  await storage?.persist?.().catch(() => false);
 }

@@ -1,5 +1,5 @@
 /**
- * Typed errors. Every failure a caller can meet is one of nine kinds; its message says what to do
+ * Typed errors. Every failure a caller can meet is one of these kinds; its message says what to do
  * next, and `partial` holds the text of the answer that was accepted before it happened.
  */
 
@@ -13,6 +13,8 @@ export const errorKinds = [
   "Engine",
   "Settings",
   "Download",
+  "Storage",
+  "Reference",
 ] as const;
 
 export type ErrorKind = (typeof errorKinds)[number];
@@ -64,8 +66,12 @@ export class Template extends kindOf("Template") {}
 export class EngineFailure extends kindOf("Engine") {}
 /** A setting is outside its range. */
 export class BadSettings extends kindOf("Settings") {}
-/** A file could not be fetched, or arrived damaged. */
+/** A file could not be fetched, or arrived damaged. What arrived well is kept for the next try. */
 export class Download extends kindOf("Download") {}
+/** There is no room for a model, or no place to keep it: delete stored models, or take a smaller one. */
+export class StorageFailure extends kindOf("Storage") {}
+/** The name of a model is none. */
+export class BadReference extends kindOf("Reference") {}
 
 const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) => ConclaveError> = {
   NoGpu,
@@ -77,6 +83,8 @@ const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) =
   Engine: EngineFailure,
   Settings: BadSettings,
   Download,
+  Storage: StorageFailure,
+  Reference: BadReference,
 };
 
 /** After these the engine is of no more use and must be opened again. */

@@ -35,13 +35,78 @@ const about = shape({
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 const score = shape({ meanLogit: number, meanLogprob: number });
 
-/** Where a member's file comes from: a URL with its size and SHA-256, or a file the visitor chose. */
+/** Where a member comes from: one of `ref`, `files`, `url`. */
 const source = shape({
   name: text,
+  /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */
+  ref: optional(text),
+  /** Files the visitor chose: a GGUF file, all parts of a split one, or a folder's config.json, tokenizer.json, *.safetensors. */
+  files: optional(list(blob)),
+  file: optional(blob),
+  /** A small file beside the page, fetched into memory every time. */
   url: optional(text),
+  /** What the one file of `ref` or `url` must be. */
   bytes: optional(number),
   sha256: optional(text),
-  file: optional(blob),
+  /** What weights that come unquantised (F32, F16, BF16) become; left out, they stay as they are. */
+  quantise: optional(oneOf("Q8_0", "Q4_0")),
+});
+
+/** How far a member is, in bytes. */
+const progress = shape({
+  /**
+   * waiting: another tab downloads or deletes the same model; checking: what is stored is asked for
+   * and checked; downloading; verifying: the whole is checked; loading: it goes to the engine.
+   */
+  phase: oneOf("waiting", "checking", "downloading", "verifying", "loading"),
+  loaded: number,
+  /** 0 while it is unknown. */
+  total: number,
+  /** Bytes a second, smoothed; null while it is unknown. */
+  rate: nullable(number),
+  secondsLeft: nullable(number),
+  /** Why it does not go on just now: "The host asks to wait 3 s." */
+  note: optional(text),
+});
+
+const fileSize = shape({ name: text, bytes: number });
+
+/** What a download would take. */
+const plan = shape({
+  /** The reference in its one spelling. */
+  ref: text,
+  /** The origin it is fetched from. */
+  from: text,
+  /** The commit the revision stands for; null for an address. */
+  commit: nullable(text),
+  files: list(fileSize),
+  bytes: number,
+  /** How many of `bytes` are here already; all of them: no request will be made. */
+  stored: number,
+  /** Room left for this page on this machine; null where the browser does not tell. */
+  free: nullable(number),
+});
+
+/** A model in the store. */
+const storedModel = shape({
+  ref: text,
+  from: text,
+  commit: nullable(text),
+  files: list(fileSize),
+  bytes: number,
+  /** How many of `bytes` are here. */
+  stored: number,
+  /** It is whole and checked, and can be used with the network off. */
+  complete: flag,
+});
+
+const stored = shape({
+  models: list(storedModel),
+  /** What this page uses on this machine, and what it may use at most; null where the browser does not tell. */
+  used: nullable(number),
+  free: nullable(number),
+  /** The browser will not evict it under pressure. */
+  persisted: flag,
 });
 
 /** Tokens one member ran in one round, and what it holds after it. */
@@ -75,7 +140,7 @@ const event = variant({
 });
 
 const request = variant({
-  open: shape({ id: number, backend: oneOf("auto", "webgpu", "cpu") }),
+  open: shape({ id: number, backend: oneOf("auto", "webgpu", "cpu"), hub: optional(text) }),
   add: shape({ id: number, source, contextTokens: number, replace: optional(text) }),
   remove: shape({ id: number, name: text }),
   ask: shape({
@@ -85,6 +150,10 @@ const request = variant({
     settings: optional(settings),
     sampling,
   }),
+  plan: shape({ id: number, ref: text }),
+  models: shape({ id: number }),
+  deleteModel: shape({ id: number, ref: text }),
+  latestCommit: shape({ id: number, ref: text }),
   /** Ends the request `id`, whatever it is. */
   stop: shape({ id: number }),
   loseDevice: shape({ id: number }),
@@ -92,9 +161,12 @@ const request = variant({
 
 const reply = variant({
   opened: shape({ id: number, backend: oneOf("webgpu", "cpu"), adapter, why: text, settings }),
-  progress: shape({ id: number, loaded: number, total: number }),
+  progress: shape({ id: number, progress }),
   added: shape({ id: number, about }),
   event: shape({ id: number, event }),
+  planned: shape({ id: number, plan }),
+  models: shape({ id: number, stored }),
+  latestCommit: shape({ id: number, commit: nullable(text) }),
   /** A request that has nothing to report is over. */
   done: shape({ id: number }),
   aborted: shape({ id: number }),
@@ -105,6 +177,10 @@ const reply = variant({
 });
 
 export type MemberSource = Checked<typeof source>;
+export type Progress = Checked<typeof progress>;
+export type Plan = Checked<typeof plan>;
+export type StoredModel = Checked<typeof storedModel>;
+export type Stored = Checked<typeof stored>;
 export type RoundCounters = Checked<typeof roundCounters>;
 export type ConclaveEvent = Checked<typeof event>;
 export type BeginEvent = Extract<ConclaveEvent, { type: "begin" }>;

@@ -4,7 +4,7 @@
  */
 import { chooseBackend, type Gpu } from "./backend.ts";
 import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
-import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
+import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, StorageFailure, toRecord, typed } from "./errors.ts";
 import { readSource } from "./load.ts";
 import { parseRequest, type ConclaveEvent, type Reply, type Request, type RoundCounters } from "./messages.ts";
 import { rounds, type StopReason } from "./round.ts";
@@ -70,6 +70,11 @@ export class Service {
       case "remove":
         await this.#inTurn(async () => this.#remove(request.name));
         return this.#around.post({ type: "done", id });
+      case "plan":
+      case "models":
+      case "deleteModel":
+      case "latestCommit":
+        throw new StorageFailure("Models can't be stored yet. Choose a file.");
       case "loseDevice":
         // Not in turn: a device is lost in the middle of an answer.
         this.#opened().engine.loseDevice();
@@ -88,7 +93,8 @@ export class Service {
 
   async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     const { engine } = this.#opened();
-    const onProgress = (loaded: number, total: number) => this.#around.post({ type: "progress", id, loaded, total });
+    const onProgress = (loaded: number, total: number) =>
+      this.#around.post({ type: "progress", id, progress: { phase: "downloading", loaded, total, rate: null, secondsLeft: null } });
     const gguf = await readSource(source, { signal, onProgress });
     await this.#inTurn(async () => {
       signal.throwIfAborted();

@@ -1,0 +1,59 @@
+/**
+ * The files of one model, read by ranges: how the engine sees a model, wherever it lies. A file of
+ * gigabytes is never whole in memory.
+ */
+import { ModelFile } from "./errors.ts";
+
+export interface ModelFiles {
+  /** Names without folders, sizes in bytes. */
+  readonly files: readonly { readonly name: string; readonly bytes: number }[];
+  /** `length` bytes of file number `file` from `offset` on; all of them, or it throws. */
+  read(file: number, offset: number, length: number): Promise<Uint8Array>;
+  /** Lets go of the files; they are not read afterwards. */
+  close(): void;
+}
+
+/** Blobs with names: files that a visitor picked, files of the store, bytes in memory. */
+export class BlobFiles implements ModelFiles {
+  readonly files: readonly { readonly name: string; readonly bytes: number }[];
+  readonly #blobs: Blob[];
+  readonly #onClose: () => void;
+
+  constructor(named: readonly { name: string; blob: Blob }[], onClose: () => void = () => {}) {
+    this.files = named.map(({ name, blob }) => ({ name, bytes: blob.size }));
+    this.#blobs = named.map(({ blob }) => blob);
+    this.#onClose = onClose;
+  }
+
+  async read(file: number, offset: number, length: number): Promise<Uint8Array> {
+    const blob = this.#blobs[file];
+    const name = this.files[file]?.name ?? `number ${file}`;
+    if (!blob) throw new ModelFile(`There is no file ${name} in this model. Choose its files again.`);
+    let data: Uint8Array;
+    try {
+      data = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
+    } catch (error) {
+      // A file that was changed or moved after it was picked.
+      throw new ModelFile(`${name} can't be read any more (${String(error)}). Choose it again.`, { cause: error });
+    }
+    if (data.length !== length) throw new ModelFile(`${name} ends before byte ${offset + length}. It was cut short: get it again.`);
+    return data;
+  }
+
+  close(): void {
+    this.#blobs.length = 0;
+    this.#onClose();
+  }
+}
+
+/** The files a visitor picked or dropped; of a folder's, those in it and not deeper. */
+export function pickedFiles(blobs: readonly Blob[], name: string): BlobFiles {
+  const named = blobs.map((blob) => ({ name: blob instanceof File ? blob.name : `${name}.gguf`, blob }));
+  const seen = new Set<string>();
+  for (const { name: file } of named) {
+    if (seen.has(file)) throw new ModelFile(`Two of the files are called ${file}. Choose the files of one model.`);
+    seen.add(file);
+  }
+  if (named.length === 0) throw new ModelFile("No file was chosen. Choose a GGUF file, or a folder with config.json and safetensors.");
+  return new BlobFiles(named);
+}
