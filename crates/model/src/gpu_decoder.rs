@@ -3,16 +3,18 @@
 //! Weights stay quantised on the GPU; activations and the KV cache are f32.
 //! Launches only queue work: the CPU waits where logits or scores are read.
 
+use std::borrow::Cow;
+
 use conclave_kernels::{
     Activation as GpuActivation, AttentionShape, Buffer, Format as GpuFormat, Gpu, Matrix, Pairs,
     Plus, RopeShape, embed, gated, gather_rows, matmul, move_rows, rms_norm, rope_append,
     rope_table, score, verify_attention,
 };
-use conclave_weights::Format;
+use conclave_weights::{Format, convert};
 
 use crate::config::{Activation, Config};
 use crate::error::ModelError;
-use crate::load::WeightSource;
+use crate::load::{WeightSource, wrong};
 use crate::pass::{Pass, TargetScore, rows_of};
 use crate::rope::frequencies;
 
@@ -345,14 +347,22 @@ impl Loader<'_> {
     }
 
     fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Matrix, ModelError> {
-        let (format, blocks) = self.source.blocks(name, rows, columns)?;
-        let format = match format {
-            Format::F32 => GpuFormat::F32,
-            Format::F16 => GpuFormat::F16,
-            Format::Q8_0 => GpuFormat::Q8_0,
-            Format::Q4_0 => GpuFormat::Q4_0,
+        let (stored, blocks) = self.source.blocks(name, rows, columns)?;
+        let (format, on_gpu) = match stored.on_gpu() {
+            Format::F32 => (Format::F32, GpuFormat::F32),
+            Format::F16 => (Format::F16, GpuFormat::F16),
+            Format::Q4_0 => (Format::Q4_0, GpuFormat::Q4_0),
+            _ => (Format::Q8_0, GpuFormat::Q8_0),
         };
-        Ok(Matrix::upload(self.gpu, format, rows, columns, &blocks)?)
+        let blocks = if stored == format {
+            blocks
+        } else {
+            let mut converted = Vec::new();
+            convert(stored, &blocks, format, &mut converted)
+                .map_err(|error| wrong(name, &error.to_string()))?;
+            Cow::Owned(converted)
+        };
+        Ok(Matrix::upload(self.gpu, on_gpu, rows, columns, &blocks)?)
     }
 
     /// `name.weight` `[outputs, inputs]`, and `name.bias` where the file has one.

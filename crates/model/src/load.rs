@@ -298,7 +298,7 @@ fn rotate_halves(bytes: &[u8], unit: usize, head_dim: usize, rotary_dim: usize) 
     out
 }
 
-fn wrong(name: &str, problem: &str) -> ModelError {
+pub(crate) fn wrong(name: &str, problem: &str) -> ModelError {
     ModelError::Tensor {
         name: name.to_owned(),
         problem: problem.to_owned(),

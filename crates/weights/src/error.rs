@@ -206,6 +206,12 @@ pub enum BlockError {
         /// Elements given.
         elements: usize,
     },
+    /// A format that is read but never written.
+    #[error("numbers cannot be written as {format}; choose one of F32, F16, BF16, Q8_0 and Q4_0")]
+    NoWriter {
+        /// The format.
+        format: Format,
+    },
     /// A number that the format cannot hold: NaN, infinite, or too large for its f16 parts.
     #[error(
         "element {index} ({value}) cannot be written as {format}; the weights are broken or need F32"

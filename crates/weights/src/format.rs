@@ -5,7 +5,10 @@
 use std::fmt;
 
 use crate::BlockError;
-use crate::formats::{f16, f32, q4_0, q8_0};
+use crate::formats::{
+    bf16, f16, f32, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k,
+    q8_0,
+};
 
 /// How a tensor's elements are stored; the names are ggml's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,11 +17,38 @@ pub enum Format {
     F32,
     /// 16-bit floats (IEEE 754 binary16).
     F16,
-    /// Blocks of 32: an f16 scale and 32 signed bytes.
-    Q8_0,
+    /// The upper halves of 32-bit floats.
+    BF16,
     /// Blocks of 32: an f16 scale and 32 nibbles.
     Q4_0,
+    /// Blocks of 32: an f16 scale, an f16 minimum and 32 nibbles.
+    Q4_1,
+    /// Blocks of 32: an f16 scale and 32 quants of five bits.
+    Q5_0,
+    /// Blocks of 32: an f16 scale, an f16 minimum and 32 quants of five bits.
+    Q5_1,
+    /// Blocks of 32: an f16 scale and 32 signed bytes.
+    Q8_0,
+    /// Blocks of 256 with scales and minima for groups of 16: quants of two bits.
+    Q2K,
+    /// Blocks of 256 with scales for groups of 16: quants of three bits.
+    Q3K,
+    /// Blocks of 256 with scales and minima for groups of 32: quants of four bits.
+    Q4K,
+    /// Blocks of 256 with scales and minima for groups of 32: quants of five bits.
+    Q5K,
+    /// Blocks of 256 with scales for groups of 16: quants of six bits.
+    Q6K,
+    /// Blocks of 32: an f16 scale and 32 nibbles that choose from a table.
+    IQ4NL,
+    /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same table.
+    IQ4XS,
+    /// Blocks of 32: a power of two and 32 floats of four bits.
+    MXFP4,
 }
+
+/// Writes blocks, or names the first that cannot be written.
+type Writer = fn(&[f32], &mut [u8]) -> Result<(), usize>;
 
 /// What a format's file says about it.
 pub(crate) struct Layout {
@@ -30,23 +60,65 @@ pub(crate) struct Layout {
     pub block_elements: usize,
     /// Bytes in a block.
     pub block_bytes: usize,
-    /// Writes a block's elements: `(bytes[block_bytes], out[block_elements])`.
+    /// Writes the elements of whole blocks; both slices are for the same number of blocks.
     pub dequantise: fn(&[u8], &mut [f32]),
-    /// Writes a block's bytes: `(values[block_elements], out[block_bytes])`. Values are finite;
-    /// false where the block needs a number that is too large for the format.
-    pub quantise: fn(&[f32], &mut [u8]) -> bool,
+    /// Writes the bytes of whole blocks, likewise. Values are finite; the error is the number of
+    /// the first block that needs a number too large for the format.
+    pub quantise: Option<Writer>,
 }
 
 impl Format {
     /// All formats that can be read.
-    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8_0, Self::Q4_0];
+    pub const ALL: [Self; 16] = [
+        Self::F32,
+        Self::F16,
+        Self::BF16,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q2K,
+        Self::Q3K,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+        Self::IQ4NL,
+        Self::IQ4XS,
+        Self::MXFP4,
+    ];
 
     fn layout(self) -> &'static Layout {
         match self {
             Self::F32 => &f32::LAYOUT,
             Self::F16 => &f16::LAYOUT,
-            Self::Q8_0 => &q8_0::LAYOUT,
+            Self::BF16 => &bf16::LAYOUT,
             Self::Q4_0 => &q4_0::LAYOUT,
+            Self::Q4_1 => &q4_1::LAYOUT,
+            Self::Q5_0 => &q5_0::LAYOUT,
+            Self::Q5_1 => &q5_1::LAYOUT,
+            Self::Q8_0 => &q8_0::LAYOUT,
+            Self::Q2K => &q2_k::LAYOUT,
+            Self::Q3K => &q3_k::LAYOUT,
+            Self::Q4K => &q4_k::LAYOUT,
+            Self::Q5K => &q5_k::LAYOUT,
+            Self::Q6K => &q6_k::LAYOUT,
+            Self::IQ4NL => &iq4_nl::LAYOUT,
+            Self::IQ4XS => &iq4_xs::LAYOUT,
+            Self::MXFP4 => &mxfp4::LAYOUT,
+        }
+    }
+
+    /// What a matrix of this format is on the GPU. Formats that kernels read stay as they are; of
+    /// the others Q5_0, IQ4_NL, MXFP4 and Q3_K keep every number (see [`convert`](crate::convert)),
+    /// BF16 those within f16's range, and the rest come within half a step of Q8_0.
+    pub fn on_gpu(self) -> Self {
+        match self {
+            Self::F32 | Self::F16 | Self::Q8_0 | Self::Q4_0 | Self::Q4K | Self::Q6K => self,
+            Self::BF16 => Self::F16,
+            Self::Q3K => Self::Q6K,
+            Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
+            Self::IQ4NL | Self::IQ4XS | Self::MXFP4 => Self::Q8_0,
         }
     }
 
@@ -105,10 +177,7 @@ pub fn dequantise(format: Format, bytes: &[u8], out: &mut [f32]) -> Result<(), B
             elements: out.len(),
         });
     }
-    let blocks = bytes.chunks_exact(layout.block_bytes);
-    for (block, out) in blocks.zip(out.chunks_exact_mut(layout.block_elements)) {
-        (layout.dequantise)(block, out);
-    }
+    (layout.dequantise)(bytes, out);
     Ok(())
 }
 
@@ -116,9 +185,11 @@ pub fn dequantise(format: Format, bytes: &[u8], out: &mut [f32]) -> Result<(), B
 ///
 /// # Errors
 /// [`BlockError::Length`] unless `out` is exactly as long as the blocks of `values.len()`
-/// elements; [`BlockError::Value`] at a number that is not finite or too large for the format.
+/// elements; [`BlockError::Value`] at a number that is not finite or too large for the format;
+/// [`BlockError::NoWriter`] for the formats that are only read.
 pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), BlockError> {
     let layout = format.layout();
+    let write = layout.quantise.ok_or(BlockError::NoWriter { format })?;
     if format.bytes_of(values.len()) != Some(out.len()) {
         return Err(BlockError::Length {
             format,
@@ -133,21 +204,15 @@ pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), Bl
             value: values[index],
         });
     }
-    let blocks = values.chunks_exact(layout.block_elements);
-    for (number, (block, out)) in blocks
-        .zip(out.chunks_exact_mut(layout.block_bytes))
-        .enumerate()
-    {
-        if !(layout.quantise)(block, out) {
-            let (within, value) = largest(block);
-            return Err(BlockError::Value {
-                format,
-                index: number * layout.block_elements + within,
-                value,
-            });
+    write(values, out).map_err(|number| {
+        let start = number * layout.block_elements;
+        let (within, value) = largest(&values[start..][..layout.block_elements]);
+        BlockError::Value {
+            format,
+            index: start + within,
+            value,
         }
-    }
-    Ok(())
+    })
 }
 
 /// Index and value of the element of largest magnitude, the first of equals.

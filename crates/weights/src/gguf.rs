@@ -70,6 +70,18 @@ impl Gguf {
         refuse_overlaps(&tensors)?;
         // The header's end is an index into a slice: adding 2^31 at most stays far below 2^64.
         let data_start = cursor.position().next_multiple_of(alignment);
+        for tensor in &mut tensors {
+            let end = tensor.offset.checked_add(data_start);
+            match end.filter(|offset| offset.checked_add(tensor.bytes).is_some()) {
+                Some(offset) => tensor.offset = offset,
+                None => {
+                    return Err(GgufError::Offset {
+                        tensor: tensor.name.clone(),
+                        offset: tensor.offset,
+                    });
+                }
+            }
+        }
         Ok(Self {
             version,
             metadata,
@@ -119,9 +131,7 @@ impl Gguf {
     /// # Errors
     /// [`GgufError::Truncated`] where the file ends before the tensor does.
     pub fn data_range(&self, tensor: &Tensor, file_length: u64) -> Result<Range<u64>, GgufError> {
-        let start = self.data_start.checked_add(tensor.offset);
-        let end = start.and_then(|start| start.checked_add(tensor.bytes));
-        let (Some(start), Some(end)) = (start, end) else {
+        let Some(end) = tensor.offset.checked_add(tensor.bytes) else {
             return Err(GgufError::Offset {
                 tensor: tensor.name.clone(),
                 offset: tensor.offset,
@@ -135,7 +145,7 @@ impl Gguf {
                 length: file_length,
             });
         }
-        Ok(start..end)
+        Ok(tensor.offset..end)
     }
 
     /// A tensor's bytes, of a file that is in memory whole.
@@ -169,6 +179,11 @@ impl Gguf {
     /// The tensor called `name`, if there is one.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         self.by_name.get(name).map(|&index| &self.tensors[index])
+    }
+
+    /// Metadata and tensors, for one who needs no more.
+    pub(crate) fn into_parts(self) -> (Metadata, Vec<Tensor>) {
+        (self.metadata, self.tensors)
     }
 
     /// All tensors, in the directory's order.

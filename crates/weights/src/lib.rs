@@ -22,18 +22,35 @@
 //! # Ok(()) }
 //! ```
 
+mod checkpoint;
+mod checkpoint_error;
+mod convert;
 mod cursor;
+#[cfg(not(target_family = "wasm"))]
+mod disk;
 mod error;
 mod format;
 mod formats;
 mod gguf;
+mod gguf_files;
+mod hugging_face;
+mod memory;
 mod metadata;
+mod source;
 mod tensor;
 mod value;
 
+pub use checkpoint::{Checkpoint, Description};
+pub use checkpoint_error::CheckpointError;
+pub use convert::convert;
+#[cfg(not(target_family = "wasm"))]
+pub use disk::Disk;
 pub use error::{BlockError, GgufError};
 pub use format::{Format, dequantise, quantise};
 pub use gguf::Gguf;
+pub use hugging_face::HuggingFace;
+pub use memory::Memory;
 pub use metadata::Metadata;
+pub use source::{Reading, Source, SourceError, SourceFile};
 pub use tensor::Tensor;
 pub use value::{Array, Strings, Value};

@@ -1,4 +1,4 @@
-//! One entry of a GGUF file's tensor directory.
+//! A tensor of a model file, and how a GGUF file's directory describes one.
 
 use crate::cursor::Cursor;
 use crate::format::type_name;
@@ -10,20 +10,23 @@ pub(crate) const SHORTEST_TENSOR: u64 = 8 + 4 + 4 + 8;
 /// ggml has four dimensions at most.
 const MOST_DIMENSIONS: u32 = 4;
 
-/// A tensor as the directory describes it.
+/// A tensor as the file's directory describes it.
 ///
 /// **Shape order.** GGUF writes dimensions in ggml's `ne` order, the fastest-moving first. A
 /// PyTorch weight `[out, in]` is `[in, out]` here. Rows are contiguous: [`Tensor::cols`] is the
-/// length of a row (`shape[0]`, `in`), [`Tensor::rows`] the number of rows (`out`).
+/// length of a row (`shape[0]`, `in`), [`Tensor::rows`] the number of rows (`out`). Shapes from
+/// safetensors files are turned round to match.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
     /// The tensor's name, such as `blk.0.attn_q.weight`.
     pub name: String,
-    /// Dimensions in `ne` order, none (a scalar) to four, each at least 1.
+    /// Dimensions in `ne` order, none for a scalar, each at least 1.
     pub shape: Vec<u64>,
     /// How elements are stored.
     pub format: Format,
-    /// Offset of the first byte within the data section.
+    /// The file it is in: an index into [`Source::files`](crate::Source::files).
+    pub file: usize,
+    /// Offset of the first byte, from the start of that file.
     pub offset: u64,
     /// Number of bytes.
     pub bytes: u64,
@@ -56,7 +59,7 @@ impl Tensor {
         })
     }
 
-    /// Reads the directory's entry number `index`.
+    /// Reads the directory's entry number `index`; its offset still counts from the data section.
     pub(crate) fn parse(
         cursor: &mut Cursor<'_>,
         index: u64,
@@ -116,6 +119,7 @@ impl Tensor {
             name,
             shape,
             format,
+            file: 0,
             offset,
             bytes,
         })
@@ -123,7 +127,7 @@ impl Tensor {
 }
 
 /// Bytes of a tensor, or the rule its shape breaks.
-fn size(shape: &[u64], format: Format) -> Result<u64, &'static str> {
+pub(crate) fn size(shape: &[u64], format: Format) -> Result<u64, &'static str> {
     if shape.contains(&0) {
         return Err("a dimension is zero");
     }

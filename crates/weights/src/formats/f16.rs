@@ -1,6 +1,6 @@
 //! F16: little-endian 16-bit floats, a block is one element.
 
-use super::{read_half, write_half};
+use super::{each_block, read_half, write_each_block, write_half};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -9,13 +9,15 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 1,
     block_bytes: 2,
     dequantise,
-    quantise,
+    quantise: Some(quantise),
 };
 
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    out[0] = read_half(bytes);
+    each_block(bytes, out, |bytes: &[u8; 2], [out]| *out = read_half(bytes));
 }
 
-fn quantise(values: &[f32], out: &mut [u8]) -> bool {
-    write_half(values[0], out)
+fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
+    write_each_block(values, out, |[value], out: &mut [u8; 2]| {
+        write_half(*value, out)
+    })
 }

@@ -1,5 +1,6 @@
 //! F32: little-endian 32-bit floats, a block is one element.
 
+use super::{each_block, write_each_block};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -8,14 +9,18 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 1,
     block_bytes: 4,
     dequantise,
-    quantise,
+    quantise: Some(quantise),
 };
 
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    out[0] = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    each_block(bytes, out, |bytes: &[u8; 4], [out]| {
+        *out = f32::from_le_bytes(*bytes);
+    });
 }
 
-fn quantise(values: &[f32], out: &mut [u8]) -> bool {
-    out.copy_from_slice(&values[0].to_le_bytes());
-    true
+fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
+    write_each_block(values, out, |[value], out| {
+        *out = value.to_le_bytes();
+        true
+    })
 }

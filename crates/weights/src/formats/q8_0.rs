@@ -1,6 +1,6 @@
 //! Q8_0: blocks of 32 elements, an f16 scale `d` and 32 signed bytes `q`: `x = d · q`.
 
-use super::{read_half, write_half};
+use super::{each_block, read_half, write_each_block, write_half};
 use crate::format::{Layout, largest};
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -9,15 +9,17 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 32,
     block_bytes: 34,
     dequantise,
-    quantise,
+    quantise: Some(quantise),
 };
 
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    let (scale, quants) = bytes.split_at(2);
-    let scale = read_half(scale);
-    for (out, quant) in out.iter_mut().zip(quants) {
-        *out = scale * f32::from(quant.cast_signed());
-    }
+    each_block(bytes, out, |bytes: &[u8; 34], out: &mut [f32; 32]| {
+        let (scale, quants) = bytes.split_at(2);
+        let scale = read_half(scale);
+        for (out, quant) in out.iter_mut().zip(quants) {
+            *out = scale * f32::from(quant.cast_signed());
+        }
+    });
 }
 
 /// `d = max|x| / 127`, `q = round(x / d)`, halves away from zero; the division uses the scale
@@ -26,11 +28,21 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
     clippy::cast_possible_truncation,
     reason = "|x / d| is at most 127, and the cast saturates"
 )]
-fn quantise(values: &[f32], out: &mut [u8]) -> bool {
-    let scale = largest(values).1.abs() / 127.0;
-    let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
-    for (out, value) in out[2..].iter_mut().zip(values) {
-        *out = ((value * inverse).round() as i8).cast_unsigned();
+fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
+    write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 34]| {
+        let scale = largest(values).1.abs() / 127.0;
+        let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+        for (out, value) in out[2..].iter_mut().zip(values) {
+            *out = ((value * inverse).round() as i8).cast_unsigned();
+        }
+        write_half(scale, out)
+    })
+}
+
+/// Writes a block of known scale (the two bytes of its f16) and quants.
+pub(super) fn pack(scale: &[u8], quants: &[i8; 32], out: &mut [u8; 34]) {
+    out[..2].copy_from_slice(&scale[..2]);
+    for (out, quant) in out[2..].iter_mut().zip(quants) {
+        *out = quant.cast_unsigned();
     }
-    write_half(scale, out)
 }

@@ -1,0 +1,129 @@
+//! Model files on a disk: one GGUF file, the parts of a split one, or a folder.
+
+use std::fs::{self, File};
+use std::future::ready;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::gguf_files::split_name;
+use crate::source::file_with;
+use crate::{Reading, Source, SourceError, SourceFile};
+
+/// A [`Source`] over files on disk, opened when first read.
+#[derive(Debug)]
+pub struct Disk {
+    files: Vec<SourceFile>,
+    opened: Vec<Mutex<Opened>>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Disk {
+    /// The model at `path`: a folder with all its files (not those in folders within it), or a
+    /// file, with the other parts beside it where its name says that it is one of several
+    /// (`-00001-of-00003.gguf`).
+    ///
+    /// # Errors
+    /// [`SourceError::Read`] where there is nothing or it may not be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
+        let path = path.as_ref();
+        let failed = |error: std::io::Error| SourceError::Read {
+            file: path.display().to_string(),
+            reason: error.to_string(),
+        };
+        let mut found = Vec::new();
+        let kind = fs::metadata(path).map_err(failed)?;
+        if kind.is_dir() {
+            found = files_in(path).map_err(failed)?;
+        } else {
+            let name = name_of(path);
+            match (split_name(&name), path.parent()) {
+                (Some(part), Some(folder)) => {
+                    let folder = if folder.as_os_str().is_empty() {
+                        Path::new(".")
+                    } else {
+                        folder
+                    };
+                    found = files_in(folder).map_err(failed)?;
+                    found.retain(|(file, _)| {
+                        split_name(&file.name).is_some_and(|other| part.is_beside(&other))
+                    });
+                }
+                _ => {
+                    let bytes = kind.len();
+                    found.push((SourceFile { name, bytes }, path.to_owned()));
+                }
+            }
+        }
+        found.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+        let (files, opened) = found
+            .into_iter()
+            .map(|(file, path)| (file, Mutex::new(Opened { path, file: None })))
+            .unzip();
+        Ok(Self { files, opened })
+    }
+
+    fn fill(&self, file: usize, offset: u64, into: &mut [u8]) -> Result<(), SourceError> {
+        let listed = file_with(&self.files, file, offset, into.len())?;
+        let opened = self.opened.get(file).ok_or(SourceError::NoFile { file })?;
+        // What is behind the lock is a handle that each read positions anew: a poisoned one is sound.
+        let mut opened = opened
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        opened
+            .read(offset, into)
+            .map_err(|error| SourceError::Read {
+                file: listed.name.clone(),
+                reason: error.to_string(),
+            })
+    }
+}
+
+impl Opened {
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::open(&self.path)?),
+        };
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(into)
+    }
+}
+
+impl Source for Disk {
+    fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    fn read<'a>(&'a self, file: usize, offset: u64, into: &'a mut [u8]) -> Reading<'a> {
+        Box::pin(ready(self.fill(file, offset, into)))
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn files_in(folder: &Path) -> std::io::Result<Vec<(SourceFile, PathBuf)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        // Hubs keep files as links, so links are followed; what leads nowhere is left out.
+        let Ok(kind) = fs::metadata(&path) else {
+            continue;
+        };
+        if kind.is_file() {
+            let bytes = kind.len();
+            let name = name_of(&path);
+            files.push((SourceFile { name, bytes }, path));
+        }
+    }
+    Ok(files)
+}
