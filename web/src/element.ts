@@ -63,7 +63,7 @@ export class ConclaveChat extends HTMLElement {
     this.#answer.textContent = "Loading the members…";
     let text = "";
     try {
-      const conclave = await (this.#loading ??= this.#load());
+      const conclave = await unlessAborted((this.#loading ??= this.#load(controller.signal)), controller.signal);
       this.#loaded = true;
       this.#answer.textContent = "";
       const messages: Message[] = [...this.#messages, { role: "user", content: question }];
@@ -80,6 +80,12 @@ export class ConclaveChat extends HTMLElement {
         this.dispatchEvent(new CustomEvent("conclave-event", { detail: event, bubbles: true, composed: true }));
       }
     } catch (thrown) {
+      if (controller.signal.aborted && !this.#loaded) {
+        // Stopped while the members were loading: the question is there to be asked again.
+        this.#answer.textContent = "";
+        this.#box.value = question;
+        return this.#unload();
+      }
       // What was accepted before the failure stays above the message.
       const error = typed(thrown);
       this.#answer.append(`${text === "" ? "" : "\n"}${error.message}`);
@@ -103,12 +109,21 @@ export class ConclaveChat extends HTMLElement {
     this.#loaded = false;
   }
 
-  async #load(): Promise<Conclave> {
+  async #load(signal: AbortSignal): Promise<Conclave> {
     const members = this.getAttribute("members");
-    const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")) };
+    const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")), signal };
     if (members !== null) options.members = new URL(members, this.baseURI);
     return Conclave.load(options);
   }
+}
+
+/** The promise's outcome, or the signal's reason if that comes first. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    promise.then(resolve, reject);
+  });
 }
 
 if (!customElements.get("conclave-chat")) customElements.define("conclave-chat", ConclaveChat);

@@ -68,3 +68,26 @@ test("the custom element answers in any page, and stops", async () => {
   visitor.clean();
   await visitor.leave();
 });
+
+test("the custom element stops while its members are loading, and gives the question back", async () => {
+  stand.site.overrides.set(
+    "embed.html",
+    '<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./element.js"></script><body data-state="ready"><conclave-chat backend="cpu"></conclave-chat>',
+  );
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html" });
+  const { page } = visitor;
+  const chat = page.locator("conclave-chat");
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route("**/members/ada.gguf", async (route) => (await held, route.continue()));
+  await chat.locator("input").fill("What is 3 + 4?");
+  await chat.locator("button").click();
+  await chat.locator("[part=answer]", { hasText: "Loading" }).waitFor();
+  await chat.locator("button", { hasText: "Stop" }).click();
+  await chat.locator("button", { hasText: "Ask" }).waitFor({ timeout: 5_000 });
+  assert.equal(await chat.locator("input").inputValue(), "What is 3 + 4?");
+  release();
+  await chat.locator("button").click();
+  await chat.locator("[part=segment]").first().waitFor({ timeout: 120_000 });
+  await visitor.leave();
+});
