@@ -107,8 +107,9 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
   );
 }
 
-function exits(round: RoundEvent, { names }: InspectorContext): HTMLElement[] {
-  if (round.exited.length === 0) return [];
+function exits(round: RoundEvent, { names, rounds }: InspectorContext): HTMLElement[] {
+  // After the last round there is nothing left to leave.
+  if (round.exited.length === 0 || round.round >= rounds) return [];
   const left = round.exited.map((member) => names[member] ?? "").join(" and ");
   return [el("p", { class: "hint" }, `${left} left the question after this round.`)];
 }

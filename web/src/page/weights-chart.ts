@@ -1,9 +1,15 @@
 /** The weights by round as a chart (uPlot). Lines bear the members' colours and their underlines' dashes. */
 import uPlot from "uplot";
 import type { RoundEvent } from "../messages.ts";
+import { spread } from "./spread.ts";
 
 /** Dashes that match the underlines of voice-1 … voice-8 in style.css. */
 const dashes: number[][] = [[], [6, 4], [2, 3], [10, 3, 2, 3], [], [6, 4], [2, 3], [10, 3, 2, 3]];
+
+const height = 170;
+/** Lines closer than this, in pixels, are drawn so far apart: each is two wide. */
+const apart = 3;
+const top = (most: number): number => Math.min(1, Math.max(most * 1.15, 0.5));
 
 export class WeightsChart {
   readonly #host: HTMLElement;
@@ -15,7 +21,7 @@ export class WeightsChart {
   constructor(host: HTMLElement, onRound: (round: number) => void) {
     this.#host = host;
     this.#onRound = onRound;
-    new ResizeObserver(() => this.#plot?.setSize({ width: host.clientWidth, height: 170 })).observe(host);
+    new ResizeObserver(() => this.#plot?.setSize({ width: host.clientWidth, height })).observe(host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#plot?.redraw(false));
   }
 
@@ -35,10 +41,10 @@ export class WeightsChart {
     this.#plot = new uPlot(
       {
         width: this.#host.clientWidth || 320,
-        height: 170,
+        height,
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-        scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, Math.min(1, Math.max(high * 1.15, 0.5))] } },
+        scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, top(high)] } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50], space: 30 },
           { ...axis, size: 36, values: (_plot, ticks) => ticks.map((tick) => tick.toFixed(1)) },
@@ -54,7 +60,7 @@ export class WeightsChart {
           })),
         ],
       },
-      this.#rows as uPlot.AlignedData,
+      this.#drawn(),
       this.#host,
     );
     this.#plot.over.addEventListener("click", () => {
@@ -71,8 +77,15 @@ export class WeightsChart {
       const place = round.active.indexOf(member);
       this.#rows[member + 1]?.push(place < 0 ? null : (round.weights[place] ?? null));
     });
-    this.#plot?.setData(this.#rows as uPlot.AlignedData);
+    this.#plot?.setData(this.#drawn());
     this.#describe();
+  }
+
+  /** The lines as drawn; what is told of them is the weights themselves. */
+  #drawn(): uPlot.AlignedData {
+    const [rounds = [], ...weights] = this.#rows;
+    const scale = top(Math.max(0, ...weights.flat().map((weight) => weight ?? 0)));
+    return [rounds, ...spread(weights, (scale * apart) / (height - 40))] as uPlot.AlignedData;
   }
 
   #describe(): void {
