@@ -4,7 +4,9 @@
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
-import { cp, mkdir, rm, stat } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { cp, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
@@ -34,7 +36,7 @@ await build({
 });
 // The library's types, for those who embed it.
 execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", dist], { stdio: "inherit" });
-for (const file of ["index.html", "mark.svg"]) await cp(`${web}${file}`, `${dist}/${file}`);
+for (const file of ["index.html", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
 for (const folder of ["pkg", "members"]) {
@@ -42,3 +44,22 @@ for (const folder of ["pkg", "members"]) {
   if (there) await cp(`${web}${folder}`, `${dist}/${folder}`, { recursive: true });
   else console.warn(`web/${folder} is not there yet: the page will say so when it looks for it`);
 }
+
+// Last: the service worker knows every file that the page needs by its content. Entries are in order,
+// so that the same files make the same worker.
+const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
+  .filter((entry) => entry.isFile() && !/\.(map|d\.ts|txt)$/.test(entry.name) && entry.name !== "element.js")
+  .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))
+  .sort();
+const files = {};
+for (const file of needed) files[file] = createHash("sha256").update(await readFile(join(dist, file))).digest("hex");
+await build({
+  entryPoints: { offline: `${web}src/offline.ts` },
+  outdir: dist,
+  bundle: true,
+  format: "iife",
+  target: "es2022",
+  minify: true,
+  define: { OFFLINE_FILES: JSON.stringify(files) },
+  logLevel: "warning",
+});

@@ -1,6 +1,7 @@
 /**
- * Example questions, a button for each skill the bundled members learned (crates/skills). Numbers
- * and words are drawn at every press, so that no answer can have been learned by heart.
+ * Example questions: for the toys a button for each skill they learned (crates/skills), with numbers
+ * and words drawn at every press, so that no answer can have been learned by heart; for real models
+ * questions of general knowledge and writing.
  */
 import { button, el } from "./dom.ts";
 
@@ -30,10 +31,19 @@ export const skills: { name: string; label: string; ask: () => string }[] = [
   { name: "story", label: "Story", ask: () => `Tell me a short story about a ${pick(animals)}.` },
 ];
 
-/** Fills `host` with one button a skill; `choose` gets the question. */
-export function showExamples(host: HTMLElement, choose: (question: string) => void): void {
+const general: typeof skills = [
+  { name: "explain", label: "Explain", ask: () => `Explain in three sentences ${pick(["why the sky is blue", "how a refrigerator cools", "what inflation is", "why leaves turn red"])}.` },
+  { name: "plan", label: "Plan", ask: () => `Plan a day in ${pick(["Lisbon", "Kyoto", "Edinburgh", "Vienna"])} for someone who likes ${pick(["gardens", "books", "good food", "old buildings"])}.` },
+  { name: "write", label: "Write", ask: () => `Write a four-line poem about ${pick(["rain", "an old bicycle", "the first train home", "salt"])}.` },
+  { name: "translate", label: "Translate", ask: () => `Translate into ${pick(["French", "German", "Spanish", "Italian"])}: "Where can I leave my luggage until this evening?"` },
+  { name: "reason", label: "Reason", ask: () => `A train leaves at ${between(6, 11)}:40 and takes ${between(2, 5)} hours and ${between(25, 55)} minutes. When does it arrive?` },
+  { name: "code", label: "Code", ask: () => "Write a Python function that tells whether a word reads the same backwards." },
+];
+
+/** Fills `host` with one button for each example; `choose` gets the question. */
+export function showExamples(host: HTMLElement, kind: "skills" | "general", choose: (question: string) => void): void {
   host.replaceChildren(
     el("span", { class: "examples-title", id: "examples-title" }, "Try"),
-    ...skills.map((skill) => button(skill.label, () => choose(skill.ask()), { class: "chip", "data-skill": skill.name })),
+    ...(kind === "skills" ? skills : general).map((skill) => button(skill.label, () => choose(skill.ask()), { class: "chip", "data-skill": skill.name })),
   );
 }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { RoundEvent } from "../messages.ts";
 import { settings } from "../scripted.ts";
 import { skills } from "./examples.ts";
-import { bytes, duration, parameters, speed } from "./figures.ts";
+import { bytes, duration, parameters, sentence, speed, timeLeft } from "./figures.ts";
 import { runRecord } from "./run-record.ts";
 
 test("figures read as people write them", () => {
@@ -11,6 +11,8 @@ test("figures read as people write them", () => {
   assert.deepEqual([950_000, 2_700_000, 1.5e9].map(parameters), ["950\u00a0k", "2.7\u00a0M", "1.5\u00a0G"]);
   assert.deepEqual([12.4, 999.7, 2512, 75_300].map(duration), ["12 ms", "1.0 s", "2.5 s", "75 s"]);
   assert.deepEqual([speed(50, 1000), speed(5, 1000), speed(1, 25_000), speed(1, 0)], ["50 tokens/s", "5.0 tokens/s", "0.04 tokens/s", "0.00 tokens/s"]);
+  assert.deepEqual([0.2, 45, 600, 7200].map(timeLeft), ["1 s left", "45 s left", "10 min left", "2.0 h left"]);
+  assert.deepEqual([["a"], ["a", "b"], ["a", "b", "c"]].map(sentence), ["a", "a and b", "a, b and c"]);
 });
 
 test("a recorded run has what a replay reads, and an unscored round is marked", () => {

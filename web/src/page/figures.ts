@@ -35,3 +35,13 @@ export function speed(tokens: number, ms: number): string {
 export const percent = (share: number): string => `${Math.round(share * 100)} %`;
 
 export const plural = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
+
+/** A rest of waiting, no finer than it can be known: 8 s left, 4 min left, 1.5 h left. */
+export function timeLeft(seconds: number): string {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s left`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min left`;
+  return `${(seconds / 3600).toFixed(1)} h left`;
+}
+
+/** Names as a list in a sentence: a, b and c. */
+export const sentence = (names: string[]): string => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);

@@ -1,15 +1,24 @@
-/** The page: opens the engine, loads the members, asks, and shows what comes back. */
+/** The page: opens the engine, seats the members, asks, and shows what comes back. */
 import { backendNamed, type BackendChoice } from "../backend.ts";
-import { Conclave, readManifest, sourceOf, typed, isFatal, type ConclaveError, type Message } from "../conclave.ts";
+import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message } from "../conclave.ts";
+import { Choosing } from "./choosing.ts";
 import { button, byId } from "./dom.ts";
+import { takeDrops } from "./drop.ts";
+import { toysTitle } from "./ensembles-list.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
-import { MembersPanel, type Slot } from "./members-panel.ts";
+import { sentence } from "./figures.ts";
+import { MembersPanel } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
+import { keepOffline } from "./offline-copy.ts";
+import { Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
-const mostMembers = 8;
+const query = new URLSearchParams(location.search);
+const debug = query.has("debug");
+/** Another hub than huggingface.co is for tests and mirrors; a link from elsewhere can't slip one in unseen. */
+const hub = debug ? (query.get("hub") ?? undefined) : undefined;
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -21,9 +30,10 @@ class Page {
   readonly #engineLine = byId("engine", HTMLElement);
   readonly #chart: WeightsChart;
   readonly #members: MembersPanel;
+  readonly #roster: Roster;
+  readonly #choosing: Choosing;
   readonly #settings: SettingsForm;
-  readonly #slots: Slot[] = [];
-  #choice: BackendChoice = backendNamed(new URLSearchParams(location.search).get("backend"));
+  #choice: BackendChoice = backendNamed(query.get("backend"));
   #conclave: Conclave | undefined;
   /** Counts engines, so that what an earlier one still reports is not taken for the present one's. */
   #generation = 0;
@@ -31,20 +41,43 @@ class Page {
   /** Whose weights the chart shows. */
   #charted: Exchange | undefined;
   #answering: AbortController | undefined;
+  /** What {@link #showTitle} last said. */
+  #titled = "";
 
   constructor() {
     this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) => this.#charted?.inspect(round, false));
+    const news = byId("news", HTMLElement);
     this.#members = new MembersPanel(byId("members", HTMLElement), {
-      onFile: (file, slot) => void this.#useFile(file, slot),
-      onRetry: (slot) => void this.#load(slot),
+      onRetry: (slot) => void this.#roster.load(slot),
+      onStop: (slot) => this.#roster.stop(slot),
+      onRemove: (slot) => {
+        this.#stop();
+        void this.#roster.remove(slot);
+        byId("models", HTMLElement).focus(); // its own button is gone
+      },
       onTakesPart: () => this.#refresh(),
+      onStored: () => void this.#choosing.dialog.open("stored"),
+      onNews: (text) => void (news.textContent = text),
+    });
+    this.#roster = new Roster(
+      this.#members,
+      {
+        onChange: () => {
+          this.#refresh();
+          this.#choosing.keep();
+        },
+        onFatal: (error) => this.#notices.show("engine", "error", error.message, this.#reloadActions()),
+      },
+      defaultContextTokens,
+    );
+    this.#choosing = new Choosing({ roster: this.#roster, notices: this.#notices, library: () => this.#conclave, hub, onLeave: () => this.#newConversation() });
+    for (const id of ["models", "choose"]) byId(id, HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open());
+    byId("add-model", HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open("add"));
+    takeDrops((picked) => {
+      this.#choosing.dialog.close();
+      this.#choosing.addPicked(picked);
     });
     this.#settings = new SettingsForm(byId("settings", HTMLFormElement), this.#choice, (choice) => void this.#reopen(choice));
-    showExamples(byId("examples", HTMLElement), (question) => {
-      this.#question.value = question;
-      this.#question.focus();
-      if (!this.#askButton.disabled) void this.#ask();
-    });
     byId("composer", HTMLFormElement).addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#ask();
@@ -56,48 +89,39 @@ class Page {
     });
     this.#stopButton.addEventListener("click", () => this.#stop());
     document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.#stop();
+      // In the dialog Escape closes it.
+      if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
-    if (new URLSearchParams(location.search).has("debug")) {
+    if (debug) {
       Object.defineProperty(window, "conclave", { get: () => this.#conclave });
     }
   }
 
   async start(): Promise<void> {
-    const manifest = new URL("./members/members.json", import.meta.url);
-    try {
-      for (const entry of await readManifest(manifest)) {
-        this.#addSlot({ source: sourceOf(entry, manifest), entry });
-      }
-    } catch (error) {
-      this.#notices.show("manifest", "error", `${typed(error).message} You can still load members from GGUF files.`);
-    }
-    await this.#open();
+    await this.#choosing.furnish();
+    const opened = this.#open();
+    // Beside the members: a large download may outlast the visit.
+    await keepOffline({
+      onUpdate: (take) => this.#notices.show("update", "hint", "A newer version of this page is here.", [{ label: "Reload", run: take }]),
+    });
+    await opened;
   }
 
-  #addSlot(slot: Pick<Slot, "source" | "entry">): Slot {
-    const used = new Set(this.#slots.map((other) => other.voice));
-    const voice = [...Array(mostMembers).keys()].find((index) => !used.has(index)) ?? 0;
-    const added: Slot = { ...slot, state: "waiting", takesPart: true, voice };
-    this.#slots.push(added);
-    this.#members.show(added);
-    return added;
-  }
-
-  /** Opens an engine on the chosen backend and loads every slot into it. */
+  /** Opens an engine on the chosen backend and loads every member into it. */
   async #open(): Promise<void> {
     const generation = ++this.#generation;
     this.#engineLine.textContent = "Starting the engine…";
     this.#engineLine.dataset["state"] = "starting";
     this.#refresh();
     try {
-      const conclave = await Conclave.open({ backend: this.#choice });
+      const conclave = await Conclave.open({ backend: this.#choice, ...(hub === undefined ? {} : { hub }) });
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
       this.#settings.setDefaults(conclave.defaults);
       this.#showEngine(conclave);
-      await Promise.all(this.#slots.map((slot) => this.#load(slot)));
+      await this.#choosing.settle(conclave);
+      await this.#roster.attach(conclave);
     } catch (error) {
       if (generation !== this.#generation) return;
       this.#engineLine.textContent = "No engine";
@@ -120,58 +144,6 @@ class Page {
     }
   }
 
-  /** Loads a slot's member; what went wrong is shown on its card, and given back. */
-  async #load(slot: Slot, replace?: string): Promise<ConclaveError | undefined> {
-    const conclave = this.#conclave;
-    if (!conclave) return undefined;
-    slot.state = "loading";
-    this.#members.show(slot);
-    this.#refresh();
-    try {
-      slot.about = await conclave.add(slot.source, {
-        onProgress: ({ loaded, total }) => this.#members.progress(slot, loaded, total),
-        ...(replace === undefined ? {} : { replace }),
-      });
-      slot.state = "ready";
-      this.#members.show(slot);
-      return undefined;
-    } catch (thrown) {
-      if (conclave !== this.#conclave) return undefined; // reopened meanwhile: the new engine loads it
-      const error = typed(thrown);
-      this.#members.fail(slot, error.message);
-      if (isFatal(error)) this.#notices.show("engine", "error", error.message, this.#reloadActions());
-      return error;
-    } finally {
-      this.#refresh();
-    }
-  }
-
-  /** Puts the visitor's own file into a slot. A broken one leaves the conclave as it was. */
-  async #useFile(file: File, slot: Slot | undefined): Promise<void> {
-    if (!slot && this.#slots.length >= mostMembers) {
-      this.#notices.show("full", "hint", `A conclave has at most ${mostMembers} members. Use one of the places that are taken.`);
-      return;
-    }
-    const taken = new Set(this.#slots.filter((other) => other !== slot).map((other) => other.source.name));
-    const stem = file.name.replace(/\.gguf$/i, "") || "member";
-    let name = stem;
-    for (let count = 2; taken.has(name); count++) name = `${stem} ${count}`;
-
-    const before = slot && { source: slot.source, entry: slot.entry, about: slot.about, state: slot.state };
-    const target = slot ?? this.#addSlot({ source: { name, file } });
-    Object.assign(target, { source: { name, file }, entry: undefined, about: undefined });
-    const replaced = before?.state === "ready" ? before.source.name : undefined;
-    this.#notices.clear("file");
-    const error = await this.#load(target, replaced);
-    if (!error) return;
-    this.#notices.show("file", "error", `${file.name}: ${error.message}`);
-    if (before) Object.assign(target, before);
-    else this.#slots.splice(this.#slots.indexOf(target), 1);
-    if (before) this.#members.show(target);
-    else this.#members.drop(target);
-    this.#refresh();
-  }
-
   /** Asks for a stop; the step under way ends first. */
   #stop(): void {
     this.#answering?.abort();
@@ -190,8 +162,7 @@ class Page {
     const old = this.#conclave;
     this.#conclave = undefined;
     old?.close();
-    for (const slot of this.#slots) slot.state = "waiting";
-    for (const slot of this.#slots) this.#members.show(slot);
+    this.#roster.detach();
     await this.#open();
   }
 
@@ -207,7 +178,7 @@ class Page {
     const question = this.#question.value.trim();
     const chosen = this.#settings.read();
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
-    const slots = this.#taking();
+    const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
@@ -288,18 +259,14 @@ class Page {
     this.#refresh();
   }
 
-  #taking(): Slot[] {
-    return this.#slots.filter((slot) => slot.state === "ready" && slot.takesPart);
-  }
-
   /** Brings the controls in line with what can be done now. */
   #refresh(): void {
     const answering = this.#answering !== undefined;
     const stopping = this.#answering?.signal.aborted ?? false;
     // The two buttons take each other's place: so does the focus.
     const focused = document.activeElement;
-    const loading = this.#slots.some((slot) => slot.state === "loading");
-    const ready = this.#conclave !== undefined && !loading && this.#taking().length > 0;
+    const { loading, taking } = this.#roster;
+    const ready = this.#conclave !== undefined && !loading && taking.length > 0;
     this.#askButton.disabled = answering || !ready;
     this.#askButton.hidden = answering;
     this.#stopButton.hidden = !answering;
@@ -310,7 +277,28 @@ class Page {
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);
     why.hidden = answering || ready;
-    why.textContent = this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or load one.";
+    this.#showTitle();
+    why.textContent = this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
+  }
+
+  /** Says which ensemble is here, and offers what can be asked of it. */
+  #showTitle(): void {
+    const { title, slots } = this.#roster;
+    const names = slots.map((slot) => slot.source.name);
+    if (this.#titled === [title, ...names].join("\n")) return;
+    this.#titled = [title, ...names].join("\n");
+    const toys = title === toysTitle;
+    byId("ensemble", HTMLElement).textContent = title;
+    byId("about-toys", HTMLElement).hidden = !toys;
+    const about = byId("about-models", HTMLElement);
+    about.hidden = toys || slots.length === 0;
+    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} here, on this machine. Nothing you type leaves it.`;
+    byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
+    showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
+      this.#question.value = question;
+      this.#question.focus();
+      if (!this.#askButton.disabled) void this.#ask();
+    });
   }
 }
 

@@ -1,28 +1,38 @@
 /** The members as cards: what each is, its download, its weight now, the segments it won, whether it left. */
+import type { Progress } from "../conclave.ts";
 import type { About } from "../engine.ts";
+import type { ConclaveError } from "../errors.ts";
 import type { ManifestEntry } from "../load.ts";
 import type { MemberSource, RoundEvent } from "../messages.ts";
+import type { CatalogueModel } from "./catalogue.ts";
 import { button, el, voice } from "./dom.ts";
-import { bytes, parameters, percent, plural } from "./figures.ts";
+import { bytes, parameters, percent, plural, timeLeft } from "./figures.ts";
 
-export type SlotState = "waiting" | "loading" | "ready" | "failed";
+export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
 
-/** One place in the conclave: a bundled member, or a file of the visitor's own. */
+/** One place in the conclave: a bundled member, one of the catalogue, or the visitor's own. */
 export interface Slot {
   source: MemberSource;
   entry?: ManifestEntry | undefined;
+  model?: CatalogueModel | undefined;
   about?: About | undefined;
   state: SlotState;
   takesPart: boolean;
   /** Place in the palette. */
   voice: number;
+  /** Ends its download. */
+  loading?: AbortController | undefined;
 }
 
 export interface PanelEvents {
-  /** A file for this slot, or for a new one. */
-  onFile: (file: File, slot: Slot | undefined) => void;
   onRetry: (slot: Slot) => void;
+  onStop: (slot: Slot) => void;
+  onRemove: (slot: Slot) => void;
   onTakesPart: (slot: Slot) => void;
+  /** Asks for what is stored in this browser. */
+  onStored: () => void;
+  /** Something a screen reader should say. */
+  onNews: (text: string) => void;
 }
 
 interface Card {
@@ -37,39 +47,50 @@ interface Card {
   weightText: HTMLElement;
   won: HTMLElement;
   failure: HTMLElement;
+  actions: HTMLElement;
   box: HTMLInputElement;
+  /** The last phase told. */
+  phase: string;
 }
+
+const phases: Record<Progress["phase"], string> = {
+  waiting: "waiting: another tab is fetching it",
+  checking: "checking what is stored",
+  downloading: "downloading",
+  verifying: "verifying",
+  loading: "starting",
+};
 
 export class MembersPanel {
   readonly #host: HTMLElement;
   readonly #events: PanelEvents;
   readonly #cards = new Map<Slot, Card>();
-  readonly #add: HTMLElement;
 
   constructor(host: HTMLElement, events: PanelEvents) {
     this.#host = host;
     this.#events = events;
-    this.#add = el("li", { class: "add-member" }, filePicker("Add a member from a GGUF file", (file) => events.onFile(file, undefined)));
-    host.append(this.#add);
   }
 
   /** Shows a slot, or brings its card up to date. */
   show(slot: Slot): void {
     const card = this.#cards.get(slot) ?? this.#card(slot);
+    const was = card.root.dataset["state"];
     card.root.dataset["state"] = slot.state;
     const name = slot.source.name;
-    card.root.querySelector(".name")?.replaceChildren(name);
     card.box.checked = slot.takesPart;
     card.box.disabled = slot.state !== "ready";
-    card.box.setAttribute("aria-label", `${name} takes part`);
-    card.progress.setAttribute("aria-label", `${name}: download`);
-    card.weight.setAttribute("aria-label", `${name}: weight`);
-    card.root.querySelector(".file input")?.setAttribute("aria-label", `Use your own GGUF here, in the place of ${name}`);
     card.about.textContent = describe(slot);
-    card.description.textContent = slot.entry?.description ?? (slot.source.file ? "Your own file; it stays on this machine." : "");
-    card.load.hidden = slot.state === "ready" || slot.state === "failed";
+    card.description.textContent = slot.entry?.description ?? "";
+    card.load.hidden = slot.state !== "loading" && slot.state !== "waiting";
     card.votes.hidden = slot.state !== "ready" || card.won.textContent === "";
-    if (slot.state !== "failed") card.failure.replaceChildren();
+    if (slot.state !== "failed" && slot.state !== "stopped") card.failure.replaceChildren();
+    this.#showActions(slot, card);
+    if (slot.state === "loading" && was !== "loading") {
+      card.phase = "";
+      card.progress.removeAttribute("value");
+      card.loaded.textContent = "waiting";
+    }
+    if (slot.state === "ready" && was === "loading") this.#events.onNews(`${name} is ready.`);
   }
 
   drop(slot: Slot): void {
@@ -77,20 +98,32 @@ export class MembersPanel {
     this.#cards.delete(slot);
   }
 
-  progress(slot: Slot, loaded: number, total: number): void {
+  progress(slot: Slot, { loaded, total, rate, secondsLeft, phase, note }: Progress): void {
     const card = this.#cards.get(slot);
     if (!card) return;
     if (total > 0) card.progress.value = loaded / total;
     else card.progress.removeAttribute("value");
-    const whole = loaded === total && total > 0;
-    card.loaded.textContent = whole ? `${bytes(total)}, starting` : `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
+    const measured = `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
+    const parts = phase === "waiting" || phase === "checking" ? [phases[phase]] : phase === "downloading" ? [measured] : [phases[phase], measured];
+    if (note !== undefined) parts.push(note);
+    else if (phase === "downloading" && rate !== null) parts.push(`${bytes(Math.round(rate))}/s`, secondsLeft === null ? "" : timeLeft(secondsLeft));
+    card.loaded.textContent = parts.filter(Boolean).join(" · ");
+    // A screen reader hears the phases, not every byte.
+    if (phase !== card.phase) this.#events.onNews(`${slot.source.name}: ${phases[phase]}.`);
+    card.phase = phase;
   }
 
-  fail(slot: Slot, message: string): void {
+  /** The visitor ended its download. */
+  stopped(slot: Slot): void {
+    slot.state = "stopped";
+    this.show(slot);
+    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "status" }, "Stopped. What has arrived is kept."));
+  }
+
+  fail(slot: Slot, error: ConclaveError): void {
     slot.state = "failed";
     this.show(slot);
-    const retry = slot.source.file ? [] : [button("Try again", () => this.#events.onRetry(slot))];
-    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "alert" }, message), ...retry);
+    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, error.message));
   }
 
   /** No question has been asked: no weights, no segments. */
@@ -123,11 +156,13 @@ export class MembersPanel {
       if (!card) return;
       const place = last.active.indexOf(member);
       const exit = rounds.find((round) => round.exited.includes(member));
-      card.root.classList.toggle("left", exit !== undefined);
-      this.#weigh(card, exit || place < 0 ? undefined : last.weights[place]);
+      // Who leaves with the last round of an answer has missed nothing of it.
+      const left = exit !== undefined && exit !== last;
+      card.root.classList.toggle("left", left);
+      this.#weigh(card, left || place < 0 ? undefined : last.weights[place]);
       const won = rounds.filter((round) => round.active[round.winner] === member).length;
       const share = `wrote ${won} of ${plural(rounds.length, "segment")} (${percent(won / rounds.length)})`;
-      card.won.textContent = exit ? `${share}, left after round ${exit.round}` : share;
+      card.won.textContent = left ? `${share}, left after round ${exit.round}` : share;
     });
   }
 
@@ -136,8 +171,23 @@ export class MembersPanel {
     card.weightText.textContent = weight === undefined ? "no vote" : weight.toFixed(3);
   }
 
+  #showActions(slot: Slot, card: Card): void {
+    const name = slot.source.name;
+    const named = (label: string, run: () => void, spoken = label): HTMLButtonElement => button(label, run, { class: "quiet", "aria-label": `${spoken} ${name}` });
+    const held = card.actions.contains(document.activeElement);
+    const buttons: HTMLButtonElement[] = [];
+    if (slot.state === "loading") buttons.push(named("Stop", () => this.#events.onStop(slot)));
+    if (slot.state === "stopped") buttons.push(named("Go on", () => this.#events.onRetry(slot), "Go on with"));
+    if (slot.state === "failed") buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"), button("Stored models", this.#events.onStored, { class: "quiet" }));
+    if (slot.state !== "waiting") buttons.push(named("Remove", () => this.#events.onRemove(slot)));
+    card.actions.replaceChildren(...buttons);
+    // The button that was pressed is gone: the focus goes to the one in its place.
+    if (held) buttons[0]?.focus();
+  }
+
   #card(slot: Slot): Card {
-    const box = el("input", { type: "checkbox" });
+    const name = slot.source.name;
+    const box = el("input", { type: "checkbox", "aria-label": `${name} takes part` });
     box.addEventListener("change", () => {
       slot.takesPart = box.checked;
       this.#events.onTakesPart(slot);
@@ -147,14 +197,16 @@ export class MembersPanel {
       about: el("p", { class: "about" }),
       description: el("p", { class: "description" }),
       load: el("div", { class: "load" }),
-      progress: el("progress", { max: 1, value: 0 }),
+      progress: el("progress", { max: 1, "aria-label": `${name}: download` }),
       loaded: el("span", { class: "loaded" }, "waiting"),
       votes: el("div", { class: "votes" }),
-      weight: el("progress", { role: "meter", max: 1, value: 0 }),
+      weight: el("progress", { role: "meter", max: 1, value: 0, "aria-label": `${name}: weight` }),
       weightText: el("span", { class: "figure" }),
       won: el("span", { class: "won" }),
       failure: el("div", { class: "failure" }),
+      actions: el("div", { class: "member-actions" }),
       box,
+      phase: "",
     };
     card.load.append(card.progress, card.loaded);
     card.votes.append(card.weight, card.weightText, card.won);
@@ -162,7 +214,7 @@ export class MembersPanel {
       el(
         "div",
         { class: "member-head" },
-        el("h3", {}, el("span", { class: "name" }, slot.source.name)),
+        el("h3", {}, el("span", { class: "name" }, name)),
         el("label", { class: "takes-part" }, box, "takes part"),
       ),
       card.about,
@@ -170,29 +222,29 @@ export class MembersPanel {
       card.load,
       card.votes,
       card.failure,
-      filePicker("Use your own GGUF here", (file) => this.#events.onFile(file, slot)),
+      card.actions,
     );
     this.#cards.set(slot, card);
-    this.#host.insertBefore(card.root, this.#add);
+    this.#host.append(card.root);
     return card;
   }
 }
 
 function describe(slot: Slot): string {
-  const { about, entry, source } = slot;
+  const { about, entry, model, source } = slot;
+  const family = entry?.architecture ?? model?.family;
   if (about) {
-    return [entry?.architecture ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
+    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
   }
-  const size = source.file?.size ?? source.bytes;
-  return [entry?.architecture, entry?.tokenizer, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
+  const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
+  return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
 }
 
-function filePicker(label: string, onFile: (file: File) => void): HTMLElement {
-  const input = el("input", { type: "file", accept: ".gguf" });
-  input.addEventListener("change", () => {
-    const file = input.files?.[0];
-    input.value = ""; // the same file may be chosen again
-    if (file) onFile(file);
-  });
-  return el("label", { class: "file" }, input, el("span", {}, label));
+/** A name that no slot has yet: `name`, `name 2`, `name 3` … */
+export function freeName(name: string, slots: Slot[]): string {
+  const taken = new Set(slots.map((slot) => slot.source.name));
+  if (!taken.has(name)) return name;
+  let count = 2;
+  while (taken.has(`${name} ${count}`)) count++;
+  return `${name} ${count}`;
 }

@@ -12,7 +12,7 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
   assert.match((await page.locator("#engine").textContent()) ?? "", /^CPU/);
-  assert.match((await page.locator(".toys").textContent()) ?? "", /toys/);
+  assert.match((await page.locator("#about-toys").textContent()) ?? "", /toys/);
   const members = await page.locator(".member .name").allTextContents();
   assert.ok(members.length >= 3);
   for (const about of await page.locator(".member .about").allTextContents()) assert.match(about, /parameters · .+ · [\d.]+\sMB/);

@@ -14,7 +14,7 @@ interface Listed {
 }
 const listed = async (): Promise<Listed[]> => JSON.parse(await readFile(`${dist}members/members.json`, "utf8")) as Listed[];
 
-test("a file that is no model, or is cut short, is refused; the member it should replace stays", async () => {
+test("a file that is no model, or is cut short, is refused by name; the members that are there stay", async () => {
   const [first] = await listed();
   const whole = await readFile(`${dist}members/${first!.file}`);
   const visitor = await Visitor.arrive(stand.browser, stand.site);
@@ -28,12 +28,12 @@ test("a file that is no model, or is cut short, is refused; the member it should
     ["counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24, 4096)])],
   ];
   for (const [name, buffer] of bad) {
-    await page.locator(".member input[type=file]").first().setInputFiles({ name, mimeType: "application/octet-stream", buffer });
-    const notice = page.locator(".notice.error");
-    await notice.filter({ hasText: name }).waitFor();
+    await visitor.pick([{ name, mimeType: "application/octet-stream", buffer }]);
+    const card = page.locator(".member", { hasText: name.replace(".gguf", "") });
+    await card.locator('[role="alert"][data-kind="ModelFile"]').waitFor();
     await visitor.state("ready");
+    await card.getByRole("button", { name: `Remove ${name.replace(".gguf", "")}` }).click();
     assert.deepEqual(await page.locator(".member .name").allTextContents(), names, `after ${name}`);
-    await notice.getByText("Dismiss").click();
   }
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer(sum), "", "the page still answers");
@@ -41,20 +41,35 @@ test("a file that is no model, or is cut short, is refused; the member it should
   await visitor.leave();
 });
 
-test("a good file takes a member's place, and another joins", async () => {
+test("files join by picking and by dropping, under names of their own; what is no model is said", async () => {
   const [first] = await listed();
   const buffer = await readFile(`${dist}members/${first!.file}`);
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
-  const own = { mimeType: "application/octet-stream", buffer };
-  await page.locator(".member input[type=file]").first().setInputFiles({ ...own, name: "mine.gguf" });
-  await page.locator(".member .name").first().filter({ hasText: /^mine$/ }).waitFor();
-  await page.locator(".add-member input[type=file]").setInputFiles({ ...own, name: "mine.gguf" });
-  await page.locator(".member .name").filter({ hasText: /^mine 2$/ }).waitFor();
+  await visitor.pick([{ mimeType: "application/octet-stream", buffer, name: "mine.gguf" }]);
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^mine$/ }).waitFor();
+  assert.equal(await page.locator("#ensemble").textContent(), "Your own choice");
+
+  const dropped = await page.evaluateHandle(
+    async ([address, name]) => {
+      const data = new DataTransfer();
+      data.items.add(new File([await (await fetch(address!)).arrayBuffer()], name!));
+      return data;
+    },
+    [`members/${first!.file}`, "mine.gguf"],
+  );
+  await page.dispatchEvent("body", "dragenter", { dataTransfer: dropped });
+  assert.ok(await page.locator(".drop").isVisible(), "the page says that it takes what is dragged");
+  await page.dispatchEvent("body", "drop", { dataTransfer: dropped });
+  assert.ok(await page.locator(".drop").isHidden());
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^mine 2$/ }).waitFor();
   await visitor.state("ready");
+
+  await visitor.pick([{ mimeType: "text/plain", buffer: Buffer.from("{}"), name: "config.json" }]);
+  await page.locator(".notice.error", { hasText: "no model among these files" }).waitFor();
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
-  const legend = (await page.locator(".legend .name").allTextContents()).sort();
+  const legend = await page.locator(".legend .name").allTextContents();
   assert.ok(legend.includes("mine") && legend.includes("mine 2"));
   visitor.clean();
   await visitor.leave();
@@ -66,13 +81,14 @@ test("a bundled file that arrives damaged is named; the others answer; another t
   damaged[damaged.length >> 1]! ^= 0xff;
   stand.site.overrides.set(`members/${first!.file}`, damaged);
   const visitor = await Visitor.arrive(stand.browser, stand.site);
-  const failure = visitor.page.locator(".member .failure").first();
+  const { page } = visitor;
+  const failure = page.locator(".member .failure").first();
   assert.match((await failure.textContent()) ?? "", /SHA-256/);
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
   stand.site.overrides.clear();
-  await failure.getByText("Try again").click();
-  await visitor.page.locator('.member[data-state="ready"] .name').filter({ hasText: first!.name }).waitFor();
+  await page.locator(".member").first().getByRole("button", { name: /^Try again/ }).click();
+  await page.locator('.member[data-state="ready"] .name').filter({ hasText: first!.name }).waitFor();
   visitor.clean();
   await visitor.leave();
 });

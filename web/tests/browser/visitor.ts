@@ -75,6 +75,24 @@ export class Visitor {
     else await field.fill(value);
   }
 
+  /** Opens the dialog for choosing models. */
+  async models(): Promise<void> {
+    await this.page.locator("#models").click();
+    await this.page.locator("#models-dialog .ensemble").first().waitFor();
+  }
+
+  /** Adds members from files, as the dialog's picker does. */
+  async pick(files: { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
+    await this.models();
+    await this.page.locator("#models-dialog .add-files input:not([webkitdirectory])").setInputFiles(files);
+    await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
+  }
+
+  /** Waits until the page's own files are kept for visits without a network. */
+  async offlineCopy(): Promise<void> {
+    await this.page.waitForFunction(() => navigator.serviceWorker.controller !== null, undefined, { timeout: 60_000 });
+  }
+
   async ask(question: string): Promise<void> {
     await this.page.locator("#question").fill(question);
     await this.page.locator("#ask").click();

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { parseCatalogue } from "./catalogue.ts";
+import { fileBytes, memoryOf, total, weightsOf } from "./footprint.ts";
+
+const json = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}catalogue.json`, "utf8");
+const ensembles = parseCatalogue(JSON.parse(json));
+const models = new Map(ensembles.flatMap(({ members }) => members).map((member) => [member.name, member]));
+
+test("every ensemble joins two to eight models of at least two families, each at a file of the hub", () => {
+  for (const { name, members } of ensembles) {
+    assert.ok(new Set(members.map(({ family }) => family)).size >= 2, `${name} is of one family`);
+    for (const member of members) {
+      assert.match(member.ref, /^hf:[\w.-]+\/[\w.-]+\/[\w.-]+\.gguf$/);
+      assert.match(member.ref.toLowerCase(), new RegExp(`[-.]${member.format.toLowerCase()}\\.gguf$`), `${member.name} says its format`);
+      const { heads, kvHeads } = member.shape;
+      assert.equal(heads % kvHeads, 0, `${member.name} shares heads evenly`);
+    }
+  }
+  assert.ok([...models.values()].length >= 12);
+});
+
+test("file sizes computed from shapes come within 1.5 % of the hub's", () => {
+  const known: [string, number][] = [
+    ["SmolLM2 135M", 144_811_360],
+    ["SmolLM2 360M", 386_404_992],
+    ["Qwen2.5 0.5B", 675_710_816],
+    ["Qwen3 0.6B", 639_446_688],
+    ["Qwen3 1.7B", 1_834_426_016],
+    ["Qwen3 4B", 2_497_281_120],
+    ["Gemma 3 270M", 291_545_600],
+    ["Llama 3.2 3B", 2_019_377_696],
+    ["Phi-4 mini", 2_491_874_272],
+    ["SmolLM3 3B", 1_915_305_312],
+    ["OLMo 2 1B", 935_515_296],
+    ["Granite 3.3 2B", 1_545_303_328],
+  ];
+  for (const [name, bytes] of known) {
+    const computed = fileBytes(models.get(name) ?? assert.fail(`the catalogue lacks ${name}`));
+    assert.ok(Math.abs(computed / bytes - 1) < 0.015, `${name}: computed ${computed}, is ${bytes}`);
+  }
+});
+
+test("memory grows with the context, not beyond the model's own, and is f32 on the CPU", () => {
+  const olmo = models.get("OLMo 2 1B")!;
+  const short = memoryOf(olmo, 1024, "webgpu");
+  const long = memoryOf(olmo, 4096, "webgpu");
+  assert.equal(long.kv - short.kv, 2 * 16 * 3072 * 16 * 128 * 4);
+  assert.deepEqual(memoryOf(olmo, 1e6, "webgpu"), long);
+  assert.equal(long.weights, short.weights);
+  assert.equal(memoryOf(olmo, 1024, "cpu").weights, weightsOf(olmo) * 4);
+  assert.ok(total(short) > fileBytes(olmo));
+  // Phi's fused query, key and value are Q5_K in the file, which the GPU holds as Q8_0.
+  const phi = models.get("Phi-4 mini")!;
+  assert.ok(memoryOf(phi, 1024, "webgpu").weights > fileBytes(phi));
+});
+
+test("a catalogue with a fault is refused by the place of the fault", () => {
+  const broken = (change: (data: { models: Record<string, { shape: { layers: unknown }; format: string }>; ensembles: { members: string[] }[] }) => void): (() => unknown) => {
+    const data = JSON.parse(json) as Parameters<typeof change>[0];
+    change(data);
+    return () => parseCatalogue(data);
+  };
+  assert.throws(broken((data) => (data.models["qwen3-4b"]!.shape.layers = 0)), /models\.qwen3-4b\.shape\.layers.*from 1/);
+  assert.throws(broken((data) => (data.models["qwen3-4b"]!.format = "Q9")), /models\.qwen3-4b\.format/);
+  assert.throws(broken((data) => data.ensembles[0]!.members.push("nobody")), /Thimble names nobody/);
+  assert.throws(broken((data) => (data.ensembles[0]!.members.length = 1)), /Thimble has 1 members/);
+  assert.throws(() => parseCatalogue([]), /catalogue/);
+});

@@ -1,0 +1,162 @@
+/** Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or the visitor's own. */
+import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave } from "../conclave.ts";
+import type { MemberSource } from "../messages.ts";
+import { readCatalogue, type Ensemble } from "./catalogue.ts";
+import { toysTitle } from "./ensembles-list.ts";
+import { verdict } from "./fit.ts";
+import { memoryOf, total } from "./footprint.ts";
+import { machineOf, ModelsDialog } from "./models-dialog.ts";
+import type { Notices } from "./notices.ts";
+import { sortPicked, type PickedFile } from "./picked.ts";
+import { recall, remember } from "./remembered.ts";
+import { mostMembers, type Roster, type Seat } from "./roster.ts";
+
+export const ownTitle = "Your own choice";
+
+export interface ChoosingContext {
+  roster: Roster;
+  notices: Notices;
+  library: () => Conclave | undefined;
+  /** The hub's address, if it is not huggingface.co. */
+  hub: string | undefined;
+  /** Before other members take the places: ends an answer that is under way. */
+  onLeave: () => void;
+}
+
+export class Choosing {
+  readonly dialog: ModelsDialog;
+  readonly #context: ChoosingContext;
+  readonly #manifest = new URL("./members/members.json", document.baseURI);
+  #catalogue: Promise<Ensemble[]> | undefined;
+
+  constructor(context: ChoosingContext) {
+    this.#context = context;
+    const { roster, library, hub } = context;
+    this.dialog = new ModelsDialog(hub === undefined ? "huggingface.co" : new URL(hub).host, {
+      library,
+      catalogue: () => this.#ensembles(),
+      shown: () => roster.title,
+      contextTokens: () => roster.contextTokens,
+      onContext: (tokens) => (roster.contextTokens = tokens),
+      onEnsemble: (ensemble) => this.#useEnsemble(ensemble),
+      onToys: async () => {
+        this.#context.onLeave();
+        void this.#seatToys();
+      },
+      onAdd: (source) => this.#add(source),
+      onPicked: (picked) => this.addPicked(picked),
+    });
+  }
+
+  /** Seats the ensemble of the last visit, or the toys; nothing is loaded before there is an engine. */
+  async furnish(): Promise<void> {
+    const last = recall();
+    if (!last) return this.#seatToys();
+    const known = await this.#ensembles().catch((): Ensemble[] => []);
+    const models = known.flatMap(({ members }) => members);
+    this.#context.roster.contextTokens = last.contextTokens;
+    await this.#context.roster.replaceAll(
+      last.title,
+      last.members.map((member) => ({ source: member, model: models.find(({ ref }) => ref === member.ref) })),
+    );
+  }
+
+  /** With the engine open: whoever is seated but not whole in the store makes room for the toys, and nothing is fetched unasked. */
+  async settle(conclave: Conclave): Promise<void> {
+    const { roster, notices } = this.#context;
+    const wanted = roster.slots.flatMap(({ source }) => source.ref ?? []);
+    if (wanted.length === 0) return;
+    const { models } = await conclave.models().catch(() => ({ models: [] })); // a browser without a store
+    const missing = wanted.filter((ref) => !models.some((model) => model.ref === ref && model.complete));
+    if (missing.length === 0) return;
+    const { title } = roster;
+    const seats: Seat[] = roster.slots.map(({ source, model }) => ({ source, model }));
+    await this.#seatToys();
+    notices.show("incomplete", "hint", `${title}, the ensemble of your last visit, is not all stored in this browser: ${missing.length === 1 ? "one model is" : `${missing.length} models are`} missing. These are the toys.`, [
+      { label: "Fetch the rest", run: () => void roster.replaceAll(title, seats) },
+    ]);
+  }
+
+  /** Remembers what is on the page, once all of it is there and can be found again. */
+  keep(): void {
+    const { title, slots, contextTokens } = this.#context.roster;
+    if (slots.length === 0 || slots.some(({ state }) => state !== "ready")) return;
+    if (title === toysTitle) return remember(undefined);
+    const members = slots.map(({ source: { name, ref, quantise } }) => (ref === undefined ? undefined : { name, ref, ...(quantise === undefined ? {} : { quantise }) }));
+    if (members.every((member) => member !== undefined)) remember({ title, contextTokens, members });
+  }
+
+  /** Adds the models among files that were picked or dropped. */
+  addPicked(picked: PickedFile[]): void {
+    const { models, complaints } = sortPicked(picked);
+    for (const { name, files } of models) {
+      const [file] = files;
+      if (!this.#seat({ source: files.length === 1 && file ? { name, file } : { name, files } })) break;
+    }
+    if (complaints.length > 0) this.#context.notices.show("picked", "error", complaints.join(" "));
+    else this.#context.notices.clear("picked");
+  }
+
+  #ensembles(): Promise<Ensemble[]> {
+    this.#catalogue ??= readCatalogue(new URL("./catalogue.json", document.baseURI));
+    this.#catalogue.catch(() => (this.#catalogue = undefined));
+    return this.#catalogue;
+  }
+
+  async #seatToys(): Promise<void> {
+    const { roster, notices } = this.#context;
+    try {
+      const entries = await readManifest(this.#manifest);
+      await roster.replaceAll(toysTitle, entries.map((entry) => ({ source: sourceOf(entry, this.#manifest), entry })));
+    } catch (error) {
+      notices.show("manifest", "error", `${typed(error).message} You can still add models of your own.`);
+    }
+  }
+
+  /** Asks the hosts for exact sizes, and fetches nothing that can't fit. */
+  async #useEnsemble({ name, members }: Ensemble): Promise<void> {
+    const { roster, onLeave } = this.#context;
+    const memory = members.reduce((sum, member) => sum + total(memoryOf(member, roster.contextTokens, this.#open().backend)), 0);
+    await this.#check(members.map(({ ref }) => ref), memory);
+    onLeave();
+    void roster.replaceAll(name, members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })));
+  }
+
+  async #add(source: MemberSource): Promise<void> {
+    if (source.ref === undefined) throw new BadReference("Name a model first.");
+    if (this.#context.roster.slots.length >= mostMembers) throw new BadReference(fullHouse);
+    await this.#check([source.ref]);
+    this.#seat({ source });
+  }
+
+  /** Throws where models can't fit. `memory`: what they take, if more is known than their files' size. */
+  async #check(refs: string[], memory?: number): Promise<void> {
+    const library = this.#open();
+    this.dialog.say("Asking for the exact sizes…");
+    const plans = await Promise.all(refs.map((ref) => library.plan(ref)));
+    const missing = plans.reduce((sum, { bytes, stored }) => sum + bytes - stored, 0);
+    const whole = plans.reduce((sum, { bytes }) => sum + bytes, 0);
+    const free = plans.map((plan) => plan.free).find((each) => each !== null);
+    const against = verdict({ download: missing, memory: memory ?? whole }, machineOf(library, free));
+    if (against?.tone === "no") throw new StorageFailure(against.text);
+    this.dialog.say("");
+  }
+
+  #seat(seat: Seat): boolean {
+    const { roster, notices } = this.#context;
+    if (!roster.add(seat)) {
+      notices.show("full", "hint", fullHouse);
+      return false;
+    }
+    roster.title = ownTitle;
+    return true;
+  }
+
+  #open(): Conclave {
+    const library = this.#context.library();
+    if (!library) throw new StorageFailure("No engine is running. Reload it first.");
+    return library;
+  }
+}
+
+const fullHouse = `A conclave has at most ${mostMembers} members. Remove one first.`;

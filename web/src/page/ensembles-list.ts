@@ -1,0 +1,84 @@
+/** The catalogue as a list to choose from: each ensemble with its members, its download, its memory, and whether it fits. */
+import type { Backend } from "../engine.ts";
+import type { StoredModel } from "../conclave.ts";
+import type { CatalogueModel, Ensemble } from "./catalogue.ts";
+import { button, el } from "./dom.ts";
+import { bytes } from "./figures.ts";
+import { verdict, type Machine } from "./fit.ts";
+import { fileBytes, memoryOf, total, type Memory } from "./footprint.ts";
+
+export interface ListContext {
+  machine: Machine;
+  contextTokens: number;
+  stored: StoredModel[];
+  /** The ensemble on the page. */
+  shown: string;
+  /** Where models come from, for people: huggingface.co. */
+  host: string;
+  onEnsemble: (ensemble: Ensemble) => void;
+  onToys: () => void;
+}
+
+/** What an ensemble takes; a stored file's exact size stands in for the computed one. */
+export function needOf({ members }: Ensemble, { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">) {
+  const sizes = members.map((member) => {
+    const known = stored.find(({ ref }) => ref === member.ref);
+    return { bytes: known?.bytes || fileBytes(member), here: known?.stored ?? 0, complete: known?.complete ?? false };
+  });
+  const memories = members.map((member) => memoryOf(member, contextTokens, machine.backend));
+  const sum = (part: keyof Memory): number => memories.reduce((all, memory) => all + memory[part], 0);
+  const memory: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
+  const whole = sizes.reduce((all, size) => all + size.bytes, 0);
+  const missing = sizes.reduce((all, size) => all + (size.complete ? 0 : Math.max(0, size.bytes - size.here)), 0);
+  return { memory, whole, missing, complete: sizes.every(({ complete }) => complete) };
+}
+
+export const toysTitle = "The bundled toys";
+
+export function ensemblesList(ensembles: Ensemble[], context: ListContext): HTMLElement {
+  return el("ul", { class: "ensembles" }, ...ensembles.map((ensemble) => card(ensemble, context)), toys(context));
+}
+
+function card(ensemble: Ensemble, context: ListContext): HTMLElement {
+  const { machine, host, shown } = context;
+  const { memory, whole, missing, complete } = needOf(ensemble, context);
+  const against = verdict({ download: missing, memory: total(memory) }, machine);
+  const inUse = shown === ensemble.name;
+  const id = `ensemble-${ensemble.name.toLowerCase()}`;
+  const download = complete ? `${bytes(whole)}, stored here` : missing < whole ? `${bytes(missing)} of ${bytes(whole)} to fetch from ${host}` : `${bytes(whole)} to fetch from ${host}`;
+  const load = button(inUse ? "In use" : complete ? "Open" : "Download and open", () => context.onEnsemble(ensemble), {
+    "aria-label": `${inUse ? "In use:" : complete ? "Open" : "Download and open"} ${ensemble.name}`,
+    "aria-describedby": id,
+    disabled: inUse || against?.tone === "no",
+  });
+  return el(
+    "li",
+    { class: "ensemble", "data-ensemble": ensemble.name },
+    el("div", { class: "ensemble-head" }, el("h4", {}, ensemble.name), load),
+    el("p", {}, ensemble.description),
+    el("ul", { class: "ensemble-members" }, ...ensemble.members.map(line)),
+    el("p", { class: "facts", id }, `${download} · ${needs(memory, machine.backend)}`),
+    against ? el("p", { class: `verdict ${against.tone}` }, against.text) : "",
+  );
+}
+
+function line(member: CatalogueModel): HTMLElement {
+  const { name, family, format, licence } = member;
+  return el("li", {}, el("span", {}, name), el("small", {}, [family, format, bytes(fileBytes(member)), licence].join(" · ")));
+}
+
+function needs(memory: Memory, backend: Backend): string {
+  const { weights, kv, scratch } = memory;
+  const where = backend === "cpu" ? "memory" : "graphics memory";
+  return `${bytes(total(memory))} of ${where}: weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
+}
+
+function toys({ shown, onToys }: ListContext): HTMLElement {
+  const inUse = shown === toysTitle;
+  return el(
+    "li",
+    { class: "ensemble", "data-ensemble": "toys" },
+    el("div", { class: "ensemble-head" }, el("h4", {}, "Toys"), button(inUse ? "In use" : "Open", onToys, { disabled: inUse, "aria-label": inUse ? "In use: the toys" : "Open the toys" })),
+    el("p", {}, "Three models of a million parameters each that come with the page. Good for seeing how the voting works; nothing is fetched from elsewhere."),
+  );
+}

@@ -1,0 +1,79 @@
+/**
+ * What a model takes, computed from its shape: the bytes of its file, and memory while it runs.
+ * Where the hub has been asked, its exact file sizes stand in for the computed ones.
+ */
+import type { CatalogueModel, FileFormat, ModelShape } from "./catalogue.ts";
+
+/** Bytes of memory: weights as the GPU holds them, keys and values of the whole context, room for a pass. */
+export interface Memory {
+  weights: number;
+  kv: number;
+  scratch: number;
+}
+
+/** Rows a pass may add behind the context: the candidates of one round, or a piece of the prompt. */
+const scratchRows = 512;
+/** A GGUF's own vocabulary: a token's text, score, type and its merge rule, measured over several families. */
+const bytesPerToken = 40;
+
+type Block = "F32" | "F16" | "Q8_0" | "Q4_0" | "Q4_K" | "Q5_K" | "Q6_K";
+
+/** Bytes a weight takes in blocks of each format. */
+const perWeight: Record<Block, number> = { F32: 4, F16: 2, Q8_0: 34 / 32, Q4_0: 18 / 32, Q4_K: 144 / 256, Q5_K: 176 / 256, Q6_K: 210 / 256 };
+
+/** What the GPU holds in place of a block that it has no kernels for. */
+const onGpu = (block: Block): Block => (block === "Q5_K" ? "Q8_0" : block);
+
+interface Matrices {
+  block: Block;
+  weights: number;
+}
+
+/** Layers in which llama.cpp's mixtures keep `attn_v` and `ffn_down` finer: the first and the last eighth, and every third between. */
+const finer = (layer: number, layers: number): boolean => {
+  const eighth = Math.floor(layers / 8);
+  return layer < eighth || layer >= Math.floor((7 * layers) / 8) || (layer - eighth) % 3 === 2;
+};
+
+function matrices(shape: ModelShape, format: FileFormat): Matrices[] {
+  const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary, tied, fused } = shape;
+  const mixed = format === "Q4_K_M";
+  const plain: Block = mixed ? "Q4_K" : format;
+  const fine: Block = mixed ? "Q6_K" : format;
+  const query = hidden * heads * headDim;
+  const keys = hidden * kvHeads * headDim;
+  const wide = hidden * feedForward;
+  const all: Matrices[] = [{ block: tied ? fine : plain, weights: hidden * vocabulary }];
+  if (!tied) all.push({ block: fine, weights: hidden * vocabulary });
+  for (let layer = 0; layer < layers; layer++) {
+    const better = finer(layer, layers) ? fine : plain;
+    if (fused) all.push({ block: mixed ? "Q5_K" : format, weights: query + 2 * keys });
+    else all.push({ block: plain, weights: query + keys }, { block: better, weights: keys });
+    all.push({ block: plain, weights: query + 2 * wide }, { block: better, weights: wide });
+  }
+  return all;
+}
+
+/** Parameters in the model's matrices. */
+export function weightsOf({ shape, format }: CatalogueModel): number {
+  return matrices(shape, format).reduce((sum, { weights }) => sum + weights, 0);
+}
+
+/** Bytes of the model's file. */
+export function fileBytes({ shape, format }: CatalogueModel): number {
+  const blocks = matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * perWeight[block], 0);
+  return Math.round(blocks + shape.vocabulary * bytesPerToken);
+}
+
+/** Memory on the GPU with room for `context` tokens; on the CPU weights are unpacked to f32. */
+export function memoryOf({ shape, format }: CatalogueModel, context: number, backend: "webgpu" | "cpu"): Memory {
+  const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
+  const held = (block: Block): number => perWeight[backend === "cpu" ? "F32" : onGpu(block)];
+  return {
+    weights: matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0),
+    kv: 2 * layers * (Math.min(context, shape.context) + scratchRows) * kvHeads * headDim * 4,
+    scratch: 4 * (scratchRows * (4 * hidden + 2 * feedForward + (heads + 2 * kvHeads) * headDim) + vocabulary),
+  };
+}
+
+export const total = ({ weights, kv, scratch }: Memory): number => weights + kv + scratch;

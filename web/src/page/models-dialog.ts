@@ -1,0 +1,208 @@
+/** The dialog for choosing models: ensembles of the catalogue, models added by hand, what is stored here. */
+import { parseReference, referenceName, referenceText, typed, type Conclave, type Stored } from "../conclave.ts";
+import type { MemberSource } from "../messages.ts";
+import type { Ensemble } from "./catalogue.ts";
+import { byId, button, el } from "./dom.ts";
+import { filePicker } from "./drop.ts";
+import { ensemblesList } from "./ensembles-list.ts";
+import type { Machine } from "./fit.ts";
+import type { PickedFile } from "./picked.ts";
+import { storedList } from "./stored-list.ts";
+
+export interface DialogEvents {
+  library: () => Conclave | undefined;
+  catalogue: () => Promise<Ensemble[]>;
+  /** The ensemble on the page. */
+  shown: () => string;
+  contextTokens: () => number;
+  onContext: (tokens: number) => void;
+  onEnsemble: (ensemble: Ensemble) => Promise<void>;
+  onToys: () => Promise<void>;
+  /** Throws what speaks against it. */
+  onAdd: (source: MemberSource) => Promise<void>;
+  onPicked: (picked: PickedFile[]) => void;
+}
+
+const contexts = [1024, 2048, 4096, 8192, 16384];
+
+export class ModelsDialog {
+  readonly #dialog = byId("models-dialog", HTMLDialogElement);
+  readonly #events: DialogEvents;
+  readonly #host: string;
+  readonly #ensembles = el("div", {});
+  readonly #stored = el("div", {});
+  readonly #status = el("p", { class: "dialog-status", role: "status" });
+  readonly #reference = el("input", { id: "reference", type: "text", inputmode: "url", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": "reference-hint" });
+  readonly #hint = el("p", { class: "hint", id: "reference-hint", role: "status" });
+  /** Why the last try failed; stays until the reference changes. */
+  #refused = false;
+
+  /** `host`: where `hf:` references go, for people. */
+  constructor(host: string, events: DialogEvents) {
+    this.#host = host;
+    this.#events = events;
+    const close = button("Close", () => this.close(), { class: "quiet" });
+    const title = (id: string, text: string): HTMLElement => el("h3", { id }, text);
+    this.#dialog.append(
+      el("div", { class: "dialog-head" }, el("h2", { id: "models-title" }, "Models"), close),
+      el("p", { class: "description" }, `Models are fetched from where they lie when you choose them, those named here from ${host}; they are checked and kept in this browser. What you ask goes nowhere.`),
+      this.#status,
+      el("section", { "aria-labelledby": "ensembles-title" }, el("div", { class: "dialog-head" }, title("ensembles-title", "Ensembles"), this.#contextChoice()), this.#ensembles),
+      el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm()),
+      el("section", { "aria-labelledby": "stored-title" }, title("stored-title", "Stored in this browser"), this.#stored),
+    );
+    // A press on the backdrop closes, as people expect of a dialog.
+    this.#dialog.addEventListener("click", (event) => {
+      if (event.target === this.#dialog) this.close();
+    });
+  }
+
+  /** Opens it at `place`; closing gives the focus back to where it was. */
+  async open(place?: "add" | "stored"): Promise<void> {
+    this.say("");
+    this.#dialog.showModal();
+    await this.refresh();
+    if (place === "add") this.#reference.focus();
+    if (place === "stored") this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+  }
+
+  close(): void {
+    this.#dialog.close();
+  }
+
+  /** Says what is under way, or what went wrong. */
+  say(text: string, tone: "plain" | "error" = "plain"): void {
+    this.#status.textContent = text;
+    this.#status.classList.toggle("error", tone === "error");
+  }
+
+  /** Brings sizes, what is stored and what is in use up to date. */
+  async refresh(): Promise<void> {
+    if (!this.#dialog.open) return;
+    const library = this.#events.library();
+    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], used: null, free: null, persisted: false };
+    const free = stored.free ?? undefined;
+    this.#stored.replaceChildren(
+      storedList(stored.models, {
+        free,
+        onDelete: async ({ ref }) => {
+          await this.#events.library()?.deleteModel(ref);
+          await this.refresh();
+          this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+        },
+      }),
+    );
+    try {
+      const ensembles = await this.#events.catalogue();
+      const context = { machine: machineOf(library, free), contextTokens: this.#events.contextTokens(), stored: stored.models, shown: this.#events.shown(), host: this.#host };
+      this.#ensembles.replaceChildren(
+        ensemblesList(ensembles, {
+          ...context,
+          onEnsemble: (ensemble) => this.#run(() => this.#events.onEnsemble(ensemble)),
+          onToys: () => this.#run(() => this.#events.onToys()),
+        }),
+      );
+    } catch (error) {
+      this.#ensembles.replaceChildren(el("p", { role: "alert" }, typed(error).message));
+    }
+  }
+
+  /** What can be chosen waits while a choice is looked into. */
+  async #run(choice: () => Promise<void>): Promise<void> {
+    this.#dialog.setAttribute("aria-busy", "true");
+    try {
+      await choice();
+      this.close();
+    } catch (error) {
+      this.say(typed(error).message, "error");
+      this.#status.scrollIntoView({ block: "nearest" });
+    } finally {
+      this.#dialog.removeAttribute("aria-busy");
+    }
+  }
+
+  #contextChoice(): HTMLElement {
+    const select = el("select", { id: "context-tokens" }, ...contexts.map((tokens) => el("option", { value: tokens, selected: tokens === this.#events.contextTokens() }, `${tokens} tokens`)));
+    select.addEventListener("change", () => {
+      this.#events.onContext(Number(select.value));
+      void this.refresh();
+    });
+    return el("label", { class: "context-choice" }, "Room for a conversation", select);
+  }
+
+  #addForm(): HTMLElement {
+    const quantise = el(
+      "select",
+      { id: "quantise" },
+      el("option", { value: "" }, "as they are"),
+      el("option", { value: "Q8_0" }, "Q8_0, half of F16"),
+      el("option", { value: "Q4_0" }, "Q4_0, a quarter of F16"),
+    );
+    const chosen = (): Pick<MemberSource, "quantise"> => (quantise.value === "Q8_0" || quantise.value === "Q4_0" ? { quantise: quantise.value } : {});
+    const form = el(
+      "form",
+      { class: "add-form" },
+      el("label", { for: "reference" }, "A model on the hub, or an address"),
+      el("div", { class: "add-line" }, this.#reference, el("button", { type: "submit" }, "Add")),
+      this.#hint,
+      el(
+        "p",
+        { class: "add-files" },
+        filePicker("Choose files", (picked) => this.#picked(picked)),
+        filePicker("Choose a folder", (picked) => this.#picked(picked), { folder: true }),
+        el("span", { class: "hint" }, "or drop them anywhere on the page; they stay where they are."),
+      ),
+      el("label", { class: "context-choice" }, "Weights that come unquantised load", quantise),
+    );
+    this.#check();
+    this.#reference.addEventListener("input", () => {
+      this.#refused = false;
+      this.#check();
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#refused = true;
+      if (!this.#check()) return this.#reference.focus();
+      const reference = parseReference(this.#reference.value);
+      const source: MemberSource = { name: referenceName(reference), ref: referenceText(reference), ...chosen() };
+      void this.#run(async () => {
+        await this.#events.onAdd(source);
+        this.#reference.value = "";
+        this.#check();
+      });
+    });
+    return form;
+  }
+
+  #picked(picked: PickedFile[]): void {
+    this.close();
+    this.#events.onPicked(picked);
+  }
+
+  /** Reads the reference as it is typed: where it leads, or what is missing. */
+  #check(): boolean {
+    const text = this.#reference.value.trim();
+    let found: string | undefined;
+    let fault = "";
+    try {
+      const reference = parseReference(text);
+      const from = reference.kind === "url" ? new URL(reference.url).host : this.#host;
+      found = `${reference.kind === "hub" && reference.file === undefined ? `The safetensors of ${reference.owner}/${reference.repo}` : referenceName(reference)}, from ${from}.`;
+    } catch (error) {
+      fault = typed(error).message;
+    }
+    const example = "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct for a whole folder, or https://example.org/model.gguf. After @ may stand a revision.";
+    // Nobody is told off for a name that is half typed.
+    const wrong = found === undefined && this.#refused;
+    this.#hint.textContent = found ?? (wrong ? fault : example);
+    this.#hint.classList.toggle("error", wrong);
+    this.#reference.setAttribute("aria-invalid", String(wrong));
+    return found !== undefined;
+  }
+}
+
+/** What is known of this machine. */
+export function machineOf(library: Conclave | undefined, free: number | undefined): Machine {
+  const { deviceMemory } = navigator as Navigator & { deviceMemory?: number };
+  return { backend: library?.backend ?? "cpu", free, deviceMemory };
+}

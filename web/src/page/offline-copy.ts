@@ -1,0 +1,36 @@
+/** Registers the service worker that lets the page open with the network off, and tells of new versions. */
+
+export interface OfflineEvents {
+  /** A newer version of the page lies ready; `take` puts it in place and reloads. */
+  onUpdate: (take: () => void) => void;
+}
+
+/** Where there are no service workers (plain http) the page works as it did, with the network on. */
+export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
+  const workers: ServiceWorkerContainer | undefined = navigator.serviceWorker;
+  if (!workers) return;
+  let took = false;
+  // The first worker also takes control: nothing changed for the visitor then.
+  let controlled = workers.controller !== null;
+  workers.addEventListener("controllerchange", () => {
+    if (took) location.reload();
+    // Another tab took the new version; this one's files are gone.
+    else if (controlled) onUpdate(() => location.reload());
+    controlled = true;
+  });
+  // Out of the way of what the visitor waits for; a failure costs only the offline copy.
+  const registration = await workers.register(new URL("./offline.js", document.baseURI), { updateViaCache: "none" }).catch(() => undefined);
+  if (!registration) return;
+  const offer = (): void => {
+    const { waiting } = registration;
+    if (!waiting || !workers.controller) return;
+    onUpdate(() => {
+      took = true;
+      waiting.postMessage("activate");
+    });
+  };
+  offer();
+  registration.addEventListener("updatefound", () => {
+    registration.installing?.addEventListener("statechange", offer);
+  });
+}

@@ -1,0 +1,61 @@
+/** Makes models of the files and folders a visitor picked or dropped: a GGUF, its splits, a Hugging Face folder. */
+
+/** A file with its path as picked: "folder/config.json", or its name alone. */
+export interface PickedFile {
+  path: string;
+  file: File;
+}
+
+export interface PickedModel {
+  name: string;
+  files: File[];
+}
+
+export interface Sorted {
+  models: PickedModel[];
+  /** What can't be used, and what to do about it. */
+  complaints: string[];
+}
+
+const split = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
+/** What a loader reads of a Hugging Face folder; the rest of it stays where it is. */
+const ofFolder = /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|model\.safetensors\.index\.json|.+\.safetensors)$/;
+
+const slash = (path: string): number => path.lastIndexOf("/");
+
+export function sortPicked(picked: PickedFile[]): Sorted {
+  const sorted: Sorted = { models: [], complaints: [] };
+  const folders = new Map<string, PickedFile[]>();
+  for (const each of picked) {
+    const folder = each.path.slice(0, Math.max(slash(each.path), 0));
+    folders.set(folder, [...(folders.get(folder) ?? []), each]);
+  }
+  for (const [folder, files] of folders) sortFolder(folder, files, sorted);
+  if (sorted.models.length === 0 && sorted.complaints.length === 0) {
+    sorted.complaints.push("There is no model among these files. A model is a .gguf file, or a folder with config.json and .safetensors files.");
+  }
+  return sorted;
+}
+
+function sortFolder(folder: string, files: PickedFile[], { models, complaints }: Sorted): void {
+  const splits = new Map<string, File[]>();
+  for (const { file } of files) {
+    if (!/\.gguf$/i.test(file.name)) continue;
+    const part = split.exec(file.name);
+    if (!part) models.push({ name: file.name.replace(/\.gguf$/i, ""), files: [file] });
+    else {
+      const key = `${part[1]}-of-${part[3]}`;
+      splits.set(key, [...(splits.get(key) ?? []), file]);
+    }
+  }
+  for (const parts of splits.values()) {
+    parts.sort((a, b) => (a.name < b.name ? -1 : 1));
+    const [, name = "", , of = "0"] = split.exec(parts[0]?.name ?? "") ?? [];
+    if (parts.length === Number(of)) models.push({ name, files: parts });
+    else complaints.push(`${name} comes in ${Number(of)} parts, and ${parts.length === 1 ? "one" : parts.length} of them ${parts.length === 1 ? "is" : "are"} here. Pick all of them together.`);
+  }
+  const wanted = files.filter(({ file }) => ofFolder.test(file.name)).map(({ file }) => file);
+  if (!wanted.some(({ name }) => name.endsWith(".safetensors"))) return;
+  if (wanted.some(({ name }) => name === "config.json")) models.push({ name: folder.slice(slash(folder) + 1) || "Picked model", files: wanted });
+  else complaints.push("A .safetensors file needs the config.json and the tokenizer.json beside it: pick its whole folder.");
+}

@@ -1,0 +1,32 @@
+/** The ensemble last used, kept in this browser, so that the next visit opens with it. */
+import { list, number, optional, oneOf, shape, text, type Checked } from "../check.ts";
+
+const remembered = shape({
+  title: text,
+  contextTokens: number,
+  members: list(shape({ name: text, ref: text, quantise: optional(oneOf("Q8_0", "Q4_0")) })),
+});
+
+export type Remembered = Checked<typeof remembered>;
+
+const key = "conclave ensemble";
+
+/** Undefined where nothing is remembered, or what is can't be read. */
+export function recall(): Remembered | undefined {
+  try {
+    const found = remembered(JSON.parse(localStorage.getItem(key) ?? "null"), key);
+    return found.members.length > 0 && found.members.length <= 8 ? found : undefined;
+  } catch {
+    return undefined; // nothing there, not ours, or storage is off
+  }
+}
+
+/** Remembers an ensemble; undefined forgets. */
+export function remember(ensemble: Remembered | undefined): void {
+  try {
+    if (ensemble) localStorage.setItem(key, JSON.stringify(ensemble));
+    else localStorage.removeItem(key);
+  } catch {
+    // Storage is off or full: the next visit opens with the bundled members.
+  }
+}

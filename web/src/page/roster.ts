@@ -1,0 +1,143 @@
+/** The ensemble on the page: its places, and how members come into them and leave them again. */
+import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../conclave.ts";
+import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
+
+export const mostMembers = 8;
+
+/** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */
+export type Seat = Pick<Slot, "source" | "entry" | "model">;
+
+export interface RosterEvents {
+  /** The slots, or what they can do, changed. */
+  onChange: () => void;
+  /** The engine is of no more use. */
+  onFatal: (error: ConclaveError) => void;
+}
+
+export class Roster {
+  readonly slots: Slot[] = [];
+  /** What the visitor chose: an ensemble of the catalogue, the toys, or their own. */
+  title = "";
+  /** Room for the conversation in tokens, for members loaded from now on. */
+  contextTokens: number;
+  readonly #panel: MembersPanel;
+  readonly #events: RosterEvents;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #conclave: Conclave | undefined;
+
+  constructor(panel: MembersPanel, events: RosterEvents, contextTokens: number) {
+    this.#panel = panel;
+    this.#events = events;
+    this.contextTokens = contextTokens;
+  }
+
+  get loading(): boolean {
+    return this.slots.some((slot) => slot.state === "loading");
+  }
+
+  /** Those that will answer. */
+  get taking(): Slot[] {
+    return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
+  }
+
+  /** Loads every slot into a new engine. */
+  async attach(conclave: Conclave): Promise<void> {
+    this.#conclave = conclave;
+    await Promise.all(this.slots.map((slot) => this.load(slot)));
+  }
+
+  /** The engine is gone, and the members with it; their slots stay. */
+  detach(): void {
+    this.#conclave = undefined;
+    for (const slot of this.slots) {
+      slot.loading?.abort();
+      slot.state = "waiting";
+      this.#panel.show(slot);
+    }
+  }
+
+  /** Puts other members in the place of all that are there, and loads them into the engine, if there is one. */
+  async replaceAll(title: string, members: Seat[]): Promise<void> {
+    // The old ones first: memory may not hold both.
+    await Promise.all([...this.slots].map((slot) => this.remove(slot)));
+    await Promise.allSettled([...this.#underWay]);
+    this.title = title;
+    const added = members.slice(0, mostMembers).map((member) => this.#place(member));
+    this.#events.onChange();
+    await Promise.all(added.map((slot) => this.load(slot)));
+  }
+
+  /** Adds one member to those there, under a name that is free. Undefined when all places are taken. */
+  add(member: Seat): Slot | undefined {
+    if (this.slots.length >= mostMembers) return undefined;
+    const name = freeName(member.source.name, this.slots);
+    const slot = this.#place({ ...member, source: { ...member.source, name } });
+    void this.load(slot);
+    return slot;
+  }
+
+  /** Takes a member out and frees its memory. */
+  async remove(slot: Slot): Promise<void> {
+    const conclave = this.#conclave;
+    const { name } = slot.source;
+    const there = slot.state === "ready";
+    slot.loading?.abort();
+    const index = this.slots.indexOf(slot);
+    if (index >= 0) this.slots.splice(index, 1);
+    this.#panel.drop(slot);
+    this.#events.onChange();
+    if (there) await conclave?.remove(name).catch(() => undefined); // a dead engine holds nothing
+  }
+
+  /** Ends a slot's download; what was fetched is kept, and the slot stays. */
+  stop(slot: Slot): void {
+    slot.loading?.abort();
+  }
+
+  /** Loads a slot's member; what went wrong is shown on its card. */
+  async load(slot: Slot): Promise<void> {
+    const loading = this.#load(slot);
+    this.#underWay.add(loading);
+    await loading.finally(() => this.#underWay.delete(loading));
+  }
+
+  async #load(slot: Slot): Promise<void> {
+    const conclave = this.#conclave;
+    if (!conclave) return;
+    const controller = new AbortController();
+    slot.loading = controller;
+    slot.state = "loading";
+    this.#panel.show(slot);
+    this.#events.onChange();
+    try {
+      slot.about = await conclave.add(slot.source, {
+        contextTokens: this.contextTokens,
+        signal: controller.signal,
+        onProgress: (progress) => this.#panel.progress(slot, progress),
+      });
+      // It was taken out while the engine had it in hand.
+      if (!this.slots.includes(slot)) return void (await conclave.remove(slot.source.name));
+      slot.state = "ready";
+      this.#panel.show(slot);
+    } catch (thrown) {
+      // Taken out, or the engine was opened anew: the new one loads it.
+      if (!this.slots.includes(slot) || conclave !== this.#conclave) return;
+      if (isAbort(thrown)) return this.#panel.stopped(slot);
+      const error = typed(thrown);
+      this.#panel.fail(slot, error);
+      if (isFatal(error)) this.#events.onFatal(error);
+    } finally {
+      if (slot.loading === controller) slot.loading = undefined;
+      this.#events.onChange();
+    }
+  }
+
+  #place(member: Seat): Slot {
+    const used = new Set(this.slots.map((other) => other.voice));
+    const voice = [...Array(mostMembers).keys()].find((index) => !used.has(index)) ?? 0;
+    const slot: Slot = { ...member, state: "waiting", takesPart: true, voice };
+    this.slots.push(slot);
+    this.#panel.show(slot);
+    return slot;
+  }
+}

@@ -1,0 +1,71 @@
+/** The page with the network off: its own files come from its service worker, nothing else does. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+
+test("after one visit the page opens and answers with the network off", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await visitor.offlineCopy();
+  await page.context().setOffline(true);
+  await page.reload();
+  await visitor.state("ready");
+  await visitor.set("maxRounds", "1");
+  assert.notEqual(await visitor.answer("What is 347 + 586?"), "");
+  assert.equal(await page.evaluate(() => fetch("./nowhere.json").then(() => "came", () => "failed")), "failed");
+  visitor.complaints.length = 0; // the failed fetch
+  await visitor.leave();
+});
+
+test("only the page's own files are kept, under its own folder", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await visitor.offlineCopy();
+  await visitor.page.evaluate(() => fetch("./members/nowhere.gguf").catch(() => undefined));
+  const kept = await visitor.page.evaluate(async () => {
+    const names = await caches.keys();
+    return { names, addresses: (await (await caches.open(names[0]!)).keys()).map(({ url }) => url) };
+  });
+  assert.equal(kept.names.length, 1);
+  for (const needed of ["index.html", "page.js", "worker.js", "style.css", "catalogue.json", "pkg/conclave_bg.wasm", "members/members.json"]) {
+    assert.equal(kept.addresses.filter((address) => new URL(address).pathname === new URL(needed, stand.site.address).pathname).length, 1, needed);
+  }
+  for (const address of kept.addresses) assert.ok(address.startsWith(stand.site.address) && !address.includes("nowhere"), address);
+  await visitor.leave();
+});
+
+test("a new version waits, is offered, and takes over whole; of the old one nothing stays", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await visitor.offlineCopy();
+  // Another index.html, and the worker that knows it by its hash, as a new build would write them.
+  const html = (await readFile(`${dist}index.html`, "utf8")).replace("<title>Conclave</title>", "<title>Conclave, newer</title>");
+  const worker = await readFile(`${dist}offline.js`, "utf8");
+  const { createHash } = await import("node:crypto");
+  const renamed = worker.replace(/("index\.html":")[0-9a-f]{64}/, `$1${createHash("sha256").update(html).digest("hex")}`);
+  assert.notEqual(renamed, worker);
+
+  // A deployment that is caught half way: the worker is there, the file it names is not.
+  stand.site.overrides.set("offline.js", renamed);
+  await page.reload();
+  await visitor.state("ready");
+  await page.evaluate(async () => void (await (await navigator.serviceWorker.ready).update().catch(() => undefined)));
+  assert.equal(await page.title(), "Conclave");
+  assert.equal(await page.locator('[data-key="update"]').count(), 0);
+
+  stand.site.overrides.set("index.html", html);
+  await page.reload();
+  const notice = page.locator('[data-key="update"]');
+  await notice.waitFor();
+  assert.equal(await page.title(), "Conclave", "the running version stays until it is let go");
+  await notice.getByRole("button", { name: "Reload" }).click();
+  await page.waitForFunction(() => document.title === "Conclave, newer");
+  await visitor.state("ready");
+  assert.equal(await page.evaluate(async () => (await caches.keys()).length), 1);
+  stand.site.overrides.clear();
+  visitor.clean();
+  await visitor.leave();
+});
