@@ -224,6 +224,7 @@ class Answer {
     const well = breaks ? Math.min(fault.after ?? 0, length) : kind === "wrong-length" ? length >> 1 : length;
     const { response, entry } = this;
     let sent = 0;
+    response.flushHeaders();
     if (well > 0) {
       for await (const piece of createReadStream(file.path, { start: range.start, end: range.start + well - 1 })) {
         if (response.destroyed) return;

@@ -1,10 +1,12 @@
 /**
- * Fetches a member's file: progress in bytes, abort, and a check of size and SHA-256 before a byte
- * of it reaches the engine.
+ * Fetches a small file that lies beside the page: progress in bytes, abort, and a check of size and
+ * SHA-256 before a byte of it reaches the engine. What comes from elsewhere goes through the store.
  */
 import { list, number, shape, text, type Checked } from "./check.ts";
 import { Download, isAbort } from "./errors.ts";
-import type { MemberSource } from "./messages.ts";
+import type { MemberSource, Progress } from "./messages.ts";
+import { BlobFiles, type ModelFiles } from "./model-files.ts";
+import { decoded } from "./reference.ts";
 import { sha256 } from "./sha256.ts";
 
 const manifestEntry = shape({
@@ -46,16 +48,14 @@ export function sourceOf(entry: ManifestEntry, manifest: string | URL): MemberSo
   return { name: entry.name, url: new URL(entry.file, manifest).href, bytes: entry.bytes, sha256: entry.sha256 };
 }
 
-/** The bytes of a source, from the network or from the visitor's disk. */
-export async function readSource(source: MemberSource, options: DownloadOptions): Promise<Uint8Array> {
-  if (source.file) {
-    const data = new Uint8Array(await source.file.arrayBuffer());
-    options.signal?.throwIfAborted();
-    options.onProgress?.(data.length, data.length);
-    return data;
-  }
-  if (!source.url) throw new Download(`Member ${source.name} has neither a URL nor a file. Give it one of them.`);
-  return download(source.url, { ...options, bytes: source.bytes, sha256: source.sha256 });
+/** A file beside the page, fetched whole into memory: for the bundled members and others as small. */
+export async function readSource(source: MemberSource, { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void }): Promise<ModelFiles> {
+  const { name, url, bytes, sha256 } = source;
+  if (url === undefined) throw new Download(`Member ${name} has neither a reference nor a URL nor files. Give it one of them.`);
+  const downloading = (loaded: number, total: number): void => onProgress?.({ phase: "downloading", loaded, total, rate: null, secondsLeft: null });
+  const data = await download(url, { bytes, sha256, signal, onProgress: downloading });
+  const file = decoded(new URL(url, globalThis.location?.href).pathname.split("/").at(-1) ?? "");
+  return new BlobFiles([{ name: file || `${name}.gguf`, blob: new Blob([data]) }]);
 }
 
 /** Fetches one file. Throws {@link Download}, or the signal's AbortError. */

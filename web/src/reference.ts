@@ -101,7 +101,8 @@ function fromHubPage(url: URL): Reference {
   throw refusal(`${url.href} shows no model of the hub.`);
 }
 
-function decoded(segment: string): string {
+/** A segment of an address as text; one that can't be decoded stays as it is. */
+export function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {

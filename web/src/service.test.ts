@@ -6,7 +6,10 @@ import type { Adapter, Engine, EngineModule, Message } from "./engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "./errors.ts";
 import type { ConclaveEvent } from "./messages.ts";
 import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
+import { openLocks } from "./locks.ts";
 import { Service } from "./service.ts";
+import { MemoryShelf } from "./shelf.ts";
+import { Store } from "./store.ts";
 
 interface Stage {
   port: Port;
@@ -50,7 +53,7 @@ function stage(scripts: Record<string, Script>): Stage {
     const copy: unknown = structuredClone(data);
     setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
   };
-  const service = new Service({ startModule: async () => module, gpu: undefined, post: deliver });
+  const service = new Service({ startModule: async () => module, openStore: async () => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) }), gpu: undefined, post: deliver });
   const port: Port = {
     postMessage: (data) => {
       const copy: unknown = structuredClone(data);

@@ -4,10 +4,13 @@
  */
 import { chooseBackend, type Gpu } from "./backend.ts";
 import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
-import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, StorageFailure, toRecord, typed } from "./errors.ts";
+import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
 import { readSource } from "./load.ts";
-import { parseRequest, type ConclaveEvent, type Reply, type Request, type RoundCounters } from "./messages.ts";
+import { loadWhole } from "./load-whole.ts";
+import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters } from "./messages.ts";
+import { pickedFiles, type ModelFiles } from "./model-files.ts";
 import { rounds, type StopReason } from "./round.ts";
+import type { Store } from "./store.ts";
 import { together } from "./together.ts";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
@@ -15,12 +18,15 @@ type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 export interface Surroundings {
   /** Fetches and starts the wasm module. */
   startModule: () => Promise<EngineModule>;
+  /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
+  openStore: (hub: string | undefined) => Promise<Store>;
   gpu: Gpu | undefined;
   post: (reply: Reply) => void;
 }
 
 export class Service {
   readonly #around: Surroundings;
+  #store: Promise<Store>;
   readonly #members = new Map<string, Member>();
   readonly #running = new Map<number, AbortController>();
   #module: EngineModule | undefined;
@@ -30,6 +36,7 @@ export class Service {
 
   constructor(around: Surroundings) {
     this.#around = around;
+    this.#store = around.openStore(undefined);
   }
 
   /** Answers one message; never rejects. */
@@ -74,7 +81,7 @@ export class Service {
       case "models":
       case "deleteModel":
       case "latestCommit":
-        throw new StorageFailure("Models can't be stored yet. Choose a file.");
+        return this.#stored(request, signal);
       case "loseDevice":
         // Not in turn: a device is lost in the middle of an answer.
         this.#opened().engine.loseDevice();
@@ -82,8 +89,28 @@ export class Service {
     }
   }
 
-  async #open({ id, backend: wanted }: RequestOf<"open">): Promise<void> {
+  /** Requests about the models of this machine; they need no engine. */
+  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "latestCommit">, signal: AbortSignal): Promise<void> {
+    const { id } = request;
+    const { post } = this.#around;
+    const store = await this.#store;
+    switch (request.type) {
+      case "plan":
+        return post({ type: "planned", id, plan: await store.plan(request.ref, signal) });
+      case "models":
+        return post({ type: "models", id, stored: await store.list() });
+      case "deleteModel":
+        await store.delete(request.ref);
+        return post({ type: "done", id });
+      case "latestCommit":
+        return post({ type: "latestCommit", id, commit: await store.latestCommit(request.ref, signal) });
+    }
+  }
+
+  async #open({ id, backend: wanted, hub }: RequestOf<"open">): Promise<void> {
     const { backend, why, adapter: told } = await chooseBackend(wanted, this.#around.gpu);
+    this.#store = this.#around.openStore(hub);
+    await this.#store;
     this.#module ??= await this.#around.startModule();
     this.#engine = await this.#module.Engine.create(backend);
     const found = this.#engine.adapter();
@@ -93,20 +120,33 @@ export class Service {
 
   async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     const { engine } = this.#opened();
-    const onProgress = (loaded: number, total: number) =>
-      this.#around.post({ type: "progress", id, progress: { phase: "downloading", loaded, total, rate: null, secondsLeft: null } });
-    const gguf = await readSource(source, { signal, onProgress });
-    await this.#inTurn(async () => {
-      signal.throwIfAborted();
-      if (this.#members.has(source.name) && source.name !== replace) {
-        throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
-      }
-      // The new one first: a broken file leaves the member it would replace in its place.
-      const member = await engine.load(source.name, gguf, contextTokens);
-      if (replace !== undefined) this.#remove(replace);
-      this.#members.set(source.name, member);
-      this.#around.post({ type: "added", id, about: member.about() });
-    });
+    const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
+    const files = await this.#files(source, { signal, onProgress });
+    try {
+      await this.#inTurn(async () => {
+        signal.throwIfAborted();
+        if (this.#members.has(source.name) && source.name !== replace) {
+          throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+        }
+        const loading = (loaded: number, total: number) => onProgress({ phase: "loading", loaded, total, rate: null, secondsLeft: null });
+        // The new one first: a broken file leaves the member it would replace in its place.
+        const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
+        const member = await loadWhole(engine, source.name, files, options, loading);
+        if (replace !== undefined) this.#remove(replace);
+        this.#members.set(source.name, member);
+        this.#around.post({ type: "added", id, about: member.about() });
+      });
+    } finally {
+      files.close();
+    }
+  }
+
+  /** The files of a source, from this machine or from the network. */
+  async #files(source: MemberSource, options: { signal: AbortSignal; onProgress: (progress: Progress) => void }): Promise<ModelFiles> {
+    if (source.files) return pickedFiles(source.files, source.name);
+    if (source.file) return pickedFiles([source.file], source.name);
+    if (source.ref !== undefined) return (await this.#store).open(source.ref, { ...options, expected: source });
+    return readSource(source, options);
   }
 
   #remove(name: string): void {

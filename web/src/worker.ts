@@ -2,7 +2,10 @@
 import type { Gpu } from "./backend.ts";
 import type { EngineModule } from "./engine.ts";
 import { Download } from "./errors.ts";
+import { openLocks } from "./locks.ts";
 import { Service } from "./service.ts";
+import { openShelf } from "./shelf.ts";
+import { Store } from "./store.ts";
 
 /** The part of DedicatedWorkerGlobalScope that is used here. */
 interface Scope {
@@ -17,6 +20,7 @@ const scope = globalThis as unknown as Scope;
 const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
+  openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
   startModule: async () => {
     const address = new URL("./pkg/conclave.js", import.meta.url).href;
     try {

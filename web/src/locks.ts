@@ -1,0 +1,89 @@
+/**
+ * Who may touch a stored model: many who read it, or one who writes. Across the tabs of the origin
+ * by Web Locks; where there are none, models lie in this page's own memory, and its own order does.
+ */
+
+export type Hold = "shared" | "exclusive";
+
+export interface Locks {
+  /** Takes the lock, calls `onWait` first if somebody else has it; gives the function that lets go. */
+  hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void>;
+  /** Takes the lock if nobody has it. */
+  tryHold(name: string): Promise<(() => void) | undefined>;
+}
+
+export function openLocks(manager: LockManager | undefined = globalThis.navigator?.locks): Locks {
+  return manager ? new WebLocks(manager) : new OwnLocks();
+}
+
+class WebLocks implements Locks {
+  readonly #manager: LockManager;
+
+  constructor(manager: LockManager) {
+    this.#manager = manager;
+  }
+
+  async hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void> {
+    signal.throwIfAborted();
+    const free = await this.#request(name, { mode, ifAvailable: true });
+    if (free) return free;
+    onWait();
+    return (await this.#request(name, { mode, signal }))!;
+  }
+
+  tryHold(name: string): Promise<(() => void) | undefined> {
+    return this.#request(name, { mode: "exclusive", ifAvailable: true });
+  }
+
+  #request(name: string, options: LockOptions): Promise<(() => void) | undefined> {
+    return new Promise((resolve, reject) => {
+      // The lock is held until the promise that the callback gives is settled.
+      const held = (lock: Lock | null): Promise<void> | undefined => {
+        if (!lock) return void resolve(undefined);
+        return new Promise((release) => resolve(release));
+      };
+      this.#manager.request(name, options, held).catch(reject);
+    });
+  }
+}
+
+/** One at a time, whoever it is, in the order they came. */
+class OwnLocks implements Locks {
+  /** By name of a lock that is held: who waits for it. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+
+  async hold(name: string, _mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void> {
+    signal.throwIfAborted();
+    const queue = this.#waiting.get(name);
+    if (!queue) return this.#held(name);
+    onWait();
+    await new Promise<void>((resolve, reject) => {
+      const stop = (): void => {
+        queue.splice(queue.indexOf(turn), 1);
+        reject(signal.reason);
+      };
+      const turn = (): void => {
+        signal.removeEventListener("abort", stop);
+        resolve();
+      };
+      queue.push(turn);
+      signal.addEventListener("abort", stop, { once: true });
+    });
+    return () => this.#release(name);
+  }
+
+  async tryHold(name: string): Promise<(() => void) | undefined> {
+    return this.#waiting.has(name) ? undefined : this.#held(name);
+  }
+
+  #held(name: string): () => void {
+    this.#waiting.set(name, []);
+    return () => this.#release(name);
+  }
+
+  #release(name: string): void {
+    const next = this.#waiting.get(name)?.shift();
+    if (next) next();
+    else this.#waiting.delete(name);
+  }
+}
