@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::gguf_files::header;
-use crate::{CheckpointError, HuggingFace, Metadata, Source, Tensor};
+use crate::safetensors::Unreadable;
+use crate::{CheckpointError, HuggingFace, Metadata, Source, Tensor, gguf_files, hugging_face};
 
 /// What a model says of itself, in the words of its kind of file.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,46 +22,55 @@ pub enum Description {
 pub struct Checkpoint {
     description: Description,
     tensors: Vec<Tensor>,
+    unreadable: Vec<Unreadable>,
     by_name: HashMap<String, usize>,
 }
 
 impl Checkpoint {
-    /// Reads the header of the model in `source`: a GGUF file, or a Hugging Face folder.
+    /// Reads the header of the model in `source`: a GGUF file, the parts of a split one, or a
+    /// Hugging Face folder (which it is taken for where it has both kinds of file).
     ///
     /// # Errors
     /// [`CheckpointError`] for no model, for several, and for every fault of a header.
     pub async fn open(source: &dyn Source) -> Result<Self, CheckpointError> {
-        let gguf: Vec<usize> = (0..source.files().len())
-            .filter(|&file| source.files()[file].name.ends_with(".gguf"))
+        let files = source.files();
+        let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
+        let gguf: Vec<usize> = (0..files.len())
+            .filter(|&file| is_gguf(&files[file].name))
             .collect();
-        match gguf[..] {
-            [] => Err(CheckpointError::Nothing {
-                files: names(source, 0..source.files().len()),
-            }),
-            [file] => {
-                let (metadata, mut tensors) = header(source, file).await?.into_parts();
-                for tensor in &mut tensors {
-                    tensor.file = file;
-                }
-                Ok(Self::new(Description::Gguf(metadata), tensors))
+        let folder = hugging_face::is_folder(source);
+        let (description, tensors, unreadable) =
+            if hugging_face::has_weights(source) || gguf.is_empty() && folder {
+                let (described, weights) = hugging_face::open(source).await?;
+                let described = Description::HuggingFace(described);
+                (described, weights.tensors, weights.unreadable)
+            } else if gguf.is_empty() && files.len() != 1 {
+                return Err(CheckpointError::Nothing {
+                    files: list(files.iter().map(|file| file.name.as_str())),
+                });
+            } else {
+                // A single file may have any name: those of a download cache are numbers.
+                let gguf = if gguf.is_empty() { vec![0] } else { gguf };
+                let (metadata, tensors) = gguf_files::open(source, &gguf).await?;
+                (Description::Gguf(metadata), tensors, Vec::new())
+            };
+        let mut by_name = HashMap::with_capacity(tensors.len());
+        for (index, tensor) in tensors.iter().enumerate() {
+            if let Some(earlier) = by_name.insert(tensor.name.clone(), index) {
+                let file = |file: usize| files.get(file).map_or("", |file| &file.name).to_owned();
+                return Err(CheckpointError::DuplicateTensor {
+                    tensor: tensor.name.clone(),
+                    file: file(tensors[earlier].file),
+                    other: file(tensor.file),
+                });
             }
-            _ => Err(CheckpointError::Several {
-                files: names(source, gguf),
-            }),
         }
-    }
-
-    fn new(description: Description, tensors: Vec<Tensor>) -> Self {
-        let by_name = tensors
-            .iter()
-            .enumerate()
-            .map(|(index, tensor)| (tensor.name.clone(), index))
-            .collect();
-        Self {
+        Ok(Self {
             description,
             tensors,
+            unreadable,
             by_name,
-        }
+        })
     }
 
     /// What the model says of itself.
@@ -74,7 +83,19 @@ impl Checkpoint {
         &self.tensors
     }
 
-    /// The tensor called `name`, if there is one.
+    /// Tensors that are there but hold nothing that can be read: whole numbers, 8-bit floats,
+    /// packed quants of other methods. Only safetensors files have them.
+    pub fn unreadable(&self) -> &[Unreadable] {
+        &self.unreadable
+    }
+
+    /// Whether the files have a tensor called `name`, be it one that cannot be read. Ask this, not
+    /// [`Checkpoint::find`], before doing without a tensor.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some() || self.unreadable.iter().any(|tensor| tensor.name == name)
+    }
+
+    /// The tensor called `name`, if there is one that can be read.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         self.by_name.get(name).map(|&index| &self.tensors[index])
     }
@@ -82,12 +103,28 @@ impl Checkpoint {
     /// The tensor called `name`.
     ///
     /// # Errors
-    /// [`CheckpointError::MissingTensor`] where there is none.
+    /// [`CheckpointError::MissingTensor`] where there is none, [`CheckpointError::Dtype`] and
+    /// [`CheckpointError::Quantised`] where it is stored in a way that cannot be read.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, CheckpointError> {
-        self.find(name)
-            .ok_or_else(|| CheckpointError::MissingTensor {
-                tensor: name.to_owned(),
-            })
+        if let Some(tensor) = self.find(name) {
+            return Ok(tensor);
+        }
+        let tensor = name.to_owned();
+        if let Some(found) = self.unreadable.iter().find(|tensor| tensor.name == name) {
+            let dtype = found.dtype.clone();
+            return Err(CheckpointError::Dtype { tensor, dtype });
+        }
+        let method = match &self.description {
+            Description::HuggingFace(described) => described.quantised_by(),
+            Description::Gguf(_) => None,
+        };
+        Err(match method {
+            Some(method) => CheckpointError::Quantised {
+                tensor,
+                method: method.to_owned(),
+            },
+            None => CheckpointError::MissingTensor { tensor },
+        })
     }
 
     /// Reads rows of a tensor as they are stored, `rows.len() × row_bytes` bytes. What `into` held
@@ -131,17 +168,30 @@ impl Checkpoint {
     }
 }
 
-/// The names of some of a source's files, for messages: the first dozen.
-fn names(source: &dyn Source, files: impl IntoIterator<Item = usize>) -> String {
-    let mut names: Vec<&str> = files
-        .into_iter()
-        .map(|file| source.files()[file].name.as_str())
-        .collect();
-    let rest = names.len().saturating_sub(12);
-    names.truncate(12);
-    match (names.is_empty(), rest) {
-        (true, _) => "no files".to_owned(),
-        (false, 0) => names.join(", "),
-        (false, rest) => format!("{} and {rest} more", names.join(", ")),
+/// The number of the source's file called `name`.
+pub(crate) fn named(source: &dyn Source, name: &str) -> Option<usize> {
+    source.files().iter().position(|file| file.name == name)
+}
+
+/// Names for a message: the first dozen, and how many more there are.
+pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let mut listed = String::new();
+    let mut more = 0_usize;
+    for (index, name) in names.into_iter().enumerate() {
+        if index >= 12 {
+            more += 1;
+            continue;
+        }
+        if index > 0 {
+            listed.push_str(", ");
+        }
+        listed.push_str(name.as_ref());
     }
+    if listed.is_empty() {
+        listed.push_str("no files");
+    }
+    if more > 0 {
+        listed.push_str(&format!(" and {more} more"));
+    }
+    listed
 }

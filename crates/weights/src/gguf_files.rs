@@ -1,6 +1,9 @@
 //! GGUF files of a source: their headers, read piece by piece, and the parts of a split model.
 
-use crate::{CheckpointError, Gguf, GgufError, Source};
+use std::collections::HashSet;
+
+use crate::checkpoint::list;
+use crate::{CheckpointError, Gguf, GgufError, Metadata, Source, SourceError, Tensor};
 
 /// Read at first: a header without a vocabulary is shorter, one with a vocabulary longer.
 const FIRST_PIECE: u64 = 1 << 20;
@@ -20,7 +23,7 @@ pub(crate) struct SplitName<'a> {
 }
 
 impl SplitName<'_> {
-    /// Whether both are parts of one model.
+    /// Whether both have names as parts of one model have.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.prefix == other.prefix && self.count == other.count
     }
@@ -46,12 +49,137 @@ pub(crate) fn split_name(name: &str) -> Option<SplitName<'_>> {
     })
 }
 
+/// Reads the model that `files` (numbers of a source's files, at least one) hold together.
+pub(crate) async fn open(
+    source: &dyn Source,
+    files: &[usize],
+) -> Result<(Metadata, Vec<Tensor>), CheckpointError> {
+    let listed = source.files();
+    let name = |&file: &usize| listed.get(file).map_or("", |file| file.name.as_str());
+    let parts = files.iter().map(|file| split_name(name(file)));
+    let parts: Vec<Option<SplitName<'_>>> = parts.collect();
+    match (files, &parts[..]) {
+        ([file], [None]) => {
+            let gguf = header(source, *file).await?;
+            let count = split_key(&gguf, name(file), "split.count")?.unwrap_or(1);
+            if count > 1 {
+                return Err(CheckpointError::MissingFiles {
+                    files: format!("the other {} parts of {}", count - 1, name(file)),
+                });
+            }
+            Ok(placed(gguf, *file))
+        }
+        (_, [Some(first), ..])
+            if parts
+                .iter()
+                .flatten()
+                .filter(|part| first.is_beside(part))
+                .count()
+                == files.len() =>
+        {
+            let numbers: Vec<u32> = parts.iter().flatten().map(|part| part.number).collect();
+            refuse_gaps(first, &numbers)?;
+            let mut in_order: Vec<(u32, usize)> =
+                numbers.into_iter().zip(files.iter().copied()).collect();
+            in_order.sort_unstable();
+            join(source, &in_order).await
+        }
+        _ => Err(CheckpointError::Several {
+            files: list(files.iter().map(name)),
+        }),
+    }
+}
+
+/// Makes sure that every part is there, and once.
+fn refuse_gaps(first: &SplitName<'_>, numbers: &[u32]) -> Result<(), CheckpointError> {
+    let mut seen = HashSet::new();
+    for &number in numbers {
+        if !seen.insert(number) || number == 0 || number > first.count {
+            return Err(CheckpointError::WrongPart {
+                file: first.sibling(number),
+                problem: "is there twice, or beyond the number of parts".to_owned(),
+            });
+        }
+    }
+    if seen.len() == first.count as usize {
+        return Ok(());
+    }
+    let missing = (1..=first.count).filter(|number| !seen.contains(number));
+    Err(CheckpointError::MissingFiles {
+        files: list(missing.map(|number| first.sibling(number))),
+    })
+}
+
+/// Joins the parts of a split model, given by number (from 1) and file, in order.
+async fn join(
+    source: &dyn Source,
+    parts: &[(u32, usize)],
+) -> Result<(Metadata, Vec<Tensor>), CheckpointError> {
+    let mut metadata = Metadata::default();
+    let mut tensors = Vec::new();
+    let mut promised = None;
+    for &(number, file) in parts {
+        let gguf = header(source, file).await?;
+        let name = source.files().get(file).map_or("", |file| &file.name);
+        // A model in one part is often written without these keys.
+        let count = split_key(&gguf, name, "split.count")?;
+        let index = split_key(&gguf, name, "split.no")?;
+        let sole = parts.len() == 1 && count.is_none_or(|count| count < 2);
+        if !sole && (count, index) != (Some(parts.len() as u64), Some(u64::from(number) - 1)) {
+            let say = |key: Option<u64>| key.map_or("nothing".to_owned(), |key| key.to_string());
+            return Err(CheckpointError::WrongPart {
+                file: name.to_owned(),
+                problem: format!(
+                    "says `split.no` {} and `split.count` {} where {} and {} belong",
+                    say(index),
+                    say(count),
+                    number - 1,
+                    parts.len()
+                ),
+            });
+        }
+        if promised.is_none() {
+            promised = split_key(&gguf, name, "split.tensors.count")?;
+        }
+        let (described, found) = placed(gguf, file);
+        if number == 1 {
+            metadata = described;
+        }
+        tensors.extend(found);
+    }
+    if let Some(promised) = promised
+        && promised != tensors.len() as u64
+    {
+        return Err(CheckpointError::TensorCount {
+            promised,
+            found: tensors.len() as u64,
+        });
+    }
+    Ok((metadata, tensors))
+}
+
+fn split_key(gguf: &Gguf, file: &str, key: &str) -> Result<Option<u64>, CheckpointError> {
+    let value = gguf.metadata().opt_u64(key);
+    value.map_err(|error| CheckpointError::Gguf {
+        file: file.to_owned(),
+        error,
+    })
+}
+
+fn placed(gguf: Gguf, file: usize) -> (Metadata, Vec<Tensor>) {
+    let (metadata, mut tensors) = gguf.into_parts();
+    for tensor in &mut tensors {
+        tensor.file = file;
+    }
+    (metadata, tensors)
+}
+
 /// Reads the header of file number `file`, no more than it needs, and checks that the data of all
 /// its tensors is there.
-pub(crate) async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointError> {
+async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointError> {
     let (name, length) = match source.files().get(file) {
         Some(found) => (found.name.clone(), found.bytes),
-        None => return Err(crate::SourceError::NoFile { file }.into()),
+        None => return Err(SourceError::NoFile { file }.into()),
     };
     let named = |error| CheckpointError::Gguf {
         file: name.clone(),

@@ -1,6 +1,25 @@
-//! A Hugging Face folder: what its JSON files say of a model.
+//! A Hugging Face folder: what its JSON files say of a model, and its tensors, in one safetensors
+//! file or in several with an index.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::Value;
+
+use crate::checkpoint::{list, named};
+use crate::safetensors::{Directory, directory};
+use crate::{CheckpointError, Source, SourceError, json};
+
+/// Limits of the files that are read whole. Real configurations have some kilobytes, Gemma 3's
+/// tokenizer settings 1.2 MB, its tokenizer 33 MB.
+const LONGEST_CONFIG: u64 = 4 << 20;
+const LONGEST_TOKENIZER: u64 = 100 << 20;
+const LONGEST_INDEX: u64 = 16 << 20;
+
+const WEIGHTS: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
 
 /// What a Hugging Face folder says of its model, apart from the tensors.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -15,4 +34,216 @@ pub struct HuggingFace {
     pub tokenizer_config: Option<Value>,
     /// `chat_template.jinja`, where there is one.
     pub chat_template: Option<String>,
+}
+
+impl HuggingFace {
+    /// The method that `config.json` says the weights are quantised by, such as `gptq`.
+    pub(crate) fn quantised_by(&self) -> Option<&str> {
+        let settings = self.config.get("quantization_config")?.as_object()?;
+        let method = settings.get("quant_method").and_then(Value::as_str);
+        Some(method.unwrap_or("a method of its own"))
+    }
+}
+
+/// Whether a source has weights as a Hugging Face folder has them.
+pub(crate) fn has_weights(source: &dyn Source) -> bool {
+    named(source, WEIGHTS).or(named(source, INDEX)).is_some()
+}
+
+/// Whether a source looks like a folder, if perhaps one that lacks something.
+pub(crate) fn is_folder(source: &dyn Source) -> bool {
+    let of_a_folder =
+        |name: &str| name.ends_with(".safetensors") || name.ends_with(".json") || is_pickle(name);
+    source.files().iter().any(|file| of_a_folder(&file.name))
+}
+
+fn is_pickle(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    matches!(ending, Some("bin" | "pth" | "pt"))
+}
+
+/// Reads a folder's JSON files and its tensors' places.
+pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory), CheckpointError> {
+    let weights = weights(source).await?;
+    let config = settings(source, "config.json").await?;
+    let config = config.ok_or_else(|| CheckpointError::MissingFiles {
+        files: "config.json".to_owned(),
+    })?;
+    let described = HuggingFace {
+        config,
+        generation_config: settings(source, "generation_config.json").await?,
+        tokenizer: whole(source, "tokenizer.json", LONGEST_TOKENIZER).await?,
+        tokenizer_config: settings(source, "tokenizer_config.json").await?,
+        chat_template: template(source).await?,
+    };
+    Ok((described, weights))
+}
+
+async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
+    // As transformers does: one file before several.
+    if let Some(file) = named(source, WEIGHTS) {
+        return directory(source, file).await;
+    }
+    if let Some(index) = whole(source, INDEX, LONGEST_INDEX).await? {
+        return shards(source, &index).await;
+    }
+    let pickled = |file: &&crate::SourceFile| is_pickle(&file.name);
+    if let Some(file) = source.files().iter().find(pickled) {
+        return Err(CheckpointError::Pickle {
+            file: file.name.clone(),
+        });
+    }
+    let part = |file: &&crate::SourceFile| file.name.ends_with(".safetensors");
+    let missing = match source.files().iter().find(part) {
+        Some(_) => INDEX,
+        None => WEIGHTS,
+    };
+    Err(CheckpointError::MissingFiles {
+        files: missing.to_owned(),
+    })
+}
+
+/// The tensors of all shards, which must be exactly those of the index, each in its file.
+async fn shards(source: &dyn Source, index: &[u8]) -> Result<Directory, CheckpointError> {
+    let Index {
+        weight_map: WeightMap(places),
+    } = serde_json::from_slice(index).map_err(|error| CheckpointError::Json {
+        file: INDEX.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let shards: BTreeSet<&str> = places.values().map(String::as_str).collect();
+    let mut files = BTreeMap::new();
+    let mut missing = Vec::new();
+    for shard in shards {
+        match named(source, shard) {
+            Some(file) => drop(files.insert(file, shard)),
+            None => missing.push(shard),
+        }
+    }
+    if !missing.is_empty() {
+        return Err(CheckpointError::MissingFiles {
+            files: list(missing),
+        });
+    }
+    let mut all = Directory::default();
+    for (&file, shard) in &files {
+        let found = directory(source, file).await?;
+        let unreadable = found.unreadable.iter().map(|tensor| &tensor.name);
+        for name in found
+            .tensors
+            .iter()
+            .map(|tensor| &tensor.name)
+            .chain(unreadable)
+        {
+            if places.get(name).is_none_or(|place| place != shard) {
+                return Err(CheckpointError::Unlisted {
+                    tensor: name.clone(),
+                    file: (*shard).to_owned(),
+                });
+            }
+        }
+        all.tensors.extend(found.tensors);
+        all.unreadable.extend(found.unreadable);
+    }
+    if all.tensors.len() + all.unreadable.len() < places.len() {
+        let readable = all.tensors.iter().map(|tensor| tensor.name.as_str());
+        let unreadable = all.unreadable.iter().map(|tensor| tensor.name.as_str());
+        let found: BTreeSet<&str> = readable.chain(unreadable).collect();
+        let absent = places
+            .iter()
+            .filter(|(name, _)| !found.contains(name.as_str()));
+        if let Some((tensor, file)) = absent.min() {
+            return Err(CheckpointError::NotInShard {
+                tensor: tensor.clone(),
+                file: file.clone(),
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// `model.safetensors.index.json`.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: WeightMap,
+}
+
+/// Each tensor's file.
+struct WeightMap(HashMap<String, String>);
+
+impl<'de> Deserialize<'de> for WeightMap {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct Places;
+
+        impl<'de> Visitor<'de> for Places {
+            type Value = WeightMap;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object with each tensor's file")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WeightMap, A::Error> {
+                let mut places = HashMap::new();
+                while let Some((tensor, file)) = map.next_entry::<String, String>()? {
+                    if places.contains_key(&tensor) {
+                        let twice = format!("tensor `{tensor}` occurs twice");
+                        return Err(A::Error::custom(twice));
+                    }
+                    places.insert(tensor, file);
+                }
+                Ok(WeightMap(places))
+            }
+        }
+
+        reader.deserialize_map(Places)
+    }
+}
+
+/// A JSON file, which must hold an object; `None` where it is not there.
+async fn settings(source: &dyn Source, name: &str) -> Result<Option<Value>, CheckpointError> {
+    let Some(bytes) = whole(source, name, LONGEST_CONFIG).await? else {
+        return Ok(None);
+    };
+    let unsound = |reason| CheckpointError::Json {
+        file: name.to_owned(),
+        reason,
+    };
+    let value = json::parse(&bytes).map_err(unsound)?;
+    if !value.is_object() {
+        return Err(unsound("it holds no object".to_owned()));
+    }
+    Ok(Some(value))
+}
+
+async fn template(source: &dyn Source) -> Result<Option<String>, CheckpointError> {
+    let name = "chat_template.jinja";
+    let bytes = whole(source, name, LONGEST_CONFIG).await?;
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|_| CheckpointError::Utf8 {
+        file: name.to_owned(),
+    })
+}
+
+/// A file's bytes, `None` where it is not there.
+async fn whole(
+    source: &dyn Source,
+    name: &str,
+    limit: u64,
+) -> Result<Option<Vec<u8>>, CheckpointError> {
+    let Some(file) = named(source, name) else {
+        return Ok(None);
+    };
+    let files = source.files();
+    let length = files.get(file).ok_or(SourceError::NoFile { file })?.bytes;
+    let size = usize::try_from(length).ok().filter(|_| length <= limit);
+    let mut bytes = vec![
+        0;
+        size.ok_or_else(|| CheckpointError::LongFile {
+            file: name.to_owned(),
+            bytes: length,
+            limit,
+        })?
+    ];
+    source.read(file, 0, &mut bytes).await?;
+    Ok(Some(bytes))
 }

@@ -1,25 +1,29 @@
-//! Model weights as they lie in files: a GGUF reader and the block formats of its tensors.
+//! Model weights as they lie in files: GGUF, single or split, Hugging Face folders with
+//! safetensors, and the block formats of their tensors.
 //!
 //! Nothing in a file is trusted: every length, count, offset and string is checked before it
-//! is used, and a fault is a [`GgufError`] that names the metadata key or the tensor.
+//! is used, and a fault is a typed error that names the file, the key or the tensor.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | read the header of a file, whole or while it streams in | [`Gguf::parse`], [`GgufError::NeedMore`] |
-//! | read a whole file in memory | [`Gguf::parse_whole`] |
-//! | look up a metadata value with its type checked | [`Metadata::u32`], [`Metadata::opt_str`], … |
-//! | find a tensor and where its bytes are | [`Gguf::tensor`], [`Gguf::data_range`] |
+//! | open a model, whatever its files | [`Checkpoint::open`] on a [`Source`]: [`Disk`], [`Memory`], or your own |
+//! | learn what it is | [`Checkpoint::description`]: [`Metadata`] or [`HuggingFace`] |
+//! | find a tensor and read some of its rows | [`Checkpoint::tensor`], [`Checkpoint::read_rows`] |
 //! | turn blocks into numbers and back | [`dequantise`], [`quantise`] |
+//! | turn blocks into blocks of another format | [`convert`], [`Format::on_gpu`] |
+//! | read the header of one GGUF file in memory | [`Gguf::parse`], [`Gguf::parse_whole`] |
 //!
 //! ```
-//! # fn read(file: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
-//! use conclave_weights::{Gguf, dequantise};
-//! let gguf = Gguf::parse_whole(file)?;
-//! let tensor = gguf.tensor("token_embd.weight")?;
-//! let bytes = gguf.data_of(tensor, file)?;
+//! # async fn first_row() -> Result<Vec<f32>, Box<dyn std::error::Error>> {
+//! use conclave_weights::{Checkpoint, Disk, dequantise};
+//! let disk = Disk::open("models/SmolLM2-135M-Instruct")?;
+//! let model = Checkpoint::open(&disk).await?;
+//! let tensor = model.tensor("model.embed_tokens.weight")?;
+//! let mut bytes = Vec::new();
+//! model.read_rows(&disk, tensor, 0..1, &mut bytes).await?;
 //! let mut row = vec![0.0; usize::try_from(tensor.cols())?];
-//! dequantise(tensor.format, &bytes[..tensor.row_bytes()?], &mut row)?;
-//! # Ok(()) }
+//! dequantise(tensor.format, &bytes, &mut row)?;
+//! # Ok(row) }
 //! ```
 
 mod checkpoint;
@@ -34,8 +38,11 @@ mod formats;
 mod gguf;
 mod gguf_files;
 mod hugging_face;
+mod json;
 mod memory;
 mod metadata;
+mod safetensors;
+mod safetensors_error;
 mod source;
 mod tensor;
 mod value;
@@ -51,6 +58,8 @@ pub use gguf::Gguf;
 pub use hugging_face::HuggingFace;
 pub use memory::Memory;
 pub use metadata::Metadata;
+pub use safetensors::Unreadable;
+pub use safetensors_error::SafetensorsError;
 pub use source::{Reading, Source, SourceError, SourceFile};
 pub use tensor::Tensor;
 pub use value::{Array, Strings, Value};

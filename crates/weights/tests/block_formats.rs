@@ -1,8 +1,32 @@
-//! Both directions of every format against the `gguf` Python package, bit for bit.
+//! Every format against the `gguf` Python package, bit for bit, and conversions between them.
 
-use conclave_weights::{BlockError, Format, Gguf, dequantise, quantise};
+use conclave_weights::{BlockError, Format, Gguf, convert, dequantise, quantise};
 
 const BLOCKS: &[u8] = include_bytes!("../../../tests/fixtures/weights/blocks.gguf");
+
+const RANDOM: &[u8] = include_bytes!("../../../tests/fixtures/weights/random_blocks.gguf");
+
+/// The formats of the random file: all but those whose blocks are single IEEE floats.
+fn block_formats() -> impl Iterator<Item = Format> {
+    let floats = [Format::F32, Format::F16];
+    Format::ALL
+        .into_iter()
+        .filter(move |format| !floats.contains(format))
+}
+
+/// The random blocks of a format.
+fn random_blocks(gguf: &Gguf, format: Format) -> &'static [u8] {
+    let tensor = gguf.tensor(format.name()).unwrap();
+    assert_eq!(tensor.format, format);
+    gguf.data_of(tensor, RANDOM).unwrap()
+}
+
+fn dequantised(format: Format, blocks: &[u8]) -> Vec<f32> {
+    let elements = blocks.len() / format.block_bytes() * format.block_elements();
+    let mut values = vec![f32::NAN; elements];
+    dequantise(format, blocks, &mut values).unwrap();
+    values
+}
 
 fn bytes<'a>(gguf: &Gguf, name: &str) -> &'a [u8] {
     gguf.data_of(gguf.tensor(name).unwrap(), BLOCKS).unwrap()
@@ -20,7 +44,7 @@ fn dequantised_and_quantised_bits_are_the_reference_s() {
     let gguf = Gguf::parse_whole(BLOCKS).unwrap();
     let input = floats(bytes(&gguf, "input"));
     assert_eq!(input.len() % 32, 0);
-    for format in [Format::F16, Format::Q8_0, Format::Q4_0] {
+    for format in [Format::F16, Format::BF16, Format::Q8_0, Format::Q4_0] {
         let blocks = bytes(&gguf, format.name());
         assert_eq!(gguf.tensor(format.name()).unwrap().format, format);
 
@@ -48,6 +72,191 @@ fn dequantised_and_quantised_bits_are_the_reference_s() {
     let mut values = vec![0.0; input.len()];
     dequantise(Format::F32, bytes(&gguf, "input"), &mut values).unwrap();
     assert_eq!(values, input);
+}
+
+#[test]
+fn random_blocks_mean_what_the_reference_says() {
+    let gguf = Gguf::parse_whole(RANDOM).unwrap();
+    for format in block_formats() {
+        let values = dequantised(format, random_blocks(&gguf, format));
+        let reference = gguf.tensor(&format!("{format}.values")).unwrap();
+        let reference = floats(gguf.data_of(reference, RANDOM).unwrap());
+        assert_eq!(values.len(), reference.len(), "{format}");
+        for (index, (ours, reference)) in values.iter().zip(&reference).enumerate() {
+            assert_eq!(
+                ours.to_bits(),
+                reference.to_bits(),
+                "{format} element {index}: {ours} for {reference}"
+            );
+        }
+    }
+}
+
+#[test]
+fn exact_conversions_keep_every_bit() {
+    let gguf = Gguf::parse_whole(RANDOM).unwrap();
+    let mut out = Vec::new();
+    for (from, to) in [
+        (Format::Q4_0, Format::Q8_0),
+        (Format::Q5_0, Format::Q8_0),
+        (Format::IQ4NL, Format::Q8_0),
+        (Format::Q3K, Format::Q6K),
+        (Format::BF16, Format::F32),
+        (Format::Q4K, Format::F32),
+        (Format::Q6K, Format::Q6K),
+    ] {
+        let blocks = random_blocks(&gguf, from);
+        convert(from, blocks, to, &mut out).unwrap();
+        let (before, after) = (dequantised(from, blocks), dequantised(to, &out));
+        assert!(
+            before
+                .iter()
+                .zip(&after)
+                .all(|(before, after)| before.to_bits() == after.to_bits()),
+            "{from} to {to}"
+        );
+        assert_eq!(before.len(), after.len());
+    }
+    // Every f16 that BF16 can say, and back.
+    for bits in 0..=u16::MAX {
+        let value = f32::from_bits(u32::from(bits) << 16);
+        if value.abs() >= 2.0_f32.powi(-17) && value.abs() < 65536.0 {
+            convert(Format::BF16, &bits.to_le_bytes(), Format::F16, &mut out).unwrap();
+            assert_eq!(dequantised(Format::F16, &out), [value]);
+        }
+    }
+}
+
+/// One block of MXFP4 with every level and its sign.
+fn mxfp4(exponent: u8) -> Vec<u8> {
+    let mut block = vec![exponent];
+    block.extend((0..16).map(|byte| byte * 17));
+    block
+}
+
+#[test]
+fn mxfp4_is_exact_in_q8_0_wherever_its_scales_fit() {
+    let mut out = Vec::new();
+    for exponent in 104..=146 {
+        let block = mxfp4(exponent);
+        convert(Format::MXFP4, &block, Format::Q8_0, &mut out).unwrap();
+        assert_eq!(
+            dequantised(Format::Q8_0, &out),
+            dequantised(Format::MXFP4, &block),
+            "2^{}",
+            i32::from(exponent) - 128
+        );
+    }
+    for exponent in 0..104 {
+        let block = mxfp4(exponent);
+        convert(Format::MXFP4, &block, Format::Q8_0, &mut out).unwrap();
+        let half_a_step = 2.0_f32.powi(-25);
+        let before = dequantised(Format::MXFP4, &block);
+        for (before, after) in before.iter().zip(dequantised(Format::Q8_0, &out)) {
+            assert!(
+                (before - after).abs() <= half_a_step,
+                "{before} became {after}"
+            );
+        }
+    }
+    for exponent in 147..=252 {
+        let blocks = [mxfp4(127), mxfp4(exponent)].concat();
+        let error = convert(Format::MXFP4, &blocks, Format::Q8_0, &mut out).unwrap_err();
+        assert!(
+            matches!(error, BlockError::Value { format: Format::Q8_0, index, .. } if index == 32 + 7),
+            "{error}"
+        );
+        let mut zeros = vec![0; 17];
+        zeros[0] = exponent;
+        convert(Format::MXFP4, &zeros, Format::Q8_0, &mut out).unwrap();
+        assert_eq!(dequantised(Format::Q8_0, &out), [0.0; 32]);
+    }
+}
+
+#[test]
+fn other_conversions_come_within_half_a_step() {
+    let gguf = Gguf::parse_whole(RANDOM).unwrap();
+    for from in block_formats().filter(|&from| from != Format::BF16) {
+        let blocks = random_blocks(&gguf, from);
+        let to = from.on_gpu();
+        assert_eq!(
+            to.on_gpu(),
+            to,
+            "{from} becomes what is no format of the GPU"
+        );
+        // Numbers that Q8_0 surely holds, with an f16 for a scale: MXFP4 reaches 2^130.
+        let per_block = from.block_bytes();
+        let fits = |block: &&[u8]| {
+            let values = dequantised(from, block);
+            values
+                .iter()
+                .all(|value| value.abs() <= 12.0 * 2.0_f32.powi(18))
+        };
+        let blocks: Vec<u8> = blocks
+            .chunks(per_block)
+            .filter(fits)
+            .flatten()
+            .copied()
+            .collect();
+        assert!(blocks.len() > 4 * per_block, "{from}");
+        let mut out = vec![1; 3];
+        convert(from, &blocks, to, &mut out).unwrap();
+        let (before, after) = (dequantised(from, &blocks), dequantised(to, &out));
+        assert_eq!(before.len(), after.len());
+        for (before, after) in before.chunks(32).zip(after.chunks(32)) {
+            let largest = before
+                .iter()
+                .fold(0.0_f32, |most, value| most.max(value.abs()));
+            // Half a step, and the rounding of the scale to f16, which may be subnormal.
+            let near = largest * (0.5 / 127.0 + 2.0_f32.powi(-11)) + 127.0 * 2.0_f32.powi(-25);
+            for (before, after) in before.iter().zip(after) {
+                assert!(
+                    (before - after).abs() <= near,
+                    "{from}: {before} became {after}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn conversions_say_what_cannot_be_done() {
+    let mut out = Vec::new();
+    assert_eq!(
+        convert(Format::BF16, &[0; 66], Format::Q8_0, &mut out),
+        Err(BlockError::Length {
+            format: Format::Q8_0,
+            bytes: 66,
+            elements: 33
+        })
+    );
+    assert_eq!(
+        convert(Format::Q5_0, &[0; 23], Format::Q8_0, &mut out),
+        Err(BlockError::Length {
+            format: Format::Q5_0,
+            bytes: 23,
+            elements: 32
+        })
+    );
+    assert_eq!(
+        convert(Format::F32, &[0; 1024], Format::Q4K, &mut out),
+        Err(BlockError::NoWriter {
+            format: Format::Q4K
+        })
+    );
+    // The place of a bad number is counted from the first element, beyond the first piece too.
+    let mut values = vec![1.0_f32; 4096];
+    values[3000] = 1e9;
+    let mut bytes = vec![0; 4 * 4096];
+    quantise(Format::F32, &values, &mut bytes).unwrap();
+    assert_eq!(
+        convert(Format::F32, &bytes, Format::F16, &mut out),
+        Err(BlockError::Value {
+            format: Format::F16,
+            index: 3000,
+            value: 1e9
+        })
+    );
 }
 
 #[test]

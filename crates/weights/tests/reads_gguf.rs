@@ -197,7 +197,10 @@ fn tensors_have_their_shape_and_place() {
 fn other_alignments_and_version_2_are_read() {
     let gguf = Gguf::parse_whole(ALIGNED).unwrap();
     assert_eq!(gguf.alignment(), 128);
-    assert_eq!(gguf.tensor("second").unwrap().offset, gguf.data_start() + 128);
+    assert_eq!(
+        gguf.tensor("second").unwrap().offset,
+        gguf.data_start() + 128
+    );
     let second = gguf
         .data_of(gguf.tensor("second").unwrap(), ALIGNED)
         .unwrap();
