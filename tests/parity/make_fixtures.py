@@ -1,181 +1,139 @@
-"""Makes tests/fixtures/parity: tiny random models and what Hugging Face transformers computes with them.
+"""Makes tests/fixtures/parity: one tiny model a family, some from a folder and some from a GGUF file.
 
-    python make_fixtures.py        # needs torch, transformers, gguf (versions in README.md)
+    python make_fixtures.py --tools DIR     # DIR keeps llama.cpp's tools between runs
 
-For each case NAME and weight type T: `NAME-T.gguf` in llama.cpp's conventions and
-`NAME-T.json`: {"prompts": [{"tokens": [..], "logits": [[..], ..]}], "greedy": {"tokens", "continuation"}}
-with all rows of logits for prompts of 5 and 37 tokens, and 24 greedy tokens after the
-shorter prompt. For F16, Q8_0 and Q4_0 the reference computes with the rounded weights.
+CASE-hf/config.json, CASE-hf/model.safetensors or CASE-gguf/model.gguf, and beside them what transformers
+computes: reference.json with the prompts, the numbers of the rows kept, the greedy text and the limit that
+our logits are held to, reference.f32 with those rows.
 """
 
+import argparse
 import json
+import logging
+import os
 import pathlib
-import sys
-from types import SimpleNamespace
+import shutil
+import tempfile
 
-import gguf
-import numpy as np
-import torch
-from gguf import GGMLQuantizationType as Type
-from transformers import (
-    GemmaConfig, GemmaForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-    Qwen3ForCausalLM,
-)
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TQDM_DISABLE", "1")
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
-import export  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+import families  # noqa: E402
+import makers  # noqa: E402
+import reference  # noqa: E402
+import tools  # noqa: E402
 
 OUT = pathlib.Path(__file__).parent.parent / "fixtures" / "parity"
-PROMPTS, GREEDY = (5, 37), 24
-END = 2
 
-CLASSES = {
-    "llama": (LlamaConfig, LlamaForCausalLM),
-    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-    "gemma": (GemmaConfig, GemmaForCausalLM),
-}
-
-
-def case(name, architecture, types, **shape):
-    shape = {"hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "vocabulary": 96,
-             "tied": True, "rope_theta": 10000.0, "epsilon": 1e-6, "context": 128} | shape
-    return SimpleNamespace(name=name, architecture=architecture, types=types, description="", **shape)
+# Which case is kept in which form. What a family's two worlds do differently stands in both.
+GGUF = [("llama", "f16"), ("tinyllama", "q4_0"), ("qwen2", "f32"), ("qwen3", "q8_0"), ("gemma", "q8_0"),
+        ("gemma2", "f16"), ("gemma3", "q8_0"), ("phi3", "f16"), ("smollm3", "q8_0"), ("olmo2", "q8_0"),
+        ("glm4", "f16"), ("granite", "q8_0")]
+FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-window", "float16", 5),
+           ("qwen3-yarn", "float16", 4), ("gemma2-scalar", "float16", 5), ("gemma3-layers", "float16", 4),
+           ("phi4-mini", "float16", 4), ("smollm3-layers", "float16", 5), ("olmo2", "bfloat16", 5),
+           ("glm4", "float16", 5), ("granite", "float16", 4)]
+# Of each prompt: the first and last tokens, and some around the windows and the change of factors.
+ROWS = [[0, 4], [20, 36], [63, 150, 299]]
 
 
-ALL = [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0]
-CASES = [
-    case("llama", "llama", ALL, tied=False, rope_theta=500000.0, epsilon=1e-5),
-    case("llama-tied", "llama", [Type.F32], heads=8, kv_heads=8, head_dim=8, ffn=64, vocabulary=131),
-    case("qwen2", "qwen2", [Type.F32], rope_theta=1000000.0, heads=2, kv_heads=1, head_dim=32, vocabulary=112),
-    case("qwen3", "qwen3", ALL, head_dim=32, ffn=32, vocabulary=128, rope_theta=1000000.0),
-    case("gemma", "gemma", ALL, layers=3, heads=2, kv_heads=1, head_dim=32, ffn=32, vocabulary=128),
-]
+def keep(name, model, seed, limit):
+    prompts, rows, greedy = reference.compute(model, seed + 1, limit)
+    reference.write(OUT / name / "reference", prompts, rows, greedy, kept=ROWS, limit=limit)
 
 
-def random_model(c, seed):
-    config_class, model_class = CLASSES[c.architecture]
-    extra = {}
-    if c.architecture == "gemma":
-        extra["hidden_act"] = "gelu_pytorch_tanh"
-    config = config_class(
-        vocab_size=c.vocabulary, hidden_size=c.hidden, intermediate_size=c.ffn, num_hidden_layers=c.layers,
-        num_attention_heads=c.heads, num_key_value_heads=c.kv_heads, head_dim=c.head_dim, rms_norm_eps=c.epsilon,
-        max_position_embeddings=c.context, tie_word_embeddings=c.tied,
-        rope_parameters={"rope_type": "default", "rope_theta": c.rope_theta},
-        bos_token_id=1, eos_token_id=END, pad_token_id=0, attn_implementation="eager", **extra)
-    torch.manual_seed(seed)
-    model = model_class(config).float().eval()
-    rate = model.model.rotary_emb.inv_freq[1].item()
-    assert abs(rate - c.rope_theta ** (-2 / c.head_dim)) < 1e-6, "the rotary base did not arrive"
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if name.endswith("norm.weight"):
-                # Far from one, so that a forgotten norm weight shows.
-                weight.add_(0.3 * torch.randn_like(weight))
-            elif weight.ndim == 1:
-                weight.normal_(std=0.5)
-            else:
-                # Gemma multiplies its embeddings by sqrt(hidden) = 8.
-                embedding = 0.1 if c.architecture == "gemma" else 0.5
-                weight.normal_(std=embedding if "embed" in name else 0.25)
-    return model
+def folder(case, seed, dtype, spelling):
+    with tempfile.TemporaryDirectory() as place:
+        plain = pathlib.Path(place) / "plain"
+        makers.model_of(case, seed).to(getattr(torch, dtype)).save_pretrained(plain)
+        source = plain
+        if spelling == 4:
+            source = pathlib.Path(place) / "spelling-4"
+            makers.respell(plain, source)
+        loaded = makers.classes(case)[1].from_pretrained(source, dtype=torch.float32, attn_implementation="eager")
+        name = f"{case.name}-hf"
+        (OUT / name).mkdir()
+        for file in ("config.json", "model.safetensors"):
+            shutil.copy(source / file, OUT / name / file)
+    keep(name, loaded.eval(), seed, 1e-4)
 
 
-def rounded(weight, kind):
-    """What a reader of the file computes with."""
-    array = weight.detach().numpy()
-    if kind == Type.F16:
-        array = array.astype(np.float16).astype(np.float32)
-    elif kind != Type.F32:
-        array = gguf.quants.dequantize(gguf.quants.quantize(array, kind), kind)
-    return torch.from_numpy(np.array(array))
+def gguf(case, seed, kind):
+    import gguf
+
+    model = makers.model_of(case, seed)
+    if kind == "f16":
+        # Norms stay f32 in a GGUF file.
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.ndim == 2:
+                    weight.copy_(weight.half().float())
+    name = f"{case.name}-gguf"
+    (OUT / name).mkdir()
+    path = OUT / name / "model.gguf"
+    with tempfile.TemporaryDirectory() as place:
+        # The converter writes the folder's name into the file.
+        plain = pathlib.Path(place) / "parity"
+        model.save_pretrained(plain)
+        # By its number of entries the converter cuts Gemma 3's embedding.
+        entries = {f"<{n}>": n for n in range(case.config["vocab_size"])}
+        (plain / "tokenizer.json").write_text(json.dumps({"model": {"vocab": entries}, "added_tokens": []}))
+        f32 = plain / "f32.gguf"
+        first = f32 if kind == "q4_0" else path
+        # No vocabulary of a hundred tokens holds all bytes: these files have none.
+        tools.convert(plain, first, "f32" if kind == "q4_0" else kind, None)
+        if kind == "q4_0":
+            requantise(f32, path, gguf)
+    field = gguf.GGUFReader(path).fields["general.architecture"]
+    architecture = bytes(field.parts[field.data[0]]).decode()
+    for key, value in case.in_gguf.items():
+        setattr(model.config, key, value)
+    makers.read_back(model, case, path, architecture)
+    keep(name, model, seed, 1e-4 if kind.startswith("f") else 2e-3)
 
 
-def write(path, model, c, kind):
-    writer = gguf.GGUFWriter(path, c.architecture)
-    writer.add_name(f"parity {c.name}")
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    export.add_shape(writer, c)
-    # A minimal vocabulary: controls, printable characters, numbered fillers and one merge.
-    characters = ["Ġ"] + [chr(code) for code in range(0x21, 0x7F)]
-    tokens = (["<unk>", "<s>", "</s>"] + characters)[:c.vocabulary]
-    tokens += [f"<extra_{number}>" for number in range(c.vocabulary - len(tokens))]
-    tokens[-1] = "th"
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([3 if t.startswith("<") and t.endswith(">") else 1 for t in tokens])
-    writer.add_token_merges(["t h"])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(END)
-    writer.add_add_bos_token(False)
-    for name, weight in model.state_dict().items():
-        if c.tied and name == "lm_head.weight":
+def requantise(source, path, gguf):
+    """The file with every matrix in Q4_0, by the makers' reference code: no compiled library is needed for this."""
+    reader = gguf.GGUFReader(source)
+    architecture = bytes(reader.fields["general.architecture"].parts[-1]).decode()
+    writer = gguf.GGUFWriter(path, architecture)
+    for key, field in reader.fields.items():
+        if key.startswith("GGUF.") or key == "general.architecture":
             continue
-        array = export.tensor_for(name, weight, c.architecture, c.heads, c.kv_heads)
-        if array.ndim == 1 or kind == Type.F32:
-            writer.add_tensor(export.gguf_name(name), array.astype(np.float32))
-        elif kind == Type.F16:
-            writer.add_tensor(export.gguf_name(name), array.astype(np.float16))
+        writer.add_key_value(key, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
+    for tensor in reader.tensors:
+        if len(tensor.shape) == 2:
+            blocks = gguf.quants.quantize(tensor.data, gguf.GGMLQuantizationType.Q4_0)
+            writer.add_tensor(tensor.name, blocks, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
         else:
-            blocks = gguf.quants.quantize(array, kind)
-            writer.add_tensor(export.gguf_name(name), blocks, raw_shape=blocks.shape, raw_dtype=kind)
+            writer.add_tensor(tensor.name, tensor.data)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-@torch.no_grad()
-def reference(model, c, seed):
-    """The JSON of a case, or None where a greedy choice is too close to call or ends the text."""
-    draw = torch.Generator().manual_seed(seed)
-    prompts = []
-    for length in PROMPTS:
-        tokens = torch.randint(3, c.vocabulary, (length,), generator=draw).tolist()
-        logits = model(torch.tensor([tokens])).logits[0].numpy()
-        prompts.append({"tokens": tokens, "logits": [[float(f"{x:.8g}") for x in row] for row in logits]})
-    tokens = list(prompts[0]["tokens"])
-    for _ in range(GREEDY):
-        best = model(torch.tensor([tokens])).logits[0, -1].topk(2)
-        if best.values[0] - best.values[1] < 0.02 or best.indices[0] < 3:
-            return None
-        tokens.append(best.indices[0].item())
-    greedy = {"tokens": prompts[0]["tokens"], "continuation": tokens[PROMPTS[0]:]}
-    if len(set(greedy["continuation"])) < 6:
-        return None
-    return {"prompts": prompts, "greedy": greedy}
-
-
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+    transformers.utils.logging.set_verbosity_error()
+    tools.converter(arguments.tools.resolve())
+    cases = {case.name: case for case in families.cases(1, tiny=True)}
+    for old in [*OUT.glob("*-gguf"), *OUT.glob("*-hf")]:
+        shutil.rmtree(old)
     OUT.mkdir(parents=True, exist_ok=True)
-    for number, c in enumerate(CASES):
-        for seed in range(1000 * number, 1000 * number + 200):
-            made = {}
-            for kind in c.types:
-                model = random_model(c, seed)
-                with torch.no_grad():
-                    for weight in model.parameters():
-                        if weight.ndim == 2:
-                            weight.copy_(rounded(weight, kind))
-                found = reference(model, c, seed)
-                if found is None:
-                    break
-                made[kind] = (found, model)
-            if len(made) == len(c.types):
-                break
-        else:
-            sys.exit(f"no seed gives {c.name} a clear greedy text")
-        for kind, (found, model) in made.items():
-            stem = f"{c.name}-{kind.name.lower().replace('_', '')}"
-            # Rounding twice changes nothing, so the rounded weights are what is written.
-            write(OUT / f"{stem}.gguf", model if kind in (Type.F32, Type.F16) else random_model(c, seed), c, kind)
-            (OUT / f"{stem}.json").write_text(json.dumps(found, separators=(",", ":")) + "\n")
-            rows = np.array(found["prompts"][1]["logits"])
-            print(stem, "seed", seed, "parameters", sum(p.numel() for p in model.parameters()),
-                  f"logit spread {rows.std():.2f}", (OUT / f"{stem}.gguf").stat().st_size)
+    for number, (name, kind) in enumerate(GGUF):
+        gguf(cases[name], 100 + number, kind)
+    for number, (name, dtype, spelling) in enumerate(FOLDERS):
+        folder(cases[name], 200 + number, dtype, spelling)
+    total = sum(file.stat().st_size for file in OUT.rglob("*") if file.is_file())
+    print(f"{len(GGUF) + len(FOLDERS)} fixtures, {total} bytes")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,158 @@
+"""The models of the parity run: every family in shapes small enough to compute, and awkward on purpose.
+
+A case is one configuration of one family. Its widths are drawn by seed from lists that keep what
+the formats need (K-quants want widths that are multiples of 256, so most are; `smollm2` has nine
+heads like its original, and falls back to other formats as that one does). What only one of the
+two worlds can say (a GGUF file has no word for Mistral's window, say) stands in `worlds` and
+`in_gguf`.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+# Longer than the longest prompt and its continuation.
+CONTEXT = 512
+
+
+@dataclass
+class Case:
+    """One model to make: the classes of transformers, the vocabulary, and the configuration."""
+
+    name: str
+    family: str
+    classes: str  # prefix of the Config and ForCausalLM classes
+    vocabulary: str  # a recipe of vocabularies.py
+    pre: str  # tokenizer.ggml.pre of its GGUF files
+    config: dict
+    # Which worlds can say all of it.
+    worlds: tuple = ("hf", "gguf")
+    # What a GGUF file turns the configuration into, where it can't say all of it.
+    in_gguf: dict = field(default_factory=dict)
+    # Wrap the text model's configuration as the vision models do.
+    wrapped: bool = False
+
+
+def default_rope(theta, **more):
+    return {"rope_type": "default", "rope_theta": theta} | more
+
+
+def longrope(draw, rotary, theta, original, partial=1.0):
+    """Factors as Phi's: near one for the fast pairs, tens for the slow ones."""
+    pairs = rotary // 2
+    return {
+        "rope_type": "longrope", "rope_theta": theta, "partial_rotary_factor": partial,
+        "original_max_position_embeddings": original,
+        "short_factor": [round(1 + 0.05 * i + 0.05 * draw.random(), 4) for i in range(pairs)],
+        "long_factor": [round(1 + 0.9 * i + 0.5 * draw.random(), 4) for i in range(pairs)],
+    }
+
+
+def cases(seed=0, tiny=False):
+    """All cases. `seed` draws the free shapes; `tiny` makes them fit for fixtures under version control."""
+    draw = random.Random(f"shapes {seed}")
+    width = 32 if tiny else 256
+    vocabulary = (lambda: draw.randrange(59, 80)) if tiny else (lambda: draw.randrange(381, 560))
+
+    def shape(heads=None, free_heads=True, layers=None, hidden=None, tiny_width=1, **more):
+        """Widths for one case. `free_heads`: the heads together may be wider than the residual stream."""
+        at = hidden or width
+        if heads is None:
+            choices = [(4, 2), (4, 1), (2, 1)] if tiny else [(8, 2), (8, 4), (4, 1), (4, 4), (8, 8), (16, 2)]
+            heads = draw.choice(choices)
+        queries, keys = heads
+        own = at // queries
+        found = {
+            "hidden_size": at, "num_attention_heads": queries, "num_key_value_heads": keys,
+            "num_hidden_layers": layers or (2 if tiny else draw.choice([2, 3])),
+            "intermediate_size": 32 if tiny else draw.choice([256, 512]),
+            "vocab_size": vocabulary(), "max_position_embeddings": CONTEXT,
+            "rms_norm_eps": draw.choice([1e-5, 1e-6]),
+        }
+        if free_heads:
+            found["head_dim"] = own * (tiny_width if tiny else draw.choice([1, 2]))
+        return found | more
+
+    made = []
+
+    def case(name, classes, vocabulary, pre, config, **more):
+        made.append(Case(name, more.pop("family", name), classes, vocabulary, pre, config, **more))
+
+    llama3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+              "high_freq_factor": 4.0, "original_max_position_embeddings": 256}
+    case("llama", "Llama", "llama-bpe", "llama-bpe",
+         shape(tie_word_embeddings=False, rope_parameters=llama3))
+    case("tinyllama", "Llama", "spm", "default", family="llama", config=
+         shape(heads=(4, 2) if tiny else (8, 2), tie_word_embeddings=False, rope_parameters=default_rope(10000.0)))
+    case("smollm2", "Llama", "gpt2", "smollm", family="llama", config=
+         shape(heads=(3, 1), hidden=48, tie_word_embeddings=True, rope_parameters=default_rope(100000.0)) if tiny else
+         shape(heads=(9, 3), hidden=288, intermediate_size=800, free_heads=False,
+               tie_word_embeddings=True, rope_parameters=default_rope(100000.0)))
+    case("llama-bias", "Llama", "llama-bpe", "llama-bpe", family="llama", config=
+         shape(tie_word_embeddings=True, attention_bias=True, mlp_bias=True,
+               rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}))
+    case("mistral", "Mistral", "spm", "default", in_gguf={"sliding_window": None}, config=
+         shape(tiny_width=2, tie_word_embeddings=False, sliding_window=47, rope_parameters=default_rope(1000000.0)))
+    case("qwen2", "Qwen2", "qwen2", "qwen2",
+         shape(free_heads=False, tie_word_embeddings=True, rope_parameters=default_rope(1000000.0)))
+    case("qwen2-window", "Qwen2", "qwen2", "qwen2", family="qwen2", worlds=("hf",), config=
+         shape(free_heads=False, layers=2 if tiny else 3, tie_word_embeddings=False, use_sliding_window=True, sliding_window=50,
+               max_window_layers=1, rope_parameters=default_rope(1000000.0)))
+    case("qwen3", "Qwen3", "qwen2", "qwen2",
+         shape(tiny_width=2, tie_word_embeddings=True, rope_parameters=default_rope(1000000.0)))
+    case("qwen3-yarn", "Qwen3", "qwen2", "qwen2", family="qwen3", config=
+         shape(tie_word_embeddings=False, rope_parameters={
+             "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "original_max_position_embeddings": 128}))
+    gelu = {"hidden_activation": "gelu_pytorch_tanh"}
+    case("gemma", "Gemma", "gemma", "default",
+         shape(heads=(4, 1), hidden_act="gelu_pytorch_tanh", tie_word_embeddings=True,
+               rope_parameters=default_rope(10000.0)))
+
+    def gemma(scalar=None, **more):
+        found = shape(tie_word_embeddings=True, tiny_width=2 if scalar else 1, **gelu, **more)
+        return found | {"query_pre_attn_scalar": scalar or found["head_dim"]}
+
+    case("gemma2", "Gemma2", "gemma", "default",
+         gemma(layers=2 if tiny else 4, sliding_window=40, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,
+               rope_parameters=default_rope(10000.0)))
+    case("gemma2-scalar", "Gemma2", "gemma", "default", family="gemma2", worlds=("hf",), config=
+         gemma(scalar=144 if tiny else 100, layers=2 if tiny else 3, sliding_window=33, attn_logit_softcapping=50.0,
+               final_logit_softcapping=30.0, rope_parameters=default_rope(10000.0)))
+    both = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+            "sliding_attention": default_rope(10000.0)}
+    case("gemma3", "Gemma3Text", "gemma", "default",
+         gemma(layers=7, heads=(4, 1) if tiny else (4, 2), sliding_window=33, rope_parameters=both))
+    plain = {"full_attention": default_rope(1000000.0), "sliding_attention": default_rope(10000.0)}
+    case("gemma3-layers", "Gemma3Text", "gemma", "default", family="gemma3", worlds=("hf",), config=
+         gemma(layers=3, sliding_window=50, rope_parameters=plain,
+               layer_types=["full_attention", "sliding_attention", "sliding_attention"]))
+    case("gemma3-wrapped", "Gemma3", "gemma", "default", family="gemma3", wrapped=True, config=
+         gemma(layers=6, sliding_window=64, rope_parameters=both))
+    heads = (4, 2) if tiny else (8, 4)
+    case("phi3", "Phi3", "spm", "default",
+         shape(heads=heads, free_heads=False, tie_word_embeddings=False, sliding_window=90,
+               original_max_position_embeddings=128,
+               rope_parameters=longrope(draw, width // heads[0], 10000.0, 128)))
+    case("phi3-short", "Phi3", "spm", "default", family="phi3", config=
+         shape(free_heads=False, tie_word_embeddings=False, sliding_window=75,
+               original_max_position_embeddings=CONTEXT, rope_parameters=default_rope(10000.0)))
+    heads = (2, 1) if tiny else (4, 2)
+    rotary = int(0.75 * width // heads[0])
+    case("phi4-mini", "Phi3", "gpt-4o", "gpt-4o", family="phi3", config=
+         shape(heads=heads, free_heads=False, tie_word_embeddings=True, sliding_window=262144,
+               original_max_position_embeddings=128, partial_rotary_factor=0.75,
+               rope_parameters=longrope(draw, rotary, 10000.0, 128, partial=0.75)))
+    case("smollm3", "SmolLM3", "llama-bpe", "smaug-bpe",
+         shape(layers=5, free_heads=False, tie_word_embeddings=True, rope_parameters=default_rope(2000000.0)))
+    case("smollm3-layers", "SmolLM3", "llama-bpe", "smaug-bpe", family="smollm3", worlds=("hf",), config=
+         shape(layers=3, free_heads=False, tie_word_embeddings=False, no_rope_layers=[0, 1, 0],
+               rope_parameters=default_rope(50000.0)))
+    case("olmo2", "Olmo2", "gpt-4o", "olmo",
+         shape(free_heads=False, tie_word_embeddings=False, rope_parameters=default_rope(500000.0)))
+    case("glm4", "Glm4", "glm4", "chatglm-bpe",
+         shape(tie_word_embeddings=False, attention_bias=True,
+               rope_parameters=default_rope(10000.0, partial_rotary_factor=0.5)))
+    case("granite", "Granite", "gpt2", "refact",
+         shape(free_heads=False, tie_word_embeddings=True, embedding_multiplier=12.0, residual_multiplier=0.22,
+               attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0,
+               rope_parameters=default_rope(10000000.0)))
+    return made

@@ -1,0 +1,189 @@
+"""Random models as their makers' tools write them: folders of transformers, and what is read back from GGUF files."""
+
+import json
+import shutil
+
+import numpy as np
+import torch
+import transformers
+
+import vocabularies
+
+
+def model_of(case, seed, dtype=torch.float32):
+    """A model of the case with random weights, far from the ones a forgotten part would be hidden by."""
+    torch.manual_seed(seed)
+    gemma = "Gemma" in case.classes
+    model = classes(case)[1](configuration(case, case.config)).to(dtype).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "vision" in name or "multi_modal" in name:
+                continue
+            if name.endswith("norm.weight"):
+                weight.add_(0.3 * torch.randn_like(weight))
+            elif weight.ndim == 1:
+                weight.normal_(std=0.5)
+            elif "embed_tokens" in name:
+                # Gemma multiplies its embeddings by the root of the width, Granite by a factor. Where
+                # the head is the embedding, a large one would make every model repeat its last token.
+                factor = weight.shape[1] ** 0.5 if gemma else case.config.get("embedding_multiplier", 1)
+                share = case.config.get("residual_multiplier", 1) if case.config["tie_word_embeddings"] else 3
+                weight.normal_(std=0.3 * share / factor)
+            else:
+                weight.normal_(std=1.6 / weight.shape[1] ** 0.5)
+        # Logits of a spread that makes choices clear and softcaps bend.
+        text = model.config.get_text_config()
+        cap, offset = getattr(text, "final_logit_softcapping", None), 1 if gemma else 0
+        text.final_logit_softcapping = None
+        tokens = torch.randint(8, text.vocab_size, (1, 64))
+        norm = model.get_decoder().norm.weight
+        spread = model(input_ids=tokens, use_cache=False).logits.float().std()
+        norm.copy_((norm + offset) * (3 / spread) - offset)
+        text.final_logit_softcapping = cap
+    return model
+
+
+def classes(case):
+    form = "ForConditionalGeneration" if case.wrapped else "ForCausalLM"
+    stem = "Gemma3" if case.classes == "Gemma3Text" else case.classes
+    return getattr(transformers, f"{case.classes}Config"), getattr(transformers, f"{stem}{form}")
+
+
+def configuration(case, config):
+    """The case's configuration object."""
+    controls = dict(bos_token_id=2, eos_token_id=1, pad_token_id=0) if case.vocabulary == "gemma" else (
+        dict(bos_token_id=1, eos_token_id=2, pad_token_id=0) if case.vocabulary == "spm" else
+        dict(bos_token_id=0, eos_token_id=1, pad_token_id=0))
+    config = json.loads(json.dumps(config)) | controls
+    if not case.wrapped:
+        return classes(case)[0](attn_implementation="eager", **config)
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+              "image_size": 28, "patch_size": 14}
+    tied = config["tie_word_embeddings"]
+    return classes(case)[0](
+        text_config=config, vision_config=vision, mm_tokens_per_image=4, image_token_index=5, boi_token_index=6,
+        eoi_token_index=7, tie_word_embeddings=tied, attn_implementation="eager",
+        **{k: v for k, v in controls.items()})
+
+
+def save(model, case, folder, shards=None):
+    """The folder that `save_pretrained` makes, with the tokenizer of the case."""
+    more = {"max_shard_size": shards} if shards else {}
+    model.generation_config.do_sample = False
+    model.save_pretrained(folder, **more)
+    vocabularies.train(case.vocabulary, case.config["vocab_size"], folder)
+    if case.name == "phi4-mini":
+        # By this the converter tells it from Phi-3.
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "GPT2Tokenizer"}, indent=2))
+
+
+def respell(source, folder):
+    """Copies a folder with its config.json in the spelling of transformers 4."""
+    shutil.copytree(source, folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    for part in [config, config.get("text_config", {})]:
+        spell_as_4(part)
+    config["transformers_version"] = "4.51.3"
+    path.write_text(json.dumps(config, indent=2))
+
+
+def spell_as_4(config):
+    if "dtype" in config:
+        config["torch_dtype"] = config.pop("dtype")
+    rope = config.pop("rope_parameters", None)
+    if rope is None:
+        return
+    if "full_attention" in rope:
+        config["rope_theta"] = rope["full_attention"].pop("rope_theta")
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+        if config["layer_types"] == [
+                "full_attention" if n % 6 == 5 else "sliding_attention" for n in range(config["num_hidden_layers"])]:
+            del config["layer_types"]
+            config["sliding_window_pattern"] = 6
+    elif "layer_types" in config:
+        # Written since 4.53; before, each family had its own keys.
+        del config["layer_types"]
+    config["rope_theta"] = rope.pop("rope_theta", config.get("rope_theta"))
+    if "partial_rotary_factor" in rope:
+        config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+    kind = rope.pop("rope_type")
+    if kind == "longrope":
+        config["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
+    # Phi says `type`, as all did before 4.43.
+    name = "type" if kind == "longrope" else "rope_type"
+    config["rope_scaling"] = None if kind == "default" else rope | {name: kind}
+
+
+def gguf_matrices(path, names):
+    """Every matrix of a GGUF file, dequantised by the makers' own code, under its name of transformers.
+
+    `names` maps the names of transformers to those of GGUF.
+    """
+    import gguf
+
+    reader = gguf.GGUFReader(path)
+    stored = {tensor.name: tensor for tensor in reader.tensors}
+    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) == 2})
+    found = {}
+    for name, there in names.items():
+        if there in stored and len(stored[there].shape) == 2:
+            tensor = stored[there]
+            found[name] = np.array(gguf.quants.dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
+    return found, kinds
+
+
+def gguf_names(model, architecture):
+    """Names of the model's tensors in a GGUF file."""
+    import gguf
+
+    number = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}[architecture]
+    layers = model.config.get_text_config().num_hidden_layers
+    table = gguf.get_tensor_name_map(number, layers)
+    names = {}
+    for name in model.state_dict():
+        plain = name.replace("model.language_model.", "model.")
+        there = table.get_name(plain, try_suffixes=(".weight", ".bias"))
+        if there and "vision" not in name and "multi_modal" not in name:
+            names[name] = there
+    return names
+
+
+def unpermute(array, heads):
+    """Undoes what the converter does to query and key rows of the Llama kind."""
+    rows = array.shape[0]
+    return array.reshape(heads, rows // heads // 2, 2, -1).swapaxes(1, 2).reshape(array.shape)
+
+
+def read_back(model, case, path, architecture):
+    """Puts the matrices of a GGUF file into the model; all else it has already. Returns their formats."""
+    found, kinds = gguf_matrices(path, gguf_names(model, architecture))
+    state = model.state_dict()
+    config = model.config.get_text_config()
+    with torch.no_grad():
+        for name, array in found.items():
+            if architecture in ("llama", "smollm3", "granite"):
+                if name.endswith("q_proj.weight"):
+                    array = unpermute(array, config.num_attention_heads)
+                if name.endswith("k_proj.weight"):
+                    array = unpermute(array, config.num_key_value_heads)
+            assert state[name].shape == array.shape, name
+            state[name].copy_(torch.from_numpy(array))
+    matrices = [n for n, w in state.items() if w.ndim == 2 and "vision" not in n and "multi_modal" not in n]
+    missing = [n for n in matrices if n not in found and not (n == "lm_head.weight" and case.config["tie_word_embeddings"])]
+    assert not missing, f"not in {path}: {missing}"
+    return kinds
+
+
+def quantised(model, kind):
+    """Rounds every matrix whose rows are whole blocks, as a reader that quantises while loading does."""
+    import gguf
+
+    number = getattr(gguf.GGMLQuantizationType, kind.upper())
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and weight.shape[1] % 32 == 0 and "vision" not in name and "multi_modal" not in name:
+                blocks = gguf.quants.quantize(weight.numpy(), number)
+                weight.copy_(torch.from_numpy(np.array(gguf.quants.dequantize(blocks, number))))
