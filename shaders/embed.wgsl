@@ -4,7 +4,7 @@
 struct Params {
     tokens: u32,
     units: u32,   // units in a weight row
-    scales: u32,  // where the scales start, in words
+    behind: u32,  // where the second plane starts, in words
     begin: u32,   // first vocabulary row of this part
     rows: u32,    // vocabulary rows in this part
     vocabulary: u32,
@@ -13,7 +13,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> ids: array<u32>;                  // [tokens]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;        // [rows, units] + scales
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;        // [rows, units], then other planes
 @group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;      // [tokens, units * QUADS]
 @group(0) @binding(3) var<uniform> params: Params;
 

@@ -5,7 +5,7 @@ struct Params {
     m: u32,            // rows of x
     rows: u32,         // weight rows (outputs) of this part
     units: u32,        // units in a weight row
-    scales: u32,       // where the scales start, in words
+    behind: u32,       // where the second plane starts, in words
     begin: u32,        // output column of this part's first row
     n: u32,            // columns of out
     has_bias: u32,
@@ -13,7 +13,7 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [m, units * QUADS]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;    // [rows, units] + scales
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;    // [rows, units], then other planes
 @group(0) @binding(2) var<storage, read> bias: array<f32>;             // [n]
 @group(0) @binding(3) var<storage, read> residual: array<f32>;         // [m, n]
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;        // [m, n]

@@ -3,8 +3,8 @@
 struct Params {
     rows: u32,
     vocabulary: u32,
-    spare_a: u32,
-    spare_b: u32,
+    softcap: f32,  // logits become softcap · tanh(logit / softcap); 0: off
+    spare: u32,
 }
 
 @group(0) @binding(0) var<storage, read> logits: array<f32>;             // [rows, vocabulary]
@@ -17,6 +17,14 @@ const LOWEST: f32 = -3.0e38;
 
 var<workgroup> tops: array<f32, 256>;
 var<workgroup> sums: array<f32, 256>;
+
+fn capped(logit: f32) -> f32 {
+    if (params.softcap > 0.0) {
+        // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
+        return params.softcap * tanh(clamp(logit / params.softcap, -10.0, 10.0));
+    }
+    return logit;
+}
 
 @compute @workgroup_size(256)
 fn main(
@@ -45,9 +53,10 @@ fn main(
     for (var i = 0u; i < 16u; i++) {
         top = max(top, tops[i]);
     }
+    top = capped(top);  // The largest stays the largest.
     var sum = 0.0;
     for (var i = local; i < params.vocabulary; i += WORKGROUP) {
-        sum += exp(logits[base + i] - top);
+        sum += exp(capped(logits[base + i]) - top);
     }
     sums[local] = sum;
     workgroupBarrier();
@@ -65,7 +74,7 @@ fn main(
         let id = targets[row];
         var logit = LOWEST;
         if (id < params.vocabulary) {
-            logit = logits[base + id];
+            logit = capped(logits[base + id]);
         }
         out[row] = vec2<f32>(logit, top + log(sum));
     }

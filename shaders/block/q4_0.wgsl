@@ -17,7 +17,7 @@ fn quad(unit: vec4<u32>, q: u32) -> vec4<f32> {
 // The scale of a unit: two f16 a word, behind the last row's units.
 fn scale(row: u32, unit: u32) -> f32 {
     let block = row * params.units + unit;
-    let word = params.scales + (block >> 1u);
+    let word = params.behind + (block >> 1u);
     let pair = unpack2x16float(weights[word >> 2u][word & 3u]);
     return select(pair.x, pair.y, (block & 1u) == 1u);
 }

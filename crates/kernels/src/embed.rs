@@ -3,8 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::launch::{Shader, Use, count, flat, launch, workgroup};
-use crate::matrix::{Format, Matrix, dequantise};
-use crate::{Buffer, Gpu, GpuError};
+use crate::{Buffer, Format, Gpu, GpuError, Matrix, dequantise};
 
 const WGSL: &str = include_str!("../../../shaders/embed.wgsl");
 
@@ -13,7 +12,7 @@ const WGSL: &str = include_str!("../../../shaders/embed.wgsl");
 struct Params {
     tokens: u32,
     units: u32,
-    scales: u32,
+    behind: u32,
     begin: u32,
     rows: u32,
     vocabulary: u32,
@@ -55,7 +54,7 @@ pub fn embed(
         let params = Params {
             tokens: count(shader.name, "tokens", tokens)?,
             units: matrix.units(),
-            scales: part.scales,
+            behind: part.behind,
             begin: part.rows.start as u32,
             rows: part.rows.len() as u32,
             vocabulary: matrix.rows() as u32,

@@ -164,6 +164,16 @@ impl Gpu {
             .bytes_in_use
     }
 
+    /// Bytes of GPU memory taken from the driver: what live buffers hold, and what is
+    /// rounded up or kept for the next ones.
+    pub fn memory_reserved(&self) -> u64 {
+        self.inner
+            .client
+            .memory_report(MemoryScope::CurrentStream)
+            .usage()
+            .bytes_reserved
+    }
+
     /// A buffer of `bytes` bytes for what comes and goes with a pass. Its memory is
     /// pooled and rounded up, its content unspecified.
     pub fn empty(&self, bytes: usize) -> Result<Buffer, GpuError> {
@@ -172,7 +182,8 @@ impl Gpu {
     }
 
     /// A buffer of exactly `bytes` bytes for what stays (caches); the memory goes back
-    /// to the driver with its last clone. Its content is unspecified.
+    /// to the driver at the first allocation after its last clone went. Its content is
+    /// unspecified.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, GpuError> {
         self.check_size("a buffer", bytes)?;
         Ok(Buffer::new(
@@ -213,6 +224,33 @@ impl Gpu {
             .client
             .write(&buffer.handle, Bytes::from_bytes_vec(bytes.to_vec()));
         Ok(())
+    }
+
+    /// Overwrite a buffer's bytes from `at` on; both `at` and the length are whole words.
+    pub(crate) fn write_at(
+        &self,
+        buffer: &Buffer,
+        at: usize,
+        data: Vec<u8>,
+    ) -> Result<(), GpuError> {
+        let behind = (buffer.bytes().checked_sub(at)).and_then(|b| b.checked_sub(data.len()));
+        match behind {
+            Some(behind) if at.is_multiple_of(4) && data.len().is_multiple_of(4) => {
+                let place = (buffer.handle.clone())
+                    .offset_start(at as u64)
+                    .offset_end(behind as u64);
+                self.inner.client.write(&place, Bytes::from_bytes_vec(data));
+                Ok(())
+            }
+            _ => Err(GpuError::shape(
+                "write",
+                format!(
+                    "{} bytes at {at} into a buffer of {}",
+                    data.len(),
+                    buffer.bytes()
+                ),
+            )),
+        }
     }
 
     /// Run everything queued and copy these buffers back, in one wait for all of them.

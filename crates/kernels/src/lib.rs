@@ -26,6 +26,7 @@ mod block;
 mod buffer;
 mod embed;
 mod error;
+mod format;
 mod gated;
 mod gather_rows;
 mod gpu;
@@ -37,6 +38,7 @@ mod place;
 mod rms_norm;
 mod rope_append;
 mod score;
+mod upload;
 #[cfg(test)]
 mod validation;
 mod verify_attention;
@@ -46,16 +48,18 @@ pub use add::{add, add_cpu};
 pub use buffer::Buffer;
 pub use embed::{embed, embed_cpu};
 pub use error::GpuError;
+pub use format::{Format, dequantise};
 pub use gated::{Activation, gated, gated_cpu};
 pub use gather_rows::{gather_rows, gather_rows_cpu};
 pub use gpu::{Gpu, Limits};
 pub use matmul::{Plus, matmul, matmul_cpu};
-pub use matrix::{Format, Matrix, dequantise};
+pub use matrix::Matrix;
 pub use move_rows::{move_rows, move_rows_cpu};
 pub use place::{Place, places_in_line, places_in_sequence};
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};
 pub use score::{score, score_cpu};
+pub use upload::MatrixUpload;
 pub use verify_attention::{AttentionShape, verify_attention, verify_attention_cpu};
 
 /// Every shader variant: its name and complete WGSL.

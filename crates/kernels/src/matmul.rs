@@ -6,8 +6,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::launch::{Shader, Use, count, grid, launch, number_in, workgroup};
-use crate::matrix::Matrix;
-use crate::{Buffer, Gpu, GpuError};
+use crate::{Buffer, Gpu, GpuError, Matrix};
 
 const VECTOR: &str = include_str!("../../../shaders/matmul_vector.wgsl");
 const BLOCK: &str = include_str!("../../../shaders/matmul_block.wgsl");
@@ -24,7 +23,7 @@ struct Params {
     m: u32,
     rows: u32,
     units: u32,
-    scales: u32,
+    behind: u32,
     begin: u32,
     n: u32,
     has_bias: u32,
@@ -104,7 +103,7 @@ pub fn matmul(
             m: m as u32,
             rows: part.rows.len() as u32,
             units: weights.units(),
-            scales: part.scales,
+            behind: part.behind,
             begin: part.rows.start as u32,
             n: n as u32,
             has_bias: u32::from(plus.bias.is_some()),

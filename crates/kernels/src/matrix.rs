@@ -1,71 +1,11 @@
 //! Weight matrices on the GPU, still quantised.
 //!
-//! A part of a matrix is one buffer: first the rows in units of 16 bytes, then the block
-//! scales, two f16 a word. GGUF's blocks (2 bytes of scale, then the quants) are taken
-//! apart once, at load, so that a thread reads its share of a row in one aligned load.
+//! A part of a matrix is one buffer: its planes ([`Format::planes`]) one behind another,
+//! each row by row. What exceeds the device's binding limit is split by rows into parts.
 
 use std::ops::Range;
 
-use crate::{Buffer, Gpu, GpuError};
-
-/// How a matrix's numbers are stored, as in GGUF.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    F16,
-    /// Blocks of 32: an f16 scale, 32 signed bytes.
-    Q8_0,
-    /// Blocks of 32: an f16 scale, 32 nibbles, each minus 8.
-    Q4_0,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 4] = [Format::F32, Format::F16, Format::Q8_0, Format::Q4_0];
-
-    /// Numbers in a block: a row must be a multiple of it.
-    pub const fn block(self) -> usize {
-        match self {
-            Format::F32 => 4,
-            Format::F16 => 8,
-            Format::Q8_0 | Format::Q4_0 => 32,
-        }
-    }
-
-    /// Bytes of a block, as in GGUF.
-    pub const fn block_bytes(self) -> usize {
-        match self {
-            Format::F32 | Format::F16 => 16,
-            Format::Q8_0 => 34,
-            Format::Q4_0 => 18,
-        }
-    }
-
-    /// Numbers in the 16 bytes that a thread reads at once.
-    pub(crate) const fn unit(self) -> usize {
-        match self {
-            Format::F32 => 4,
-            Format::F16 => 8,
-            Format::Q8_0 => 16,
-            Format::Q4_0 => 32,
-        }
-    }
-
-    const fn has_scales(self) -> bool {
-        matches!(self, Format::Q8_0 | Format::Q4_0)
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        match self {
-            Format::F32 => 0,
-            Format::F16 => 1,
-            Format::Q8_0 => 2,
-            Format::Q4_0 => 3,
-        }
-    }
-}
+use crate::{Buffer, Format, Gpu, GpuError, MatrixUpload};
 
 /// Some rows of a matrix in one buffer.
 #[derive(Debug, Clone)]
@@ -73,8 +13,8 @@ pub(crate) struct Part {
     pub buffer: Buffer,
     /// The matrix's rows that are here.
     pub rows: Range<usize>,
-    /// Where the scales start, in words.
-    pub scales: u32,
+    /// Where the second plane starts, in words.
+    pub behind: u32,
 }
 
 /// A weight matrix `[rows, cols]`; a product with it makes `rows` outputs of `cols` inputs.
@@ -87,9 +27,42 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Upload a matrix in GGUF's layout: `rows · cols / block` blocks, row by row.
-    /// `cols` must be a multiple of [`Format::block`]. What exceeds the device's binding
-    /// limit is split by rows.
+    /// Begin an upload: the GPU memory is allocated, rows follow by [`MatrixUpload::push`].
+    /// `cols` must be a multiple of [`Format::block`].
+    ///
+    /// # Errors
+    /// [`GpuError::Shape`] for other widths, [`GpuError::TooLarge`] where the device can't
+    /// bind one row.
+    pub fn begin(
+        gpu: &Gpu,
+        format: Format,
+        rows: usize,
+        cols: usize,
+    ) -> Result<MatrixUpload, GpuError> {
+        Self::begin_split(gpu, format, rows, cols, gpu.limits().binding_bytes)
+    }
+
+    /// [`Self::begin`] with a binding limit below the device's, in bytes.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn begin_split(
+        gpu: &Gpu,
+        format: Format,
+        rows: usize,
+        cols: usize,
+        limit: u64,
+    ) -> Result<MatrixUpload, GpuError> {
+        Ok(MatrixUpload::new(
+            gpu,
+            Self::allocate(gpu, format, rows, cols, limit)?,
+        ))
+    }
+
+    /// Upload a whole matrix in GGUF's layout: `rows · cols / block` blocks, row by row.
+    ///
+    /// # Errors
+    /// As [`Self::begin`], and [`GpuError::Shape`] for another number of bytes.
     pub fn upload(
         gpu: &Gpu,
         format: Format,
@@ -97,38 +70,38 @@ impl Matrix {
         cols: usize,
         blocks: &[u8],
     ) -> Result<Self, GpuError> {
-        Self::upload_split(gpu, format, rows, cols, blocks, gpu.limits().binding_bytes)
+        let mut upload = Self::begin(gpu, format, rows, cols)?;
+        upload.push(blocks)?;
+        upload.finish()
     }
 
-    /// [`Self::upload`] with a binding limit below the device's, in bytes.
-    pub fn upload_split(
+    /// The matrix with its memory, the content still unspecified.
+    fn allocate(
         gpu: &Gpu,
         format: Format,
         rows: usize,
         cols: usize,
-        blocks: &[u8],
         limit: u64,
     ) -> Result<Self, GpuError> {
         if rows == 0 || cols == 0 || !cols.is_multiple_of(format.block()) {
             return Err(GpuError::shape(
                 "matrix",
                 format!(
-                    "[{rows}, {cols}]; {format:?} rows are positive multiples of {}",
+                    "[{rows}, {cols}] in {format:?}: there must be rows, and their width a positive multiple of {}; store it in another format",
                     format.block()
                 ),
             ));
         }
-        let row_bytes = cols / format.block() * format.block_bytes();
-        if rows.checked_mul(row_bytes) != Some(blocks.len()) {
+        // Kernels count rows and 16-byte units in 32 bits, and all bytes must have a number.
+        if rows > u32::MAX as usize || cols > u32::MAX as usize || rows.checked_mul(cols).is_none()
+        {
             return Err(GpuError::shape(
                 "matrix",
-                format!(
-                    "{} bytes for [{rows}, {cols}] in {format:?}, {row_bytes} a row",
-                    blocks.len()
-                ),
+                format!("[{rows}, {cols}] is more than kernels can count"),
             ));
         }
-        // 16 bytes of padding may follow the scales; kernels count words in 32 bits.
+        let row_bytes = cols / format.block() * format.block_bytes();
+        // Up to 14 bytes of padding follow the last plane; kernels count words in 32 bits.
         let limit = limit.min(gpu.limits().binding_bytes).min(1 << 32);
         let rows_a_part = (limit.saturating_sub(16) / row_bytes as u64) as usize;
         if rows_a_part == 0 {
@@ -142,15 +115,10 @@ impl Matrix {
             .step_by(rows_a_part)
             .map(|begin| {
                 let rows = begin..rows.min(begin + rows_a_part);
-                let packed = pack(
-                    format,
-                    &blocks[rows.start * row_bytes..rows.end * row_bytes],
-                );
-                let scales = (rows.len() * cols / format.unit() * 4) as u32;
                 Ok(Part {
-                    buffer: gpu.keep(packed)?,
+                    buffer: gpu.allocate((rows.len() * row_bytes).next_multiple_of(16))?,
+                    behind: (rows.len() * cols / format.unit() * 4) as u32,
                     rows,
-                    scales,
                 })
             })
             .collect::<Result<_, GpuError>>()?;
@@ -194,53 +162,5 @@ impl Matrix {
     /// Units in a row.
     pub(crate) fn units(&self) -> u32 {
         (self.cols / self.format.unit()) as u32
-    }
-}
-
-/// GGUF blocks to quants, then scales, padded to 16 bytes.
-fn pack(format: Format, blocks: &[u8]) -> Vec<u8> {
-    if !format.has_scales() {
-        return blocks.to_vec();
-    }
-    let bytes = format.block_bytes();
-    let mut packed = Vec::with_capacity(blocks.len() + 16);
-    for block in blocks.chunks_exact(bytes) {
-        packed.extend_from_slice(&block[2..]);
-    }
-    for block in blocks.chunks_exact(bytes) {
-        packed.extend_from_slice(&block[..2]);
-    }
-    packed.resize(packed.len().next_multiple_of(16), 0);
-    packed
-}
-
-/// The numbers behind GGUF blocks: the CPU twin of `shaders/block/*.wgsl`. An incomplete
-/// block at the end is ignored.
-pub fn dequantise(format: Format, blocks: &[u8]) -> Vec<f32> {
-    let f16_at = |b: &[u8]| half::f16::from_le_bytes([b[0], b[1]]).to_f32();
-    match format {
-        Format::F32 => blocks
-            .chunks_exact(4)
-            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect(),
-        Format::F16 => blocks.chunks_exact(2).map(f16_at).collect(),
-        Format::Q8_0 => blocks
-            .chunks_exact(34)
-            .flat_map(|block| {
-                let scale = f16_at(block);
-                block[2..].iter().map(move |&q| f32::from(q as i8) * scale)
-            })
-            .collect(),
-        Format::Q4_0 => blocks
-            .chunks_exact(18)
-            .flat_map(|block| {
-                let scale = f16_at(block);
-                let low = block[2..].iter().map(|&q| q & 15);
-                let high = block[2..].iter().map(|&q| q >> 4);
-                low.chain(high)
-                    .map(move |q| (f32::from(q) - 8.0) * scale)
-                    .collect::<Vec<_>>()
-            })
-            .collect(),
     }
 }

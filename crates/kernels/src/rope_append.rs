@@ -59,17 +59,18 @@ pub struct RopeShape {
 }
 
 /// Cosines and sines `[context, rotary / 2, 2]` of `position · frequency`, to be uploaded
-/// once. `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`.
+/// once. `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`; `factor` multiplies
+/// both, as YaRN and LongRoPE scale attention, and is 1 otherwise.
 ///
 /// The angle is rounded to f32, as transformers has it: models are trained with those angles,
 /// and at position 600 exact ones move a small model's logits by 1.5e-4 of the largest.
-pub fn rope_table(context: usize, frequencies: &[f32]) -> Vec<f32> {
+pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> {
     (0..context)
         .flat_map(|position| {
             frequencies.iter().flat_map(move |frequency| {
                 let angle = position as f32 * frequency;
                 let (sin, cos) = f64::from(angle).sin_cos();
-                [cos as f32, sin as f32]
+                [cos as f32 * factor, sin as f32 * factor]
             })
         })
         .collect()
@@ -77,7 +78,8 @@ pub fn rope_table(context: usize, frequencies: &[f32]) -> Vec<f32> {
 
 /// Rotate `q` `[tokens, heads, width]` in place, and `k` `[tokens, kv_heads, width]` into
 /// the rows of `keys` that `places` names; copy `v` into the same rows of `values`. Caches
-/// are `[capacity, kv_heads, width]`, `table` as from [`rope_table`]. A row past the
+/// are `[capacity, kv_heads, width]`, `table` as from [`rope_table`]; with a rotary of 0
+/// nothing turns, whatever the table. A row past the
 /// capacity is not written; a position past the table takes its last row.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn rope_append(

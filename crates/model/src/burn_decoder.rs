@@ -102,6 +102,7 @@ impl BurnDecoder {
             rope: rope_table(
                 context,
                 &frequencies(config, source.rope_factors(config)?.as_deref()),
+                1.0,
             ),
             caches: Vec::new(),
             hidden: None,

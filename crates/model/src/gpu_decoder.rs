@@ -95,6 +95,7 @@ impl GpuDecoder {
         let table = rope_table(
             context,
             &frequencies(config, source.rope_factors(config)?.as_deref()),
+            1.0,
         );
         Ok(Self {
             embedding: loader.matrix("token_embd.weight", config.vocabulary, config.hidden)?,
@@ -254,6 +255,7 @@ impl GpuDecoder {
                 &logits,
                 &targets,
                 [rows.len(), self.config.vocabulary],
+                None,
                 &out,
             )?;
             outs.push(out);

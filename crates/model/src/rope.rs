@@ -49,7 +49,7 @@ mod tests {
         let frequencies = frequencies(&config, None);
         let wanted = [1.0, 0.356_687_46, 0.127_225_97, 0.045_379_903];
         assert_eq!(frequencies[..4], wanted);
-        let table = rope_table(601, &frequencies);
+        let table = rope_table(601, &frequencies, 1.0);
         let cosines: Vec<f32> = table[600 * 20..]
             .iter()
             .copied()

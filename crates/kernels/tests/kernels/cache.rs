@@ -39,7 +39,8 @@ proptest! {
     #[test]
     fn rope_append_equals_its_twin(
         seed: u64, tokens in 1_usize..20, kv_heads in 1_usize..4, group in 1_usize..4,
-        half_width in 1_usize..40, half_rotary in 0_usize..40, neighbours: bool,
+        half_width in 1_usize..40, half_rotary in prop_oneof![Just(0), 0_usize..40],
+        neighbours: bool, factor in 0.5_f32..2.0,
     ) {
         let mut numbers = Numbers(seed);
         let shape = RopeShape {
@@ -47,13 +48,15 @@ proptest! {
             heads: kv_heads * group,
             kv_heads,
             width: 2 * half_width,
-            rotary: 2 * half_rotary.min(half_width).max(1),
+            rotary: 2 * half_rotary.min(half_width),
             capacity: 50,
             context: 300,
             pairs: if neighbours { Pairs::Neighbours } else { Pairs::Halves },
         };
         let wide = kv_heads * shape.width;
-        let table = rope_table(shape.context, &frequencies(shape.rotary));
+        let table = rope_table(shape.context, &frequencies(shape.rotary), factor);
+        // A layer without rotary embedding takes any table.
+        let gpu_table = if table.is_empty() { marked(4) } else { upload(&table) };
         // Rows may come in any order; two of three tokens stay inside the cache.
         let mut rows: Vec<u32> = (0..75).collect();
         for i in (1..rows.len()).rev() {
@@ -67,7 +70,7 @@ proptest! {
         let (mut keys, mut values) = (numbers.many(50 * wide), numbers.many(50 * wide));
         let (gq, gkeys, gvalues) = (upload(&q), upload(&keys), upload(&values));
         rope_append(
-            gpu(), &gq, &upload(&k), &upload(&v), &gkeys, &gvalues, &upload(&places), &upload(&table), shape,
+            gpu(), &gq, &upload(&k), &upload(&v), &gkeys, &gvalues, &upload(&places), &gpu_table, shape,
         ).unwrap();
         rope_append_cpu(&mut q, &k, &v, &mut keys, &mut values, &places, &table, shape);
         let found = read(&[&gq, &gkeys, &gvalues]);
@@ -126,6 +129,16 @@ proptest! {
         move_rows_cpu(&mut values, width, src, dst);
         prop_assert_eq!(read(&[&gkeys, &gvalues]), vec![keys, values]);
     }
+}
+
+/// LongRoPE and YaRN multiply cosine and sine: at position 0 a head is scaled and not turned.
+#[test]
+fn a_rope_factor_scales_what_turns() {
+    let table = rope_table(3, &[1.0, 0.25], 1.5);
+    assert_eq!(table[..4], [1.5, 0.0, 1.5, 0.0]);
+    assert_eq!(table[10..], [0.5_f32.cos() * 1.5, 0.5_f32.sin() * 1.5]);
+    let plain = rope_table(3, &[1.0, 0.25], 1.0);
+    assert_eq!(plain[10..], [0.5_f32.cos(), 0.5_f32.sin()]);
 }
 
 #[test]

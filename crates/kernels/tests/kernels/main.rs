@@ -9,3 +9,4 @@ mod elementwise;
 mod products;
 mod scores;
 mod support;
+mod uploads;

@@ -24,8 +24,7 @@ fn check(seed: u64, case: &Case) {
     let x = numbers.many(m * k);
     let blocks = numbers.blocks(format, n * k);
     let (bias, residual) = (numbers.many(n), numbers.many(m * n));
-    let limit = (case.rows_a_part * k / format.block() * format.block_bytes() + 16) as u64;
-    let matrix = Matrix::upload_split(gpu(), format, n, k, &blocks, limit).unwrap();
+    let matrix = matrix(format, [n, k], &blocks, case.rows_a_part);
 
     let gpu_bias = upload(&bias);
     let gpu_residual = upload(&residual);
@@ -70,7 +69,7 @@ proptest! {
 
     #[test]
     fn matmul_equals_f64(
-        seed: u64, format in 0_usize..4, m in 1_usize..14, n in 1_usize..70, blocks in 1_usize..40,
+        seed: u64, format in 0..Format::ALL.len(), m in 1_usize..14, n in 1_usize..70, blocks in 1_usize..40,
         rows_a_part in 1_usize..80, bias: bool, residual in 0_usize..3,
     ) {
         let format = Format::ALL[format];
@@ -139,21 +138,30 @@ fn matmul_beyond_one_dimension_of_workgroups() {
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
     let row = [0; 34];
-    let refused = |result: Result<Matrix, GpuError>| matches!(result, Err(GpuError::Shape { .. }));
-    assert!(refused(Matrix::upload(gpu(), Format::Q8_0, 1, 33, &row)));
-    assert!(refused(Matrix::upload(gpu(), Format::Q8_0, 2, 32, &row)));
-    assert!(refused(Matrix::upload(
-        gpu(),
-        Format::Q8_0,
-        usize::MAX,
-        64,
-        &row
-    )));
-    assert!(refused(Matrix::upload(gpu(), Format::Q8_0, 0, 32, &[])));
-    let tight = Matrix::upload_split(gpu(), Format::Q8_0, 1, 32, &row, 40);
+    let upload = |rows, cols| Matrix::upload(gpu(), Format::Q8_0, rows, cols, &row);
+    for (rows, cols) in [
+        (1, 33),
+        (2, 32),
+        (usize::MAX, 64),
+        (1 << 40, 32),
+        (0, 32),
+        (1, 0),
+    ] {
+        let refused = upload(rows, cols);
+        assert!(
+            matches!(refused, Err(GpuError::Shape { .. })),
+            "[{rows}, {cols}]"
+        );
+    }
+    let message = upload(1, 33).unwrap_err().to_string();
+    assert!(
+        message.contains("[1, 33]") && message.contains("multiple of 32"),
+        "{message}"
+    );
+    let tight = Matrix::begin_split(gpu(), Format::Q8_0, 1, 32, 40);
     assert!(matches!(tight, Err(GpuError::TooLarge { .. })));
 
-    let matrix = Matrix::upload(gpu(), Format::Q8_0, 1, 32, &row).unwrap();
+    let matrix = upload(1, 32).unwrap();
     assert_eq!(matrix.bytes(), 48);
     let (short, x, out) = (marked(31), marked(32), marked(1));
     let product = |x, out| matmul(gpu(), x, 1, &matrix, Plus::default(), out);

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use conclave_kernels::{AdapterChoice, Buffer, Format, Gpu};
+use conclave_kernels::{AdapterChoice, Buffer, Format, Gpu, Matrix};
 
 static GPU: OnceLock<Gpu> = OnceLock::new();
 
@@ -28,6 +28,29 @@ pub fn upload<T: bytemuck::Pod>(data: &[T]) -> Buffer {
 /// A buffer of `numbers`, filled with a value that no kernel makes.
 pub fn marked(numbers: usize) -> Buffer {
     upload(&vec![MARK; numbers])
+}
+
+/// A matrix in parts of `rows_a_part` rows, pushed a few rows at a time.
+pub fn matrix(
+    format: Format,
+    [rows, cols]: [usize; 2],
+    blocks: &[u8],
+    rows_a_part: usize,
+) -> Matrix {
+    let row_bytes = cols / format.block() * format.block_bytes();
+    let limit = (rows_a_part * row_bytes + 16) as u64;
+    let mut upload = Matrix::begin_split(gpu(), format, rows, cols, limit).expect("a matrix");
+    let mut numbers = Numbers(rows as u64);
+    let mut rest = blocks;
+    while !rest.is_empty() {
+        let rows = (1 + numbers.below(9)).min(rest.len() / row_bytes);
+        let (some, behind) = rest.split_at(rows * row_bytes);
+        upload.push(some).expect("rows");
+        rest = behind;
+    }
+    let matrix = upload.finish().expect("all rows");
+    assert_eq!(matrix.parts(), rows.div_ceil(rows_a_part));
+    matrix
 }
 
 pub const MARK: f32 = 12345.0;

@@ -1,0 +1,78 @@
+//! Matrices that arrive piece by piece, and the memory they take.
+
+use conclave_kernels::*;
+
+use crate::support::*;
+
+/// Rows of an odd number of blocks: their scales end in the middle of a word, and pieces
+/// and parts begin there. The embedding shows every number that arrived.
+#[test]
+fn rows_arrive_in_any_pieces() {
+    for format in Format::ALL {
+        let (rows, cols) = (23, 3 * format.block());
+        let blocks = Numbers(17).blocks(format, rows * cols);
+        let row_bytes = 3 * format.block_bytes();
+        let ids: Vec<u32> = (0..rows as u32).collect();
+        let expected = embed_cpu(&ids, format, cols, &blocks, 1.0);
+        for (rows_a_part, pieces) in [(23, vec![23]), (23, vec![1; 23]), (5, vec![2, 9, 0, 12])] {
+            let limit = (rows_a_part * row_bytes + 16) as u64;
+            let mut upload = Matrix::begin_split(gpu(), format, rows, cols, limit).unwrap();
+            assert_eq!(upload.row_bytes(), row_bytes);
+            let mut rest = &blocks[..];
+            for rows in pieces {
+                let (piece, behind) = rest.split_at(rows * row_bytes);
+                upload.push(piece).unwrap();
+                rest = behind;
+            }
+            let matrix = upload.finish().unwrap();
+            let out = marked(rows * cols);
+            embed(
+                gpu(),
+                &crate::support::upload(&ids),
+                rows,
+                &matrix,
+                1.0,
+                &out,
+            )
+            .unwrap();
+            assert_eq!(read(&[&out])[0], expected, "{format:?} by {rows_a_part}");
+        }
+    }
+}
+
+#[test]
+fn missing_surplus_and_broken_rows_are_refused() {
+    let begin = || Matrix::begin(gpu(), Format::Q4_0, 3, 64).unwrap();
+    let refused = |result: Result<(), GpuError>| matches!(result, Err(GpuError::Shape { .. }));
+    let mut upload = begin();
+    assert!(refused(upload.push(&[0; 35])));
+    assert!(refused(upload.push(&[0; 4 * 36])));
+    upload.push(&[0; 2 * 36]).unwrap();
+    assert!(refused(upload.push(&[0; 2 * 36])));
+    let missing = upload.finish().unwrap_err().to_string();
+    assert!(missing.contains("2 of 3 rows"), "{missing}");
+    let mut upload = begin();
+    upload.push(&[]).unwrap();
+    upload.push(&[0; 3 * 36]).unwrap();
+    assert!(upload.finish().is_ok());
+}
+
+/// Between a launch that is queued and the upload that may take over its memory, and
+/// before the launch that reads it.
+#[test]
+fn uploads_and_launches_keep_their_order() {
+    let x = upload(&[1.0_f32; 32]);
+    for round in 0..40_u8 {
+        let byte = round.wrapping_mul(3);
+        let rows: Vec<u8> = (0..5)
+            .flat_map(|_| [0, 0x3c].into_iter().chain([byte; 32]))
+            .collect();
+        let matrix = Matrix::upload(gpu(), Format::Q8_0, 5, 32, &rows).unwrap();
+        let out = marked(5);
+        matmul(gpu(), &x, 1, &matrix, Plus::default(), &out).unwrap();
+        drop(matrix);
+        let other = Matrix::upload(gpu(), Format::Q8_0, 5, 32, &[0x11; 5 * 34]).unwrap();
+        assert_eq!(read(&[&out])[0], [32.0 * f32::from(byte as i8); 5]);
+        drop(other);
+    }
+}
