@@ -90,8 +90,7 @@ export class Choosing {
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
     for (const { name, files } of models) {
-      const [file] = files;
-      if (!this.#seat({ source: files.length === 1 && file ? { name, file } : { name, files } })) break;
+      if (!this.#seat({ source: { name, files } })) break;
     }
     if (complaints.length > 0) this.#context.notices.show("picked", "error", complaints.join(" "));
     else this.#context.notices.clear("picked");

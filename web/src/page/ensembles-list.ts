@@ -48,7 +48,7 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
   const download = complete ? `${bytes(whole)}, stored here` : missing < whole ? `${bytes(missing)} of ${bytes(whole)} to fetch from ${host}` : `${bytes(whole)} to fetch from ${host}`;
   const load = button(inUse ? "In use" : complete ? "Open" : "Download and open", () => context.onEnsemble(ensemble), {
     "aria-label": `${inUse ? "In use:" : complete ? "Open" : "Download and open"} ${ensemble.name}`,
-    "aria-describedby": id,
+    "aria-describedby": `${id} ${id}-verdict`,
     disabled: inUse || against?.tone === "no",
   });
   return el(
@@ -58,7 +58,7 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
     el("p", {}, ensemble.description),
     el("ul", { class: "ensemble-members" }, ...ensemble.members.map(line)),
     el("p", { class: "facts", id }, `${download} · ${needs(memory, machine.backend)}`),
-    against ? el("p", { class: `verdict ${against.tone}` }, against.text) : "",
+    against ? el("p", { class: `verdict ${against.tone}`, id: `${id}-verdict` }, against.text) : "",
   );
 }
 

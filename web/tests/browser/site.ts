@@ -2,6 +2,7 @@
  * Serves a built folder as a strict file host would: from a sub-path, with the documented
  * Content-Security-Policy as a header. A test may put other contents in the place of a file.
  */
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
@@ -28,6 +29,7 @@ const types: Record<string, string> = {
 
 export class Site {
   readonly #server: Server;
+  readonly #folder: string;
   readonly #subPath: string;
   /** Contents that stand in for a file, by its path in the folder. */
   readonly overrides = new Map<string, Buffer | string>();
@@ -35,6 +37,7 @@ export class Site {
   address = "";
 
   constructor(folder: string, subPath = "/some/where/") {
+    this.#folder = folder;
     const policy = policyOf(folder);
     this.#subPath = subPath;
     this.#server = createServer((request, response) => {
@@ -56,6 +59,20 @@ export class Site {
         }
       })();
     });
+  }
+
+  /** The service worker as a build would write it with this file in it. */
+  workerFor(file: string, contents: string): string {
+    const worker = String(this.overrides.get("offline.js") ?? readFileSync(join(this.#folder, "offline.js"), "utf8"));
+    const known = new RegExp(`("${file.replaceAll(".", "\\.")}":")[0-9a-f]{64}`);
+    if (!known.test(worker)) throw new Error(`offline.js does not know ${file}`);
+    return worker.replace(known, `$1${createHash("sha256").update(contents).digest("hex")}`);
+  }
+
+  /** Serves another file, as after a build with it. */
+  rebuild(file: string, contents: string): void {
+    this.overrides.set("offline.js", this.workerFor(file, contents));
+    this.overrides.set(file, contents);
   }
 
   async open(): Promise<void> {

@@ -1,0 +1,181 @@
+/**
+ * Real use of the page, from the first choice to the visit without a network: an ensemble of three
+ * families from the hub on this machine. The toys stand for large models; nothing else differs.
+ */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { Hub } from "../hub.ts";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+const sum = "What is 347 + 586?";
+const families = [
+  { file: "ada", name: "Ada of the hub", family: "Llama" },
+  { file: "quill", name: "Quill of the hub", family: "Qwen3" },
+  { file: "juno", name: "Juno of the hub", family: "Gemma" },
+];
+const refOf = (file: string): string => `hf:makers/${file}-GGUF/${file}.gguf`;
+const shape = { layers: 6, hidden: 128, heads: 4, kvHeads: 2, headDim: 32, feedForward: 384, vocabulary: 640, tied: true, context: 1024 };
+let hub: Hub;
+let bytes = 0;
+
+before(async () => {
+  hub = await Hub.start();
+  for (const { file } of families) {
+    const data = await readFile(`${dist}members/${file}.gguf`);
+    bytes += data.length;
+    await hub.put(`makers/${file}-GGUF/${file}.gguf`, data);
+  }
+  const models = Object.fromEntries(families.map(({ file, name, family }) => [file, { name, family, licence: "MIT", ref: refOf(file), format: "Q8_0", shape }]));
+  const ensembles = [{ name: "Three", description: "One of each family.", members: families.map(({ file }) => file) }];
+  stand.site.rebuild("catalogue.json", JSON.stringify({ models, ensembles }));
+});
+after(() => hub.stop());
+
+async function arrive(): Promise<Visitor> {
+  await hub.reset();
+  return Visitor.arrive(stand.browser, stand.site, { search: `?debug&hub=${encodeURIComponent(hub.address)}` });
+}
+
+async function choose(visitor: Visitor): Promise<void> {
+  await visitor.models();
+  await visitor.page.locator('[data-ensemble="Three"] button').click();
+  await visitor.page.locator("#ensemble", { hasText: "Three" }).waitFor();
+}
+
+const names = (visitor: Visitor): Promise<string[]> => visitor.page.locator('.member[data-state="ready"] .name').allTextContents();
+
+test("an ensemble of three families comes from the hub, stays, and answers with the network off after a reload", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  visitor.clean(); // no request left the page's origin so far
+  await visitor.models();
+  const entry = page.locator('[data-ensemble="Three"]');
+  assert.match((await entry.locator(".facts").textContent()) ?? "", new RegExp(`to fetch from ${new URL(hub.address).host.replaceAll(".", "\\.")} · .* of memory: weights`));
+  await page.locator("#models-dialog").getByRole("button", { name: "Close" }).click();
+  assert.deepEqual(await hub.seen(), [], "nothing is asked before a model is chosen");
+
+  await choose(visitor);
+  await visitor.state("ready");
+  assert.deepEqual(await names(visitor), families.map(({ name }) => name));
+  assert.equal(await hub.sent(), bytes, "every byte once");
+  assert.match((await page.locator("#about-models").textContent()) ?? "", /Ada of the hub, Quill of the hub and Juno of the hub answer here/);
+  await visitor.set("seed", "1");
+  const online = await visitor.answer(sum);
+  assert.match(online, /933/);
+  await visitor.offlineCopy();
+
+  await hub.reset();
+  await page.context().setOffline(true);
+  await page.reload();
+  await visitor.state("ready");
+  assert.equal(await page.locator("#ensemble").textContent(), "Three");
+  assert.deepEqual(await names(visitor), families.map(({ name }) => name));
+  await visitor.set("seed", "1");
+  assert.equal(await visitor.answer(sum), online);
+  const { length } = await page.locator(".legend li").all();
+  assert.equal(length, 3);
+  assert.deepEqual(await hub.seen(), []);
+
+  // One model less: the next visit says so and shows the toys, and fetches nothing unasked.
+  await visitor.models();
+  const rows = page.locator(".stored li");
+  assert.equal(await rows.count(), 3);
+  const row = page.locator(`[data-ref="${refOf("quill")}"]`);
+  await row.getByRole("button", { name: "Delete quill.gguf" }).click();
+  await row.getByRole("button", { name: /^Delete 1\.3/ }).click();
+  await row.waitFor({ state: "detached" });
+  assert.match((await page.locator("#stored-summary").textContent()) ?? "", /^2 models, 2\.7/);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "stored-summary");
+  await page.context().setOffline(false);
+  await page.reload();
+  await visitor.state("ready");
+  assert.equal(await page.locator("#ensemble").textContent(), "The bundled toys");
+  const notice = page.locator('[data-key="incomplete"]');
+  assert.match((await notice.textContent()) ?? "", /Three, .* one model is missing/);
+  assert.deepEqual(await hub.seen(), []);
+  await notice.getByRole("button", { name: "Fetch the rest" }).click();
+  await page.locator('.member[data-state="ready"] .name', { hasText: "Quill of the hub" }).waitFor();
+  assert.equal(await hub.sent(), (await readFile(`${dist}members/quill.gguf`)).length);
+  await visitor.leave();
+});
+
+test("a download shows how far it is, stops, and goes on where it was", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 300_000, times: 1 });
+  await choose(visitor);
+  const card = page.locator(".member", { hasText: "Quill of the hub" });
+  await card.locator(".loaded", { hasText: /kB of 1\.3\sMB/ }).waitFor();
+  assert.match((await page.locator("#news").textContent()) ?? "", /: (downloading|checking what is stored|verifying|starting)\.$| is ready\.$/);
+  await card.getByRole("button", { name: "Stop Quill of the hub" }).click();
+  await card.locator(".failure", { hasText: "What has arrived is kept" }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Go on", "the focus goes to what took the button's place");
+  await visitor.state("ready");
+  await card.getByRole("button", { name: "Go on with Quill of the hub" }).click();
+  await card.and(page.locator('[data-state="ready"]')).waitFor();
+  assert.equal((await names(visitor)).length, 3);
+  await visitor.leave();
+});
+
+test("what fails is told on the card with a way on; the others answer meanwhile", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await hub.break({ kind: "flip", file: "*juno.gguf", times: 0 });
+  await choose(visitor);
+  const card = page.locator(".member", { hasText: "Juno of the hub" });
+  await card.locator('[role="alert"][data-kind="Download"]').waitFor({ timeout: 60_000 });
+  await visitor.state("ready");
+  await visitor.set("maxRounds", "1");
+  assert.notEqual(await visitor.answer(sum), "");
+  assert.equal(await page.locator(".legend li").count(), 2);
+  await hub.reset();
+  await card.getByRole("button", { name: "Try again with Juno of the hub" }).click();
+  await card.and(page.locator('[data-state="ready"]')).waitFor();
+  await visitor.leave();
+});
+
+test("a model joins by its name; a name that is none is told off only when it is entered", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await page.locator("#add-model").click();
+  const box = page.locator("#reference");
+  const hint = page.locator("#reference-hint");
+  await page.waitForFunction(() => document.activeElement?.id === "reference");
+  await page.keyboard.type("hf:makers/ada-GGUF/ada.bin");
+  assert.match((await hint.textContent()) ?? "", /^For example/);
+  assert.equal(await box.getAttribute("aria-invalid"), "false");
+  await page.keyboard.press("Enter");
+  assert.match((await hint.textContent()) ?? "", /no \.gguf file/);
+  assert.equal(await box.getAttribute("aria-invalid"), "true");
+  await box.fill("hf:makers/nobody-GGUF/nobody.gguf");
+  assert.match((await hint.textContent()) ?? "", /^nobody, from 127\.0\.0\.1/);
+  await page.keyboard.press("Enter");
+  await page.locator(".dialog-status.error").waitFor();
+  assert.equal(await page.locator(".member").count(), 3, "nothing joins that is not there");
+  await box.fill(refOf("ada"));
+  await page.keyboard.press("Enter");
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^ada$/ }).waitFor();
+  assert.equal(await page.locator("#models-dialog[open]").count(), 0);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "add-model", "the focus is back where it was");
+  await visitor.leave();
+});
+
+test("what has no room is refused before a byte of it is fetched", async () => {
+  // Chromium lets tests set an origin's quota, but tells the page of the real one.
+  const told = "StorageManager.prototype.estimate = async () => ({ quota: 1_000_000, usage: 200_000 });";
+  stand.site.overrides.set("worker.js", `${told}\n${await readFile(`${dist}worker.js`, "utf8")}`);
+  const visitor = await arrive();
+  const { page } = visitor;
+  await visitor.models();
+  assert.ok(await page.locator('[data-ensemble="Three"] button').isDisabled());
+  assert.match((await page.locator('[data-ensemble="Three"] .verdict').textContent()) ?? "", /Too large for the storage here/);
+  await page.locator("#reference").fill(refOf("ada"));
+  await page.keyboard.press("Enter");
+  await page.locator(".dialog-status.error", { hasText: /Too large for the storage here: 1\.4/ }).waitFor();
+  assert.equal(await hub.sent(), 0);
+  stand.site.overrides.delete("worker.js");
+  await visitor.leave();
+});
