@@ -34,12 +34,14 @@ def model_of(case, seed, dtype=torch.float32):
         # Logits of a spread that makes choices clear and softcaps bend.
         text = model.config.get_text_config()
         cap, offset = getattr(text, "final_logit_softcapping", None), 1 if gemma else 0
-        text.final_logit_softcapping = None
+        if cap:
+            text.final_logit_softcapping = None
         tokens = torch.randint(8, text.vocab_size, (1, 64))
         norm = model.get_decoder().norm.weight
         spread = model(input_ids=tokens, use_cache=False).logits.float().std()
         norm.copy_((norm + offset) * (3 / spread) - offset)
-        text.final_logit_softcapping = cap
+        if cap:
+            text.final_logit_softcapping = cap
     return model
 
 
