@@ -1,0 +1,192 @@
+//! Web addresses, as far as downloads need them: their parts, where a redirect leads, what may be shown.
+
+/// The parts of an absolute `http` or `https` address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Parts<'a> {
+    /// `http` or `https`.
+    pub(crate) scheme: &'a str,
+    /// Host, and port if one is named.
+    pub(crate) authority: &'a str,
+    /// From the first `/` up to the query.
+    pub(crate) path: &'a str,
+    /// Behind the `?`, if there is one.
+    pub(crate) query: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    /// Splits an address; `None` if it is none, or has a user's name in it.
+    pub(crate) fn of(address: &'a str) -> Option<Self> {
+        if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return None;
+        }
+        let address = address.split('#').next()?;
+        let (scheme, rest) = address.split_once("://")?;
+        if scheme != "http" && scheme != "https" {
+            return None;
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        if authority.is_empty() || authority.contains(['@', '\\']) {
+            return None;
+        }
+        let (path, query) = match rest.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (rest, None),
+        };
+        Some(Self {
+            scheme,
+            authority,
+            path,
+            query,
+        })
+    }
+
+    /// The host without its port.
+    pub(crate) fn host(&self) -> &'a str {
+        match self.authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => self.authority,
+        }
+    }
+
+    /// Whether both are served by the same server.
+    pub(crate) fn same_origin(&self, other: &Parts<'_>) -> bool {
+        self.scheme == other.scheme && self.authority.eq_ignore_ascii_case(other.authority)
+    }
+
+    /// Whether nobody between here and there can read along.
+    pub(crate) fn is_private(&self) -> bool {
+        self.scheme == "https" || ["localhost", "127.0.0.1", "[::1]"].contains(&self.host())
+    }
+}
+
+/// The address that `location` means in an answer from `from`; `None` if it is none that may be followed.
+pub(crate) fn redirected(from: &str, location: &str) -> Option<String> {
+    let base = Parts::of(from)?;
+    let (scheme, authority) = (base.scheme, base.authority);
+    let to = if location.contains("://") {
+        location.to_owned()
+    } else if location.starts_with("//") {
+        format!("{scheme}:{location}")
+    } else if location.starts_with('/') {
+        format!("{scheme}://{authority}{location}")
+    } else {
+        let folder = base.path.rfind('/').map_or("/", |at| &base.path[..=at]);
+        format!("{scheme}://{authority}{folder}{location}")
+    };
+    let parts = Parts::of(&to)?;
+    // From a private line to an open one: someone between could answer in the server's place.
+    (base.scheme == "http" || parts.scheme == "https").then_some(to)
+}
+
+/// An address for people: without its query, which may hold a signature.
+pub(crate) fn shown(address: &str) -> String {
+    match Parts::of(address) {
+        Some(parts) => format!("{}://{}{}", parts.scheme, parts.authority, parts.path),
+        None => "an address that is none".to_owned(),
+    }
+}
+
+/// One segment of a path, escaped.
+pub(crate) fn escaped(segment: &str) -> String {
+    segment
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// The text with its `%XX` read; `None` if that is not UTF-8.
+pub(crate) fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|&d| char::from(d).to_digit(16));
+        match (byte, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push(u8::try_from(high * 16 + low).ok()?);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_addresses_and_refuses_what_is_none() {
+        let parts = Parts::of("https://example.org:8443/a/b.gguf?x=1#y").unwrap();
+        assert_eq!(
+            (parts.host(), parts.path, parts.query),
+            ("example.org", "/a/b.gguf", Some("x=1"))
+        );
+        for text in [
+            "example.org/a",
+            "ftp://example.org/a",
+            "https://",
+            "https://user:word@example.org/a",
+            "https://a b/c",
+            "http:///x",
+        ] {
+            assert_eq!(Parts::of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn follows_redirects_of_every_form_and_never_to_an_open_line() {
+        let from = "https://hub.example/o/r/resolve/main/f?x=1";
+        let to = |location| redirected(from, location);
+        assert_eq!(
+            to("/cdn/f?s=1").as_deref(),
+            Some("https://hub.example/cdn/f?s=1")
+        );
+        assert_eq!(
+            to("g").as_deref(),
+            Some("https://hub.example/o/r/resolve/main/g")
+        );
+        assert_eq!(
+            to("//cdn.example/f").as_deref(),
+            Some("https://cdn.example/f")
+        );
+        assert_eq!(
+            to("https://cdn.example/f").as_deref(),
+            Some("https://cdn.example/f")
+        );
+        assert_eq!(to("http://cdn.example/f"), None);
+        assert_eq!(to("file:///etc/passwd"), None);
+        assert_eq!(
+            redirected("http://127.0.0.1:1/f", "http://127.0.0.1:2/g").as_deref(),
+            Some("http://127.0.0.1:2/g")
+        );
+    }
+
+    #[test]
+    fn what_is_shown_holds_no_signature() {
+        assert_eq!(
+            shown("https://cdn.example/f?Signature=secret"),
+            "https://cdn.example/f"
+        );
+    }
+
+    #[test]
+    fn escapes_are_their_own_inverse() {
+        assert_eq!(escaped("refs/pr/1 ü"), "refs%2Fpr%2F1%20%C3%BC");
+        assert_eq!(
+            unescaped("refs%2Fpr%2F1%20%C3%BC").as_deref(),
+            Some("refs/pr/1 ü")
+        );
+        assert_eq!(unescaped("100%"), Some("100%".to_owned()));
+        assert_eq!(unescaped("%ff"), None);
+    }
+}

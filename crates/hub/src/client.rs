@@ -1,0 +1,287 @@
+//! Requests: ranges, redirects, the hub's token, and what answers mean.
+
+use std::io::Read;
+use std::ops::Range;
+use std::time::Duration;
+
+use ureq::http::HeaderMap;
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Body};
+
+use crate::address::{Parts, redirected, shown};
+use crate::error::HubError;
+use crate::retry::{Trouble, retry_after};
+
+/// The most redirects that are followed.
+const REDIRECTS: usize = 6;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// What speaks to servers.
+pub(crate) struct Client {
+    agent: Agent,
+    endpoint: String,
+    token: Option<String>,
+}
+
+/// A server's answer, redirects followed.
+pub(crate) struct Answer {
+    /// The last status: 200, 206 or 416.
+    pub(crate) status: u16,
+    /// Headers of the first answer: the hub's own.
+    pub(crate) first: HeaderMap,
+    /// Headers of the last.
+    pub(crate) headers: HeaderMap,
+    /// The bytes.
+    pub(crate) body: Body,
+}
+
+impl Client {
+    /// For the hub at `endpoint`; `stall` is how long a line may be silent.
+    pub(crate) fn new(
+        endpoint: &str,
+        token: Option<&str>,
+        stall: Duration,
+        connections: usize,
+    ) -> Self {
+        // The platform's own roots: behind a proxy that opens TLS only they will do.
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::PlatformVerifier)
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            // Followed here, so that the token goes to nobody else and the hub's headers are seen.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(stall))
+            .timeout_per_read(Some(stall))
+            .timeout_per_write(Some(stall))
+            .max_idle_connections_per_host(connections)
+            .user_agent(concat!("conclave/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Self {
+            agent: config.into(),
+            endpoint: endpoint.trim_end_matches('/').to_owned(),
+            token: token.map(str::to_owned),
+        }
+    }
+
+    /// The hub's address.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Asks for an address, or for a range of what is there; `tag` makes the range conditional.
+    ///
+    /// # Errors
+    /// Every status but 200, 206 and 416, and every fault of the line.
+    pub(crate) fn get(
+        &self,
+        address: &str,
+        range: Option<&Range<u64>>,
+        tag: Option<&str>,
+    ) -> Result<Answer, Trouble> {
+        let mut at = address.to_owned();
+        let mut first = None;
+        for _ in 0..=REDIRECTS {
+            let mut request = self.agent.get(&at).header("accept-encoding", "identity");
+            if let Some(range) = range {
+                request =
+                    request.header("range", format!("bytes={}-{}", range.start, range.end - 1));
+                if let Some(tag) = tag {
+                    request = request.header("if-range", tag);
+                }
+            }
+            let ours = self.is_hub(&at);
+            if let Some(token) = self.token.as_ref().filter(|_| ours) {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            let (head, body) = request
+                .call()
+                .map_err(|error| passing(error, &at))?
+                .into_parts();
+            let status = head.status.as_u16();
+            if matches!(status, 301 | 302 | 303 | 307 | 308) {
+                let location =
+                    text(&head.headers, "location").and_then(|location| redirected(&at, location));
+                at = location.ok_or_else(|| {
+                    nonsense(&at, "it redirects to an address that can't be followed")
+                })?;
+                first.get_or_insert(head.headers);
+                continue;
+            }
+            let answer = Answer {
+                status,
+                first: first.unwrap_or_else(|| head.headers.clone()),
+                headers: head.headers,
+                body,
+            };
+            return match status {
+                200 | 206 | 416 => Ok(answer),
+                // Signed addresses of the hub's store expire; the next try gets a new one.
+                403 if at != address && !ours => Err(Trouble::Passing(
+                    "the file store refuses the hub's address (HTTP 403)".to_owned(),
+                )),
+                _ => Err(self.refused(&answer, &at)),
+            };
+        }
+        Err(nonsense(address, "it redirects in a circle"))
+    }
+
+    /// Whether an address is the hub's own, and the token safe on the way there.
+    fn is_hub(&self, address: &str) -> bool {
+        let (hub, there) = (Parts::of(&self.endpoint), Parts::of(address));
+        hub.zip(there)
+            .is_some_and(|(hub, there)| hub.same_origin(&there) && there.is_private())
+    }
+
+    fn refused(&self, answer: &Answer, at: &str) -> Trouble {
+        let what = shown(at);
+        let status = answer.status;
+        let code = text(&answer.headers, "x-error-code").unwrap_or_default();
+        match status {
+            408 | 425 | 429 | 500 | 502..=504 => {
+                let header = |name| text(&answer.headers, name);
+                let wait =
+                    header("retry-after").and_then(|after| retry_after(after, header("date")));
+                Trouble::Busy { status, wait }
+            }
+            401 | 403 => {
+                let token = self.token.is_some() && self.is_hub(at);
+                let why = match (code, status, token) {
+                    ("GatedRepo", _, false) => {
+                        "its owner wants you to accept terms: do so on its page, then set HF_TOKEN to a token of yours"
+                    }
+                    ("GatedRepo", _, true) => {
+                        "the account of HF_TOKEN has not been let in: accept the terms on its page, and wait for its owner if need be"
+                    }
+                    (_, 401, false) => {
+                        "there is no such repository, or it is private: check the name, or set HF_TOKEN to a token that may read it"
+                    }
+                    (_, 401, true) => {
+                        "there is no such repository, or HF_TOKEN is not valid: check both"
+                    }
+                    (_, _, false) => "it may not be read without a token: set HF_TOKEN",
+                    (_, _, true) => {
+                        "HF_TOKEN may not read it: give the token the right to, or ask the owner"
+                    }
+                };
+                HubError::Denied {
+                    what,
+                    why: why.to_owned(),
+                    status,
+                }
+                .into()
+            }
+            404 | 410 => HubError::NotThere {
+                what,
+                hint: String::new(),
+            }
+            .into(),
+            _ => HubError::Status { what, status }.into(),
+        }
+    }
+}
+
+impl Answer {
+    /// A header of the last answer.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        text(&self.headers, name)
+    }
+
+    /// A header of the hub's own answer.
+    pub(crate) fn hub_header(&self, name: &str) -> Option<&str> {
+        text(&self.first, name)
+    }
+
+    /// The range that the bytes are, and the size of the whole file if it is told: `bytes 0-9/100`, `bytes */100`.
+    pub(crate) fn content_range(&self) -> (Option<Range<u64>>, Option<u64>) {
+        let read = || {
+            let (range, whole) = self
+                .header("content-range")?
+                .trim()
+                .strip_prefix("bytes ")?
+                .split_once('/')?;
+            let ends = range.split_once('-').and_then(|(from, to)| {
+                Some(from.parse().ok()?..to.parse::<u64>().ok()?.checked_add(1)?)
+            });
+            Some((ends, whole.parse().ok()))
+        };
+        read().unwrap_or((None, None))
+    }
+
+    /// The bytes announced.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.header("content-length")?.trim().parse().ok()
+    }
+
+    /// The tag of the bytes, if it is a strong one.
+    pub(crate) fn tag(&self) -> Option<&str> {
+        self.header("etag")
+            .map(str::trim)
+            .filter(|tag| tag.starts_with('"') && tag.len() < 300)
+    }
+
+    /// Reads all of a short answer.
+    ///
+    /// # Errors
+    /// A broken line, or more than `limit` bytes.
+    pub(crate) fn read_all(self, limit: u64) -> Result<Vec<u8>, Trouble> {
+        let mut bytes = Vec::new();
+        let mut reader = self.body.into_reader().take(limit + 1);
+        reader
+            .read_to_end(&mut bytes)
+            .map_err(|error| Trouble::Passing(of_line(&error)))?;
+        if bytes.len() as u64 > limit {
+            return Err(Trouble::Passing(format!(
+                "an answer of more than {limit} bytes where a short one was due"
+            )));
+        }
+        Ok(bytes)
+    }
+}
+
+/// What a fault of the line is called.
+pub(crate) fn of_line(error: &std::io::Error) -> String {
+    use std::io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match error.kind() {
+        TimedOut | WouldBlock => "the line fell silent".to_owned(),
+        _ if matches!(inner, Some(ureq::Error::Timeout(_))) => "the line fell silent".to_owned(),
+        UnexpectedEof | ConnectionReset => "the line broke".to_owned(),
+        _ => format!("the line broke ({error})"),
+    }
+}
+
+fn passing(error: ureq::Error, at: &str) -> Trouble {
+    Trouble::Passing(match error {
+        ureq::Error::Timeout(_) => "no answer came in time".to_owned(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            "no server answers there".to_owned()
+        }
+        ureq::Error::Io(error) => of_line(&error),
+        ureq::Error::HostNotFound => {
+            "the server's name is not known: is there a network?".to_owned()
+        }
+        ureq::Error::ConnectionFailed => "no connection came about: is there a network?".to_owned(),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+            return nonsense(at, "it is no address that can be asked for");
+        }
+        error => error.to_string(),
+    })
+}
+
+fn nonsense(at: &str, why: &str) -> Trouble {
+    HubError::Nonsense {
+        what: shown(at),
+        why: why.to_owned(),
+    }
+    .into()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}

@@ -1,0 +1,65 @@
+//! One download of a model at a time, whoever asks for it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::error::HubError;
+
+/// Held while a model is downloaded or removed; the system frees it when the process ends, however it ends.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock if it is free.
+    ///
+    /// # Errors
+    /// [`HubError::Disk`].
+    pub(crate) fn try_take(path: &Path) -> Result<Option<Self>, HubError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(HubError::disk(folder))?;
+        }
+        // Lock files stay: removing one while another process waits for it would make two locks.
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(HubError::disk(path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // Some network file systems have no locks: go on without.
+            Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
+                Ok(Some(Self { _file: file }))
+            }
+            Err(TryLockError::Error(error)) => Err(HubError::disk(path)(error)),
+        }
+    }
+
+    /// Waits for the lock; `waiting` hears if there is a wait.
+    ///
+    /// # Errors
+    /// [`HubError::Disk`] and [`HubError::Stopped`].
+    pub(crate) fn take(
+        path: &Path,
+        cancel: &AtomicBool,
+        mut waiting: impl FnMut(),
+    ) -> Result<Self, HubError> {
+        let mut waits = false;
+        loop {
+            if let Some(lock) = Self::try_take(path)? {
+                return Ok(lock);
+            }
+            if !waits {
+                waiting();
+                waits = true;
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(HubError::Stopped);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Names that may become part of a path, on every platform.
+
+use crate::error::NameError;
+
+/// The most bytes of a name; file systems take 255, and endings of our own come behind it.
+const LONGEST: usize = 200;
+
+/// Names that Windows keeps for devices, whatever their ending.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// Checks one component of a path.
+///
+/// # Errors
+/// [`NameError`], with what is wrong with it.
+pub(crate) fn check(name: &str) -> Result<(), NameError> {
+    let fault = |why| {
+        Err(NameError {
+            // What is wrong may be that it is endless, or that it drives a terminal.
+            name: name.chars().take(80).flat_map(char::escape_debug).collect(),
+            why,
+        })
+    };
+    let odd = |c: char| !(c.is_ascii_alphanumeric() || "._-+=,() ".contains(c));
+    if name.is_empty() || name.len() > LONGEST {
+        return fault("is empty or longer than 200 bytes");
+    }
+    if name.contains(odd) {
+        return fault("has characters other than letters, digits and . _ - + = , ( )");
+    }
+    if name.starts_with(['.', ' ', '-']) || name.ends_with(['.', ' ']) {
+        return fault("starts with a dot, a space or a dash, or ends with a dot or a space");
+    }
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end()
+        .to_ascii_lowercase();
+    let port = |kind| {
+        stem.strip_prefix(kind)
+            .is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_digit())
+    };
+    if DEVICES.contains(&stem.as_str()) || port("com") || port("lpt") {
+        return fault("is the name of a device on Windows");
+    }
+    Ok(())
+}
+
+/// Checks every component of a path with `/` between them.
+///
+/// # Errors
+/// [`NameError`], for the first that is not safe.
+pub(crate) fn check_path(path: &str) -> Result<(), NameError> {
+    path.split('/').try_for_each(check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_what_repositories_have() {
+        for name in [
+            "Qwen3-0.6B-Q4_K_M.gguf",
+            "model-00001-of-00002.safetensors",
+            "a b (1).gguf",
+            "v1.0+x",
+            "console",
+        ] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        assert!(check_path("sub/model.gguf").is_ok());
+    }
+
+    #[test]
+    fn refuses_what_would_leave_the_folder_or_surprise_a_platform() {
+        for name in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "a/b",
+            "a\\b",
+            "C:x",
+            "a\0b",
+            "a\nb",
+            "-rf",
+            "nul",
+            "NUL.gguf",
+            "com1",
+            "Lpt9.txt",
+            "end.",
+            "end ",
+            "a%2Fb",
+            "ü.gguf",
+            "a*b",
+            "a\u{1b}[2J",
+            &"x".repeat(201),
+            "con .gguf",
+        ] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+        for path in ["/etc/passwd", "a//b", "a/../b", "a/", ""] {
+            assert!(check_path(path).is_err(), "{path:?}");
+        }
+        let error = check("a\u{1b}[2J").unwrap_err().to_string();
+        assert!(!error.contains('\u{1b}'), "{error:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What a download comes to: one commit, its files, their sizes and digests.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::error::HubError;
+use crate::name;
+
+/// The most bytes a model may have: 16 TiB. More is a fault of who says so.
+const LARGEST: u64 = 1 << 44;
+
+/// A model's files, as they were when its download began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The reference, as users write it.
+    pub(crate) reference: String,
+    /// The commit; of an address, a digest of what its server says of the file.
+    pub(crate) version: String,
+    /// The files, the one to open first if it is not the folder.
+    pub(crate) files: Vec<Planned>,
+}
+
+/// A file of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Planned {
+    /// Its name in the model's folder.
+    pub(crate) name: String,
+    /// Its address, or its path in the repository.
+    pub(crate) from: String,
+    /// Its size.
+    pub(crate) bytes: u64,
+    /// What its bytes come to, where that is known.
+    pub(crate) digest: Option<Digest>,
+    /// The server's strong entity tag, of files without a digest.
+    pub(crate) tag: Option<String>,
+    /// Whether the server is known to ignore ranges.
+    #[serde(default)]
+    pub(crate) no_ranges: bool,
+}
+
+impl Plan {
+    /// The bytes of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Checks what came from elsewhere: names, sizes, duplicates.
+    ///
+    /// # Errors
+    /// [`HubError::Name`] and [`HubError::Nonsense`].
+    pub(crate) fn check(&self, what: &str) -> Result<(), HubError> {
+        let nonsense = |why: String| {
+            Err(HubError::Nonsense {
+                what: what.to_owned(),
+                why,
+            })
+        };
+        let mut total = 0_u64;
+        let mut seen = std::collections::HashSet::new();
+        for file in &self.files {
+            name::check(&file.name).map_err(|source| HubError::Name {
+                what: what.to_owned(),
+                source,
+            })?;
+            // Some file systems take `A` and `a` for one.
+            if !seen.insert(file.name.to_ascii_lowercase()) {
+                return nonsense(format!("there are two files by the name {}", file.name));
+            }
+            total = total.saturating_add(file.bytes);
+            if total > LARGEST {
+                return nonsense(format!(
+                    "{} is said to have {} bytes, which no model has",
+                    file.name, file.bytes
+                ));
+            }
+            if file.bytes == 0 {
+                return nonsense(format!("{} is empty", file.name));
+            }
+        }
+        if self.files.is_empty() {
+            return nonsense("it has no files".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Reads a plan; `None` if there is none, or none that can be used.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        let plan: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        plan.check("").ok()?;
+        Some(plan)
+    }
+
+    /// Writes it, whole or not at all.
+    ///
+    /// # Errors
+    /// [`HubError::Disk`].
+    pub(crate) fn write(&self, path: &Path) -> Result<(), HubError> {
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|error| HubError::disk(path)(error.into()))?;
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, text).map_err(HubError::disk(&beside))?;
+        std::fs::rename(&beside, path).map_err(HubError::disk(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(files: &[(&str, u64)]) -> Plan {
+        let file = |&(name, bytes): &(&str, u64)| Planned {
+            name: name.to_owned(),
+            from: name.to_owned(),
+            bytes,
+            digest: None,
+            tag: None,
+            no_ranges: false,
+        };
+        Plan {
+            reference: String::new(),
+            version: String::new(),
+            files: files.iter().map(file).collect(),
+        }
+    }
+
+    #[test]
+    fn refuses_what_no_model_has() {
+        assert!(plan(&[("a.gguf", 1)]).check("x").is_ok());
+        for files in [
+            &[("../a.gguf", 1)][..],
+            &[("a.gguf", 1), ("A.gguf", 1)],
+            &[("a.gguf", u64::MAX), ("b.gguf", u64::MAX)],
+            &[("a.gguf", 0)],
+            &[],
+        ] {
+            assert!(plan(files).check("x").is_err(), "{files:?}");
+        }
+    }
+}

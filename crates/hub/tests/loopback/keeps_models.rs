@@ -1,0 +1,280 @@
+//! What is stored: listing, removing, updating, several processes at once, and one that is killed.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::hub::{CHUNK, Hub, bytes};
+use conclave_hub::{Cache, HubError, Options, Progress, fetch};
+use serde_json::json;
+
+const MODEL: &str = "hf:owner/repo/model.gguf";
+const SIZE: usize = 20 * CHUNK as usize;
+
+/// Not a test: what the tests start as a process of its own.
+#[test]
+#[ignore = "started by the tests of several processes"]
+fn a_process_of_its_own() {
+    let set = |name| std::env::var(name).unwrap();
+    let options = Options {
+        endpoint: set("HUB"),
+        chunk_bytes: CHUNK,
+        connections: 2,
+        ..Options::default()
+    };
+    let mut waited = false;
+    let mut progress = |told| waited |= told == Progress::Waiting;
+    let path = fetch(
+        &MODEL.parse().unwrap(),
+        &Cache::new(set("CACHE")),
+        &options,
+        &mut progress,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
+    println!("waited {waited} {}", fs::metadata(path).unwrap().len());
+}
+
+fn process(hub: &Hub) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--ignored",
+            "--exact",
+            "keeps_models::a_process_of_its_own",
+            "--nocapture",
+        ])
+        .env("HUB", &hub.options.endpoint)
+        .env("CACHE", hub.cache.root())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_killed_process_loses_no_finished_chunk() {
+    let hub = Hub::start();
+    let model = bytes(SIZE, 1);
+    hub.put("owner/repo/model.gguf", &model);
+    hub.fault(&json!({"kind": "slow", "bytesPerSecond": 400_000, "times": 0}));
+    let mut child = process(&hub);
+    let start = Instant::now();
+    let stored = loop {
+        let stored = hub
+            .cache
+            .list()
+            .unwrap()
+            .first()
+            .map_or(0, |model| model.stored);
+        if stored >= 4 * CHUNK {
+            break stored;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    hub.heal();
+    // Give the answers that were under way time to be counted.
+    std::thread::sleep(Duration::from_millis(300));
+    let kept = hub.cache.list().unwrap()[0].stored;
+    assert!(kept >= stored && kept < SIZE as u64);
+    hub.forget_log();
+    let (path, _) = hub.fetch(MODEL);
+    assert!(fs::read(path.unwrap()).unwrap() == model);
+    assert_eq!(hub.sent(), SIZE as u64 - kept);
+}
+
+#[test]
+fn a_second_process_waits_and_fetches_nothing() {
+    let hub = Hub::start();
+    hub.put("owner/repo/model.gguf", &bytes(SIZE, 1));
+    hub.fault(&json!({"kind": "slow", "bytesPerSecond": 800_000, "times": 0}));
+    let both = [process(&hub), process(&hub)];
+    let said: Vec<String> = both
+        .map(|child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap())
+        .into();
+    let waited = |yes| {
+        said.iter()
+            .filter(|said| said.contains(&format!("waited {yes} {SIZE}")))
+            .count()
+    };
+    assert_eq!((waited(true), waited(false)), (1, 1), "{said:?}");
+    assert_eq!(hub.sent(), SIZE as u64);
+}
+
+#[test]
+fn models_are_listed_and_removed() {
+    let hub = Hub::start();
+    hub.put("owner/repo/model.gguf", &bytes(SIZE, 1));
+    hub.put("owner/repo/sub/part-00001-of-00002.gguf", &bytes(1000, 2));
+    hub.put("owner/repo/sub/part-00002-of-00002.gguf", &bytes(2000, 3));
+    let address = hub.at("/files/owner/repo/model.gguf");
+    let parts = "hf:owner/repo/sub/part-00002-of-00002.gguf";
+    assert_eq!(hub.cache.list().unwrap(), []);
+    for reference in [MODEL, &address, parts] {
+        hub.fetch(reference).0.unwrap();
+    }
+    let path = hub.fetch(parts).0.unwrap();
+    assert!(
+        path.ends_with("files/part-00001-of-00002.gguf")
+            && path.with_file_name("part-00002-of-00002.gguf").exists()
+    );
+    let listed = hub.cache.list().unwrap();
+    let shown: Vec<_> = listed
+        .iter()
+        .map(|m| {
+            (
+                m.reference.as_str(),
+                m.bytes,
+                m.stored,
+                m.complete,
+                m.verified,
+            )
+        })
+        .collect();
+    let size = SIZE as u64;
+    assert_eq!(
+        shown,
+        [
+            (MODEL, size, size, true, true),
+            (
+                "hf:owner/repo/sub/part-00001-of-00002.gguf",
+                3000,
+                3000,
+                true,
+                true
+            ),
+            (address.as_str(), size, size, true, false),
+        ]
+    );
+    assert_eq!(listed[1].path, path);
+    let remove = |reference: &str| hub.cache.remove(&reference.parse().unwrap());
+    assert_eq!(remove(MODEL).unwrap(), size);
+    let error = remove(MODEL).unwrap_err();
+    assert!(
+        matches!(error, HubError::NotStored { .. }) && error.to_string().contains("sub/part-00001"),
+        "{error}"
+    );
+    assert_eq!(remove(parts).unwrap(), 3000);
+    assert_eq!(remove(&address).unwrap(), size);
+    assert_eq!(
+        (hub.cached(), hub.cache.root().join("hf").exists()),
+        (vec![], false)
+    );
+    assert!(
+        remove("./mine.gguf")
+            .unwrap_err()
+            .to_string()
+            .contains("a file of yours")
+    );
+}
+
+#[test]
+fn an_update_fetches_what_changed_and_only_that() {
+    let mut hub = Hub::start();
+    hub.put("owner/repo/config.json", b"{\"a\": 1}");
+    hub.put("owner/repo/model.safetensors", &bytes(SIZE, 1));
+    let path = hub.fetch("hf:owner/repo").0.unwrap();
+    hub.put("owner/repo/config.json", b"{\"a\": 2, \"b\": 3}");
+    hub.forget_log();
+    assert_eq!(hub.fetch("hf:owner/repo").0.unwrap(), path);
+    assert_eq!(
+        (fs::read(path.join("config.json")).unwrap(), hub.log().len()),
+        (b"{\"a\": 1}".to_vec(), 0)
+    );
+    hub.options.update = true;
+    assert_eq!(hub.fetch("hf:owner/repo").0.unwrap(), path);
+    assert_eq!(
+        fs::read(path.join("config.json")).unwrap(),
+        b"{\"a\": 2, \"b\": 3}"
+    );
+    assert!(fs::read(path.join("model.safetensors")).unwrap() == bytes(SIZE, 1));
+    assert_eq!(hub.sent(), 16, "the weights are taken over");
+    hub.forget_log();
+    hub.fetch("hf:owner/repo").0.unwrap();
+    assert_eq!(hub.log().len(), 1, "one question, and nothing to fetch");
+    // An update that fails leaves what is stored as it is.
+    hub.put("owner/repo/model.safetensors", &bytes(SIZE, 2));
+    hub.fault(&json!({"kind": "flip", "times": 0}));
+    hub.fetch("hf:owner/repo").0.unwrap_err();
+    hub.options.update = false;
+    assert!(
+        fs::read(
+            hub.fetch("hf:owner/repo")
+                .0
+                .unwrap()
+                .join("model.safetensors")
+        )
+        .unwrap()
+            == bytes(SIZE, 1)
+    );
+}
+
+#[test]
+fn shards_come_with_their_index() {
+    let hub = Hub::start();
+    let names = [
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    ];
+    for (name, seed) in names.into_iter().zip(1..) {
+        hub.put(&format!("owner/repo/{name}"), &bytes(SIZE / 2, seed));
+    }
+    let index = json!({"weight_map": {"a": names[0], "b": names[1], "c": names[1]}}).to_string();
+    hub.put("owner/repo/model.safetensors.index.json", index.as_bytes());
+    hub.put("owner/repo/config.json", b"{}");
+    let path = hub.fetch("hf:owner/repo").0.unwrap();
+    assert!(fs::read(path.join(names[1])).unwrap() == bytes(SIZE / 2, 2));
+    // A mirror without a list of files has them as well.
+    hub.cache.remove(&"hf:owner/repo".parse().unwrap()).unwrap();
+    hub.fault(&json!({"kind": "404", "on": "api", "times": 0}));
+    let path = hub.fetch("hf:owner/repo").0.unwrap();
+    assert!(fs::read(path.join(names[1])).unwrap() == bytes(SIZE / 2, 2));
+    assert!(hub.cache.list().unwrap()[0].verified);
+}
+
+#[test]
+fn a_wish_to_stop_is_heard_and_keeps_what_is_finished() {
+    let hub = Hub::start();
+    hub.put("owner/repo/model.gguf", &bytes(SIZE, 1));
+    hub.fault(&json!({"kind": "slow", "bytesPerSecond": 400_000, "times": 0}));
+    let cancel = AtomicBool::new(false);
+    let mut progress = |told| {
+        if matches!(told, Progress::Downloading { loaded, .. } if loaded > 6 * CHUNK) {
+            cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    };
+    let error = fetch(
+        &MODEL.parse().unwrap(),
+        &hub.cache,
+        &hub.options,
+        &mut progress,
+        &cancel,
+    )
+    .unwrap_err();
+    assert!(matches!(error, HubError::Stopped), "{error}");
+    assert!(hub.cache.list().unwrap()[0].stored > 0);
+}
+
+#[test]
+fn a_damaged_plan_is_no_model() {
+    let hub = Hub::start();
+    hub.put("owner/repo/model.gguf", &bytes(SIZE, 1));
+    let path = hub.fetch(MODEL).0.unwrap();
+    let plan = path.ancestors().nth(2).unwrap().join("plan.json");
+    let text = fs::read_to_string(&plan).unwrap();
+    for damaged in [
+        text.replace("model.gguf", "../../x"),
+        text[..text.len() / 2].to_owned(),
+        String::new(),
+    ] {
+        fs::write(&plan, damaged).unwrap();
+        assert_eq!(hub.cache.find(&MODEL.parse().unwrap()), None);
+    }
+    assert_eq!(hub.fetch(MODEL).0.unwrap(), path);
+    fs::write(&path, b"short").unwrap();
+    assert_eq!(hub.cache.find(&MODEL.parse().unwrap()), None);
+    hub.fetch(MODEL).0.unwrap();
+    assert!(fs::read(path).unwrap() == bytes(SIZE, 1));
+}

@@ -1,0 +1,361 @@
+//! Every fault that a hub, a file host or a line has: the download ends well or in a clear message,
+//! nothing stored is lost, nothing is fetched twice, and nothing wrong is kept.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::hub::{CHUNK, Hub, bytes, troubles};
+use conclave_hub::{HubError, Progress};
+use serde_json::json;
+
+const MODEL: &str = "hf:owner/repo/model.gguf";
+const SIZE: usize = 5 * CHUNK as usize + 1234;
+
+fn one_model() -> (Hub, Vec<u8>) {
+    let hub = Hub::start();
+    let model = bytes(SIZE, 7);
+    hub.put("owner/repo/model.gguf", &model);
+    (hub, model)
+}
+
+/// Fetches with a fault set, and expects the right bytes; answers what was told and the bytes sent.
+fn survives(fault: serde_json::Value) -> (Vec<String>, u64) {
+    let (hub, model) = one_model();
+    hub.fault(&fault);
+    let (path, told) = hub.fetch(MODEL);
+    assert!(
+        fs::read(path.unwrap()).unwrap() == model,
+        "{fault}: other bytes"
+    );
+    assert_eq!(
+        hub.cached().len(),
+        2,
+        "{fault}: something is left beside plan and model: {:?}",
+        hub.cached()
+    );
+    (
+        troubles(&told).into_iter().map(str::to_owned).collect(),
+        hub.sent(),
+    )
+}
+
+/// Fetches with a fault set, and expects an error that says so and a cache that uses nothing of it.
+fn refuses(fault: serde_json::Value, words: &[&str]) -> (Hub, Vec<u8>) {
+    let (hub, model) = one_model();
+    hub.fault(&fault);
+    let (outcome, _) = hub.fetch(MODEL);
+    let error = outcome.unwrap_err().to_string();
+    for word in words {
+        assert!(error.contains(word), "{fault}: {error}");
+    }
+    assert_eq!(hub.cache.find(&MODEL.parse().unwrap()), None);
+    (hub, model)
+}
+
+#[test]
+fn a_good_line_brings_every_byte_once_and_then_none() {
+    let (hub, model) = one_model();
+    let (path, told) = hub.fetch(MODEL);
+    let path = path.unwrap();
+    assert!(fs::read(&path).unwrap() == model);
+    assert_eq!(hub.sent(), SIZE as u64);
+    assert!(matches!(told[0], Progress::Asking));
+    let end = Progress::Downloading {
+        loaded: SIZE as u64,
+        total: SIZE as u64,
+        rate: 0.0,
+        seconds_left: Some(0),
+    };
+    assert!(told.contains(&end), "{told:?}");
+    // Once more, with the hub gone: no request at all.
+    hub.forget_log();
+    let (again, told) = hub.fetch("hf:owner/repo/model.gguf@main");
+    assert_eq!((again.unwrap(), told.len(), hub.log().len()), (path, 0, 0));
+}
+
+#[test]
+fn cut_lines_go_on_at_the_byte() {
+    let (said, sent) = survives(json!({"kind": "cut", "after": 10_000, "times": 9}));
+    assert!(
+        said.len() == 9 && said.iter().all(|what| what.contains("the line broke")),
+        "{said:?}"
+    );
+    assert_eq!(sent, SIZE as u64, "nothing is fetched twice");
+}
+
+#[test]
+fn silent_lines_are_left() {
+    let start = Instant::now();
+    let (said, sent) = survives(json!({"kind": "stall", "after": 10_000, "times": 2}));
+    assert!(said.len() == 2 && said[0].contains("silent"), "{said:?}");
+    assert_eq!(sent, SIZE as u64);
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn busy_servers_are_waited_for_as_long_as_they_ask() {
+    for on in ["bytes", "resolve", "api"] {
+        let start = Instant::now();
+        let (said, sent) = survives(json!({"kind": "429", "on": on, "retryAfter": 1, "times": 1}));
+        assert!(said.len() == 1 && said[0].contains("429"), "{said:?}");
+        assert!(start.elapsed() >= Duration::from_secs(1), "{on}");
+        assert_eq!(sent, SIZE as u64);
+        let (said, _) = survives(json!({"kind": "503", "on": on, "times": 2}));
+        assert!(said.len() == 2 && said[0].contains("503"), "{said:?}");
+    }
+    refuses(
+        json!({"kind": "429", "on": "api", "retryAfter": 3600}),
+        &["3600 s", "429"],
+    );
+}
+
+#[test]
+fn wrong_ranges_lengths_and_416_are_asked_for_again() {
+    for kind in ["wrong-range", "wrong-length", "416", "500"] {
+        let (said, _) = survives(json!({"kind": kind, "times": 2}));
+        assert!(!said.is_empty(), "{kind}");
+    }
+    // One that never answers ranges with anything but 416 is asked for the whole.
+    let (hub, model) = one_model();
+    hub.fault(&json!({"kind": "416", "times": 3}));
+    assert!(fs::read(hub.fetch(MODEL).0.unwrap()).unwrap() == model);
+}
+
+#[test]
+fn servers_without_ranges_send_one_stream() {
+    let (_, sent) = survives(json!({"kind": "no-range", "times": 0}));
+    assert!(sent >= SIZE as u64);
+    // From a plain file host that says so at once: one request for one byte, one for the file.
+    let (hub, model) = one_model();
+    hub.fault(&json!({"kind": "no-range", "times": 0}));
+    let (path, _) = hub.fetch(&hub.at("/files/owner/repo/model.gguf"));
+    assert!(fs::read(path.unwrap()).unwrap() == model);
+    assert_eq!(hub.log().len(), 2, "{:?}", hub.log());
+    // A line that breaks on the way begins again, and keeps the chunks it had.
+    let (hub, model) = one_model();
+    hub.fault(&json!([{"kind": "no-range", "times": 1}, {"kind": "no-range", "times": 1}, {"kind": "no-range", "times": 1}, {"kind": "cut", "after": 3 * CHUNK + 99, "times": 1}, {"kind": "no-range", "times": 0}]));
+    assert!(fs::read(hub.fetch(MODEL).0.unwrap()).unwrap() == model);
+}
+
+#[test]
+fn wrong_bytes_are_never_used_and_never_kept() {
+    let (said, sent) = survives(json!({"kind": "flip", "after": 500, "times": 1}));
+    assert!(
+        said.len() == 1 && said[0].contains("another digest"),
+        "{said:?}"
+    );
+    assert_eq!(sent, 2 * SIZE as u64);
+    let (hub, model) = refuses(
+        json!({"kind": "flip", "after": 500, "times": 0}),
+        &["another digest", "model.gguf", "nothing of it was kept"],
+    );
+    assert_eq!(hub.cached(), Vec::<String>::new());
+    hub.heal();
+    assert!(fs::read(hub.fetch(MODEL).0.unwrap()).unwrap() == model);
+}
+
+#[test]
+fn small_files_are_checked_by_gits_own_id() {
+    let hub = Hub::start();
+    for (name, size) in [
+        ("config.json", 500),
+        ("tokenizer.json", 3000),
+        ("model.safetensors", SIZE),
+        ("README.md", 10),
+        ("model.bin", 99),
+    ] {
+        hub.put(&format!("owner/repo/{name}"), &bytes(size, 3));
+    }
+    hub.fault(&json!({"kind": "flip", "file": "config.json", "times": 1}));
+    let (path, told) = hub.fetch("hf:owner/repo");
+    let path = path.unwrap();
+    assert!(
+        troubles(&told)
+            .iter()
+            .any(|what| what.contains("another digest")),
+        "{told:?}"
+    );
+    let mut names: Vec<_> = fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["config.json", "model.safetensors", "tokenizer.json"]
+    );
+    assert!(fs::read(path.join("config.json")).unwrap() == bytes(500, 3));
+    assert_eq!(
+        hub.sent(),
+        (SIZE + 3500 + 500) as u64,
+        "only the wrong file is fetched again"
+    );
+}
+
+#[test]
+fn a_line_that_stays_broken_ends_in_words_and_keeps_what_it_brought() {
+    let (hub, model) = refuses(
+        json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}),
+        &["the line broke", "6 times", "goes on from there"],
+    );
+    let listed = hub.cache.list().unwrap();
+    assert_eq!(listed.len(), 1);
+    assert!(
+        !listed[0].complete && listed[0].stored >= 2 * CHUNK,
+        "{listed:?}"
+    );
+    let (before, _) = (hub.sent(), hub.heal());
+    let (path, told) = hub.fetch(MODEL);
+    assert!(fs::read(path.unwrap()).unwrap() == model);
+    assert!(
+        told.iter()
+            .any(|progress| matches!(progress, Progress::Checking { .. }))
+    );
+    assert_eq!(
+        hub.sent() - before,
+        SIZE as u64 - listed[0].stored,
+        "what was there is not fetched again"
+    );
+    assert!(
+        !told.contains(&Progress::Asking),
+        "the commit is that of the beginning"
+    );
+}
+
+#[test]
+fn a_damaged_chunk_is_found_when_a_download_goes_on() {
+    let (hub, model) = refuses(
+        json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}),
+        &["broke"],
+    );
+    let part = hub
+        .cached()
+        .into_iter()
+        .find(|path| path.ends_with("/files/model.gguf.part"))
+        .unwrap();
+    let part = format!("{}{part}", hub.cache.root().display());
+    let mut damaged = fs::read(&part).unwrap();
+    let stored = hub.cache.list().unwrap()[0].stored;
+    let at = (0..damaged.len())
+        .find(|&at| damaged[at] == model[at] && damaged[at] != 0)
+        .unwrap();
+    damaged[at] ^= 1;
+    fs::write(&part, damaged).unwrap();
+    hub.heal();
+    hub.forget_log();
+    let (path, told) = hub.fetch(MODEL);
+    assert!(fs::read(path.unwrap()).unwrap() == model);
+    assert_eq!(
+        troubles(&told),
+        Vec::<&str>::new(),
+        "found before, not by the digest of the whole"
+    );
+    assert_eq!(hub.sent(), SIZE as u64 - stored + CHUNK);
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let denied = |kind: &str| json!({"kind": kind, "on": "api"});
+    refuses(denied("401"), &["accept terms", "HF_TOKEN"]);
+    refuses(denied("403"), &["accept terms", "HF_TOKEN"]);
+    let (mut hub, _) = one_model();
+    hub.options.token = Some("hf_secret".to_owned());
+    hub.fault(&denied("403"));
+    let error = hub.fetch(MODEL).0.unwrap_err().to_string();
+    assert!(
+        error.contains("has not been let in") && !error.contains("hf_secret"),
+        "{error}"
+    );
+    let said = |reference: &str| hub.fetch(reference).0.unwrap_err().to_string();
+    let error = said("hf:owner/repo/other.gguf");
+    assert!(
+        error.contains("is not there") && error.contains("hf:owner/repo/model.gguf (329 kB)"),
+        "{error}"
+    );
+    assert!(said("hf:owner/repo").contains("no config.json"));
+    assert!(
+        said("hf:owner/nothing/a.gguf").contains("no such repository"),
+        "{}",
+        said("hf:owner/nothing/a.gguf")
+    );
+    assert!(said("hf:owner/repo/model.gguf@v9").contains("is not there"));
+    assert!(said(&hub.at("/files/owner/repo/other.gguf")).contains("is not there"));
+    assert!(said("owner/repo").contains("write hf:owner/repo"));
+    assert_eq!(hub.cached(), Vec::<String>::new());
+}
+
+#[test]
+fn the_token_goes_to_the_hub_alone() {
+    let (mut hub, _) = one_model();
+    hub.options.token = Some("hf_secret".to_owned());
+    hub.fetch(MODEL).0.unwrap();
+    let log = hub.log();
+    let told = |part: &str| {
+        log.iter()
+            .filter(|entry| entry["path"].as_str().unwrap().starts_with(part))
+            .map(|entry| entry["token"].as_bool().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert!(!told("/api").is_empty() && told("/api").iter().all(|&token| token));
+    assert!(!told("/owner").is_empty() && told("/owner").iter().all(|&token| token));
+    assert!(
+        !told("/cdn").is_empty() && told("/cdn").iter().all(|&token| !token),
+        "the store is another server"
+    );
+}
+
+#[test]
+fn a_file_that_changes_under_way_begins_anew() {
+    let (hub, model) = one_model();
+    let address = hub.at("/files/owner/repo/model.gguf");
+    hub.fault(&json!({"kind": "changed", "skip": 3, "times": 1}));
+    let (path, _) = hub.fetch(&address);
+    assert!(fs::read(path.unwrap()).unwrap() == model);
+    let (hub, _) = one_model();
+    hub.fault(&json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}));
+    let address = hub.at("/files/owner/repo/model.gguf");
+    hub.fetch(&address).0.unwrap_err();
+    hub.heal();
+    let other = bytes(SIZE, 8);
+    hub.put("owner/repo/model.gguf", &other);
+    assert!(
+        fs::read(hub.fetch(&address).0.unwrap()).unwrap() == other,
+        "old and new bytes are never mixed"
+    );
+}
+
+#[test]
+fn a_resumed_download_stays_with_its_commit_until_that_is_gone() {
+    let (hub, _) = one_model();
+    hub.fault(&json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}));
+    hub.fetch(MODEL).0.unwrap_err();
+    hub.heal();
+    // The hub's commit follows its files: the one of the beginning is not served any more.
+    let other = bytes(SIZE, 8);
+    hub.put("owner/repo/model.gguf", &other);
+    assert!(fs::read(hub.fetch(MODEL).0.unwrap()).unwrap() == other);
+}
+
+#[test]
+fn a_disk_without_room_is_told_before_a_byte_is_fetched() {
+    let (hub, _) = one_model();
+    // A file with a hole as large as a disk; the small host would hash it, so its size is only claimed.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let mut line = listener.accept().unwrap().0;
+        let _ = line.read(&mut [0; 4096]);
+        let _ = line.write_all(b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-0/9000000000000\r\nContent-Length: 1\r\n\r\nx");
+        let _ = line.read(&mut [0; 4096]);
+    });
+    let error = hub
+        .fetch(&format!("http://127.0.0.1:{port}/huge.gguf"))
+        .0
+        .unwrap_err();
+    assert!(matches!(error, HubError::NoSpace { .. }), "{error}");
+    assert!(
+        error.to_string().contains("9000.00 GB more are needed"),
+        "{error}"
+    );
+}
