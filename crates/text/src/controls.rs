@@ -3,52 +3,117 @@
 
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use crate::TextError;
-use crate::vocabulary::{Kind, TOKENS, Vocabulary};
+
+/// How a token is recognised beside its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Manner {
+    /// It takes the white space before it.
+    pub lstrip: bool,
+    /// It takes the white space behind it.
+    pub rstrip: bool,
+    /// It is none where a letter, a digit or `_` touches it.
+    pub single_word: bool,
+}
 
 /// Finds tokens by their text, the leftmost first, of those the longest.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Finder {
     automaton: Option<AhoCorasick>,
-    ids: Vec<u32>,
+    tokens: Vec<(u32, Manner)>,
+}
+
+/// A token in a text.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The bytes of its own text.
+    pub place: Range<usize>,
+    pub id: u32,
+    manner: Manner,
+}
+
+impl Found {
+    /// Where the text before it ends, which begins at `start`.
+    pub(crate) fn before(&self, text: &str, start: usize) -> usize {
+        let start = start.min(self.place.start);
+        if self.manner.lstrip {
+            start + text[start..self.place.start].trim_end().len()
+        } else {
+            self.place.start
+        }
+    }
+
+    /// Where the text behind it begins.
+    pub(crate) fn after(&self, text: &str) -> usize {
+        let rest = &text[self.place.end..];
+        if self.manner.rstrip {
+            text.len() - rest.trim_start().len()
+        } else {
+            self.place.end
+        }
+    }
 }
 
 impl Finder {
-    /// A finder of the tokens whose kind is among `kinds`.
-    pub(crate) fn new(vocabulary: &Vocabulary, kinds: &[Kind]) -> Result<Self, TextError> {
-        let wanted = || {
-            vocabulary
-                .iter()
-                .filter(|(_, text, kind)| !text.is_empty() && kinds.contains(kind))
-        };
-        let ids: Vec<u32> = wanted().map(|(id, ..)| id).collect();
-        if ids.is_empty() {
-            return Ok(Self {
-                automaton: None,
-                ids,
-            });
+    /// A finder of the tokens: id, text and manner of each.
+    pub(crate) fn new<T: AsRef<str>>(
+        tokens: impl IntoIterator<Item = (u32, T, Manner)>,
+    ) -> Result<Self, TextError> {
+        let mut texts = Vec::new();
+        let mut wanted = Vec::new();
+        for (id, text, manner) in tokens {
+            if !text.as_ref().is_empty() {
+                texts.push(text);
+                wanted.push((id, manner));
+            }
+        }
+        if texts.is_empty() {
+            return Ok(Self::default());
         }
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .build(wanted().map(|(_, text, _)| text))
-            .map_err(|error| TextError::Vocabulary {
-                key: TOKENS,
+            // The default for few tokens is a table for every byte in every state.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(texts.iter().map(AsRef::as_ref))
+            .map_err(|error| TextError::Tokenizer {
                 reason: error.to_string(),
             })?;
         Ok(Self {
             automaton: Some(automaton),
-            ids,
+            tokens: wanted,
         })
     }
 
-    /// The first such token in `text` at or after byte `from`.
-    pub(crate) fn find(&self, text: &str, from: usize) -> Option<(Range<usize>, u32)> {
-        let found = self
-            .automaton
-            .as_ref()?
-            .find(Input::new(text).range(from..))?;
-        Some((found.range(), self.ids[found.pattern().as_usize()]))
+    /// Whether it looks for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.automaton.is_none()
     }
+
+    /// Whether it looks for the token `id`.
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        self.tokens.iter().any(|&(token, _)| token == id)
+    }
+
+    /// The first such token in `text` at or after byte `from`.
+    pub(crate) fn find(&self, text: &str, from: usize) -> Option<Found> {
+        let automaton = self.automaton.as_ref()?;
+        let mut from = from;
+        loop {
+            let found = automaton.find(Input::new(text).range(from..))?;
+            let (id, manner) = self.tokens[found.pattern().as_usize()];
+            let place = found.range();
+            if !manner.single_word || stands_alone(text, &place) {
+                return Some(Found { place, id, manner });
+            }
+            from = place.end;
+        }
+    }
+}
+
+fn stands_alone(text: &str, place: &Range<usize>) -> bool {
+    let word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    !text[..place.start].chars().next_back().is_some_and(word)
+        && !text[place.end..].chars().next().is_some_and(word)
 }

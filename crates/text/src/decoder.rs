@@ -2,29 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::spelling::Spelling;
+use crate::vocabulary::Vocabulary;
+
 /// The bytes each token shows as; control tokens show as none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pieces {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Pieces {
-    pub(crate) fn push(&mut self, piece: &[u8]) {
-        self.bytes.extend_from_slice(piece);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// The bytes of token `id`; none for ids beyond the vocabulary, which models have where their
-    /// embedding is padded.
-    fn get(&self, id: u32) -> &[u8] {
-        let index = id as usize;
-        let Some(&end) = self.ends.get(index) else {
-            return &[];
-        };
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.bytes[start..end]
-    }
+    pub vocabulary: Arc<Vocabulary>,
+    pub spelling: Spelling,
 }
 
 /// Turns the tokens of one text into characters as they come.
@@ -49,7 +34,9 @@ impl Decoder {
     /// Takes one token and returns the text that is complete now, which may be empty. Bytes that
     /// can never become a character show as U+FFFD.
     pub fn push(&mut self, id: u32) -> String {
-        self.held.extend_from_slice(self.pieces.get(id));
+        self.pieces
+            .spelling
+            .append(&self.pieces.vocabulary, id, &mut self.held);
         let mut text = String::new();
         let mut rest = self.held.as_slice();
         loop {

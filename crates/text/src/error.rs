@@ -37,6 +37,26 @@ pub enum TextError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file of a Hugging Face folder is missing, damaged or not as it should be.
+    #[error("`{file}`: {reason}; get the folder anew, or choose another model")]
+    File {
+        /// The file.
+        file: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A kind of model, normaliser, pre-tokeniser or decoder that cannot be built.
+    #[error(
+        "`tokenizer.json`: the {part} is of the kind \"{kind}\", which is not supported; choose a model with one of: {known}"
+    )]
+    UnknownPart {
+        /// The part of the file.
+        part: &'static str,
+        /// The kind it names.
+        kind: String,
+        /// The kinds that can be built.
+        known: &'static str,
+    },
     /// The tokenizers library refused what the file holds, or a text.
     #[error("the tokenizer failed: {reason}")]
     Tokenizer {

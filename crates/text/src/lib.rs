@@ -1,36 +1,44 @@
-//! Text in, token ids out, and back: the tokenizers and chat templates that GGUF files carry.
+//! Text in, token ids out, and back: the tokenizers and chat templates that come with models.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | build a model's tokenizer | [`Tokenizer::from_gguf`] |
+//! | build a model's tokenizer | [`Tokenizer::from_checkpoint`] |
 //! | tokenise a candidate or other text that continues a text | [`Tokenizer::encode`] |
 //! | tokenise a text that stands alone | [`Tokenizer::encode_text`] |
 //! | tokenise a rendered conversation | [`Tokenizer::encode_prompt`] |
 //! | show tokens as they come | [`Tokenizer::decoder`], [`Decoder::push`] |
 //! | know when an answer is over | [`Tokenizer::end_ids`] |
-//! | render a conversation by the model's own template | [`ChatTemplate::from_gguf`], [`ChatTemplate::render`] |
+//! | render a conversation by the model's own template | [`ChatTemplate::from_checkpoint`], [`ChatTemplate::render`] |
 //!
 //! ```
-//! # fn prompt(metadata: &conclave_weights::Metadata) -> Result<(), conclave_text::TextError> {
+//! # fn prompt(model: &conclave_weights::Description) -> Result<(), conclave_text::TextError> {
 //! use conclave_text::{ChatTemplate, Message, Tokenizer};
-//! let tokenizer = Tokenizer::from_gguf(metadata)?;
-//! let template = ChatTemplate::from_gguf(metadata, &tokenizer)?;
+//! let tokenizer = Tokenizer::from_checkpoint(model)?;
+//! let template = ChatTemplate::from_checkpoint(model, &tokenizer)?;
 //! let prompt = template.render(&[Message::new("user", "What is 2 + 3?")], true)?;
 //! let ids = tokenizer.encode_prompt(&prompt)?;
 //! # Ok(()) }
 //! ```
 
+mod bpe;
 mod byte_level;
 mod controls;
 mod decoder;
 mod error;
+mod hugging_face;
+mod merges;
 mod pre_tokeniser;
 mod prompt;
 mod sentencepiece;
+mod spelling;
+mod steps_json;
+mod table;
 mod template;
 mod template_functions;
 mod tokenizer;
+mod tokenizer_json;
 mod vocabulary;
+mod words;
 
 pub use decoder::Decoder;
 pub use error::TextError;

@@ -5,7 +5,7 @@
 //! over a line of text around each of 922,496 code points (all but private use and the inner part
 //! of the Han and Hangul blocks) and split every line at the same places.
 
-use tokenizers::normalizers::{NFC, NormalizerWrapper};
+use tokenizers::normalizers::NFC;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
@@ -14,13 +14,14 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
 
 use crate::TextError;
+use crate::words::Steps;
 
 /// One family of splitting rules.
 pub(crate) struct PreTokeniser {
     names: &'static [&'static str],
     splits: Splits,
     /// Text is brought to Unicode's composed form first.
-    pub composed: bool,
+    composed: bool,
     /// A word that is itself a token is that token, whatever the merges say.
     pub whole_words: bool,
     /// Whether a prompt begins with the BOS token where the file does not say.
@@ -114,7 +115,7 @@ impl PreTokeniser {
     }
 
     /// The splitting steps; the last turns bytes into the letters that stand for them.
-    pub(crate) fn build(&self) -> Result<PreTokenizerWrapper, TextError> {
+    fn build(&self) -> Result<PreTokenizerWrapper, TextError> {
         let bytes = |gpt2| PreTokenizerWrapper::from(ByteLevel::new(false, true, gpt2));
         Ok(match self.splits {
             Splits::Gpt2 => bytes(true),
@@ -133,7 +134,16 @@ impl PreTokeniser {
         })
     }
 
-    pub(crate) fn normaliser(&self) -> Option<NormalizerWrapper> {
-        self.composed.then(|| NFC.into())
+    /// The steps before merging.
+    pub(crate) fn steps(&self) -> Result<Steps, TextError> {
+        Ok(Steps {
+            normalisers: if self.composed {
+                vec![NFC.into()]
+            } else {
+                Vec::new()
+            },
+            pre_tokeniser: Some(self.build()?),
+            ..Steps::default()
+        })
     }
 }

@@ -29,6 +29,7 @@ impl Message {
 pub struct Prompt {
     text: String,
     plain: Vec<Range<usize>>,
+    whole: bool,
 }
 
 impl Prompt {
@@ -37,11 +38,17 @@ impl Prompt {
         Self {
             text: text.into(),
             plain: Vec::new(),
+            whole: false,
         }
     }
 
-    pub(crate) fn new(text: String, plain: Vec<Range<usize>>) -> Self {
-        Self { text, plain }
+    /// `whole`: nothing is to be put before it, not even a BOS token that it lacks.
+    pub(crate) fn new(text: String, plain: Vec<Range<usize>>, whole: bool) -> Self {
+        Self { text, plain, whole }
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// The text, as transformers' `apply_chat_template(…, tokenize=False)` gives it.

@@ -9,11 +9,13 @@
 
 use std::io;
 
-use conclave_weights::Metadata;
+use conclave_weights::{Description, HuggingFace, Metadata};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, UndefinedBehavior};
+use serde_json::Value as Json;
 
+use crate::hugging_face::named_tokens;
 use crate::template_functions::{self, Refusal};
 use crate::{Message, Prompt, TextError, Tokenizer};
 
@@ -36,9 +38,12 @@ const PLAIN: &str = "{% for message in messages %}{{ message.role | capitalize }
 /// A model's chat template, ready to render.
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    bos: String,
-    eos: String,
+    /// Tokens that templates know by name: `bos_token`, `eos_token` …
+    tokens: Vec<(String, String)>,
+    thinking: Option<bool>,
     own: bool,
+    /// What it writes is the whole prompt.
+    whole: bool,
     /// The control tokens' finder lives in the tokenizer; the template keeps what it needs of it.
     controls: std::sync::Arc<crate::controls::Finder>,
     source: String,
@@ -51,6 +56,68 @@ impl ChatTemplate {
     /// [`TextError::TemplateSyntax`] with the line, where it is no valid Jinja.
     pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         let own = metadata.opt_str("tokenizer.chat_template")?;
+        let text = |id: Option<u32>| {
+            id.and_then(|id| tokenizer.token(id))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let tokens = vec![
+            ("bos_token".to_owned(), text(tokenizer.bos())),
+            ("eos_token".to_owned(), text(tokenizer.eos())),
+        ];
+        Self::new(own, tokens, false, tokenizer)
+    }
+
+    /// The template of a Hugging Face folder: `chat_template.jinja`, or else what
+    /// `tokenizer_config.json` has, of several the one named "default"; a plain one where there is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::from_gguf`].
+    pub fn from_hugging_face(
+        files: &HuggingFace,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, TextError> {
+        let config = files.tokenizer_config.as_ref();
+        let listed = config.and_then(|config| config.get("chat_template"));
+        let own = files.chat_template.as_deref().or_else(|| match listed? {
+            Json::String(template) => Some(template),
+            Json::Object(named) => named.get("default")?.as_str(),
+            Json::Array(named) => named
+                .iter()
+                .find(|one| one.get("name").is_some_and(|name| name == "default"))?
+                .get("template")?
+                .as_str(),
+            _ => None,
+        });
+        let named = config.map(named_tokens).unwrap_or_default();
+        let tokens = named
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text))
+            .collect();
+        Self::new(own, tokens, own.is_some(), tokenizer)
+    }
+
+    /// The template of a model, whatever files it came in.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::from_gguf`].
+    pub fn from_checkpoint(
+        description: &Description,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, TextError> {
+        match description {
+            Description::Gguf(metadata) => Self::from_gguf(metadata, tokenizer),
+            Description::HuggingFace(files) => Self::from_hugging_face(files, tokenizer),
+        }
+    }
+
+    fn new(
+        own: Option<&str>,
+        tokens: Vec<(String, String)>,
+        whole: bool,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, TextError> {
         let plain = || {
             if tokenizer.special("<|im_start|>").is_some() {
                 CHATML
@@ -72,16 +139,12 @@ impl ChatTemplate {
                 line: error.line().unwrap_or(0),
                 reason: reason(&error),
             })?;
-        let text = |id: Option<u32>| {
-            id.and_then(|id| tokenizer.token(id))
-                .unwrap_or_default()
-                .to_owned()
-        };
         Ok(Self {
             environment,
-            bos: text(tokenizer.bos()),
-            eos: text(tokenizer.eos()),
+            tokens,
+            thinking: None,
             own: own.is_some(),
+            whole,
             controls: tokenizer.control_finder(),
             source: source.to_owned(),
         })
@@ -100,6 +163,12 @@ impl ChatTemplate {
     /// Replaces the clock behind `strftime_now` (UTC) by a fixed time, in seconds since 1970.
     pub fn set_time(&mut self, seconds: u64) {
         template_functions::add_clock(&mut self.environment, move || seconds);
+    }
+
+    /// Asks a model that can think aloud before it answers to do so or not (`enable_thinking`, which
+    /// Qwen 3, SmolLM 3 and others know); without, its template decides.
+    pub fn set_thinking(&mut self, thinking: bool) {
+        self.thinking = Some(thinking);
     }
 
     /// Renders a conversation; `add_generation_prompt` ends it with the opening of the
@@ -127,14 +196,18 @@ impl ChatTemplate {
                 ("content", Value::from(content)),
             ]));
         }
-        let context = Value::from_pairs([
+        let mut context = vec![
             ("messages", Value::from(marked)),
             ("add_generation_prompt", Value::from(add_generation_prompt)),
-            ("bos_token", Value::from(self.bos.as_str())),
-            ("eos_token", Value::from(self.eos.as_str())),
             ("tools", Value::from(())),
             ("documents", Value::from(())),
-        ]);
+        ];
+        let tokens = self.tokens.iter();
+        context.extend(tokens.map(|(name, text)| (name.as_str(), Value::from(text.as_str()))));
+        if let Some(thinking) = self.thinking {
+            context.push(("enable_thinking", Value::from(thinking)));
+        }
+        let context = Value::from_pairs(context);
         let mut output = Limited {
             text: Vec::new(),
             limit,
@@ -150,14 +223,15 @@ impl ChatTemplate {
             line: 0,
             reason: error.to_string(),
         })?;
-        Ok(marks.resolve(&text, &replaced))
+        Ok(marks.resolve(&text, &replaced, self.whole))
     }
 
     /// `text` with every control token's text in it replaced by a mark.
     fn mark(&self, text: &str, marks: &Marks, replaced: &mut Vec<String>) -> String {
         let mut marked = String::with_capacity(text.len());
         let mut start = 0;
-        while let Some((place, _)) = self.controls.find(text, start) {
+        while let Some(found) = self.controls.find(text, start) {
+            let place = found.place;
             marked.push_str(&text[start..place.start]);
             marked.push_str(&marks.mark(replaced.len()));
             replaced.push(text[place.clone()].to_owned());
@@ -194,7 +268,7 @@ impl Marks {
     }
 
     /// Puts the text back in place of the marks and notes where it is.
-    fn resolve(&self, text: &str, replaced: &[String]) -> Prompt {
+    fn resolve(&self, text: &str, replaced: &[String], whole: bool) -> Prompt {
         let mut resolved = String::with_capacity(text.len());
         let mut plain = Vec::new();
         for (index, part) in text.split(self.fence).enumerate() {
@@ -211,7 +285,7 @@ impl Marks {
                 None => resolved.push_str(part),
             }
         }
-        Prompt::new(resolved, plain)
+        Prompt::new(resolved, plain, whole)
     }
 }
 

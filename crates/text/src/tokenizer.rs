@@ -1,41 +1,33 @@
-//! The tokenizer of a model, built from its GGUF metadata.
+//! The tokenizer of a model, built from its GGUF metadata or its Hugging Face files.
 
 use std::sync::Arc;
 
-use conclave_weights::Metadata;
+use conclave_weights::{Description, HuggingFace, Metadata};
 
-use crate::controls::Finder;
+use crate::controls::{Finder, Manner};
 use crate::decoder::{Decoder, Pieces};
+use crate::spelling::Spelling;
 use crate::vocabulary::{Kind, Vocabulary};
-use crate::{Prompt, TextError, byte_level, sentencepiece};
+use crate::words::{Place, Words};
+use crate::{Prompt, TextError, byte_level, hugging_face, sentencepiece};
 
 const KNOWN_MODELS: &str = "gpt2, llama";
 
 /// Turns text into the ids a model was trained on, and ids into text.
 ///
 /// Control tokens never come out of plain text: [`Tokenizer::encode`] knows none, and
-/// [`Tokenizer::encode_prompt`] only those that a template wrote. The splitting and merging is the
-/// `tokenizers` crate's; the tokens recognised by their text are found here, because that crate
+/// [`Tokenizer::encode_prompt`] only those that a template wrote. The normalising and splitting is
+/// the `tokenizers` crate's; the tokens recognised by their text are found here, because that crate
 /// decides for a whole tokenizer, not for a text, whether control tokens count.
 #[derive(Debug)]
 pub struct Tokenizer {
-    words: tokenizers::Tokenizer,
-    family: Family,
-    vocabulary: Vocabulary,
+    words: Words,
+    vocabulary: Arc<Vocabulary>,
+    pieces: Arc<Pieces>,
     user_defined: Finder,
     all_special: Finder,
     controls: Arc<Finder>,
-    pieces: Arc<Pieces>,
     add_bos: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    ByteLevel,
-    /// Spaces are written `▁`; `lead`: one is put before a text and after each control token.
-    SentencePiece {
-        lead: bool,
-    },
 }
 
 impl Tokenizer {
@@ -45,19 +37,19 @@ impl Tokenizer {
     /// [`TextError::UnknownModel`] and [`TextError::UnknownPre`] for kinds that are not known,
     /// [`TextError::Vocabulary`] for contradictions, [`TextError::Metadata`] for missing keys.
     pub fn from_gguf(metadata: &Metadata) -> Result<Self, TextError> {
-        let vocabulary = Vocabulary::from_gguf(metadata)?;
-        let (words, family, add_bos) = match metadata.str("tokenizer.ggml.model")? {
+        let vocabulary = Arc::new(Vocabulary::from_gguf(metadata)?);
+        let (words, spelling, add_bos) = match metadata.str("tokenizer.ggml.model")? {
             "gpt2" => {
                 let (words, add_bos) = byte_level::build(metadata, &vocabulary)?;
-                (words, Family::ByteLevel, add_bos)
+                (words, Spelling::ByteLevel, add_bos)
             }
             "llama" => {
                 let lead = metadata
                     .opt_bool("tokenizer.ggml.add_space_prefix")?
                     .unwrap_or(true);
                 (
-                    sentencepiece::build(metadata, &vocabulary)?,
-                    Family::SentencePiece { lead },
+                    sentencepiece::build(metadata, &vocabulary, lead)?,
+                    Spelling::sentencepiece(lead),
                     true,
                 )
             }
@@ -71,25 +63,64 @@ impl Tokenizer {
         let add_bos = metadata
             .opt_bool("tokenizer.ggml.add_bos_token")?
             .unwrap_or(add_bos);
-        let mut pieces = Pieces::default();
-        for (_, text, kind) in vocabulary.iter() {
-            match (kind, family) {
-                (Kind::Control | Kind::Unknown | Kind::Unused, _) => pieces.push(&[]),
-                (Kind::UserDefined, Family::ByteLevel) => pieces.push(text.as_bytes()),
-                (_, Family::ByteLevel) => pieces.push(&byte_level::bytes_of(text)),
-                (_, Family::SentencePiece { .. }) => {
-                    pieces.push(&sentencepiece::bytes_of(text, kind))
-                }
-            }
+        Self::new(words, spelling, add_bos, &[])
+    }
+
+    /// Builds the tokenizer of a Hugging Face folder: that of `tokenizer.json`, with what the
+    /// configurations add to it.
+    ///
+    /// # Errors
+    /// [`TextError::File`] for contradictions, [`TextError::UnknownPart`] for kinds of tokenizers
+    /// that are not known.
+    pub fn from_hugging_face(files: &HuggingFace) -> Result<Self, TextError> {
+        hugging_face::build(files)
+    }
+
+    /// Builds the tokenizer of a model, whatever files it came in.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_gguf`] and [`Tokenizer::from_hugging_face`].
+    pub fn from_checkpoint(description: &Description) -> Result<Self, TextError> {
+        match description {
+            Description::Gguf(metadata) => Self::from_gguf(metadata),
+            Description::HuggingFace(files) => Self::from_hugging_face(files),
         }
+    }
+
+    /// A tokenizer of its parts. `manners` are those of tokens that are not recognised by their
+    /// bare text; tokens that `words` looks for after normalising are not looked for here.
+    pub(crate) fn new(
+        words: Words,
+        spelling: Spelling,
+        add_bos: bool,
+        manners: &[(u32, Manner)],
+    ) -> Result<Self, TextError> {
+        let vocabulary = Arc::clone(&words.bpe.vocabulary);
+        let finder = |kinds: &[Kind]| {
+            Finder::new(
+                vocabulary
+                    .iter()
+                    .filter(|(id, _, kind)| {
+                        kinds.contains(kind) && !words.within.tokens.contains(*id)
+                    })
+                    .map(|(id, text, _)| {
+                        let manner = manners
+                            .binary_search_by_key(&id, |&(id, _)| id)
+                            .map_or_else(|_| Manner::default(), |index| manners[index].1);
+                        (id, text, manner)
+                    }),
+            )
+        };
         Ok(Self {
-            words,
-            family,
-            user_defined: Finder::new(&vocabulary, &[Kind::UserDefined])?,
-            all_special: Finder::new(&vocabulary, &[Kind::UserDefined, Kind::Control])?,
-            controls: Arc::new(Finder::new(&vocabulary, &[Kind::Control])?),
+            user_defined: finder(&[Kind::UserDefined])?,
+            all_special: finder(&[Kind::UserDefined, Kind::Control, Kind::Unknown])?,
+            controls: Arc::new(finder(&[Kind::Control, Kind::Unknown])?),
+            pieces: Arc::new(Pieces {
+                vocabulary: Arc::clone(&vocabulary),
+                spelling,
+            }),
             vocabulary,
-            pieces: Arc::new(pieces),
+            words,
             add_bos,
         })
     }
@@ -101,7 +132,7 @@ impl Tokenizer {
     /// [`TextError::Tokenizer`] where the tokenizers library fails.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::new();
-        self.encode_plain(text, false, &mut ids)?;
+        self.encode_plain(text, Place::Within, &mut ids)?;
         Ok(ids)
     }
 
@@ -119,15 +150,18 @@ impl Tokenizer {
 
     /// The ids of a rendered conversation: control tokens that the template wrote are tokens, those
     /// in messages are text, and BOS comes first where the model wants it (once, if the template
-    /// has written it too).
+    /// has written it too; where the model came as a Hugging Face folder with a template, that
+    /// alone decides, as in transformers).
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::new();
         self.encode_controls(prompt, 0, &mut ids)?;
-        match self.vocabulary.bos {
-            Some(bos) if self.add_bos && ids.first() != Some(&bos) => ids.insert(0, bos),
+        match self.vocabulary.roles.bos {
+            Some(bos) if self.add_bos && !prompt.is_whole() && ids.first() != Some(&bos) => {
+                ids.insert(0, bos)
+            }
             _ => {}
         }
         Ok(ids)
@@ -165,8 +199,8 @@ impl Tokenizer {
     /// space that the family puts first.
     pub fn decode_text(&self, ids: &[u32]) -> String {
         let text = self.decode(ids);
-        match (self.family, text.strip_prefix(' ')) {
-            (Family::SentencePiece { lead: true }, Some(rest)) => rest.to_owned(),
+        match text.strip_prefix(' ') {
+            Some(rest) if self.pieces.spelling.leads() => rest.to_owned(),
             _ => text,
         }
     }
@@ -176,25 +210,25 @@ impl Tokenizer {
         Decoder::new(Arc::clone(&self.pieces))
     }
 
-    /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom`, and those
-    /// that are known by their text (`<|im_end|>`, `<|eot_id|>`, `<end_of_turn>` …).
+    /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or the generation
+    /// configuration's, and those that are known by their text (`<|im_end|>`, `<|eot_id|>`, `<end_of_turn>` …).
     pub fn end_ids(&self) -> &[u32] {
-        &self.vocabulary.ends
+        &self.vocabulary.roles.ends
     }
 
     /// Whether `id` ends an answer.
     pub fn is_end(&self, id: u32) -> bool {
-        self.vocabulary.ends.binary_search(&id).is_ok()
+        self.vocabulary.roles.ends.binary_search(&id).is_ok()
     }
 
     /// The token a prompt begins with, where the file names one.
     pub fn bos(&self) -> Option<u32> {
-        self.vocabulary.bos
+        self.vocabulary.roles.bos
     }
 
     /// The end-of-text token, where the file names one.
     pub fn eos(&self) -> Option<u32> {
-        self.vocabulary.eos
+        self.vocabulary.roles.eos
     }
 
     /// Number of tokens.
@@ -216,8 +250,8 @@ impl Tokenizer {
     pub fn special(&self, text: &str) -> Option<u32> {
         self.all_special
             .find(text, 0)
-            .filter(|(place, _)| *place == (0..text.len()))
-            .map(|(_, id)| id)
+            .filter(|found| found.place == (0..text.len()))
+            .map(|found| found.id)
     }
 
     /// Finds the text of control tokens, for templates.
@@ -225,8 +259,10 @@ impl Tokenizer {
         Arc::clone(&self.controls)
     }
 
+    /// Whether only a template may write the token. The unknown token counts as such: it is found
+    /// by its text in transformers too.
     fn is_control(&self, id: u32) -> bool {
-        self.vocabulary.kind(id) == Kind::Control
+        matches!(self.vocabulary.kind(id), Kind::Control | Kind::Unknown)
     }
 
     /// Appends the ids of `prompt` from byte `begin` on, which continues a text unless it is 0.
@@ -238,62 +274,44 @@ impl Tokenizer {
     ) -> Result<(), TextError> {
         let text = prompt.text();
         let (mut start, mut from) = (begin, begin);
-        let mut lead = begin == 0;
-        while let Some((place, id)) = self.all_special.find(text, from) {
-            if !self.is_control(id) || prompt.is_plain(&place) {
+        let mut place = if begin == 0 {
+            Place::Start
+        } else {
+            Place::Within
+        };
+        while let Some(found) = self.all_special.find(text, from) {
+            let control = self.is_control(found.id);
+            if !control || prompt.is_plain(&found.place) {
                 // Left to `encode_plain`, which finds user-defined tokens again.
-                from = if self.is_control(id) {
-                    next_char(text, place.start)
+                from = if control {
+                    next_char(text, found.place.start)
                 } else {
-                    place.end
+                    found.place.end
                 };
                 continue;
             }
-            self.encode_plain(&text[start..place.start], lead, ids)?;
-            ids.push(id);
-            lead = true;
-            (start, from) = (place.end, place.end);
+            self.encode_plain(&text[start..found.before(text, start)], place, ids)?;
+            ids.push(found.id);
+            place = Place::AfterToken;
+            start = found.after(text);
+            from = start;
         }
-        self.encode_plain(&text[start..], lead, ids)
+        self.encode_plain(&text[start..], place, ids)
     }
 
-    /// Appends the ids of text without control tokens. `lead`: SentencePiece puts a space at its
-    /// beginning, and after each user-defined token, where the family does so.
-    fn encode_plain(&self, text: &str, lead: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
-        let mut start = 0;
-        while let Some((place, id)) = self.user_defined.find(text, start) {
-            self.encode_words(&text[start..place.start], lead, ids)?;
-            ids.push(id);
-            start = place.end;
-        }
-        self.encode_words(&text[start..], lead, ids)
-    }
-
-    fn encode_words(&self, text: &str, lead: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let encode = |text: &str| {
+    /// Appends the ids of text without control tokens.
+    fn encode_plain(&self, text: &str, place: Place, ids: &mut Vec<u32>) -> Result<(), TextError> {
+        let (mut start, mut place) = (0, place);
+        while let Some(found) = self.user_defined.find(text, start) {
             self.words
-                .encode_fast(text, false)
-                .map_err(|error| TextError::Tokenizer {
-                    reason: error.to_string(),
-                })
-        };
-        let encoding = match self.family {
-            Family::ByteLevel => encode(text)?,
-            Family::SentencePiece { lead: leads } => {
-                let mut escaped = if leads && lead {
-                    "▁".to_owned()
-                } else {
-                    String::new()
-                };
-                escaped.push_str(&text.replace(' ', "▁"));
-                encode(&escaped)?
+                .encode(&text[start..found.before(text, start)], place, ids)?;
+            ids.push(found.id);
+            start = found.after(text);
+            if place == Place::Start {
+                place = Place::AfterToken;
             }
-        };
-        ids.extend_from_slice(encoding.get_ids());
-        Ok(())
+        }
+        self.words.encode(&text[start..], place, ids)
     }
 }
 

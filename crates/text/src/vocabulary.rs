@@ -1,8 +1,9 @@
-//! The `tokenizer.ggml.*` vocabulary: every token's text, kind and special role, checked.
+//! The vocabulary: every token's text, kind and special role, checked.
 
 use conclave_weights::{Metadata, Strings};
 
 use crate::TextError;
+use crate::table::Table;
 
 pub(crate) const TOKENS: &str = "tokenizer.ggml.tokens";
 const TOKEN_TYPE: &str = "tokenizer.ggml.token_type";
@@ -46,49 +47,31 @@ pub(crate) enum Kind {
 pub(crate) struct Vocabulary {
     texts: Strings,
     kinds: Vec<Kind>,
+    by_text: Table,
+    pub roles: Roles,
+}
+
+/// Tokens with a special role.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Roles {
+    /// Begins a prompt.
     pub bos: Option<u32>,
+    /// Ends a text.
     pub eos: Option<u32>,
+    /// Stands for what no token covers.
     pub unknown: Option<u32>,
     /// Tokens that end an answer, ascending.
     pub ends: Vec<u32>,
 }
 
 impl Vocabulary {
+    /// The vocabulary in a GGUF file's `tokenizer.ggml.*` keys.
     pub(crate) fn from_gguf(metadata: &Metadata) -> Result<Self, TextError> {
-        let texts = metadata.strings(TOKENS)?.clone();
+        let texts = metadata.strings(TOKENS)?;
         if texts.is_empty() || u32::try_from(texts.len()).is_err() {
             return fault(TOKENS, format!("there are {} tokens", texts.len()));
         }
-        let mut kinds = match metadata.opt_i32s(TOKEN_TYPE)? {
-            None => vec![Kind::Normal; texts.len()],
-            Some(types) if types.len() != texts.len() => {
-                return fault(
-                    TOKEN_TYPE,
-                    format!("{} types for {} tokens", types.len(), texts.len()),
-                );
-            }
-            Some(types) => {
-                let mut kinds = Vec::with_capacity(types.len());
-                for (id, &number) in types.iter().enumerate() {
-                    kinds.push(match number {
-                        1 => Kind::Normal,
-                        2 => Kind::Unknown,
-                        3 => Kind::Control,
-                        4 => Kind::UserDefined,
-                        5 => Kind::Unused,
-                        6 => Kind::Byte,
-                        _ => {
-                            return fault(
-                                TOKEN_TYPE,
-                                format!("token {id} has the unknown type {number}"),
-                            );
-                        }
-                    });
-                }
-                kinds
-            }
-        };
-
+        let mut kinds = kinds(metadata, texts.len())?;
         let special = |key: &'static str| -> Result<Option<u32>, TextError> {
             match metadata.opt_u32(key)? {
                 Some(id) if id as usize >= texts.len() => fault(
@@ -98,51 +81,82 @@ impl Vocabulary {
                 id => Ok(id),
             }
         };
-        let bos = special("tokenizer.ggml.bos_token_id")?;
         let eos = special("tokenizer.ggml.eos_token_id")?;
-        let mut ends: Vec<u32> = [
+        let ends = [
             eos,
             special("tokenizer.ggml.eot_token_id")?,
             special("tokenizer.ggml.eom_token_id")?,
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        // Converters now and then leave such a token "normal" or "user-defined"; it would then be
-        // shown as text, and anyone's text could end an answer.
-        for (id, text) in (0_u32..).zip(texts.iter()) {
-            if ENDS.contains(&text)
-                && matches!(
-                    kinds[id as usize],
-                    Kind::Control | Kind::Normal | Kind::UserDefined
-                )
-            {
-                ends.push(id);
-            }
-        }
-        ends.sort_unstable();
-        ends.dedup();
-        for &id in ends.iter().chain(&bos) {
-            let kind = &mut kinds[id as usize];
-            if matches!(kind, Kind::Normal | Kind::UserDefined) {
-                *kind = Kind::Control;
-            }
-        }
+        ];
         let first_unknown = || {
             (0_u32..)
                 .zip(&kinds)
                 .find(|(_, kind)| **kind == Kind::Unknown)
                 .map(|(id, _)| id)
         };
-        let unknown = special("tokenizer.ggml.unknown_token_id")?.or_else(first_unknown);
-        Ok(Self {
+        let roles = Roles {
+            bos: special("tokenizer.ggml.bos_token_id")?,
+            eos,
+            unknown: special("tokenizer.ggml.unknown_token_id")?.or_else(first_unknown),
+            ends: ends.into_iter().flatten().collect(),
+        };
+        // Whatever the file says of them, they are not shown, and no text becomes one.
+        for &id in roles.ends.iter().chain(&roles.bos) {
+            let kind = &mut kinds[id as usize];
+            if matches!(kind, Kind::Normal | Kind::UserDefined) {
+                *kind = Kind::Control;
+            }
+        }
+        Ok(Self::new(texts.clone(), kinds, roles))
+    }
+
+    /// Gives roles to tokens; `eos` and `ends` join those known to end answers.
+    pub(crate) fn give_roles(
+        &mut self,
+        bos: Option<u32>,
+        eos: Option<u32>,
+        unknown: Option<u32>,
+        ends: &[u32],
+    ) {
+        let roles = &mut self.roles;
+        (roles.bos, roles.eos, roles.unknown) = (bos, eos, unknown);
+        roles.ends.extend(eos);
+        roles.ends.extend(ends);
+        roles.ends.sort_unstable();
+        roles.ends.dedup();
+    }
+
+    /// A vocabulary of `texts` and as many `kinds`. `roles.ends` need not be complete: tokens known
+    /// to end answers by their text are added.
+    pub(crate) fn new(texts: Strings, mut kinds: Vec<Kind>, mut roles: Roles) -> Self {
+        // Converters now and then leave such a token "normal" or "user-defined"; it would then be
+        // shown as text, and anyone's text could end an answer.
+        for (id, text) in (0_u32..).zip(texts.iter()) {
+            let kind = &mut kinds[id as usize];
+            if ENDS.contains(&text)
+                && matches!(kind, Kind::Control | Kind::Normal | Kind::UserDefined)
+            {
+                roles.ends.push(id);
+                *kind = Kind::Control;
+            }
+        }
+        roles.ends.sort_unstable();
+        roles.ends.dedup();
+        // Of equal texts the last counts, as in llama.cpp, but one that text can reach before one
+        // that it can't.
+        let mut by_text = Table::with_room(texts.len());
+        for reachable in [false, true] {
+            for ((id, text), &kind) in (0_u32..).zip(texts.iter()).zip(&kinds) {
+                if !text.is_empty() && is_reachable(kind) == reachable {
+                    by_text.put(text, id, |other| texts.get(other as usize) == Some(text));
+                }
+            }
+        }
+        Self {
             texts,
             kinds,
-            bos,
-            eos,
-            unknown,
-            ends,
-        })
+            by_text,
+            roles,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -167,17 +181,48 @@ impl Vocabulary {
             .map(|((id, text), &kind)| (id, text, kind))
     }
 
-    /// The tokens that splitting and merging may reach, as the tokenizers library wants them.
-    /// Of equal texts the last counts, as in llama.cpp. Control tokens are kept out, so that no
-    /// text whatever can be merged into one.
-    pub(crate) fn reachable(&self) -> tokenizers::models::bpe::Vocab {
-        self.iter()
-            .filter(|(_, text, kind)| {
-                !text.is_empty() && !matches!(kind, Kind::Control | Kind::Unused)
-            })
-            .map(|(id, text, _)| (text.to_owned(), id))
-            .collect()
+    /// The token of this text that splitting and merging may reach. Control tokens are kept out,
+    /// so that no text whatever can be merged into one.
+    pub(crate) fn find(&self, text: &str) -> Option<u32> {
+        self.find_any(text)
+            .filter(|&id| is_reachable(self.kind(id)))
     }
+
+    /// The token of this text, whatever its kind.
+    pub(crate) fn find_any(&self, text: &str) -> Option<u32> {
+        self.by_text.find(text, |id| self.text(id) == Some(text))
+    }
+}
+
+fn is_reachable(kind: Kind) -> bool {
+    !matches!(kind, Kind::Control | Kind::Unused)
+}
+
+/// The kinds in a GGUF file, one a token.
+fn kinds(metadata: &Metadata, tokens: usize) -> Result<Vec<Kind>, TextError> {
+    let Some(types) = metadata.opt_i32s(TOKEN_TYPE)? else {
+        return Ok(vec![Kind::Normal; tokens]);
+    };
+    if types.len() != tokens {
+        let reason = format!("{} types for {tokens} tokens", types.len());
+        return fault(TOKEN_TYPE, reason);
+    }
+    let mut kinds = Vec::with_capacity(tokens);
+    for (id, &number) in types.iter().enumerate() {
+        kinds.push(match number {
+            1 => Kind::Normal,
+            2 => Kind::Unknown,
+            3 => Kind::Control,
+            4 => Kind::UserDefined,
+            5 => Kind::Unused,
+            6 => Kind::Byte,
+            _ => {
+                let reason = format!("token {id} has the unknown type {number}");
+                return fault(TOKEN_TYPE, reason);
+            }
+        });
+    }
+    Ok(kinds)
 }
 
 fn fault<T>(key: &'static str, reason: String) -> Result<T, TextError> {

@@ -1,0 +1,83 @@
+//! Merges: which two tokens become which third, and in what order.
+
+use crate::table::Table;
+use crate::vocabulary::{Kind, Vocabulary};
+
+/// The merges of a vocabulary, numbered in their file's order.
+#[derive(Debug, Default)]
+pub(crate) struct Merges {
+    /// Left, right and joint token of each.
+    all: Vec<[u32; 3]>,
+    table: Table,
+}
+
+impl Merges {
+    /// The number and the joint token of the merge of `left` and `right`.
+    pub(crate) fn find(&self, left: u32, right: u32) -> Option<(u32, u32)> {
+        let number = self.table.find((left, right), |number| {
+            self.all[number as usize][..2] == [left, right]
+        })?;
+        Some((number, self.all[number as usize][2]))
+    }
+}
+
+/// Merges in the making.
+pub(crate) struct Collected<'a> {
+    vocabulary: &'a Vocabulary,
+    /// Length of what is left out of the right part when it is joined.
+    prefix: usize,
+    all: Vec<[u32; 3]>,
+    joint: String,
+}
+
+impl<'a> Collected<'a> {
+    /// For about `count` merges of tokens of `vocabulary`, whose right parts lose the `prefix`.
+    pub(crate) fn new(vocabulary: &'a Vocabulary, count: usize, prefix: &str) -> Self {
+        Self {
+            vocabulary,
+            prefix: prefix.len(),
+            all: Vec::with_capacity(count),
+            joint: String::new(),
+        }
+    }
+
+    /// Adds the merge of two tokens by their text; the fault if they are none or make none. The
+    /// fault does not repeat the text.
+    pub(crate) fn push(&mut self, left: &str, right: &str) -> Result<(), &'static str> {
+        const LACKS: &str = "uses or makes a token that the vocabulary lacks";
+        self.joint.clear();
+        self.joint.push_str(left);
+        self.joint
+            .push_str(right.get(self.prefix..).unwrap_or_default());
+        let id = |text: &str| self.vocabulary.find_any(text).ok_or(LACKS);
+        let (left, right, joint) = (id(left)?, id(right)?, id(&self.joint)?);
+        // Nobody's text may become a control token: such a merge keeps its number and is no merge.
+        let allowed = ![left, right, joint]
+            .into_iter()
+            .any(|id| matches!(self.vocabulary.kind(id), Kind::Control | Kind::Unused));
+        let joint = if allowed { joint } else { u32::MAX };
+        self.all.push([left, right, joint]);
+        Ok(())
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The merges; of two of the same tokens the later counts, as in the tokenizers library.
+    pub(crate) fn finish(mut self) -> Merges {
+        self.all.shrink_to_fit();
+        let mut table = Table::with_room(self.all.len());
+        for (number, &[left, right, joint]) in (0_u32..).zip(&self.all) {
+            if joint != u32::MAX {
+                let is = |number: u32| self.all[number as usize][..2] == [left, right];
+                table.put((left, right), number, is);
+            }
+        }
+        Merges {
+            all: self.all,
+            table,
+        }
+    }
+}

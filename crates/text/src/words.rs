@@ -1,0 +1,134 @@
+//! From text without special tokens to ids: normalise, split into words, merge within each.
+//!
+//! The steps are the `tokenizers` crate's own, so that every kind of normaliser and pre-tokeniser
+//! that makers use splits as theirs does; only the merging is ours ([`Bpe`]).
+
+use std::sync::Arc;
+
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{
+    NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+};
+
+use crate::TextError;
+use crate::bpe::Bpe;
+use crate::controls::Finder;
+
+/// Bytes that normalising may make of one, and of none: decompositions grow up to eighteenfold.
+const GROWTH: usize = 32;
+
+/// Where a piece of text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It begins a text.
+    Start,
+    /// It comes after a special token.
+    AfterToken,
+    /// It continues a text.
+    Within,
+}
+
+/// What happens to text before it is merged.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    pub normalisers: Vec<NormalizerWrapper>,
+    pub pre_tokeniser: Option<PreTokenizerWrapper>,
+    /// User-defined tokens that are looked for after normalising.
+    pub tokens: Finder,
+}
+
+impl Steps {
+    /// `text` as the normalisers leave it.
+    pub(crate) fn normalise(&self, text: &str) -> Result<NormalizedString, TextError> {
+        let mut normalised = NormalizedString::from(text);
+        let longest = text.len().saturating_mul(GROWTH) + GROWTH;
+        for normaliser in &self.normalisers {
+            normaliser.normalize(&mut normalised).map_err(failed)?;
+            if normalised.len() > longest {
+                return Err(TextError::Tokenizer {
+                    reason: "its normaliser makes a text endlessly long".to_owned(),
+                });
+            }
+        }
+        Ok(normalised)
+    }
+}
+
+/// A tokenizer but for its special tokens.
+#[derive(Debug)]
+pub(crate) struct Words {
+    /// At the start of a text: with the space that the family puts first, if it does.
+    pub start: Arc<Steps>,
+    /// After a special token.
+    pub after_token: Arc<Steps>,
+    /// Without anything put first.
+    pub within: Arc<Steps>,
+    pub bpe: Bpe,
+}
+
+impl Words {
+    /// Appends the ids of `text`.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        place: Place,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), TextError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let steps = match place {
+            Place::Start => &self.start,
+            Place::AfterToken => &self.after_token,
+            Place::Within => &self.within,
+        };
+        let normalised = steps.normalise(text)?;
+        if steps.tokens.is_empty() {
+            return self.split(steps, normalised, ids);
+        }
+        let text = normalised.get().to_owned();
+        let slice = |start: usize, end: usize| {
+            normalised
+                .slice(tokenizers::normalizer::Range::Normalized(start..end))
+                .filter(|piece| !piece.is_empty())
+        };
+        let mut start = 0;
+        while let Some(found) = steps.tokens.find(&text, start) {
+            if let Some(piece) = slice(start, found.before(&text, start)) {
+                self.split(steps, piece, ids)?;
+            }
+            ids.push(found.id);
+            start = found.after(&text);
+        }
+        match slice(start, text.len()) {
+            Some(piece) => self.split(steps, piece, ids),
+            None => Ok(()),
+        }
+    }
+
+    /// Splits what is normalised into words and merges each.
+    fn split(
+        &self,
+        steps: &Steps,
+        normalised: NormalizedString,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), TextError> {
+        let Some(pre_tokeniser) = &steps.pre_tokeniser else {
+            self.bpe.encode(normalised.get(), ids);
+            return Ok(());
+        };
+        let mut words = PreTokenizedString::from(normalised);
+        pre_tokeniser.pre_tokenize(&mut words).map_err(failed)?;
+        for (word, ..) in words.get_splits(OffsetReferential::Normalized, OffsetType::None) {
+            self.bpe.encode(word, ids);
+        }
+        Ok(())
+    }
+}
+
+fn failed(error: tokenizers::Error) -> TextError {
+    TextError::Tokenizer {
+        reason: error.to_string(),
+    }
+}
