@@ -1,0 +1,311 @@
+//! One of several workers of a download: fetches chunks by ranges, or a file as one stream.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::chunks;
+use crate::client::{Answer, of_line};
+use crate::digest::Sha256;
+use crate::download::{Line, Wanted};
+use crate::error::HubError;
+use crate::retry::{Failures, Trouble, wait};
+
+/// Answers in a row that ignore the range, after which the server is taken at its word.
+pub(crate) const IGNORED: u32 = 3;
+
+/// The workers' view of a file.
+pub(crate) struct Remote<'a> {
+    pub(crate) wanted: &'a Wanted,
+    pub(crate) part: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) size: u64,
+    pub(crate) done: Vec<AtomicBool>,
+    pub(crate) ignored: AtomicU32,
+    /// Held while the file comes in one stream.
+    pub(crate) stream: Mutex<()>,
+}
+
+/// What a worker tells.
+pub(crate) enum News {
+    Arrived(u64),
+    Lost(u64),
+    Finished {
+        file: usize,
+        index: u64,
+        digest: String,
+    },
+    Trouble {
+        what: String,
+        wait: Duration,
+    },
+    Failed(HubError),
+}
+
+/// Takes jobs, a chunk of a file each, until there are none.
+pub(crate) struct Worker<'a> {
+    pub(crate) line: &'a Line<'a>,
+    pub(crate) remotes: &'a [Remote<'a>],
+    pub(crate) jobs: &'a Mutex<VecDeque<(usize, u64)>>,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) news: Sender<News>,
+}
+
+impl Worker<'_> {
+    /// Works until there is nothing left, or something failed.
+    pub(crate) fn run(&self) {
+        loop {
+            let job = self
+                .jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front();
+            let Some((file, index)) = job.filter(|_| !self.stopped()) else {
+                return;
+            };
+            if let Err(error) = self.chunk(file, index) {
+                self.stop.store(true, Ordering::Relaxed);
+                self.tell(News::Failed(error));
+                return;
+            }
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The receiver lives as long as the workers.
+    fn tell(&self, news: News) {
+        let _ = self.news.send(news);
+    }
+
+    fn pause(&self, failures: &mut Failures<'_>, trouble: Trouble) -> Result<(), HubError> {
+        let (pause, what) = failures.next(trouble)?;
+        self.tell(News::Trouble { what, wait: pause });
+        if wait(pause, self.stop) {
+            Ok(())
+        } else {
+            Err(HubError::Stopped)
+        }
+    }
+
+    fn chunk(&self, file: usize, index: u64) -> Result<(), HubError> {
+        let remote = &self.remotes[file];
+        let range = chunks::range(index, remote.size, remote.bytes);
+        let mut out = open(remote)?;
+        let mut digest = Sha256::new();
+        let mut at = range.start;
+        let mut failures = Failures::none(self.line.patience, &remote.wanted.shown);
+        while at < range.end {
+            if self.stopped() {
+                return Err(HubError::Stopped);
+            }
+            if remote.ignored.load(Ordering::Relaxed) >= IGNORED {
+                self.tell(News::Lost(at - range.start));
+                return self.whole(file, index, &mut out);
+            }
+            let before = at;
+            let outcome = self.ranged(remote, &mut at, range.end, &mut digest, &mut out);
+            if at > before {
+                failures.forget();
+            }
+            match outcome {
+                Ok(()) => {}
+                Err(Trouble::NoRanges)
+                    if remote.ignored.fetch_add(1, Ordering::Relaxed) + 1 >= IGNORED => {}
+                Err(trouble) => self.pause(&mut failures, trouble)?,
+            }
+        }
+        self.finish(file, index, digest);
+        Ok(())
+    }
+
+    /// Fetches `at..end` of a file, and moves `at` with what arrived.
+    fn ranged(
+        &self,
+        remote: &Remote<'_>,
+        at: &mut u64,
+        end: u64,
+        digest: &mut Sha256,
+        out: &mut File,
+    ) -> Result<(), Trouble> {
+        let answer = self.line.client.get(
+            &remote.wanted.address,
+            Some(&(*at..end)),
+            remote.wanted.tag.as_deref(),
+        )?;
+        let (range, whole) = answer.content_range();
+        if whole.is_some_and(|whole| whole != remote.bytes) {
+            return Err(Trouble::Changed);
+        }
+        match (answer.status, range) {
+            (206, Some(range)) if range.start == *at && range.end > *at && range.end <= end => {
+                remote.ignored.store(0, Ordering::Relaxed);
+                self.pour(answer, range.end, at, digest, out, remote)
+            }
+            (206, _) => Err(Trouble::Passing(
+                "the server sends another range than asked for".to_owned(),
+            )),
+            (200, _) => Err(whole_or_changed(&answer, remote)),
+            _ => Err(Trouble::NoRanges),
+        }
+    }
+
+    /// Writes what an answer brings, up to `end`.
+    fn pour(
+        &self,
+        answer: Answer,
+        end: u64,
+        at: &mut u64,
+        digest: &mut Sha256,
+        out: &mut File,
+        remote: &Remote<'_>,
+    ) -> Result<(), Trouble> {
+        let mut body = answer.body.into_reader();
+        let mut piece = vec![0; 1 << 16];
+        let disk = |error| Trouble::Final(HubError::disk(&remote.part)(error));
+        out.seek(SeekFrom::Start(*at)).map_err(disk)?;
+        while *at < end {
+            if self.stopped() {
+                return Err(HubError::Stopped.into());
+            }
+            let most = usize::try_from(end - *at)
+                .unwrap_or(piece.len())
+                .min(piece.len());
+            match body.read(&mut piece[..most]) {
+                Ok(0) => return Err(Trouble::Passing("the line broke".to_owned())),
+                Ok(count) => {
+                    out.write_all(&piece[..count]).map_err(disk)?;
+                    digest.update(&piece[..count]);
+                    *at += count as u64;
+                    self.tell(News::Arrived(count as u64));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Trouble::Passing(of_line(&error))),
+            }
+        }
+        // To the very end, or the connection can't be used again.
+        let _ = body.read(&mut piece[..1]);
+        Ok(())
+    }
+
+    /// Fetches a file as one stream, for servers that know no ranges. Chunks that are there are passed over.
+    fn whole(&self, file: usize, index: u64, out: &mut File) -> Result<(), HubError> {
+        let remote = &self.remotes[file];
+        let _one = remote.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = Failures::none(self.line.patience, &remote.wanted.shown);
+        let has = |index: usize| remote.done[index].load(Ordering::Relaxed);
+        // Another worker may have streamed the file while this one waited.
+        while !usize::try_from(index).is_ok_and(has) || !(0..remote.done.len()).all(has) {
+            if self.stopped() {
+                return Err(HubError::Stopped);
+            }
+            let before = (0..remote.done.len()).filter(|&index| has(index)).count();
+            let Err(trouble) = self.stream(file, out) else {
+                continue;
+            };
+            if (0..remote.done.len()).filter(|&index| has(index)).count() > before {
+                failures.forget();
+            }
+            self.pause(&mut failures, trouble)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self, file: usize, out: &mut File) -> Result<(), Trouble> {
+        let remote = &self.remotes[file];
+        let answer = self.line.client.get(&remote.wanted.address, None, None)?;
+        if answer.status != 200 || !matches!(whole_or_changed(&answer, remote), Trouble::NoRanges) {
+            return Err(Trouble::Changed);
+        }
+        let mut body = answer.body.into_reader();
+        let mut piece = vec![0; 1 << 16];
+        let disk = |error| Trouble::Final(HubError::disk(&remote.part)(error));
+        for index in 0..remote.done.len() as u64 {
+            let Range { start, end } = chunks::range(index, remote.size, remote.bytes);
+            let slot = usize::try_from(index).unwrap_or(usize::MAX);
+            let there = remote.done[slot].load(Ordering::Relaxed);
+            let mut digest = Sha256::new();
+            let mut at = start;
+            out.seek(SeekFrom::Start(at)).map_err(disk)?;
+            while at < end {
+                if self.stopped() {
+                    return Err(HubError::Stopped.into());
+                }
+                let most = usize::try_from(end - at)
+                    .unwrap_or(piece.len())
+                    .min(piece.len());
+                let broken = match body.read(&mut piece[..most]) {
+                    Ok(0) => "the line broke".to_owned(),
+                    Ok(count) => {
+                        at += count as u64;
+                        if !there {
+                            out.write_all(&piece[..count]).map_err(disk)?;
+                            digest.update(&piece[..count]);
+                            self.tell(News::Arrived(count as u64));
+                        }
+                        continue;
+                    }
+                    Err(error) => of_line(&error),
+                };
+                if !there {
+                    self.tell(News::Lost(at - start));
+                }
+                return Err(Trouble::Passing(format!(
+                    "{broken}, and the server can't go on from there"
+                )));
+            }
+            if !there {
+                self.finish(file, index, digest);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self, file: usize, index: u64, digest: Sha256) {
+        if let Some(done) = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.remotes[file].done.get(index))
+        {
+            done.store(true, Ordering::Relaxed);
+        }
+        self.tell(News::Finished {
+            file,
+            index,
+            digest: digest.finish(),
+        });
+    }
+}
+
+/// What a whole file instead of a range means.
+fn whole_or_changed(answer: &Answer, remote: &Remote<'_>) -> Trouble {
+    let other_tag = remote
+        .wanted
+        .tag
+        .as_deref()
+        .zip(answer.tag())
+        .is_some_and(|(ours, theirs)| ours != theirs);
+    let other_length = answer.length().is_some_and(|length| length != remote.bytes);
+    if other_tag || other_length {
+        Trouble::Changed
+    } else {
+        Trouble::NoRanges
+    }
+}
+
+fn open(remote: &Remote<'_>) -> Result<File, HubError> {
+    // A handle a worker: each has a place of its own in the file.
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&remote.part)
+        .map_err(HubError::disk(&remote.part))
+}
