@@ -38,12 +38,12 @@ export class Choosing {
       shown: () => roster.title,
       contextTokens: () => roster.contextTokens,
       onContext: (tokens) => (roster.contextTokens = tokens),
-      onEnsemble: (ensemble) => this.#useEnsemble(ensemble),
+      onEnsemble: (ensemble, signal) => this.#useEnsemble(ensemble, signal),
       onToys: async () => {
         this.#context.onLeave();
         void this.#seatToys();
       },
-      onAdd: (source) => this.#add(source),
+      onAdd: (source, signal) => this.#add(source, signal),
       onPicked: (picked) => this.addPicked(picked),
     });
   }
@@ -113,26 +113,27 @@ export class Choosing {
   }
 
   /** Asks the hosts for exact sizes, and fetches nothing that can't fit. */
-  async #useEnsemble({ name, members }: Ensemble): Promise<void> {
+  async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
     const memory = members.reduce((sum, member) => sum + total(memoryOf(member, roster.contextTokens, this.#open().backend)), 0);
-    await this.#check(members.map(({ ref }) => ref), memory);
+    await this.#check(members.map(({ ref }) => ref), signal, memory);
     onLeave();
     void roster.replaceAll(name, members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })));
   }
 
-  async #add(source: MemberSource): Promise<void> {
+  async #add(source: MemberSource, signal: AbortSignal): Promise<void> {
     if (source.ref === undefined) throw new BadReference("Name a model first.");
     if (this.#context.roster.slots.length >= mostMembers) throw new BadReference(fullHouse);
-    await this.#check([source.ref]);
+    await this.#check([source.ref], signal);
     this.#seat({ source });
   }
 
   /** Throws where models can't fit. `memory`: what they take, if more is known than their files' size. */
-  async #check(refs: string[], memory?: number): Promise<void> {
+  async #check(refs: string[], signal: AbortSignal, memory?: number): Promise<void> {
     const library = this.#open();
     this.dialog.say("Asking for the exact sizes…");
-    const plans = await Promise.all(refs.map((ref) => library.plan(ref)));
+    const plans = await Promise.all(refs.map((ref) => library.plan(ref, signal)));
+    signal.throwIfAborted();
     const missing = plans.reduce((sum, { bytes, stored }) => sum + bytes - stored, 0);
     const whole = plans.reduce((sum, { bytes }) => sum + bytes, 0);
     const free = plans.map((plan) => plan.free).find((each) => each !== null);

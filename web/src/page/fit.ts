@@ -29,21 +29,23 @@ const wasmLimit = 2 ** 32 - 200e6;
 const large = 3e9;
 
 /** Undefined where nothing speaks against it. */
-export function verdict({ download, memory }: Need, { backend, free, deviceMemory }: Machine): Verdict | undefined {
-  if (free !== undefined && download > free) {
-    return { tone: "no", text: `Too large for the storage here: ${bytes(download)} are yet to come, and the browser lets this page keep ${bytes(free)} more. Delete stored models, or make room on the disk.` };
+export function verdict(need: Need, machine: Machine): Verdict | undefined {
+  const running = whileRunning(need.memory, machine);
+  if (running?.tone === "no") return running;
+  const { free } = machine;
+  if (free !== undefined && need.download > free) {
+    return { tone: "no", text: `Too large for the storage here: ${bytes(need.download)} are yet to come, and the browser lets this page keep ${bytes(free)} more. Delete stored models, or make room on the disk.` };
   }
-  if (backend === "cpu") {
-    if (memory > wasmLimit) {
-      return { tone: "no", text: "Too large for the CPU path, which unpacks weights and holds 4 GB at most. It needs a graphics card with WebGPU." };
-    }
-    if (deviceMemory !== undefined && deviceMemory < 8 && memory > deviceMemory * 0.5e9) {
-      return { tone: "warning", text: `May be too large: it takes ${bytes(memory)} of this machine's ${deviceMemory} GB of memory.` };
-    }
-    return memory > 1e9 ? { tone: "warning", text: "Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second." } : undefined;
+  return running;
+}
+
+function whileRunning(memory: number, { backend, deviceMemory }: Machine): Verdict | undefined {
+  if (backend === "cpu" && memory > wasmLimit) {
+    return { tone: "no", text: "Too large for the CPU path, which unpacks weights and holds 4 GB at most. It needs a graphics card with WebGPU." };
   }
   if (deviceMemory !== undefined && deviceMemory < 8 && memory > deviceMemory * 0.5e9) {
-    return { tone: "warning", text: `May be too large: it takes ${bytes(memory)} of graphics memory, and this machine has about ${deviceMemory} GB of memory in all.` };
+    return { tone: "warning", text: `May be too large: it takes ${bytes(memory)} of memory, and this machine has about ${deviceMemory} GB in all.` };
   }
+  if (backend === "cpu") return memory > 1e9 ? { tone: "warning", text: "Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second." } : undefined;
   return memory > large ? { tone: "warning", text: `Needs a graphics card with ${bytes(memory)} of free memory; browsers don't tell how much there is.` } : undefined;
 }

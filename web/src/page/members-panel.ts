@@ -51,6 +51,8 @@ interface Card {
   box: HTMLInputElement;
   /** The last phase told. */
   phase: string;
+  /** Why it failed. */
+  kind: string;
 }
 
 const phases: Record<Progress["phase"], string> = {
@@ -122,6 +124,8 @@ export class MembersPanel {
 
   fail(slot: Slot, error: ConclaveError): void {
     slot.state = "failed";
+    const known = this.#cards.get(slot);
+    if (known) known.kind = error.kind;
     this.show(slot);
     this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, error.message));
   }
@@ -178,7 +182,8 @@ export class MembersPanel {
     const buttons: HTMLButtonElement[] = [];
     if (slot.state === "loading") buttons.push(named("Stop", () => this.#events.onStop(slot)));
     if (slot.state === "stopped") buttons.push(named("Go on", () => this.#events.onRetry(slot), "Go on with"));
-    if (slot.state === "failed") buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"), button("Stored models", this.#events.onStored, { class: "quiet" }));
+    if (slot.state === "failed") buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"));
+    if (slot.state === "failed" && card.kind === "Storage") buttons.push(button("Stored models", this.#events.onStored, { class: "quiet" }));
     if (slot.state !== "waiting") buttons.push(named("Remove", () => this.#events.onRemove(slot)));
     card.actions.replaceChildren(...buttons);
     // The button that was pressed is gone: the focus goes to the one in its place.
@@ -207,6 +212,7 @@ export class MembersPanel {
       actions: el("div", { class: "member-actions" }),
       box,
       phase: "",
+      kind: "",
     };
     card.load.append(card.progress, card.loaded);
     card.votes.append(card.weight, card.weightText, card.won);

@@ -16,10 +16,10 @@ export interface DialogEvents {
   shown: () => string;
   contextTokens: () => number;
   onContext: (tokens: number) => void;
-  onEnsemble: (ensemble: Ensemble) => Promise<void>;
+  /** These throw what speaks against a choice; `signal`: the dialog was closed before it was made. */
+  onEnsemble: (ensemble: Ensemble, signal: AbortSignal) => Promise<void>;
   onToys: () => Promise<void>;
-  /** Throws what speaks against it. */
-  onAdd: (source: MemberSource) => Promise<void>;
+  onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
   onPicked: (picked: PickedFile[]) => void;
 }
 
@@ -34,8 +34,10 @@ export class ModelsDialog {
   readonly #status = el("p", { class: "dialog-status", role: "status" });
   readonly #reference = el("input", { id: "reference", type: "text", inputmode: "url", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": "reference-hint" });
   readonly #hint = el("p", { class: "hint", id: "reference-hint", role: "status" });
-  /** Why the last try failed; stays until the reference changes. */
+  /** The reference was entered and is none; until it changes. */
   #refused = false;
+  /** A choice that is being looked into. */
+  #choice: AbortController | undefined;
 
   /** `host`: where `hf:` references go, for people. */
   constructor(host: string, events: DialogEvents) {
@@ -51,6 +53,7 @@ export class ModelsDialog {
       el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm()),
       el("section", { "aria-labelledby": "stored-title" }, title("stored-title", "Stored in this browser"), this.#stored),
     );
+    this.#dialog.addEventListener("close", () => this.#choice?.abort());
     // A press on the backdrop closes, as people expect of a dialog.
     this.#dialog.addEventListener("click", (event) => {
       if (event.target === this.#dialog) this.close();
@@ -98,7 +101,7 @@ export class ModelsDialog {
       this.#ensembles.replaceChildren(
         ensemblesList(ensembles, {
           ...context,
-          onEnsemble: (ensemble) => this.#run(() => this.#events.onEnsemble(ensemble)),
+          onEnsemble: (ensemble) => this.#run((signal) => this.#events.onEnsemble(ensemble, signal)),
           onToys: () => this.#run(() => this.#events.onToys()),
         }),
       );
@@ -107,17 +110,21 @@ export class ModelsDialog {
     }
   }
 
-  /** What can be chosen waits while a choice is looked into. */
-  async #run(choice: () => Promise<void>): Promise<void> {
-    this.#dialog.setAttribute("aria-busy", "true");
+  /** Looks into one choice at a time; closing the dialog drops it. */
+  async #run(choose: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    if (this.#choice) return;
+    const { signal } = (this.#choice = new AbortController());
+    this.#dialog.classList.add("busy"); // not aria-busy: a live region in it would fall silent
     try {
-      await choice();
+      await choose(signal);
       this.close();
     } catch (error) {
+      if (signal.aborted) return;
       this.say(typed(error).message, "error");
       this.#status.scrollIntoView({ block: "nearest" });
     } finally {
-      this.#dialog.removeAttribute("aria-busy");
+      this.#choice = undefined;
+      this.#dialog.classList.remove("busy");
     }
   }
 
@@ -165,8 +172,8 @@ export class ModelsDialog {
       if (!this.#check()) return this.#reference.focus();
       const reference = parseReference(this.#reference.value);
       const source: MemberSource = { name: referenceName(reference), ref: referenceText(reference), ...chosen() };
-      void this.#run(async () => {
-        await this.#events.onAdd(source);
+      void this.#run(async (signal) => {
+        await this.#events.onAdd(source, signal);
         this.#reference.value = "";
         this.#check();
       });

@@ -120,6 +120,21 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
   await visitor.leave();
 });
 
+test("a second tab says that it waits, and then uses what the first has stored", async () => {
+  const visitor = await arrive();
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 400_000, times: 1 });
+  await choose(visitor);
+  const second = await visitor.sibling();
+  await choose(second);
+  await second.page.locator(".member", { hasText: "Quill of the hub" }).locator(".loaded", { hasText: "waiting: another tab is fetching it" }).waitFor();
+  for (const tab of [visitor, second]) {
+    await tab.state("ready");
+    assert.equal((await names(tab)).length, 3);
+  }
+  assert.equal(await hub.sent(), bytes, "fetched once for both");
+  await visitor.leave();
+});
+
 test("what fails is told on the card with a way on; the others answer meanwhile", async () => {
   const visitor = await arrive();
   const { page } = visitor;

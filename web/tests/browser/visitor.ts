@@ -61,6 +61,15 @@ export class Visitor {
     return visitor;
   }
 
+  /** The same visitor in another tab. */
+  async sibling(): Promise<Visitor> {
+    const page = await this.page.context().newPage();
+    const visitor = new Visitor(page, new URL(this.page.url()).origin);
+    await page.goto(this.page.url());
+    await visitor.state("ready");
+    return visitor;
+  }
+
   /** Waits for the page to be `ready`, `answering` or `loading`. */
   async state(state: "ready" | "answering" | "loading", timeout = 120_000): Promise<void> {
     await this.page.locator(`body[data-state="${state}"]`).waitFor({ timeout });
