@@ -11,8 +11,10 @@ export interface Memory {
   scratch: number;
 }
 
-/** Rows a pass may add behind the context: the candidates of one round, or a piece of the prompt. */
-const scratchRows = 512;
+/** Rows a pass may add behind the context, and its most tokens: the engine's own number (crates/model, pass.rs). */
+const passRows = 512;
+/** Logits are kept for as many tokens of a pass as fit into this, at least for one. */
+const logitsBytes = 64 * 2 ** 20;
 /** A GGUF's own vocabulary: a token's text, score, type and its merge rule, measured over several families. */
 const bytesPerToken = 40;
 
@@ -65,14 +67,21 @@ export function fileBytes({ shape, format }: CatalogueModel): number {
   return Math.round(blocks + shape.vocabulary * bytesPerToken);
 }
 
-/** Memory on the GPU with room for `context` tokens; on the CPU weights are unpacked to f32. */
+/**
+ * Memory on the GPU with room for `context` tokens, as the engine allocates it (crates/model,
+ * memory.rs); on the CPU weights are unpacked to f32.
+ */
 export function memoryOf({ shape, format }: CatalogueModel, context: number, backend: "webgpu" | "cpu"): Memory {
   const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
+  const query = heads * headDim;
+  const keys = kvHeads * headDim;
+  const row = 4 * vocabulary;
+  const logits = Math.min(passRows * row, Math.max(logitsBytes, row));
   const held = (block: Block): number => perWeight[backend === "cpu" ? "F32" : onGpu(block)];
   return {
     weights: matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0),
-    kv: 2 * layers * (Math.min(context, shape.context) + scratchRows) * kvHeads * headDim * 4,
-    scratch: 4 * (scratchRows * (4 * hidden + 2 * feedForward + (heads + 2 * kvHeads) * headDim) + vocabulary),
+    kv: 2 * layers * (Math.min(context, shape.context) + passRows) * keys * 4,
+    scratch: 4 * passRows * (4 * hidden + 2 * (query + keys) + 3 * feedForward) + logits,
   };
 }
 

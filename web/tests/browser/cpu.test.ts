@@ -198,6 +198,10 @@ for (const width of [360, 390, 1280]) {
     await visitor.answer(sum);
     await visitor.page.locator(".segment").first().click();
     assert.equal(await visitor.page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+    await visitor.models();
+    assert.equal(await visitor.page.locator("#models-dialog").evaluate((dialog) => dialog.scrollWidth - dialog.clientWidth), 0);
+    await visitor.page.keyboard.press("Escape");
+    assert.equal(await visitor.page.evaluate(() => document.activeElement?.id), "models", "the focus is back where it was");
     visitor.clean();
     await visitor.leave();
   });
