@@ -36,9 +36,24 @@ export async function complete(folder: Folder, journal: Journal, options: Downlo
       if (state.verified && part.size() === state.remote.bytes) part.close();
       else files.push(file);
     }
+    reserve(files);
     await new Fetching(files, journal, options).run();
   } finally {
     for (const file of files) file.part.close();
+  }
+}
+
+/**
+ * Gives every file its size now: what will not fit shows before a byte is fetched. What a browser
+ * says beforehand is no help, as some name a round figure that has nothing to do with the disk.
+ */
+function reserve(files: OpenFile[]): void {
+  const sizes = files.map(({ part }) => part.size());
+  try {
+    for (const { part, remote } of files) if (part.size() !== remote.bytes) part.truncate(remote.bytes);
+  } catch (error) {
+    files.forEach(({ part }, index) => part.truncate(sizes[index]!));
+    throw error;
   }
 }
 

@@ -1,13 +1,22 @@
 /** When a request that failed is made again, and how long to wait before. */
 import { Download } from "./errors.ts";
 
-/** Something went wrong that may go right at the next try. `waitMs`: what the host asked for. */
+export interface SetbackOptions extends ErrorOptions {
+  /** What the host asked to wait. */
+  waitMs?: number | undefined;
+  /** It asked to wait, where a page can't see how long: more patience than with a broken line. */
+  slowDown?: boolean;
+}
+
+/** Something went wrong that may go right at the next try. */
 export class Setback extends Error {
   readonly waitMs: number | undefined;
+  readonly slowDown: boolean;
 
-  constructor(message: string, options: ErrorOptions & { waitMs?: number | undefined } = {}) {
+  constructor(message: string, { waitMs, slowDown = false, ...options }: SetbackOptions = {}) {
     super(message, options);
-    this.waitMs = options.waitMs;
+    this.waitMs = waitMs;
+    this.slowDown = slowDown;
   }
 }
 
@@ -42,7 +51,8 @@ export async function retrying<T>(
       if (fruitless >= policy.tries) {
         throw new Download(`${thrown.message} It was tried ${policy.tries} times. What arrived is kept: check the connection, then try again.`, { cause: thrown });
       }
-      const wait = thrown.waitMs ?? Math.min(policy.firstMs * 2 ** Math.max(0, fruitless - 1), policy.longestMs);
+      const usual = Math.min(policy.firstMs * 2 ** Math.max(0, fruitless - 1), policy.longestMs);
+      const wait = thrown.waitMs ?? (thrown.slowDown ? Math.min(usual * 10, policy.patienceMs) : usual);
       if (wait > policy.patienceMs) {
         throw new Download(`${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. What arrived is kept: try again then.`, { cause: thrown });
       }

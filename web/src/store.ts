@@ -159,11 +159,12 @@ export class Store {
         journal = undefined;
       }
       let folder = found;
+      let model = journal?.state.model;
       try {
         if (!journal || !folder) {
           const note = (why: string | undefined): void =>
             onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null, ...(why === undefined ? {} : { note: why }) });
-          const model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
+          model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
           await this.#makeRoom(model, totalOf(model));
           // Whatever was there belongs to another state of the model, or to none.
           await shelf.remove(key);
@@ -183,7 +184,7 @@ export class Store {
           continue;
         }
         if (error instanceof Changed) throw new Download(`${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`, { cause: error });
-        if (isFull(error) && journal) throw await this.#full(journal.state, error);
+        if (isFull(error) && model) throw await this.#full(model, journal?.state.stored ?? 0, error);
         throw error;
       } finally {
         journal?.close();
@@ -204,13 +205,13 @@ export class Store {
     }
   }
 
-  async #full(state: ModelState, cause: unknown): Promise<StorageFailure> {
+  async #full(model: RemoteModel, stored: number, cause: unknown): Promise<StorageFailure> {
     const { free } = await this.#space();
-    const left = state.bytes - state.stored;
-    return new StorageFailure(
-      `There is no room for the rest of ${state.model.ref}: it needs ${amount(left)} more${free === null ? "" : `, and ${amount(free)} are free for this page`}. What arrived is kept. Delete stored models or free disk space, then try again.`,
-      { cause },
-    );
+    const left = totalOf(model) - stored;
+    // Some browsers name more than they give.
+    const told = free === null || free >= left ? "the browser gives this page no more" : `${amount(free)} are free for this page`;
+    const kept = stored > 0 ? " What arrived is kept." : "";
+    return new StorageFailure(`${model.ref} needs ${amount(left)} more on this machine, and ${told}.${kept} Delete stored models or free disk space, then try again.`, { cause });
   }
 
   async #space(): Promise<{ used: number | null; free: number | null; persisted: boolean }> {

@@ -75,7 +75,7 @@ export async function refuse(response: Response, what: string): Promise<void> {
     case 416:
       throw new Setback(`${host} says that ${what} is shorter than it was listed.`);
     case 429:
-      throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers.get("retry-after")) });
+      throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers.get("retry-after")), slowDown: true });
     case 408:
     case 500:
     case 502:
