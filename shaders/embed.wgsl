@@ -45,9 +45,8 @@ fn main(
         return;
     }
     let row = id - params.begin;
-    let packed = weights[row * params.units + unit];
-    let factor = scale(row, unit) * params.factor;
+    let weights_of_unit = unit_at(row, unit);
     for (var q = 0u; q < QUADS; q++) {
-        out[at + q] = quad(packed, q) * factor;
+        out[at + q] = quad(weights_of_unit, q) * params.factor;
     }
 }

@@ -1,12 +1,15 @@
 // Weights in F32. A unit is 16 bytes of a row: one quad (four weights).
 const QUADS: u32 = 1u;
 
-// Quad q of a unit, dequantised but not yet scaled.
-fn quad(unit: vec4<u32>, q: u32) -> vec4<f32> {
-    return bitcast<vec4<f32>>(unit);
+struct Unit {
+    weights: vec4<f32>,
 }
 
-// The factor of a unit. F32 has none.
-fn scale(row: u32, unit: u32) -> f32 {
-    return 1.0;
+fn unit_at(row: u32, unit: u32) -> Unit {
+    return Unit(bitcast<vec4<f32>>(weights[row * params.units + unit]));
+}
+
+// The four weights of quad q.
+fn quad(unit: Unit, q: u32) -> vec4<f32> {
+    return unit.weights;
 }

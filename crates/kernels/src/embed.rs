@@ -2,8 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::launch::{Shader, Use, count, flat, launch, workgroup};
-use crate::{Buffer, Format, Gpu, GpuError, Matrix, dequantise};
+use crate::block::per_format;
+use crate::launch::{Shader, Use, count, flat, launch};
+use crate::{Buffer, Format, Gpu, GpuError, Matrix};
 
 const WGSL: &str = include_str!("../../../shaders/embed.wgsl");
 
@@ -20,22 +21,8 @@ struct Params {
     factor: f32,
 }
 
-const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
-    Shader {
-        name,
-        pieces,
-        workgroup: workgroup(WGSL),
-        params: size_of::<Params>(),
-    }
-}
-
-/// One per [`Format`], in the order of [`Format::index`].
-pub(crate) static SHADERS: [Shader; 4] = [
-    shader("embed_f32", &[WGSL, crate::block::F32]),
-    shader("embed_f16", &[WGSL, crate::block::F16]),
-    shader("embed_q8_0", &[WGSL, crate::block::Q8_0]),
-    shader("embed_q4_0", &[WGSL, crate::block::Q4_0]),
-];
+/// In the order of [`Format::index`].
+pub(crate) static SHADERS: [Shader; Format::ALL.len()] = per_format!("embed", [WGSL], Params);
 
 /// `out[i] = matrix[ids[i]] · factor`: ids `[tokens]` (u32), matrix `[vocabulary, hidden]`,
 /// out `[tokens, hidden]`. An id past the vocabulary gives zeros.
@@ -68,16 +55,12 @@ pub fn embed(
     Ok(())
 }
 
-/// The CPU twin; `blocks` as for [`Matrix::upload`].
-pub fn embed_cpu(ids: &[u32], format: Format, cols: usize, blocks: &[u8], factor: f32) -> Vec<f32> {
-    let row_bytes = cols / format.block() * format.block_bytes();
+/// The CPU twin, on dequantised weights `[vocabulary, cols]`.
+pub fn embed_cpu(ids: &[u32], weights: &[f32], cols: usize, factor: f32) -> Vec<f32> {
     ids.iter()
-        .flat_map(|&id| {
-            let begin = id as usize * row_bytes;
-            match blocks.get(begin..begin + row_bytes) {
-                Some(row) => dequantise(format, row),
-                None => vec![0.0; cols],
-            }
+        .flat_map(|&id| match weights.chunks_exact(cols).nth(id as usize) {
+            Some(row) => row.to_vec(),
+            None => vec![0.0; cols],
         })
         .map(|value| value * factor)
         .collect()

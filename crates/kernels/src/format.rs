@@ -1,8 +1,8 @@
-//! How a matrix's numbers are stored, in the file and on the GPU, and what they are.
+//! How a matrix's numbers are stored, in the file and on the GPU.
 //!
-//! A block of the file is taken apart once, at load: what belongs together lies together
-//! on the GPU, in *planes*, so that a thread reads its share of a row, a *unit*, in one
-//! aligned load of 16 bytes. Nothing is requantised, and no byte is added.
+//! On the GPU a block's fields lie in *planes*, each row by row, so that a thread reads
+//! its share of a row, a *unit*, in an aligned load of 16 bytes. The planes are together
+//! as large as the file's blocks.
 
 /// How a matrix's numbers are stored, as in GGUF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,11 +15,22 @@ pub enum Format {
     Q8_0,
     /// Blocks of 32: an f16 scale, 32 nibbles, each minus 8.
     Q4_0,
+    /// Blocks of 256: two f16, a 6-bit scale and minimum for each 32, 256 nibbles.
+    Q4K,
+    /// Blocks of 256: an f16, an 8-bit scale for each 16, 256 times 6 bits, each minus 32.
+    Q6K,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 4] = [Format::F32, Format::F16, Format::Q8_0, Format::Q4_0];
+    pub const ALL: [Format; 6] = [
+        Format::F32,
+        Format::F16,
+        Format::Q8_0,
+        Format::Q4_0,
+        Format::Q4K,
+        Format::Q6K,
+    ];
 
     /// Numbers in a block: a row must be a multiple of it.
     pub const fn block(self) -> usize {
@@ -27,6 +38,7 @@ impl Format {
             Format::F32 => 4,
             Format::F16 => 8,
             Format::Q8_0 | Format::Q4_0 => 32,
+            Format::Q4K | Format::Q6K => 256,
         }
     }
 
@@ -36,6 +48,8 @@ impl Format {
             Format::F32 | Format::F16 => 16,
             Format::Q8_0 => 34,
             Format::Q4_0 => 18,
+            Format::Q4K => 144,
+            Format::Q6K => 210,
         }
     }
 
@@ -45,7 +59,7 @@ impl Format {
             Format::F32 => 4,
             Format::F16 => 8,
             Format::Q8_0 => 16,
-            Format::Q4_0 => 32,
+            Format::Q4_0 | Format::Q4K | Format::Q6K => 32,
         }
     }
 
@@ -55,54 +69,12 @@ impl Format {
             Format::F32 | Format::F16 => &[16],
             Format::Q8_0 => &[32, 2],
             Format::Q4_0 => &[16, 2],
+            Format::Q4K => &[128, 16],
+            Format::Q6K => &[128, 64, 16, 2],
         }
     }
 
     pub(crate) const fn index(self) -> usize {
         self as usize
-    }
-
-    /// Take blocks apart: each plane's bytes are appended to its vector.
-    pub(crate) fn pack(self, blocks: &[u8], planes: &mut [Vec<u8>]) {
-        match self {
-            Format::F32 | Format::F16 => planes[0].extend_from_slice(blocks),
-            Format::Q8_0 | Format::Q4_0 => {
-                for block in blocks.chunks_exact(self.block_bytes()) {
-                    planes[0].extend_from_slice(&block[2..]);
-                    planes[1].extend_from_slice(&block[..2]);
-                }
-            }
-        }
-    }
-}
-
-/// The numbers behind GGUF blocks: the CPU twin of `shaders/block/*.wgsl`. An incomplete
-/// block at the end is ignored.
-pub fn dequantise(format: Format, blocks: &[u8]) -> Vec<f32> {
-    let f16_at = |b: &[u8]| half::f16::from_le_bytes([b[0], b[1]]).to_f32();
-    match format {
-        Format::F32 => blocks
-            .chunks_exact(4)
-            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect(),
-        Format::F16 => blocks.chunks_exact(2).map(f16_at).collect(),
-        Format::Q8_0 => blocks
-            .chunks_exact(34)
-            .flat_map(|block| {
-                let scale = f16_at(block);
-                block[2..].iter().map(move |&q| f32::from(q as i8) * scale)
-            })
-            .collect(),
-        Format::Q4_0 => blocks
-            .chunks_exact(18)
-            .flat_map(|block| {
-                let scale = f16_at(block);
-                let low = block[2..].iter().map(|&q| q & 15);
-                let high = block[2..].iter().map(|&q| q >> 4);
-                low.chain(high)
-                    .map(move |q| (f32::from(q) - 8.0) * scale)
-                    .collect::<Vec<_>>()
-            })
-            .collect(),
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`embed()`] | token ids → rows of the embedding |
 //! | [`rms_norm()`] | normalisation, also per head |
-//! | [`matmul()`] | products with F32, F16, Q8_0 and Q4_0 weights |
+//! | [`matmul()`] | products with weights in every [`Format`] |
 //! | [`rope_append()`] | rotary embedding, append to the KV cache |
 //! | [`verify_attention()`] | masked attention over prefix and own candidate |
 //! | [`gated()`] | act(gate) · up |
@@ -34,6 +34,7 @@ mod launch;
 mod matmul;
 mod matrix;
 mod move_rows;
+mod pack;
 mod place;
 mod rms_norm;
 mod rope_append;
@@ -48,7 +49,7 @@ pub use add::{add, add_cpu};
 pub use buffer::Buffer;
 pub use embed::{embed, embed_cpu};
 pub use error::GpuError;
-pub use format::{Format, dequantise};
+pub use format::Format;
 pub use gated::{Activation, gated, gated_cpu};
 pub use gather_rows::{gather_rows, gather_rows_cpu};
 pub use gpu::{Gpu, Limits};

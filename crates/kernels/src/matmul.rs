@@ -5,17 +5,19 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::block::per_format;
 use crate::launch::{Shader, Use, count, grid, launch, number_in, workgroup};
-use crate::{Buffer, Gpu, GpuError, Matrix};
+use crate::{Buffer, Format, Gpu, GpuError, Matrix};
 
+const SHARED: &str = include_str!("../../../shaders/matmul.wgsl");
 const VECTOR: &str = include_str!("../../../shaders/matmul_vector.wgsl");
 const BLOCK: &str = include_str!("../../../shaders/matmul_block.wgsl");
 
-/// Outputs that a workgroup makes of one row of x; the same in both shaders.
-const OUTPUTS: u32 = number_in(VECTOR, "OUTPUTS: u32 = ");
+/// Outputs that a workgroup makes of one row of x.
+const OUTPUTS: u32 = number_in(SHARED, "OUTPUTS: u32 = ");
 /// Rows of x that a workgroup of `matmul_block` takes.
 const ROWS: u32 = number_in(BLOCK, "BLOCK: u32 = ");
-const _: () = assert!(OUTPUTS == number_in(BLOCK, "OUTPUTS: u32 = "));
+const _: () = assert!(workgroup(VECTOR) == workgroup(BLOCK));
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -30,30 +32,13 @@ struct Params {
     residual: u32,
 }
 
-const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
-    Shader {
-        name,
-        pieces,
-        workgroup: workgroup(pieces[0]),
-        params: size_of::<Params>(),
-    }
-}
+/// In the order of [`Format::index`].
+pub(crate) static VECTOR_SHADERS: [Shader; Format::ALL.len()] =
+    per_format!("matmul_vector", [VECTOR, SHARED], Params);
 
-/// One per [`crate::Format`], in the order of its index.
-pub(crate) static VECTOR_SHADERS: [Shader; 4] = [
-    shader("matmul_vector_f32", &[VECTOR, crate::block::F32]),
-    shader("matmul_vector_f16", &[VECTOR, crate::block::F16]),
-    shader("matmul_vector_q8_0", &[VECTOR, crate::block::Q8_0]),
-    shader("matmul_vector_q4_0", &[VECTOR, crate::block::Q4_0]),
-];
-
-/// One per [`crate::Format`], in the order of its index.
-pub(crate) static BLOCK_SHADERS: [Shader; 4] = [
-    shader("matmul_block_f32", &[BLOCK, crate::block::F32]),
-    shader("matmul_block_f16", &[BLOCK, crate::block::F16]),
-    shader("matmul_block_q8_0", &[BLOCK, crate::block::Q8_0]),
-    shader("matmul_block_q4_0", &[BLOCK, crate::block::Q4_0]),
-];
+/// In the order of [`Format::index`].
+pub(crate) static BLOCK_SHADERS: [Shader; Format::ALL.len()] =
+    per_format!("matmul_block", [BLOCK, SHARED], Params);
 
 /// What is added to a product.
 #[derive(Debug, Clone, Copy, Default)]

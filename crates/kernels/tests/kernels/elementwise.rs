@@ -24,7 +24,7 @@ proptest! {
             .collect();
         let out = marked(tokens * cols);
         embed(gpu(), &upload(&ids), tokens, &matrix, 1.5, &out).unwrap();
-        let expected = embed_cpu(&ids, format, cols, &data, 1.5);
+        let expected = embed_cpu(&ids, &dequantised(format, &data), cols, 1.5);
         assert_close(&read(&[&out])[0], &expected, 1e-6);
     }
 

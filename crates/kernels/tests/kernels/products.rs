@@ -40,7 +40,7 @@ fn check(seed: u64, case: &Case) {
     matmul(gpu(), &upload(&x), m, &matrix, plus, &out).unwrap();
     let found = &read(&[&out])[0];
 
-    let weights = dequantise(format, &blocks);
+    let weights = dequantised(format, &blocks);
     for (i, row) in x.chunks(k).enumerate() {
         for (j, weight) in weights.chunks(k).enumerate() {
             let terms = row
@@ -82,7 +82,7 @@ proptest! {
 fn matmul_equals_its_twin() {
     let mut numbers = Numbers(5);
     for (format, m) in Format::ALL.into_iter().flat_map(|f| [(f, 1), (f, 6)]) {
-        let (n, k) = (37, 96);
+        let (n, k) = (37, 512);
         let (x, bias, residual) = (numbers.many(m * k), numbers.many(n), numbers.many(m * n));
         let blocks = numbers.blocks(format, n * k);
         let matrix = Matrix::upload(gpu(), format, n, k, &blocks).unwrap();
@@ -93,7 +93,7 @@ fn matmul_equals_its_twin() {
         };
         let out = marked(m * n);
         matmul(gpu(), &upload(&x), m, &matrix, plus, &out).unwrap();
-        let weights = dequantise(format, &blocks);
+        let weights = dequantised(format, &blocks);
         let expected = matmul_cpu(&x, k, &weights, Some(&bias), Some(&residual));
         assert_close(&read(&[&out])[0], &expected, 1e-5);
     }
@@ -116,6 +116,9 @@ fn matmul_at_the_ends_of_its_range() {
     check(3, &case(Format::F16, 2048, 3, 64, 3));
     check(4, &case(Format::Q4_0, 1, 262_144, 32, 100_000));
     check(5, &case(Format::F32, 2, 100_003, 4, 100_003));
+    check(7, &case(Format::Q4K, 1, 9, 16_384, 4));
+    check(8, &case(Format::Q6K, 5, 9, 16_384, 9));
+    check(9, &case(Format::Q6K, 1, 32_768, 256, 10_000));
 }
 
 /// More workgroups than one dimension holds.

@@ -1,0 +1,28 @@
+// What lies in the words of a block: four bytes, two f16.
+
+// The bytes of a word, from the lowest up, without a sign.
+fn bytes(word: u32) -> vec4<f32> {
+    return vec4<f32>(
+        f32(word & 0xffu),
+        f32((word >> 8u) & 0xffu),
+        f32((word >> 16u) & 0xffu),
+        f32(word >> 24u),
+    );
+}
+
+// The bytes of a word with their sign: an arithmetic shift of a byte moved to the top.
+fn signed_bytes(word: u32) -> vec4<f32> {
+    return vec4<f32>(
+        f32(bitcast<i32>(word << 24u) >> 24u),
+        f32(bitcast<i32>(word << 16u) >> 24u),
+        f32(bitcast<i32>(word << 8u) >> 24u),
+        f32(bitcast<i32>(word) >> 24u),
+    );
+}
+
+// Number i of a plane of f16 that starts at word `start` of the weights.
+fn half_at(start: u32, i: u32) -> f32 {
+    let word = start + (i >> 1u);
+    let pair = unpack2x16float(weights[word >> 2u][word & 3u]);
+    return select(pair.x, pair.y, (i & 1u) == 1u);
+}
