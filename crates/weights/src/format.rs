@@ -197,7 +197,10 @@ pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), Bl
             elements: values.len(),
         });
     }
-    if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+    // NaNs and infinities have the largest bits.
+    if !largest_magnitude(values).is_finite()
+        && let Some(index) = values.iter().position(|value| !value.is_finite())
+    {
         return Err(BlockError::Value {
             format,
             index,
@@ -215,15 +218,19 @@ pub fn quantise(format: Format, values: &[f32], out: &mut [u8]) -> Result<(), Bl
     })
 }
 
+/// The largest magnitude, NaNs being the largest of all. Compared as bits, which have the same
+/// order, so that compilers make vectors of it.
+pub(crate) fn largest_magnitude(values: &[f32]) -> f32 {
+    let magnitudes = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
+    f32::from_bits(magnitudes.fold(0, u32::max))
+}
+
 /// Index and value of the element of largest magnitude, the first of equals.
-pub(crate) fn largest(block: &[f32]) -> (usize, f32) {
-    let mut best = (0, 0.0_f32);
-    for (index, &value) in block.iter().enumerate() {
-        if index == 0 || value.abs() > best.1.abs() {
-            best = (index, value);
-        }
-    }
-    best
+pub(crate) fn largest(values: &[f32]) -> (usize, f32) {
+    let magnitude = largest_magnitude(values);
+    let index = values.iter().position(|value| value.abs() == magnitude);
+    let index = index.unwrap_or_default();
+    (index, values.get(index).copied().unwrap_or_default())
 }
 
 /// ggml's name of a type number, for messages about types that cannot be read.
@@ -261,6 +268,8 @@ pub(crate) fn type_name(type_id: u32) -> &'static str {
         34 => "TQ1_0",
         35 => "TQ2_0",
         39 => "MXFP4",
+        40 => "NVFP4",
+        41 => "Q1_0",
         _ => "unknown",
     }
 }

@@ -1,42 +1,40 @@
-//! Real files with random damage: the reader must answer every one with a header or an error,
-//! never panic, and never take memory that the bytes present do not justify.
+//! Real models with random damage: the readers must answer every one with a model or an error,
+//! never panic, and never take memory that the bytes present do not justify. The long run is
+//! `examples/fuzz.rs`.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod allocation;
+mod damage;
 
-use conclave_weights::{Gguf, GgufError, dequantise};
+use allocation::measured;
+use conclave_weights::{Gguf, GgufError};
+use damage::load;
 use proptest::prelude::*;
 
-const FILES: [&[u8]; 3] = [
+/// A model's files.
+type Files = Vec<(String, Vec<u8>)>;
+
+const GGUF: [&[u8]; 3] = [
     include_bytes!("../../../tests/fixtures/weights/values.gguf"),
     include_bytes!("../../../tests/fixtures/weights/aligned.gguf"),
-    include_bytes!("../../../tests/fixtures/weights/blocks.gguf"),
+    include_bytes!("../../../tests/fixtures/weights/random_blocks.gguf"),
 ];
 
-/// Counts what this thread has allocated in total, so that a test can bound it.
-struct Counting;
-
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+macro_rules! folder {
+    ($folder:literal: $($name:literal),*) => {
+        &[$((
+            $name,
+            include_bytes!(concat!("../../../tests/fixtures/weights/", $folder, "/", $name)),
+        )),*]
+    };
 }
 
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // During a thread's end its storage may be gone; nothing is measured there.
-        let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + layout.size()));
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+const FOLDERS: [&[(&str, &[u8])]; 3] = [
+    folder!("mixed": "config.json", "model.safetensors"),
+    folder!("single": "config.json", "generation_config.json", "model.safetensors"),
+    folder!("sharded": "config.json", "model.safetensors.index.json",
+        "model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",
+        "model-00003-of-00004.safetensors", "model-00004-of-00004.safetensors"),
+];
 
 /// One act of damage; positions are taken modulo the file's length.
 #[derive(Debug, Clone)]
@@ -102,50 +100,41 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Does all that a loader does with a file.
-fn load(file: &[u8]) -> Result<(), GgufError> {
-    let gguf = Gguf::parse_whole(file)?;
-    for tensor in gguf.tensors() {
-        let bytes = gguf.data_of(tensor, file)?;
-        assert_eq!(bytes.len() as u64, tensor.bytes);
-        let mut values = vec![0.0; usize::try_from(tensor.elements()).unwrap()];
-        dequantise(tensor.format, bytes, &mut values).unwrap();
-        assert_eq!(tensor.row_bytes()? as u64 * tensor.rows(), tensor.bytes);
-    }
-    for (key, _) in gguf.metadata().iter() {
-        let _ = (
-            gguf.metadata().opt_u32(key),
-            gguf.metadata().opt_str(key),
-            gguf.metadata().opt_i32s(key),
-        );
-    }
-    Ok(())
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn damaged_files_are_answered_with_an_error_or_a_sound_header(
-        file in 0..FILES.len(),
+    fn damaged_gguf_files_are_answered_with_an_error_or_a_sound_model(
+        file in 0..GGUF.len(),
         damages in prop::collection::vec(damage(), 1..4),
     ) {
-        let mut bytes = FILES[file].to_vec();
+        let mut bytes = GGUF[file].to_vec();
         for damage in &damages {
             damage.apply(&mut bytes);
         }
-        let before = ALLOCATED.get();
-        let parsed = Gguf::parse(&bytes);
-        let allocated = ALLOCATED.get() - before;
+        let (parsed, most) = measured(|| Gguf::parse(&bytes));
         // The directory's entries are some 100 bytes in memory for 24 in the file; all else is less.
-        prop_assert!(allocated <= 16 * bytes.len() + 4096, "{allocated} bytes for a file of {}", bytes.len());
+        prop_assert!(most <= 16 * bytes.len() + 4096, "{most} bytes for a file of {}", bytes.len());
         if let Err(GgufError::NeedMore { at_least, .. }) = parsed {
             prop_assert!(at_least > bytes.len() as u64);
         }
-        if let Err(error) = load(&bytes) {
-            prop_assert!(!matches!(error, GgufError::NeedMore { .. }), "{error}");
-            prop_assert!(!error.to_string().is_empty());
+        let whole = Gguf::parse_whole(&bytes).is_ok();
+        prop_assert_eq!(load(vec![("model.gguf".to_owned(), bytes)]).is_ok(), whole);
+    }
+
+    #[test]
+    fn damaged_folders_are_answered_with_an_error_or_a_sound_model(
+        folder in 0..FOLDERS.len(),
+        file in any::<prop::sample::Index>(),
+        damages in prop::collection::vec(damage(), 1..4),
+    ) {
+        let mut files: Files =
+            FOLDERS[folder].iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+        let damaged = file.index(files.len());
+        for damage in &damages {
+            damage.apply(&mut files[damaged].1);
         }
+        let _ = load(files);
     }
 
     #[test]
@@ -154,5 +143,6 @@ proptest! {
             bytes[..8].copy_from_slice(b"GGUF\x03\0\0\0");
         }
         prop_assert!(Gguf::parse_whole(&bytes).is_err() || real);
+        prop_assert!(load(vec![("model.gguf".to_owned(), bytes)]).is_err() || real);
     }
 }

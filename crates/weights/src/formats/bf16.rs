@@ -1,8 +1,7 @@
 //! BF16: the upper halves of little-endian 32-bit floats, a block is one element.
 
-use half::bf16 as Brain;
-
-use super::{each_block, write_each_block};
+use super::small_floats::to_brain;
+use super::{each_block, write_each_pair};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -22,9 +21,5 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
 
 /// Rounds to nearest even.
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
-    write_each_block(values, out, |[value], out| {
-        let brain = Brain::from_f32(*value);
-        *out = brain.to_le_bytes();
-        brain.is_finite()
-    })
+    write_each_pair(values, out, 0x7f80, to_brain)
 }

@@ -1,6 +1,6 @@
 //! F16: little-endian 16-bit floats, a block is one element.
 
-use super::{each_block, read_half, write_each_block, write_half};
+use super::{each_block, read_half, to_half, write_each_pair};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -16,8 +16,7 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
     each_block(bytes, out, |bytes: &[u8; 2], [out]| *out = read_half(bytes));
 }
 
+/// Rounds to nearest even.
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
-    write_each_block(values, out, |[value], out: &mut [u8; 2]| {
-        write_half(*value, out)
-    })
+    write_each_pair(values, out, 0x7c00, to_half)
 }

@@ -16,19 +16,20 @@ pub(crate) mod q5_1;
 pub(crate) mod q5_k;
 pub(crate) mod q6_k;
 pub(crate) mod q8_0;
+mod small_floats;
 
-use half::f16 as Half;
+use small_floats::{from_half, to_half};
 
 /// The f16 in the first two bytes of a block's part, little-endian.
 fn read_half(bytes: &[u8]) -> f32 {
-    Half::from_le_bytes([bytes[0], bytes[1]]).to_f32()
+    from_half(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
 /// Writes `value` as f16, rounded to nearest even; false where it is too large.
 fn write_half(value: f32, out: &mut [u8]) -> bool {
-    let half = Half::from_f32(value);
+    let half = to_half(value);
     out[..2].copy_from_slice(&half.to_le_bytes());
-    half.is_finite()
+    half & 0x7fff < 0x7c00
 }
 
 /// Calls `block` with every block of `bytes` and the place of its elements. The lengths are
@@ -59,6 +60,28 @@ fn write_each_block<const ELEMENTS: usize, const BYTES: usize>(
         Some(number) => Err(number),
         None => Ok(()),
     }
+}
+
+/// Writes every number as 16 bits; the error is the index of the first whose bits are at least
+/// `too_large`, sign aside. Looks for it only where there is one, so that all else is vectors.
+fn write_each_pair(
+    values: &[f32],
+    out: &mut [u8],
+    too_large: u16,
+    bits: impl Fn(f32) -> u16,
+) -> Result<(), usize> {
+    let (places, _) = out.as_chunks_mut::<2>();
+    let mut largest = 0;
+    for (value, out) in values.iter().zip(places.iter_mut()) {
+        let bits = bits(*value);
+        largest = largest.max(bits & 0x7fff);
+        *out = bits.to_le_bytes();
+    }
+    if largest < too_large {
+        return Ok(());
+    }
+    let bad = |out: &[u8; 2]| u16::from_le_bytes(*out) & 0x7fff >= too_large;
+    Err(places.iter().position(bad).unwrap_or_default())
 }
 
 /// Calls `block` with every block of one format and its place in another of as many elements.

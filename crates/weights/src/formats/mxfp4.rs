@@ -2,9 +2,7 @@
 //! in Q4_0, each an E2M1 float. With the floats doubled to whole numbers, as ggml has them:
 //! `x = 2^(e − 128) · LEVELS[q]`.
 
-use half::f16 as Half;
-
-use super::{each_block, nibbles, q8_0, scaled};
+use super::{each_block, nibbles, q8_0, scaled, write_half};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -46,9 +44,9 @@ pub(crate) fn to_q8_0(bytes: &[u8], out: &mut [u8]) -> Result<(), usize> {
     let (places, _) = out.as_chunks_mut::<34>();
     for (number, (bytes, out)) in blocks.iter().zip(places).enumerate() {
         let mut quants = levels(bytes);
-        let power = i32::from(bytes[0]) - 128;
-        let kept = power.clamp(-24, 15);
-        match power - kept {
+        // From 2^−24 to 2^15.
+        let kept = bytes[0].clamp(104, 143);
+        match i32::from(bytes[0]) - i32::from(kept) {
             0 => {}
             over @ 1..=3 => quants = quants.map(|quant| quant << over),
             4.. if quants == [0; 32] => {}
@@ -59,10 +57,9 @@ pub(crate) fn to_q8_0(bytes: &[u8], out: &mut [u8]) -> Result<(), usize> {
                 quants = quants.map(|quant| (quant + quant.signum() * step / 2) / step);
             }
         }
-        let scale = Half::from_f32(f32::from_bits(
-            u32::try_from(kept + 127).unwrap_or_default() << 23,
-        ));
-        q8_0::pack(&scale.to_le_bytes(), &quants, out);
+        let mut half = [0; 2];
+        write_half(scale(kept), &mut half);
+        q8_0::pack(&half, &quants, out);
     }
     Ok(())
 }

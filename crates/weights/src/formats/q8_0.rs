@@ -1,7 +1,7 @@
 //! Q8_0: blocks of 32 elements, an f16 scale `d` and 32 signed bytes `q`: `x = d · q`.
 
 use super::{each_block, read_half, write_each_block, write_half};
-use crate::format::{Layout, largest};
+use crate::format::{Layout, largest_magnitude};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q8_0",
@@ -30,13 +30,25 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
 )]
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 34]| {
-        let scale = largest(values).1.abs() / 127.0;
+        let scale = largest_magnitude(values) / 127.0;
         let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
         for (out, value) in out[2..].iter_mut().zip(values) {
-            *out = ((value * inverse).round() as i8).cast_unsigned();
+            *out = (round(value * inverse) as i8).cast_unsigned();
         }
         write_half(scale, out)
     })
+}
+
+/// `f32::round`, for numbers of at most 127: that calls a library where this becomes vectors.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "whole numbers of at most 127"
+)]
+fn round(number: f32) -> i32 {
+    let whole = number as i32;
+    let rest = number - whole as f32;
+    whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
 }
 
 /// Writes a block of known scale (the two bytes of its f16) and quants.
