@@ -1,38 +1,16 @@
 //! Opens models of every kind of files, made by `gguf`, `safetensors` and `transformers`
 //! (`tests/fixtures/make_weights_fixtures.py`), and names what is wrong with others.
 
+mod fixture;
+
 use conclave_weights::{
     Checkpoint, CheckpointError, Description, Disk, Format, Gguf, GgufError, Memory,
-    SafetensorsError, Source, Tensor, dequantise,
 };
+use fixture::{FIXTURES, Files, files, open, read};
 use pollster::block_on;
-
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/weights");
-
-/// The names and contents of a fixture's files.
-type Files = Vec<(String, Vec<u8>)>;
-
-fn files(folder: &str, part_of_name: &str) -> Files {
-    let mut files: Files = std::fs::read_dir(format!("{FIXTURES}/{folder}"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .map(|path| {
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read(path).unwrap())
-        })
-        .filter(|(name, _)| name.contains(part_of_name))
-        .collect();
-    files.sort();
-    files
-}
 
 fn folder(name: &str) -> Files {
     files(name, "")
-}
-
-fn open(files: Files) -> Result<Checkpoint, CheckpointError> {
-    block_on(Checkpoint::open(&Memory::new(files)))
 }
 
 fn without(mut files: Files, name: &str) -> Files {
@@ -44,15 +22,6 @@ fn without(mut files: Files, name: &str) -> Files {
 
 fn content<'a>(files: &'a mut Files, name: &str) -> &'a mut Vec<u8> {
     &mut files.iter_mut().find(|(file, _)| file == name).unwrap().1
-}
-
-fn read(checkpoint: &Checkpoint, source: &dyn Source, tensor: &Tensor) -> Vec<f32> {
-    let mut bytes = Vec::new();
-    block_on(checkpoint.read_rows(source, tensor, 0..tensor.rows(), &mut bytes)).unwrap();
-    assert_eq!(bytes.len() as u64, tensor.bytes);
-    let mut values = vec![0.0; usize::try_from(tensor.elements()).unwrap()];
-    dequantise(tensor.format, &bytes, &mut values).unwrap();
-    values
 }
 
 #[test]
@@ -79,116 +48,6 @@ fn a_gguf_file_is_a_model_whatever_its_name() {
             );
         }
     }
-}
-
-#[test]
-fn the_parts_of_a_split_model_are_one() {
-    let checkpoint = open(files("", "split-")).unwrap();
-    assert_eq!(checkpoint.tensors().len(), 5);
-    let files_of: Vec<usize> = checkpoint
-        .tensors()
-        .iter()
-        .map(|tensor| tensor.file)
-        .collect();
-    assert_eq!(files_of, [0, 0, 1, 1, 2]);
-    let Description::Gguf(metadata) = checkpoint.description() else {
-        panic!("a split GGUF is a GGUF");
-    };
-    assert_eq!(metadata.str("general.architecture"), Ok("llama"));
-    // In any order, and from a path to any part.
-    let mut turned = files("", "split-");
-    turned.reverse();
-    let turned = Memory::new(turned);
-    let of_path = Disk::open(format!("{FIXTURES}/split-00002-of-00003.gguf")).unwrap();
-    let reordered = block_on(Checkpoint::open(&turned)).unwrap();
-    let from_disk = block_on(Checkpoint::open(&of_path)).unwrap();
-    for tensor in checkpoint.tensors() {
-        let [one, other] = [(&reordered, &turned as &dyn Source), (&from_disk, &of_path)].map(
-            |(checkpoint, source)| {
-                read(checkpoint, source, checkpoint.tensor(&tensor.name).unwrap())
-            },
-        );
-        assert_eq!(one, other, "{}", tensor.name);
-    }
-}
-
-#[test]
-fn parts_that_do_not_make_a_whole_are_named() {
-    let parts = || files("", "split-");
-    let second = "split-00002-of-00003.gguf";
-    assert_eq!(
-        open(without(parts(), second)).unwrap_err(),
-        CheckpointError::MissingFiles {
-            files: second.to_owned()
-        }
-    );
-    let alone = open(parts().drain(..1).collect()).unwrap_err();
-    assert!(
-        alone
-            .to_string()
-            .contains("split-00002-of-00003.gguf, split-00003-of-00003.gguf"),
-        "{alone}"
-    );
-    let mut renamed: Files = parts().drain(..1).collect();
-    renamed[0].0 = "model.gguf".to_owned();
-    let error = open(renamed).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("the other 2 parts of model.gguf"),
-        "{error}"
-    );
-    // One part's content under another's name, one name twice, one number too many.
-    let mut doubled = parts();
-    doubled[1].1 = doubled[0].1.clone();
-    assert!(
-        matches!(open(doubled).unwrap_err(), CheckpointError::WrongPart { file, .. } if file == second)
-    );
-    let mut twice = parts();
-    twice[2].0 = second.to_owned();
-    assert!(
-        matches!(open(twice).unwrap_err(), CheckpointError::WrongPart { file, .. } if file == second)
-    );
-    let mut beyond = parts();
-    beyond[2].0 = "split-00004-of-00003.gguf".to_owned();
-    assert!(
-        matches!(open(beyond).unwrap_err(), CheckpointError::WrongPart { file, .. } if file.contains("00004"))
-    );
-    // Five tensors that are said to be six, and a name that occurs in two parts.
-    let mut parts_with = parts();
-    let key = b"split.tensors.count";
-    let first = &mut parts_with[0].1;
-    let at = first
-        .windows(key.len())
-        .position(|window| window == key)
-        .unwrap()
-        + key.len()
-        + 4;
-    first[at] = 6;
-    assert_eq!(
-        open(parts_with).unwrap_err(),
-        CheckpointError::TensorCount {
-            promised: 6,
-            found: 5
-        }
-    );
-    let mut same_name = parts();
-    let third = &mut same_name[2].1;
-    let at = third
-        .windows(8)
-        .position(|window| window == b"tensor.4")
-        .unwrap();
-    third[at + 7] = b'0';
-    assert!(matches!(
-        open(same_name).unwrap_err(),
-        CheckpointError::DuplicateTensor { tensor, .. } if tensor == "tensor.0"
-    ));
-    let several = open(files("", ".gguf")).unwrap_err();
-    assert!(
-        matches!(&several, CheckpointError::Several { files } if files.contains("values.gguf")
-            && files.contains("blocks.gguf")),
-        "{several}"
-    );
 }
 
 #[test]
@@ -436,133 +295,4 @@ fn an_index_that_differs_from_its_shards_is_refused() {
     assert!(
         matches!(&away, CheckpointError::MissingFiles { files } if files.contains("../x.safetensors"))
     );
-}
-
-/// A folder whose safetensors file has this header and as many bytes of data.
-fn with_header(header: &str, data: usize) -> Result<Checkpoint, SafetensorsError> {
-    let mut file = (header.len() as u64).to_le_bytes().to_vec();
-    file.extend_from_slice(header.as_bytes());
-    file.resize(file.len() + data, 0);
-    of_file(file)
-}
-
-fn of_file(file: Vec<u8>) -> Result<Checkpoint, SafetensorsError> {
-    open(vec![
-        ("config.json".to_owned(), b"{}".to_vec()),
-        ("model.safetensors".to_owned(), file),
-    ])
-    .map_err(|error| match error {
-        CheckpointError::Safetensors { file, error } => {
-            assert_eq!(file, "model.safetensors");
-            error
-        }
-        error => panic!("{error}"),
-    })
-}
-
-#[test]
-fn damage_in_safetensors_is_named() {
-    let entry = |name: &str, shape: &str, start: u64, end: u64| {
-        format!(
-            r#""{name}": {{"dtype": "F32", "shape": {shape}, "data_offsets": [{start}, {end}]}}"#
-        )
-    };
-    let sound = format!(
-        "{{{}, {}}}  ",
-        entry("a", "[2]", 0, 8),
-        entry("b", "[]", 8, 12)
-    );
-    assert_eq!(with_header(&sound, 12).unwrap().tensors().len(), 2);
-    assert_eq!(with_header("{}", 0).unwrap().tensors().len(), 0);
-
-    assert_eq!(
-        with_header(&sound, 13).unwrap_err(),
-        SafetensorsError::Hole { start: 12, end: 13 }
-    );
-    let start = 8 + sound.len() as u64;
-    assert_eq!(
-        with_header(&sound, 11).unwrap_err(),
-        SafetensorsError::Truncated {
-            needed: start + 12,
-            length: start + 11
-        }
-    );
-    let two = |one: (u64, u64), other: (u64, u64), data| {
-        let one = entry("a", "[2]", one.0, one.1);
-        with_header(
-            &format!("{{{one}, {}}}", entry("b", "[1]", other.0, other.1)),
-            data,
-        )
-    };
-    assert_eq!(
-        two((0, 8), (9, 13), 13).unwrap_err(),
-        SafetensorsError::Hole { start: 8, end: 9 }
-    );
-    assert_eq!(
-        two((0, 8), (4, 8), 8).unwrap_err(),
-        SafetensorsError::Overlap {
-            tensor: "b".to_owned(),
-            other: "a".to_owned()
-        }
-    );
-    for (one, other) in [((0, 4), (4, 8)), ((0, 9), (9, 13)), ((8, 0), (0, 4))] {
-        let error = two(one, other, 8.max(other.1 as usize)).unwrap_err();
-        assert!(
-            matches!(&error, SafetensorsError::Place { tensor, .. } if tensor == "a"),
-            "{error}"
-        );
-    }
-    for shape in ["[18446744073709551615, 2]", "[4294967296, 4294967296]"] {
-        let error = with_header(&format!("{{{}}}", entry("a", shape, 0, 8)), 8).unwrap_err();
-        assert!(matches!(error, SafetensorsError::Shape { tensor, .. } if tensor == "a"));
-    }
-    assert_eq!(
-        with_header(&format!("{{{0}, {0}}}", entry("a", "[2]", 0, 8)), 8).unwrap_err(),
-        SafetensorsError::DuplicateTensor {
-            tensor: "a".to_owned()
-        }
-    );
-    let reason = |header: &str| match with_header(header, 8).unwrap_err() {
-        SafetensorsError::Header { reason } => reason,
-        error => panic!("{error}"),
-    };
-    let doubled =
-        r#"{"a": {"dtype": "F32", "dtype": "F16", "shape": [2], "data_offsets": [0, 8]}}"#;
-    assert!(
-        reason(doubled).contains("tensor `a`: duplicate field"),
-        "{}",
-        reason(doubled)
-    );
-    for header in [
-        "",
-        "[]",
-        "{",
-        "{} {}",
-        r#"{"a": 1}"#,
-        r#"{"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}"#,
-        r#"{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8, 9]}}"#,
-        r#"{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 18446744073709551616]}}"#,
-        r#"{"a": {"dtype": "F32", "shape": [2]}}"#,
-    ] {
-        assert!(!reason(header).is_empty());
-    }
-    let nested = format!("{{\"__metadata__\": {}", "[".repeat(100_000));
-    assert!(!reason(&nested).is_empty());
-
-    for (length, data) in [(u64::MAX, 8), (100_000_001, 8)] {
-        let file = [length.to_le_bytes().to_vec(), vec![0; data]].concat();
-        assert!(
-            matches!(of_file(file), Err(SafetensorsError::LongHeader { bytes, .. }) if bytes == length)
-        );
-    }
-    for file in [
-        Vec::new(),
-        vec![1; 7],
-        [9_u64.to_le_bytes().to_vec(), vec![b' '; 8]].concat(),
-    ] {
-        let length = file.len() as u64;
-        assert!(
-            matches!(of_file(file), Err(SafetensorsError::Truncated { length: l, .. }) if l == length)
-        );
-    }
 }
