@@ -5,14 +5,15 @@
 //! QUESTIONS has `texts` and `conversations` (lists of messages). The answer, one JSON object on
 //! standard output: `plain` and `text`, the ids of each text that continues another and that stands
 //! alone; `decoded`, what the latter decode to; `prompts`, for each conversation `text` and `ids`
-//! or `refused`; `ends`, the texts of the tokens that end an answer.
+//! or `refused`; `ends`, the texts of the tokens that end an answer. Where QUESTIONS has `templates`,
+//! the prompts are one list for each of them, without ids.
 
 use std::error::Error;
 use std::io::Read;
 use std::path::Path;
 
 use conclave_text::{ChatTemplate, Message, Tokenizer};
-use conclave_weights::Gguf;
+use conclave_weights::{Gguf, HuggingFace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,6 +25,9 @@ struct Questions {
     texts: Vec<String>,
     #[serde(default)]
     conversations: Vec<Vec<Message>>,
+    #[serde(default)]
+    templates: Vec<String>,
+    thinking: Option<bool>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut questions = String::new();
     std::io::stdin().read_to_string(&mut questions)?;
     let questions: Questions = serde_json::from_str(&questions)?;
-    let (tokenizer, template) = open(Path::new(&path))?;
+    let (tokenizer, mut template) = open(Path::new(&path))?;
     let mut plain = Vec::new();
     let mut text = Vec::new();
     let mut decoded = Vec::new();
@@ -41,6 +45,33 @@ fn main() -> Result<(), Box<dyn Error>> {
         decoded.push(tokenizer.decode_text(&ids));
         text.push(ids);
     }
+    if let Some(thinking) = questions.thinking {
+        template.set_thinking(thinking);
+    }
+    let rendered =
+        questions.templates.iter().map(|source| {
+            let files = HuggingFace {
+                chat_template: Some(source.clone()),
+                tokenizer_config: Some(json!({ "bos_token": "<bos>", "eos_token": "<eos>" })),
+                ..HuggingFace::default()
+            };
+            let mut template = match ChatTemplate::from_hugging_face(&files, &tokenizer) {
+                Ok(template) => template,
+                Err(error) => return json!({ "refused": error.to_string() }),
+            };
+            template.set_time(NOW);
+            if let Some(thinking) = questions.thinking {
+                template.set_thinking(thinking);
+            }
+            let prompts = questions.conversations.iter().map(|messages| {
+                match template.render(messages, true) {
+                    Ok(prompt) => json!({ "text": prompt.text() }),
+                    Err(error) => json!({ "refused": error.to_string() }),
+                }
+            });
+            prompts.collect()
+        });
+    let rendered: Vec<Value> = rendered.collect();
     let prompts = questions.conversations.iter().map(|messages| {
         let prompt = match template.render(messages, true) {
             Ok(prompt) => prompt,
@@ -51,7 +82,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => json!({ "refused": error.to_string() }),
         }
     });
-    let prompts: Vec<Value> = prompts.collect();
+    let prompts: Vec<Value> = if questions.templates.is_empty() {
+        prompts.collect()
+    } else {
+        rendered
+    };
     let ends: Vec<_> = tokenizer
         .end_ids()
         .iter()
@@ -72,7 +107,7 @@ fn open(path: &Path) -> Result<(Tokenizer, ChatTemplate), Box<dyn Error>> {
                 Err(_) => None,
             })
         };
-        let files = conclave_weights::HuggingFace {
+        let files = HuggingFace {
             config: json("config.json")?.unwrap_or_default(),
             generation_config: json("generation_config.json")?,
             tokenizer: std::fs::read(path.join("tokenizer.json")).ok(),

@@ -22,6 +22,7 @@
 
 mod bpe;
 mod byte_level;
+mod clock;
 mod controls;
 mod decoder;
 mod error;

@@ -160,7 +160,7 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// Replaces the clock behind `strftime_now` (UTC) by a fixed time, in seconds since 1970.
+    /// Replaces the clock behind `strftime_now` by a fixed local time, in seconds since 1970.
     pub fn set_time(&mut self, seconds: u64) {
         template_functions::add_clock(&mut self.environment, move || seconds);
     }
