@@ -246,44 +246,52 @@ impl ChatTemplate {
 /// characters that occur neither in the messages nor in the template. They are neither space nor
 /// punctuation, so that trimming and comparing treat them like the text they stand for.
 struct Marks {
-    fence: char,
+    open: char,
+    close: char,
 }
 
 impl Marks {
     fn new(messages: &[Message], source: &str) -> Self {
-        let occurs = |fence: char| {
-            let in_message =
-                |message: &Message| message.content.contains(fence) || message.role.contains(fence);
-            messages.iter().any(in_message) || source.contains(fence)
+        let free = |fence: &char| {
+            let in_message = |message: &Message| {
+                message.content.contains(*fence) || message.role.contains(*fence)
+            };
+            !messages.iter().any(in_message) && !source.contains(*fence)
         };
         // 65,534 characters: no conversation that fits a context has them all.
-        let fence = ('\u{100000}'..='\u{10fffd}')
-            .find(|&fence| !occurs(fence))
-            .unwrap_or('\u{10fffd}');
-        Self { fence }
+        let mut fences = ('\u{100000}'..='\u{10fffd}').filter(free);
+        Self {
+            open: fences.next().unwrap_or('\u{10fffc}'),
+            close: fences.next().unwrap_or('\u{10fffd}'),
+        }
     }
 
     fn mark(&self, number: usize) -> String {
-        format!("{fence}{number}{fence}", fence = self.fence)
+        format!("{}{number}{}", self.open, self.close)
     }
 
-    /// Puts the text back in place of the marks and notes where it is.
+    /// Puts the text back in place of the marks and notes where it is. Of a mark that the template
+    /// has torn apart nothing is left.
     fn resolve(&self, text: &str, replaced: &[String], whole: bool) -> Prompt {
         let mut resolved = String::with_capacity(text.len());
         let mut plain = Vec::new();
-        for (index, part) in text.split(self.fence).enumerate() {
-            // Every second part is a number, unless the template has torn a mark apart.
-            let original = part
+        let mut parts = text.split(self.open);
+        let keep = |resolved: &mut String, text: &str| {
+            resolved.extend(text.chars().filter(|&letter| letter != self.close));
+        };
+        keep(&mut resolved, parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (number, rest) = part.split_at(digits);
+            let original = number
                 .parse()
                 .ok()
                 .and_then(|number: usize| replaced.get(number));
-            match original.filter(|_| index % 2 == 1) {
-                Some(original) => {
-                    plain.push(resolved.len()..resolved.len() + original.len());
-                    resolved.push_str(original);
-                }
-                None => resolved.push_str(part),
+            if let (Some(original), true) = (original, rest.starts_with(self.close)) {
+                plain.push(resolved.len()..resolved.len() + original.len());
+                resolved.push_str(original);
             }
+            keep(&mut resolved, rest);
         }
         Prompt::new(resolved, plain, whole)
     }

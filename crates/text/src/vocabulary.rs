@@ -99,8 +99,13 @@ impl Vocabulary {
             unknown: special("tokenizer.ggml.unknown_token_id")?.or_else(first_unknown),
             ends: ends.into_iter().flatten().collect(),
         };
-        // Whatever the file says of them, they are not shown, and no text becomes one.
-        for &id in roles.ends.iter().chain(&roles.bos) {
+        // Converters now and then leave a token that ends answers "normal"; it would then be shown
+        // as text, and anyone's text could end an answer.
+        let known = (0_u32..)
+            .zip(texts.iter())
+            .filter(|(_, text)| ENDS.contains(text));
+        let known = known.map(|(id, _)| id);
+        for id in known.chain(roles.ends.iter().chain(&roles.bos).copied()) {
             let kind = &mut kinds[id as usize];
             if matches!(kind, Kind::Normal | Kind::UserDefined) {
                 *kind = Kind::Control;
@@ -128,15 +133,14 @@ impl Vocabulary {
     /// A vocabulary of `texts` and as many `kinds`. `roles.ends` need not be complete: tokens known
     /// to end answers by their text are added.
     pub(crate) fn new(texts: Strings, mut kinds: Vec<Kind>, mut roles: Roles) -> Self {
-        // Converters now and then leave such a token "normal" or "user-defined"; it would then be
-        // shown as text, and anyone's text could end an answer.
         for (id, text) in (0_u32..).zip(texts.iter()) {
-            let kind = &mut kinds[id as usize];
-            if ENDS.contains(&text)
-                && matches!(kind, Kind::Control | Kind::Normal | Kind::UserDefined)
-            {
+            if ENDS.contains(&text) {
+                match &mut kinds[id as usize] {
+                    kind @ Kind::UserDefined => *kind = Kind::Control,
+                    Kind::Control | Kind::Normal => {}
+                    Kind::Unknown | Kind::Unused | Kind::Byte => continue,
+                }
                 roles.ends.push(id);
-                *kind = Kind::Control;
             }
         }
         roles.ends.sort_unstable();
