@@ -24,6 +24,10 @@ fn offset(seconds: u64) -> i64 {
 
 /// What local time is ahead of UTC at a moment, in seconds.
 #[cfg(unix)]
+#[allow(
+    clippy::useless_conversion,
+    reason = "a C `long` has 32 bits on some machines"
+)]
 fn offset(seconds: u64) -> i64 {
     let Ok(seconds) = libc::time_t::try_from(seconds) else {
         return 0;
