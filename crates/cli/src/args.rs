@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use conclave_ensemble::{Exit, Rate, Scoring, Settings, Update};
+use conclave_hub::Reference;
 use conclave_model::Sampling;
 
 /// Several small language models that answer as one.
@@ -18,10 +19,15 @@ use conclave_model::Sampling;
     after_help = "Examples:\n  \
         conclave chat \"What is 347 + 85?\" --show-votes\n  \
         conclave chat --member NAME \"Sort these words: pear, apple, fig.\"\n  \
+        conclave chat --members a.gguf,hf:OWNER/REPO/b.gguf \"What is a fugue?\"\n  \
         conclave inspect model.gguf\n  \
         conclave generate --model model.gguf --tokens 1,2,3 --count 24 --greedy\n  \
         conclave replay run.json --scoring likelihood\n  \
-        conclave eval --seed 7 --count 60"
+        conclave eval --seed 7 --count 60\n  \
+        conclave models pull hf:OWNER/REPO/FILE.gguf\n\n\
+        A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on standard\n\
+        input), hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO (the folder), each with @REVISION if not main, or the\n\
+        address of a GGUF file. What is not here is downloaded once, checked, kept, and used offline."
 )]
 pub struct Cli {
     /// Where to run: `auto` (a GPU if there is a real one, else the CPU),
@@ -31,9 +37,30 @@ pub struct Cli {
     /// Print exactly one JSON object on standard output.
     #[arg(long, global = true)]
     pub json: bool,
+    /// Where downloaded models are kept; else `CONCLAVE_MODELS`, else the folder for caches.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub models_dir: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The models that the command reads, to be replaced by where they are; and their names, where those matter.
+    pub fn models(&mut self) -> (Vec<&mut PathBuf>, Option<&mut Vec<String>>) {
+        let members = match &mut self.command {
+            Command::Chat(chat) => &mut chat.members,
+            Command::Eval(eval) => &mut eval.members,
+            Command::Logits(Logits { model, .. })
+            | Command::Generate(Generate { model, .. })
+            | Command::Verify(Verify { model, .. })
+            | Command::Tokenize(Tokenize { model, .. })
+            | Command::Template(Template { model, .. })
+            | Command::Inspect { model } => return (vec![model], None),
+            Command::Replay(_) | Command::Models { .. } => return (Vec::new(), None),
+        };
+        (members.files.iter_mut().collect(), Some(&mut members.names))
+    }
 }
 
 /// The subcommands.
@@ -53,13 +80,45 @@ pub enum Command {
     Template(Template),
     /// What a model file holds.
     Inspect {
-        /// A GGUF file.
+        /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
         model: PathBuf,
+    },
+    /// Downloaded models: list, get, remove.
+    Models {
+        /// What to do; without it they are listed.
+        #[command(subcommand)]
+        command: Option<Models>,
     },
     /// Play a recorded run through the method under other settings.
     Replay(Replay),
     /// Ask generated questions: every member alone, the ensemble, and an oracle.
     Eval(Eval),
+}
+
+/// `conclave models`.
+#[derive(Debug, Subcommand)]
+pub enum Models {
+    /// All models here, also those that are not complete.
+    List,
+    /// Download a model, or go on where a download broke off; prints its path.
+    #[command(after_help = "Examples:\n  \
+            conclave models pull hf:OWNER/REPO/model-Q4_K_M.gguf\n  \
+            conclave models pull hf:OWNER/REPO@v1.0\n  \
+            conclave models pull https://example.org/model.gguf\n\n\
+            HF_TOKEN is sent to the hub for repositories that want one, and to nobody else; HF_ENDPOINT names\n\
+            a mirror; HTTPS_PROXY and NO_PROXY are obeyed.")]
+    Pull {
+        /// hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO, or an address; @REVISION for another than main.
+        model: Reference,
+        /// Of a model that is here, ask whether it has changed, and get what has.
+        #[arg(long)]
+        update: bool,
+    },
+    /// Remove a model, complete or not.
+    Remove {
+        /// As `conclave models` shows it.
+        model: Reference,
+    },
 }
 
 /// `conclave chat`.
@@ -90,9 +149,13 @@ pub struct Chat {
 /// Which models take part.
 #[derive(Debug, Args)]
 pub struct Members {
-    /// GGUF files of the members, one to eight; the bundled three if not given.
-    #[arg(long = "members", value_name = "GGUF", num_args = 1.., value_delimiter = ',')]
+    /// Models of the members, one to eight, as files, folders, hf:OWNER/REPO/FILE.gguf or addresses;
+    /// the bundled three if not given.
+    #[arg(long = "members", value_name = "MODEL", num_args = 1.., value_delimiter = ',')]
     pub files: Vec<PathBuf>,
+    /// What the members are called, once it is known where their files are.
+    #[arg(skip)]
+    pub names: Vec<String>,
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
@@ -230,7 +293,7 @@ impl Method {
 /// `conclave logits`.
 #[derive(Debug, Args)]
 pub struct Logits {
-    /// A GGUF file.
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long)]
     pub model: PathBuf,
     /// Token ids, comma separated.
@@ -244,7 +307,7 @@ pub struct Logits {
 /// `conclave generate`.
 #[derive(Debug, Args)]
 pub struct Generate {
-    /// A GGUF file.
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long)]
     pub model: PathBuf,
     /// Token ids, comma separated.
@@ -264,7 +327,7 @@ pub struct Generate {
 /// `conclave verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// A GGUF file.
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long)]
     pub model: PathBuf,
     /// Token ids of the prefix, comma separated.
@@ -299,7 +362,7 @@ fn token_id(id: &str) -> Result<u32, String> {
 /// `conclave tokenize`.
 #[derive(Debug, Args)]
 pub struct Tokenize {
-    /// A GGUF file.
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long)]
     pub model: PathBuf,
     /// The text, standing alone: no start token, the text of a control token is that token.
@@ -314,7 +377,7 @@ pub struct Tokenize {
 /// `conclave template`.
 #[derive(Debug, Args)]
 pub struct Template {
-    /// A GGUF file.
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long)]
     pub model: PathBuf,
     /// A JSON file: `[{"role": "user", "content": "…"}, …]`; `-` for standard input.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use conclave_ensemble::replay::ReplayError;
 use conclave_ensemble::{RoundError, SettingsError};
+use conclave_hub::HubError;
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
@@ -41,6 +42,8 @@ pub enum Failure {
     Replay(#[from] ReplayError),
     #[error(transparent)]
     Gpu(#[from] GpuError),
+    #[error(transparent)]
+    Hub(#[from] HubError),
     #[error("{0}")]
     Usage(String),
     #[error("standard output was closed: {0}")]

@@ -6,6 +6,8 @@ mod device;
 mod eval;
 mod failure;
 mod members;
+mod models;
+mod progress;
 mod round;
 mod tokens;
 
@@ -21,8 +23,9 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match pollster::block_on(run(&cli)) {
+    let mut cli = Cli::parse();
+    let outcome = models::find(&mut cli).and_then(|()| pollster::block_on(run(&cli)));
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("conclave: {failure}");
@@ -58,6 +61,13 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
                 return print(&tokens::describe(&inspected));
             }
             inspected
+        }
+        Command::Models { command } => {
+            let (answer, text) = models::run(command.as_ref(), cli)?;
+            if !cli.json {
+                return print(&text);
+            }
+            answer
         }
         Command::Replay(args) => {
             let recorded = members::read(&args.file)?;

@@ -29,18 +29,18 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
     members
         .files
         .iter()
-        .map(|path| open(path, backend, members.context))
+        .zip(&members.names)
+        .map(|(path, name)| open(path, name, backend, members.context))
         .collect()
 }
 
-/// Loads one member from a file and names it after the file.
+/// Loads one member from a file.
 ///
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], naming the file.
-pub fn open(path: &Path, backend: &Backend, context: usize) -> Result<Member, Failure> {
+pub fn open(path: &Path, name: &str, backend: &Backend, context: usize) -> Result<Member, Failure> {
     let file = read(path)?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    Member::load(&name, &file, backend, context).map_err(|source| Failure::Model {
+    Member::load(name, &file, backend, context).map_err(|source| Failure::Model {
         path: path.to_owned(),
         source,
     })

@@ -51,6 +51,6 @@ pub use cache::Cache;
 pub use error::{HubError, NameError, ReferenceError};
 pub use fetch::fetch;
 pub use options::Options;
-pub use progress::Progress;
+pub use progress::{Progress, in_words};
 pub use reference::Reference;
 pub use stored::Stored;

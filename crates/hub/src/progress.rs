@@ -44,7 +44,7 @@ pub enum Progress {
 }
 
 /// Bytes as people write them: 512 B, 1.5 MB, 4.37 GB (powers of ten, as hubs count).
-pub(crate) fn in_words(bytes: u64) -> String {
+pub fn in_words(bytes: u64) -> String {
     // Only shown: what a float loses of a large count is far below its last digit.
     #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
     let value = bytes as f64;

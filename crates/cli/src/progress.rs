@@ -1,0 +1,125 @@
+//! One line on standard error that says how a download goes; nothing where nobody watches.
+
+use std::io::{IsTerminal, Write};
+
+use conclave_hub::{Progress, in_words};
+
+/// The line of one download.
+pub struct Line {
+    name: String,
+    watched: bool,
+    drawn: bool,
+}
+
+impl Line {
+    /// For the model `name`; `quiet` if another program reads along.
+    pub fn new(name: String, quiet: bool) -> Self {
+        let watched = !quiet && std::io::stderr().is_terminal();
+        Self {
+            name,
+            watched,
+            drawn: false,
+        }
+    }
+
+    /// Shows a step.
+    pub fn show(&mut self, progress: &Progress) {
+        if !self.watched {
+            return;
+        }
+        let text = format!("{}: {}", self.name, words(progress));
+        // What failed stays on the screen, the rest is written over.
+        let end = if matches!(progress, Progress::Trouble { .. }) {
+            "\n"
+        } else {
+            ""
+        };
+        self.drawn = end.is_empty();
+        // A terminal that is gone is no reason to end a download.
+        let _ = write!(std::io::stderr(), "\r{text}\x1b[K{end}");
+    }
+
+    /// Ends the line, if one was drawn.
+    pub fn end(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = writeln!(std::io::stderr());
+        }
+    }
+}
+
+fn words(progress: &Progress) -> String {
+    match progress {
+        Progress::Waiting => "another process downloads it, waiting".to_owned(),
+        Progress::Asking => "asking for its files".to_owned(),
+        Progress::Checking { done, total } => format!(
+            "checking {} of {} that are here",
+            in_words(*done),
+            in_words(*total)
+        ),
+        Progress::Downloading {
+            loaded,
+            total,
+            rate,
+            seconds_left,
+        } => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a rate for people; the cast saturates"
+            )]
+            let rate = if *rate > 0.0 {
+                format!(", {}/s", in_words(*rate as u64))
+            } else {
+                String::new()
+            };
+            let left = seconds_left
+                .filter(|&left| left > 0)
+                .map_or(String::new(), |left| format!(", {} left", duration(left)));
+            format!("{} of {}{rate}{left}", in_words(*loaded), in_words(*total))
+        }
+        Progress::Trouble { what, wait } if wait.is_zero() => what.clone(),
+        Progress::Trouble { what, wait } => {
+            format!("{what}; trying again in {} s", wait.as_secs().max(1))
+        }
+        Progress::Verifying { done, total } => format!(
+            "checking the whole, {} of {}",
+            in_words(*done),
+            in_words(*total)
+        ),
+    }
+}
+
+/// 45 s, 3 min, 1 h 20 min.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..=90 => format!("{seconds} s"),
+        91..=5_400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_bytes_rate_and_time() {
+        let progress = Progress::Downloading {
+            loaded: 120_000_000,
+            total: 4_370_000_000,
+            rate: 12_300_000.0,
+            seconds_left: Some(346),
+        };
+        assert_eq!(
+            words(&progress),
+            "120.0 MB of 4.37 GB, 12.3 MB/s, 6 min left"
+        );
+        let progress = Progress::Downloading {
+            loaded: 0,
+            total: 1_000,
+            rate: 0.0,
+            seconds_left: None,
+        };
+        assert_eq!(words(&progress), "0 B of 1 kB");
+    }
+}
