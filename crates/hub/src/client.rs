@@ -262,6 +262,10 @@ fn passing(error: ureq::Error, at: &str) -> Trouble {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "no server answers there".to_owned()
         }
+        // What the name service says has no kind of its own.
+        ureq::Error::Io(error) if error.to_string().contains("lookup") => {
+            "the server's name is not known: is there a network?".to_owned()
+        }
         ureq::Error::Io(error) => of_line(&error),
         ureq::Error::HostNotFound => {
             "the server's name is not known: is there a network?".to_owned()

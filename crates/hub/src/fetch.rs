@@ -20,6 +20,9 @@ use crate::reference::Reference;
 use crate::repository::address_of;
 use crate::retry::Patience;
 
+/// How often the hub is asked what there is before a download begins.
+const QUESTIONS: u32 = 3;
+
 /// How often a file that changes under way is begun anew.
 const BEGINNINGS: u32 = 3;
 
@@ -141,9 +144,14 @@ impl Fetching<'_> {
         if let Some(plan) = begun.as_ref().filter(|_| pinned) {
             return Ok((plan.clone(), true));
         }
+        // A question has nothing to lose: without a network it should not take long to say so.
+        let questions = Patience {
+            attempts: self.patience.attempts.min(QUESTIONS),
+            ..self.patience.clone()
+        };
         let mut asker = Asker {
             client: self.client,
-            patience: self.patience,
+            patience: &questions,
             progress: self.progress,
             cancel: self.cancel,
         };
