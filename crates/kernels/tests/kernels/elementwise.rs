@@ -68,6 +68,33 @@ proptest! {
     }
 }
 
+/// The widths of small families, whole and by head.
+#[test]
+fn rms_norm_at_the_widths_of_models() {
+    let mut numbers = Numbers(3);
+    for (rows, width) in [
+        (2, 576),
+        (3, 960),
+        (5, 2304),
+        (1, 3072),
+        (37 * 9, 64),
+        (37 * 4, 256),
+    ] {
+        let (x, weight) = (numbers.many(rows * width), numbers.many(width));
+        let out = marked(rows * width);
+        rms_norm(
+            gpu(),
+            &upload(&x),
+            &upload(&weight),
+            1e-6,
+            [rows, width],
+            &out,
+        )
+        .unwrap();
+        assert_close(&read(&[&out])[0], &rms_norm_cpu(&x, &weight, 1e-6), 1e-5);
+    }
+}
+
 #[test]
 fn gates_are_right_near_zero() {
     let gate: Vec<f32> = (-40..40).map(|i| i as f32 / 8.0).collect();
