@@ -296,12 +296,16 @@ pub struct Logits {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long)]
     pub model: PathBuf,
-    /// Token ids, comma separated.
-    #[arg(long, value_delimiter = ',', required = true, value_parser = token_id)]
-    pub tokens: Vec<u32>,
+    /// Token ids, comma separated; several times for several prompts, each on its own.
+    #[arg(long, required = true, value_name = "IDS")]
+    pub tokens: Vec<TokenList>,
     /// After every token, not only the last.
     #[arg(long)]
     pub all: bool,
+    /// Write the logits to this file, 32-bit floats in little-endian order, row after row,
+    /// and print only how many there are.
+    #[arg(long, value_name = "FILE")]
+    pub raw: Option<PathBuf>,
 }
 
 /// `conclave generate`.

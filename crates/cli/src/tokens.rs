@@ -29,13 +29,41 @@ fn start(gguf: &Gguf, file: &[u8], backend: &Backend, needed: usize) -> Result<S
 /// `conclave logits`.
 ///
 /// # Errors
-/// What loading or running reports.
+/// What loading or running reports, and [`Failure::File`] where the file of `--raw` can't be written.
 pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Failure> {
-    let mut session = session(&args.model, backend, args.tokens.len())?;
-    if args.all {
-        return Ok(json!({ "logits": session.all_logits(&args.tokens).await? }));
+    let longest = args.tokens.iter().map(|prompt| prompt.0.len()).max();
+    let mut session = session(&args.model, backend, longest.unwrap_or_default())?;
+    let mut prompts = Vec::new();
+    for prompt in &args.tokens {
+        prompts.push(if args.all {
+            session.all_logits(&prompt.0).await?
+        } else {
+            vec![session.last_logits(&prompt.0).await?.to_vec()]
+        });
     }
-    Ok(json!({ "logits": session.last_logits(&args.tokens).await? }))
+    if let Some(path) = &args.raw {
+        let rows: Vec<&Vec<f32>> = prompts.iter().flatten().collect();
+        let bytes: Vec<u8> = rows
+            .iter()
+            .flat_map(|row| row.iter().flat_map(|logit| logit.to_le_bytes()))
+            .collect();
+        std::fs::write(path, bytes).map_err(|source| Failure::file(path, source))?;
+        let vocabulary = rows.first().map_or(0, |row| row.len());
+        return Ok(json!({ "rows": rows.len(), "vocabulary": vocabulary }));
+    }
+    let mut shown: Vec<Value> = prompts
+        .into_iter()
+        .map(|mut rows| match args.all {
+            true => json!(rows),
+            false => json!(rows.pop()),
+        })
+        .collect();
+    // One prompt's logits stand alone, as few ask for more.
+    let logits = match shown.len() {
+        1 => shown.pop(),
+        _ => Some(json!(shown)),
+    };
+    Ok(json!({ "logits": logits }))
 }
 
 /// `conclave generate`.

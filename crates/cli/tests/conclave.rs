@@ -54,34 +54,35 @@ fn written(name: &str, content: &str) -> String {
 
 #[test]
 fn logits_and_generate_agree_with_the_reference() {
-    let reference = std::fs::read_to_string(parity("qwen3-f32.json")).unwrap();
+    let reference = std::fs::read_to_string(parity("llama-gguf/reference.json")).unwrap();
     let reference: Value = serde_json::from_str(&reference).unwrap();
+    let kept = std::fs::read(parity("llama-gguf/reference.f32")).unwrap();
+    let vocabulary = reference["vocabulary"].as_u64().unwrap() as usize;
     let ids = |tokens: &Value| {
         let tokens = tokens.as_array().unwrap().iter().map(Value::to_string);
         tokens.collect::<Vec<_>>().join(",")
     };
-    let prompt = &reference["prompts"][0];
-    let model = parity("qwen3-f32.gguf");
-    let tokens = ids(&prompt["tokens"]);
+    let model = parity("llama-gguf/model.gguf");
+    // The first prompt is short, and its first and last rows are the first ones kept.
+    assert_eq!(reference["rows"][0], json!([0, 4]));
+    let wanted: Vec<f32> = kept
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+        .collect();
+    let tokens = ids(&reference["prompts"][0]);
     let all = json_of(&["logits", "--model", &model, "--tokens", &tokens, "--all"]);
     let last = json_of(&["logits", "--model", &model, "--tokens", &tokens]);
-    let wanted = prompt["logits"].as_array().unwrap();
-    assert_eq!(all["logits"].as_array().unwrap().len(), wanted.len());
+    assert_eq!(all["logits"].as_array().unwrap().len(), 5);
     for (found, wanted) in [
-        (&all["logits"][0], &wanted[0]),
-        (&last["logits"], wanted.last().unwrap()),
+        (&all["logits"][0], &wanted[..vocabulary]),
+        (&last["logits"], &wanted[vocabulary..2 * vocabulary]),
     ] {
-        for (a, b) in found
-            .as_array()
-            .unwrap()
-            .iter()
-            .zip(wanted.as_array().unwrap())
-        {
-            assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 2e-3);
+        for (a, b) in found.as_array().unwrap().iter().zip(wanted) {
+            assert!((a.as_f64().unwrap() as f32 - b).abs() < 1e-3);
         }
     }
     let greedy = &reference["greedy"];
-    let tokens = ids(&greedy["tokens"]);
+    let tokens = ids(&greedy["prompt"]);
     let generated = json_of(&[
         "generate", "--model", &model, "--tokens", &tokens, "--count", "24", "--greedy",
     ]);
@@ -89,8 +90,41 @@ fn logits_and_generate_agree_with_the_reference() {
 }
 
 #[test]
+fn several_prompts_are_each_on_their_own_and_go_to_a_file() {
+    let model = parity("llama-gguf/model.gguf");
+    let path = written("logits.f32", "");
+    let ask = |extra: &[&str]| {
+        let args = [
+            "--device", "cpu", "logits", "--model", &model, "--all", "--tokens", "9,10,11",
+        ];
+        json_of(&[&args, extra].concat())["logits"].clone()
+    };
+    let alone = ask(&[]);
+    let both = ask(&["--tokens", "12,13"]);
+    assert_eq!(both[0], alone);
+    assert_eq!(both[1].as_array().unwrap().len(), 2);
+    let said = json_of(&[
+        "--device", "cpu", "logits", "--model", &model, "--all", "--tokens", "9,10,11", "--tokens",
+        "12,13", "--raw", &path,
+    ]);
+    let bytes = std::fs::read(&path).unwrap();
+    let vocabulary = alone[0].as_array().unwrap().len();
+    assert_eq!(said, json!({ "rows": 5, "vocabulary": vocabulary }));
+    assert_eq!(bytes.len(), 5 * vocabulary * 4);
+    for (row, found) in bytes.chunks_exact(vocabulary * 4).enumerate() {
+        let wanted = if row < 3 {
+            &both[0][row]
+        } else {
+            &both[1][row - 3]
+        };
+        let first = f32::from_le_bytes(found[..4].try_into().unwrap());
+        assert_eq!(first, wanted[0].as_f64().unwrap() as f32);
+    }
+}
+
+#[test]
 fn verify_scores_each_candidate_as_if_alone() {
-    let model = parity("llama-f32.gguf");
+    let model = parity("llama-gguf/model.gguf");
     let verify = |candidates: &[&str]| {
         let mut args = vec!["verify", "--model", &model, "--prefix-tokens", "1,2,3"];
         for candidate in candidates {
@@ -141,7 +175,7 @@ fn tokens_and_templates_come_from_the_file() {
 
 #[test]
 fn inspect_says_what_a_file_holds() {
-    let inspected = json_of(&["inspect", &parity("gemma-q80.gguf")]);
+    let inspected = json_of(&["inspect", &parity("gemma-gguf/model.gguf")]);
     assert_eq!(inspected["runs"], true);
     assert_eq!(inspected["model"]["config"]["architecture"], "gemma");
     assert_eq!(inspected["model"]["quantisation"], "Q8_0");
@@ -214,7 +248,7 @@ fn errors_name_the_fault_and_the_way_out() {
     let broken = written("broken.gguf", "GGUF but not really");
     assert!(failure_of(&["inspect", &broken]).contains("GGUF"));
     assert!(failure_of(&["inspect", "no-such-file.gguf"]).contains("no-such-file.gguf"));
-    let file = std::fs::read(parity("llama-q80.gguf")).unwrap();
+    let file = std::fs::read(parity("qwen3-gguf/model.gguf")).unwrap();
     let path = std::env::temp_dir().join(format!("conclave-{}-cut.gguf", std::process::id()));
     std::fs::write(&path, &file[..file.len() - 1000]).unwrap();
     let cut = path.to_string_lossy();
@@ -222,7 +256,7 @@ fn errors_name_the_fault_and_the_way_out() {
         "--device", "cpu", "logits", "--model", &cut, "--tokens", "1",
     ]);
     assert!(said.contains("tensor"), "{said}");
-    let model = parity("llama-q80.gguf");
+    let model = parity("qwen3-gguf/model.gguf");
     let said = failure_of(&[
         "--device", "cpu", "logits", "--model", &model, "--tokens", "99999",
     ]);
@@ -246,19 +280,19 @@ fn errors_name_the_fault_and_the_way_out() {
 
 #[test]
 fn logits_fill_the_context_and_are_numbers() {
-    let model = parity("llama-f32.gguf");
-    let whole = ["5"; 128].join(", ");
+    let model = parity("llama-gguf/model.gguf");
+    let whole = ["5"; 512].join(", ");
     let last = json_of(&["logits", "--model", &model, "--tokens", &whole]);
     let all = json_of(&["logits", "--model", &model, "--tokens", &whole, "--all"]);
-    let wanted = all["logits"][127].as_array().unwrap();
+    let wanted = all["logits"][511].as_array().unwrap();
     for (found, wanted) in last["logits"].as_array().unwrap().iter().zip(wanted) {
         assert!((found.as_f64().unwrap() - wanted.as_f64().unwrap()).abs() < 1e-3);
     }
-    let beyond = ["5"; 129].join(",");
+    let beyond = ["5"; 513].join(",");
     let said = failure_of(&[
         "--device", "cpu", "logits", "--model", &model, "--tokens", &beyond,
     ]);
-    assert!(said.contains("context of 128"), "{said}");
+    assert!(said.contains("context of 512"), "{said}");
 
     let mut file = std::fs::read(&model).unwrap();
     let gguf = conclave_weights::Gguf::parse_whole(&file).unwrap();
@@ -278,7 +312,7 @@ fn logits_fill_the_context_and_are_numbers() {
 
 #[test]
 fn what_cannot_be_asked_is_refused() {
-    let model = parity("llama-f32.gguf");
+    let model = parity("llama-gguf/model.gguf");
     for count in ["0", "18446744073709551615"] {
         let args = [
             "generate", "--model", &model, "--tokens", "1", "--count", count,
@@ -292,8 +326,8 @@ fn what_cannot_be_asked_is_refused() {
 
 #[test]
 fn a_closed_pipe_is_no_panic() {
-    let model = parity("llama-f32.gguf");
-    let tokens = ["5"; 128].join(",");
+    let model = parity("llama-gguf/model.gguf");
+    let tokens = ["5"; 512].join(",");
     let mut child = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args([
             "--device", "cpu", "logits", "--model", &model, "--tokens", &tokens, "--all",
