@@ -119,10 +119,15 @@ def spell_as_4(config):
     config["rope_scaling"] = None if kind == "default" else rope | {name: kind}
 
 
-def gguf_matrices(path, names):
+# What a GPU keeps in Q8_0, whose steps do not hold all of their values.
+REQUANTISED = {"Q4_1", "Q5_1", "Q5_K", "Q2_K", "IQ4_XS"}
+
+
+def gguf_matrices(path, names, on_gpu):
     """Every matrix of a GGUF file, dequantised by the makers' own code, under its name of transformers.
 
-    `names` maps the names of transformers to those of GGUF.
+    `names` maps the names of transformers to those of GGUF. With `on_gpu` what a GPU keeps in
+    another format goes through that one.
     """
     import gguf
 
@@ -133,7 +138,11 @@ def gguf_matrices(path, names):
     for name, there in names.items():
         if there in stored and len(stored[there].shape) == 2:
             tensor = stored[there]
-            found[name] = np.array(gguf.quants.dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
+            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+            if on_gpu and tensor.tensor_type.name in REQUANTISED:
+                kept = gguf.GGMLQuantizationType.Q8_0
+                values = gguf.quants.dequantize(gguf.quants.quantize(values, kept), kept)
+            found[name] = np.array(values)
     return found, kinds
 
 
@@ -159,9 +168,9 @@ def unpermute(array, heads):
     return array.reshape(heads, rows // heads // 2, 2, -1).swapaxes(1, 2).reshape(array.shape)
 
 
-def read_back(model, case, path, architecture):
+def read_back(model, case, path, architecture, on_gpu=False):
     """Puts the matrices of a GGUF file into the model; all else it has already. Returns their formats."""
-    found, kinds = gguf_matrices(path, gguf_names(model, architecture))
+    found, kinds = gguf_matrices(path, gguf_names(model, architecture), on_gpu)
     state = model.state_dict()
     config = model.config.get_text_config()
     with torch.no_grad():

@@ -20,6 +20,9 @@ pub struct Comparison {
     path: PathBuf,
     /// Stem of the reference: `.json` and `.f32`.
     reference: PathBuf,
+    /// The reference with what a GPU keeps in another format rounded to that, and how far that
+    /// moved a logit of the first one.
+    on_gpu: Option<(PathBuf, f64)>,
     /// The largest relative error that passes.
     limit: f64,
     /// Quantise while loading.
@@ -103,6 +106,10 @@ pub fn listed(folder: &Path) -> Result<Vec<Comparison>> {
                     .as_f64()
                     .context("an entry of models.json has no limit")?,
                 quantise: entry["quantise"].as_str().map(str::to_owned),
+                on_gpu: entry["on_gpu"]
+                    .as_str()
+                    .map(PathBuf::from)
+                    .zip(entry["moved"].as_f64()),
             })
         })
         .collect()
@@ -117,6 +124,11 @@ impl Comparison {
         named(families, &[&self.family, &self.case]) && named(formats, &[&self.format])
     }
 
+    /// How far rounding to the GPU's formats moves a logit, where it does.
+    pub fn moved(&self) -> Option<f64> {
+        self.on_gpu.as_ref().map(|(_, moved)| *moved)
+    }
+
     /// Runs the tool on the model and compares.
     pub fn run(&self, tool: &Path, device: &str, folder: &Path) -> Outcome {
         self.compared(tool, device, folder)
@@ -124,7 +136,10 @@ impl Comparison {
     }
 
     fn compared(&self, tool: &Path, device: &str, folder: &Path) -> Result<Outcome> {
-        let stem = folder.join(&self.reference);
+        let stem = folder.join(match &self.on_gpu {
+            Some((rounded, _)) if device != "cpu" => rounded,
+            _ => &self.reference,
+        });
         let about = json(&stem.with_added_extension("json"))?;
         let wanted = floats(&stem.with_added_extension("f32"))?;
         let vocabulary = number(&about["vocabulary"])?;

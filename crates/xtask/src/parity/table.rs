@@ -68,6 +68,17 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
          5, 37 and 300 tokens, on {}; a figure stands only where 24 greedy tokens are identical.",
         devices.join(" and ")
     );
+    let moved = outcomes.iter().filter_map(|(one, _)| one.moved());
+    if let Some(most) = moved
+        .reduce(f64::max)
+        .filter(|_| devices.iter().any(|d| d != "cpu"))
+    {
+        let _ = writeln!(
+            text,
+            "What the GPU keeps in another format is held there to the model rounded to that; the \
+             rounding itself moves logits of these random models by up to {most:.0e}."
+        );
+    }
     text
 }
 
