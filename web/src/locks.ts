@@ -3,10 +3,13 @@
  * by Web Locks; where there are none, models lie in this page's own memory, and its own order does.
  */
 
+/** Shorter waits are not worth a word. */
+const momentMs = 150;
+
 export type Hold = "shared" | "exclusive";
 
 export interface Locks {
-  /** Takes the lock, calls `onWait` first if somebody else has it; gives the function that lets go. */
+  /** Takes the lock, calls `onWait` if somebody else keeps it for a while; gives the function that lets go. */
   hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void>;
   /** Takes the lock if nobody has it. */
   tryHold(name: string): Promise<(() => void) | undefined>;
@@ -24,11 +27,13 @@ class WebLocks implements Locks {
   }
 
   async hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void> {
-    signal.throwIfAborted();
-    const free = await this.#request(name, { mode, ifAvailable: true });
-    if (free) return free;
-    onWait();
-    return (await this.#request(name, { mode, signal }))!;
+    // A lock that was just let go of takes a moment to be free.
+    const timer = setTimeout(onWait, momentMs);
+    try {
+      return (await this.#request(name, { mode, signal }))!;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   tryHold(name: string): Promise<(() => void) | undefined> {

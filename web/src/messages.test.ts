@@ -43,7 +43,7 @@ test("what is wrong in a request is named by its path", () => {
     [{ ...ask, settings: { ...settings, rate: "fast" } }, /request\.settings\.rate/],
     [{ ...ask, sampling: { ...ask.sampling, seed: Number.NaN } }, /request\.sampling\.seed: expected a finite number/],
     [{ ...ask, members: "Ada" }, /request\.members: expected a list/],
-    [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", file: "not a file" } }, /request\.source\.file: expected a file/],
+    [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file"] } }, /request\.source\.files\[0\]: expected a file/],
   ];
   for (const [data, says] of wrong) assert.throws(() => parseRequest(data), says);
 });

@@ -42,7 +42,6 @@ const source = shape({
   ref: optional(text),
   /** Files the visitor chose: a GGUF file, all parts of a split one, or a folder's config.json, tokenizer.json, *.safetensors. */
   files: optional(list(blob)),
-  file: optional(blob),
   /** A small file beside the page, fetched into memory every time. */
   url: optional(text),
   /** What the one file of `ref` or `url` must be. */

@@ -72,7 +72,7 @@ const hello: Message[] = [{ role: "user", content: "hello" }];
 async function open(scripts: Record<string, Script>): Promise<Stage & { conclave: Conclave }> {
   const made = stage(scripts);
   const conclave = await Conclave.open({ backend: "cpu" }, made.port);
-  for (const name of Object.keys(scripts)) await conclave.add({ name, file });
+  for (const name of Object.keys(scripts)) await conclave.add({ name, files: [file] });
   return { ...made, conclave };
 }
 
@@ -184,7 +184,7 @@ test("a device that is lost in mid-answer is told as such, whatever was thrown o
 
 test("a broken file leaves the member that it should replace in its place", async () => {
   const { conclave, journal } = await open({ Ada: talker });
-  await assert.rejects(conclave.add({ name: "Broken", file: new Blob([]) }, { replace: "Ada" }), { name: "ModelFile" });
+  await assert.rejects(conclave.add({ name: "Broken", files: [new Blob([])] }, { replace: "Ada" }), { name: "ModelFile" });
   assert.deepEqual(conclave.members.map((member) => member.name), ["Ada"]);
   assert.ok(!journal.includes("Ada free"));
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
@@ -192,7 +192,7 @@ test("a broken file leaves the member that it should replace in its place", asyn
 
 test("two members of one name are refused", async () => {
   const { conclave } = await open({ Ada: talker });
-  await assert.rejects(conclave.add({ name: "Ada", file }), { name: "ModelFile" });
+  await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "ModelFile" });
 });
 
 test("a removed member is freed and no longer takes part", async () => {

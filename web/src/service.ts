@@ -144,7 +144,6 @@ export class Service {
   /** The files of a source, from this machine or from the network. */
   async #files(source: MemberSource, options: { signal: AbortSignal; onProgress: (progress: Progress) => void }): Promise<ModelFiles> {
     if (source.files) return pickedFiles(source.files, source.name);
-    if (source.file) return pickedFiles([source.file], source.name);
     if (source.ref !== undefined) return (await this.#store).open(source.ref, { ...options, expected: source });
     return readSource(source, options);
   }

@@ -47,6 +47,7 @@ test("a model is kept, and works with the network off after a reload", async () 
   assert.ok(tab.persistent, "in the origin's private files");
   assert.deepEqual(await tab.open(ref), whole);
   assert.equal(await hub.sent(), weights.length);
+  assert.deepEqual([...new Set((await tab.progress()).map(({ phase }) => phase))], ["checking", "downloading", "verifying"]);
   const seen = (await hub.seen()).length;
   await tab.reload();
   await context.setOffline(true);
