@@ -1,8 +1,9 @@
 //! Byte-pair encoding of one word: characters become tokens, and of all neighbours that may be
 //! joined the pair of highest priority is, again and again, as the tokenizers library does it.
 //!
-//! That library's own model keeps every token's text twice and every merge in a map; a vocabulary
-//! of Gemma's size took 87 MB that way, here it takes some 17.
+//! That library's own model keeps every token's text twice and every merge in a map of pairs. Of a
+//! vocabulary of Gemma's size (262,144 tokens, 514,906 merges) it makes 57 MB, and takes 278 MB
+//! while it does; here it is 19 MB, and 21 (`examples/heap.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

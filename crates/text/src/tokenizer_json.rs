@@ -1,8 +1,8 @@
 //! Reads `tokenizer.json`, the file of Hugging Face's tokenizers library: the vocabulary and the
 //! merges straight into their final form, all else as JSON of limited size.
 //!
-//! Gemma's has 33 MB. As a tree it takes four hundred; so the text is gone through twice, once for
-//! the vocabulary and once for the merges, which are numbers by then.
+//! Gemma's has 33 MB and is never a tree: it is gone through twice, once for the vocabulary and
+//! once for the merges, which become numbers by it.
 
 use std::cell::Cell;
 use std::fmt;
