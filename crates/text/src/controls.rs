@@ -23,6 +23,8 @@ pub(crate) struct Manner {
 pub(crate) struct Finder {
     automaton: Option<AhoCorasick>,
     tokens: Vec<(u32, Manner)>,
+    /// Tokens that it no longer finds: those from this one on.
+    end: Option<u32>,
 }
 
 /// A token in a text.
@@ -83,7 +85,13 @@ impl Finder {
         Ok(Self {
             automaton: Some(automaton),
             tokens: wanted,
+            end: None,
         })
+    }
+
+    /// Finds no more tokens from `end` on.
+    pub(crate) fn end_at(&mut self, end: u32) {
+        self.end = Some(end);
     }
 
     /// Whether it looks for nothing.
@@ -104,7 +112,8 @@ impl Finder {
             let found = automaton.find(Input::new(text).range(from..))?;
             let (id, manner) = self.tokens[found.pattern().as_usize()];
             let place = found.range();
-            if !manner.single_word || stands_alone(text, &place) {
+            let is_known = self.end.is_none_or(|end| id < end);
+            if is_known && (!manner.single_word || stands_alone(text, &place)) {
                 return Some(Found { place, id, manner });
             }
             from = place.end;

@@ -9,7 +9,7 @@ use crate::decoder::{Decoder, Pieces};
 use crate::spelling::Spelling;
 use crate::vocabulary::{Kind, Vocabulary};
 use crate::words::{Place, Words};
-use crate::{Prompt, TextError, byte_level, hugging_face, sentencepiece};
+use crate::{ChatTemplate, Message, Prompt, TextError, byte_level, hugging_face, sentencepiece};
 
 const KNOWN_MODELS: &str = "gpt2, llama";
 
@@ -27,6 +27,8 @@ pub struct Tokenizer {
     user_defined: Finder,
     all_special: Finder,
     controls: Arc<Finder>,
+    /// Tokens that end an answer, ascending.
+    ends: Vec<u32>,
     add_bos: bool,
 }
 
@@ -63,7 +65,25 @@ impl Tokenizer {
         let add_bos = metadata
             .opt_bool("tokenizer.ggml.add_bos_token")?
             .unwrap_or(add_bos);
-        Self::new(words, spelling, add_bos, &[])
+        // Converters leave out that Phi 3's control tokens take the white space behind them.
+        let takes_space = spelling != Spelling::ByteLevel
+            && metadata.opt_str("general.architecture")? == Some("phi3");
+        let manners: Vec<_> = vocabulary
+            .iter()
+            .filter(|&(_, text, kind)| {
+                takes_space
+                    && matches!(kind, Kind::Control | Kind::UserDefined)
+                    && !["<s>", "<|endoftext|>"].contains(&text)
+            })
+            .map(|(id, ..)| {
+                let manner = Manner {
+                    rstrip: true,
+                    ..Manner::default()
+                };
+                (id, manner)
+            })
+            .collect();
+        Self::new(words, spelling, add_bos, &manners)
     }
 
     /// Builds the tokenizer of a Hugging Face folder: that of `tokenizer.json`, with what the
@@ -119,6 +139,7 @@ impl Tokenizer {
                 vocabulary: Arc::clone(&vocabulary),
                 spelling,
             }),
+            ends: vocabulary.roles.ends.clone(),
             vocabulary,
             words,
             add_bos,
@@ -213,12 +234,54 @@ impl Tokenizer {
     /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or the generation
     /// configuration's, and those that are known by their text (`<|im_end|>`, `<|eot_id|>`, `<end_of_turn>` …).
     pub fn end_ids(&self) -> &[u32] {
-        &self.vocabulary.roles.ends
+        &self.ends
+    }
+
+    /// Adds the token that `template` writes after what an assistant said, which a model's other
+    /// files may have forgotten.
+    pub fn learn_end(&mut self, template: &ChatTemplate) {
+        const SAID: &str = "Yes.";
+        let turns = [("user", "Well?"), ("assistant", SAID), ("user", "Then?")];
+        let turns = turns.map(|(role, content)| Message::new(role, content));
+        let Ok(prompt) = template.render(&turns, false) else {
+            return;
+        };
+        let Some((_, rest)) = prompt.text().split_once(SAID) else {
+            return;
+        };
+        let rest = rest.trim_start();
+        if let Some(found) = self.controls.find(rest, 0)
+            && found.place.start == 0
+            && self.is_control(found.id)
+            && let Err(place) = self.ends.binary_search(&found.id)
+        {
+            self.ends.insert(place, found.id);
+        }
+    }
+
+    /// Gives up tokens beyond a model's `vocabulary` (its embedding's rows): some tokenizers list a
+    /// few that only a larger sister of the model knows. Says whether all that text needs are
+    /// within.
+    #[must_use]
+    pub fn limit_to(&mut self, vocabulary: usize) -> bool {
+        if vocabulary >= self.len() {
+            return true;
+        }
+        let Ok(end) = u32::try_from(vocabulary) else {
+            return true;
+        };
+        self.user_defined.end_at(end);
+        self.all_special.end_at(end);
+        self.ends.retain(|&id| id < end);
+        let beyond = |(id, text, kind): (u32, &str, Kind)| {
+            id >= end && !text.is_empty() && matches!(kind, Kind::Normal | Kind::Byte)
+        };
+        !self.vocabulary.iter().any(beyond) && self.bos().is_none_or(|bos| bos < end)
     }
 
     /// Whether `id` ends an answer.
     pub fn is_end(&self, id: u32) -> bool {
-        self.vocabulary.roles.ends.binary_search(&id).is_ok()
+        self.ends.binary_search(&id).is_ok()
     }
 
     /// The token a prompt begins with, where the file names one.

@@ -352,3 +352,73 @@ fn ends_of_answers_are_known() {
     assert_eq!(tokenizer.decode(&[id]), "");
     assert_eq!(tokenizer.special("<|im_end|>"), Some(id));
 }
+
+#[test]
+fn ends_come_from_every_file_that_names_them() {
+    let ends = |name: &str| {
+        let family = family(name);
+        let mut tokenizer = family.tokenizer;
+        let texts = |tokenizer: &Tokenizer| -> Vec<String> {
+            let ids = tokenizer.end_ids().iter();
+            ids.map(|&id| tokenizer.token(id).unwrap().to_owned())
+                .collect()
+        };
+        let named = texts(&tokenizer);
+        let template = ChatTemplate::from_checkpoint(&family.description, &tokenizer).unwrap();
+        tokenizer.learn_end(&template);
+        let mut learnt = texts(&tokenizer);
+        learnt.retain(|text| !named.contains(text));
+        (named, learnt)
+    };
+    // A list in the generation configuration, and what ends answers by its name.
+    let (named, learnt) = ends("folder-phi3");
+    for text in ["<|assistant|>", "<|end|>", "<|endoftext|>", "<|im_end|>"] {
+        assert!(named.iter().any(|named| named == text), "{named:?}");
+    }
+    assert_eq!(learnt, [""; 0]);
+    // One id in `config.json`, which is followed where there is no generation configuration.
+    let (named, _) = ends("folder-llama3");
+    assert!(named.contains(&"<|end_header_id|>".to_owned()), "{named:?}");
+    // The tokenizer configuration's `eos_token`.
+    let (named, _) = ends("folder-llama");
+    assert!(named.contains(&"<eos>".to_owned()), "{named:?}");
+    // Only the template says so.
+    let mut files = match family("folder-llama-legacy").description {
+        Description::HuggingFace(files) => files,
+        Description::Gguf(_) => unreachable!(),
+    };
+    files.generation_config = None;
+    files.tokenizer_config = None;
+    let turn = "{% for m in messages %}{{ m.content }} <start_of_turn>{% endfor %}";
+    files.chat_template = Some(turn.to_owned());
+    let mut tokenizer = Tokenizer::from_hugging_face(&files).unwrap();
+    let id = tokenizer.special("<start_of_turn>").unwrap();
+    assert!(!tokenizer.is_end(id));
+    let template = ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap();
+    tokenizer.learn_end(&template);
+    assert!(tokenizer.is_end(id));
+}
+
+#[test]
+fn tokens_beyond_the_embedding_are_given_up() {
+    let mut tokenizer = family("folder-qwen3").tokenizer;
+    let think = tokenizer.special("<think>").unwrap();
+    let vocabulary = think as usize;
+    assert!(tokenizer.limit_to(vocabulary));
+    let ids = tokenizer
+        .encode_text("<|im_start|>a<think>b</think>")
+        .unwrap();
+    assert!(ids.iter().all(|&id| id < think), "{ids:?}");
+    assert_eq!(tokenizer.decode(&ids), "a<think>b</think>");
+    assert!(!tokenizer.limit_to(100));
+}
+
+#[test]
+fn control_tokens_of_phi_3_take_space_in_gguf_too() {
+    let mut metadata = metadata("sentencepiece");
+    metadata.set("general.architecture", Value::String("phi3".to_owned()));
+    let tokenizer = Tokenizer::from_gguf(&metadata).unwrap();
+    let ids = |text: &str| tokenizer.encode_text(text).unwrap();
+    assert_eq!(ids("<|im_end|>\n a"), ids("<|im_end|>a"));
+    assert_ne!(ids("<|endoftext|>\na"), ids("<|endoftext|>a"));
+}
