@@ -9,7 +9,7 @@ use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
 use conclave_text::TextError;
-use conclave_weights::GgufError;
+use conclave_weights::{CheckpointError, SourceError};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,9 @@ pub enum Failure {
     #[error(transparent)]
     Run(#[from] ModelError),
     #[error(transparent)]
-    Gguf(#[from] GgufError),
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]

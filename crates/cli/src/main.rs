@@ -53,10 +53,10 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             tokens::generate(args, &device::open(&cli.device).await?.0).await?
         }
         Command::Verify(args) => tokens::verify(args, &device::open(&cli.device).await?.0).await?,
-        Command::Tokenize(args) => tokens::tokenize(args)?,
-        Command::Template(args) => tokens::template(args)?,
+        Command::Tokenize(args) => tokens::tokenize(args).await?,
+        Command::Template(args) => tokens::template(args).await?,
         Command::Inspect { model } => {
-            let inspected = tokens::inspect(model)?;
+            let inspected = tokens::inspect(model).await?;
             if !cli.json {
                 return print(&tokens::describe(&inspected));
             }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use conclave_member::Member;
-use conclave_model::Backend;
+use conclave_member::{Member, MemberError};
+use conclave_model::{Backend, LoadOptions};
+use conclave_weights::{Disk, Memory, Source};
 
 use crate::args::Members;
 use crate::failure::Failure;
@@ -23,7 +24,10 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
     if members.files.is_empty() {
         return BUNDLED
             .into_iter()
-            .map(|(name, file)| Ok(Member::load(name, file, backend, members.context)?))
+            .map(|(name, file)| {
+                let source = Memory::file(format!("{name}.gguf"), file.to_vec());
+                Ok(load_from(name, &source, backend, members.context)?)
+            })
             .collect();
     }
     members
@@ -39,11 +43,33 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], naming the file.
 pub fn open(path: &Path, name: &str, backend: &Backend, context: usize) -> Result<Member, Failure> {
-    let file = read(path)?;
-    Member::load(name, &file, backend, context).map_err(|source| Failure::Model {
+    let source = source(path)?;
+    load_from(name, source.as_ref(), backend, context).map_err(|source| Failure::Model {
         path: path.to_owned(),
         source,
     })
+}
+
+fn load_from(
+    name: &str,
+    source: &dyn Source,
+    backend: &Backend,
+    context: usize,
+) -> Result<Member, MemberError> {
+    let options = LoadOptions::with_context(context);
+    pollster::block_on(Member::load(name, source, backend, options, &mut |_| ()))
+}
+
+/// The files of the model at `path`: a GGUF file with its other parts, or a Hugging Face folder;
+/// `-` is a GGUF file on standard input.
+///
+/// # Errors
+/// [`Failure::File`] and [`Failure::Source`].
+pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(Memory::file("input.gguf", read(path)?)));
+    }
+    Ok(Box::new(Disk::open(path)?))
 }
 
 /// Reads a file whole; `-` is standard input.

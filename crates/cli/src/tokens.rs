@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use conclave_model::{Backend, Sampler, Session};
-use conclave_text::Message;
-use conclave_weights::Gguf;
+use conclave_model::{Backend, LoadOptions, Model, Sampler, Session};
+use conclave_text::{ChatTemplate, Message, Tokenizer};
+use conclave_weights::{Checkpoint, Description, Source};
 use serde_json::{Value, json};
 
 use crate::args;
@@ -14,16 +14,28 @@ use crate::members;
 /// Context of a command on given tokens: the model's own.
 const WHOLE_CONTEXT: usize = usize::MAX;
 
-fn session(path: &Path, backend: &Backend, needed: usize) -> Result<Session, Failure> {
-    let file = members::read(path)?;
-    let gguf = Gguf::parse_whole(&file)?;
-    start(&gguf, &file, backend, needed)
+async fn session(path: &Path, backend: &Backend, needed: usize) -> Result<Session, Failure> {
+    let source = members::source(path)?;
+    let checkpoint = Checkpoint::open(source.as_ref()).await?;
+    start(&checkpoint, source.as_ref(), backend, needed).await
 }
 
-fn start(gguf: &Gguf, file: &[u8], backend: &Backend, needed: usize) -> Result<Session, Failure> {
+async fn start(
+    checkpoint: &Checkpoint,
+    source: &dyn Source,
+    backend: &Backend,
+    needed: usize,
+) -> Result<Session, Failure> {
     // No longer than asked for: a model made for 128k tokens would fill the memory with KV rows.
-    let model = conclave_model::Model::load(gguf, file, backend, needed)?;
+    let options = LoadOptions::with_context(needed);
+    let model = Model::load(checkpoint, source, backend, options, &mut |_| ()).await?;
     Ok(Session::new(model))
+}
+
+/// The header of the model at `path`.
+async fn header(path: &Path) -> Result<Checkpoint, Failure> {
+    let source = members::source(path)?;
+    Ok(Checkpoint::open(source.as_ref()).await?)
 }
 
 /// `conclave logits`.
@@ -32,7 +44,7 @@ fn start(gguf: &Gguf, file: &[u8], backend: &Backend, needed: usize) -> Result<S
 /// What loading or running reports, and [`Failure::File`] where the file of `--raw` can't be written.
 pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Failure> {
     let longest = args.tokens.iter().map(|prompt| prompt.0.len()).max();
-    let mut session = session(&args.model, backend, longest.unwrap_or_default())?;
+    let mut session = session(&args.model, backend, longest.unwrap_or_default()).await?;
     let mut prompts = Vec::new();
     for prompt in &args.tokens {
         prompts.push(if args.all {
@@ -72,11 +84,12 @@ pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Fai
 /// What loading or running reports.
 pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value, Failure> {
     let count = args.count as usize;
-    let file = members::read(&args.model)?;
-    let gguf = Gguf::parse_whole(&file)?;
-    let mut session = start(&gguf, &file, backend, args.tokens.len() + count + 1)?;
+    let source = members::source(&args.model)?;
+    let checkpoint = Checkpoint::open(source.as_ref()).await?;
+    let needed = args.tokens.len() + count + 1;
+    let mut session = start(&checkpoint, source.as_ref(), backend, needed).await?;
     let ends = if args.stop {
-        conclave_text::Tokenizer::from_gguf(gguf.metadata())?
+        Tokenizer::from_checkpoint(checkpoint.description())?
             .end_ids()
             .to_vec()
     } else {
@@ -96,7 +109,8 @@ pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Fai
     let candidates: Vec<Vec<u32>> = args.candidate_tokens.iter().map(|c| c.0.clone()).collect();
     // Room for all of them, not for the longest: in line they lie side by side.
     let in_line: usize = candidates.iter().map(Vec::len).sum();
-    let mut session = session(&args.model, backend, args.prefix_tokens.len() + in_line + 1)?;
+    let needed = args.prefix_tokens.len() + in_line + 1;
+    let mut session = session(&args.model, backend, needed).await?;
     session.prefill(&args.prefix_tokens).await?;
     let scores = session.verify(&candidates).await?;
     let scores: Vec<Value> = scores
@@ -116,10 +130,9 @@ pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Fai
 ///
 /// # Errors
 /// What reading the file's tokenizer reports.
-pub fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
-    let file = members::read(&args.model)?;
-    let gguf = Gguf::parse_whole(&file)?;
-    let tokenizer = conclave_text::Tokenizer::from_gguf(gguf.metadata())?;
+pub async fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
+    let checkpoint = header(&args.model).await?;
+    let tokenizer = Tokenizer::from_checkpoint(checkpoint.description())?;
     if args.continuation {
         let ids = tokenizer.encode(&args.text)?;
         return Ok(json!({ "ids": ids, "text": tokenizer.decode(&ids) }));
@@ -132,17 +145,16 @@ pub fn tokenize(args: &args::Tokenize) -> Result<Value, Failure> {
 ///
 /// # Errors
 /// What reading the messages or rendering reports.
-pub fn template(args: &args::Template) -> Result<Value, Failure> {
+pub async fn template(args: &args::Template) -> Result<Value, Failure> {
     let messages = members::read(&args.messages)?;
     let messages: Vec<Message> =
         serde_json::from_slice(&messages).map_err(|source| Failure::Json {
             path: args.messages.clone(),
             source,
         })?;
-    let file = members::read(&args.model)?;
-    let gguf = Gguf::parse_whole(&file)?;
-    let tokenizer = conclave_text::Tokenizer::from_gguf(gguf.metadata())?;
-    let template = conclave_text::ChatTemplate::from_gguf(gguf.metadata(), &tokenizer)?;
+    let checkpoint = header(&args.model).await?;
+    let tokenizer = Tokenizer::from_checkpoint(checkpoint.description())?;
+    let template = ChatTemplate::from_checkpoint(checkpoint.description(), &tokenizer)?;
     let prompt = template.render(&messages, args.add_generation_prompt)?;
     Ok(json!({ "text": prompt.text(), "ids": tokenizer.encode_prompt(&prompt)? }))
 }
@@ -151,18 +163,27 @@ pub fn template(args: &args::Template) -> Result<Value, Failure> {
 ///
 /// # Errors
 /// What reading the file reports.
-pub fn inspect(path: &Path) -> Result<Value, Failure> {
-    let file = members::read(path)?;
-    let gguf = Gguf::parse_whole(&file)?;
-    let tensors: Vec<Value> = gguf
+pub async fn inspect(path: &Path) -> Result<Value, Failure> {
+    let source = members::source(path)?;
+    let checkpoint = Checkpoint::open(source.as_ref()).await?;
+    let tensors: Vec<Value> = checkpoint
         .tensors()
         .iter()
         .map(|t| json!({"name": t.name, "shape": t.shape, "format": t.format.name(), "bytes": t.bytes}))
         .collect();
-    let about = conclave_model::load::about(&gguf, WHOLE_CONTEXT);
+    let about = conclave_model::about(&checkpoint, LoadOptions::with_context(WHOLE_CONTEXT));
+    let name = match checkpoint.description() {
+        Description::Gguf(metadata) => metadata.opt_str("general.name").ok().flatten(),
+        Description::HuggingFace(_) => None,
+    };
+    let files: Vec<Value> = source
+        .files()
+        .iter()
+        .map(|file| json!({ "name": file.name, "bytes": file.bytes }))
+        .collect();
     Ok(json!({
-        "file": { "bytes": file.len(), "gguf_version": gguf.version() },
-        "name": gguf.metadata().opt_str("general.name")?,
+        "files": files,
+        "name": name,
         "model": about.as_ref().ok(),
         "runs": about.is_ok(),
         "why_not": about.err().map(|error| error.to_string()),
@@ -173,7 +194,7 @@ pub fn inspect(path: &Path) -> Result<Value, Failure> {
 /// `inspect` for people.
 pub fn describe(inspected: &Value) -> String {
     let mut out = String::new();
-    for key in ["name", "file", "model", "runs", "why_not"] {
+    for key in ["name", "files", "model", "runs", "why_not"] {
         if !inspected[key].is_null() {
             out += &format!("{key}: {}\n", inspected[key]);
         }

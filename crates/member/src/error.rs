@@ -2,14 +2,14 @@
 
 use conclave_model::ModelError;
 use conclave_text::TextError;
-use conclave_weights::GgufError;
+use conclave_weights::CheckpointError;
 
 /// Errors of loading and running one member.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    /// The file is no sound GGUF.
-    #[error("the model file cannot be read: {0}")]
-    File(#[from] GgufError),
+    /// The files cannot be read.
+    #[error("the model cannot be read: {0}")]
+    File(#[from] CheckpointError),
     /// The model cannot be loaded or run.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -1,9 +1,11 @@
 //! The member itself: begin, draft, verify in line, keep.
 
 use conclave_ensemble::{Candidate, Score};
-use conclave_model::{About, Backend, Counters, Model, ModelError, Sampler, Sampling, Session};
+use conclave_model::{
+    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
+};
 use conclave_text::{ChatTemplate, Message, Tokenizer};
-use conclave_weights::Gguf;
+use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
 use crate::error::MemberError;
@@ -56,23 +58,26 @@ pub struct Member {
 }
 
 impl Member {
-    /// Loads the member `name` from a whole GGUF file, with room for `context` tokens.
+    /// Loads the member `name` from its files, which are read by ranges. `progress` hears how many
+    /// of [`About::bytes`] have been read.
     ///
     /// # Errors
-    /// [`MemberError`] that says what is wrong with the file or the device.
-    pub fn load(
+    /// [`MemberError`] that says what is wrong with the files or the device.
+    pub async fn load(
         name: &str,
-        file: &[u8],
+        source: &dyn Source,
         backend: &Backend,
-        context: usize,
+        options: LoadOptions,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<Self, MemberError> {
-        let gguf = Gguf::parse_whole(file)?;
-        let tokenizer = Tokenizer::from_gguf(gguf.metadata())?;
-        let template = ChatTemplate::from_gguf(gguf.metadata(), &tokenizer)?;
+        let checkpoint = Checkpoint::open(source).await?;
+        let description = checkpoint.description();
+        let tokenizer = Tokenizer::from_checkpoint(description)?;
+        let template = ChatTemplate::from_checkpoint(description, &tokenizer)?;
         if tokenizer.end_ids().is_empty() {
             return Err(MemberError::NoEnd);
         }
-        let model = Model::load(&gguf, file, backend, context)?;
+        let model = Model::load(&checkpoint, source, backend, options, progress).await?;
         let vocabulary = model.about().config.vocabulary;
         if tokenizer.len() > vocabulary {
             return Err(MemberError::Vocabulary {

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use conclave_member::{Member, Message};
-use conclave_model::{Backend, Sampling};
+use conclave_model::{Backend, LoadOptions, Sampling};
 use conclave_text::{ChatTemplate, Tokenizer};
-use conclave_weights::Gguf;
+use conclave_weights::{Gguf, Memory};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -49,6 +49,16 @@ fn golden(name: &str) -> (Vec<u8>, Golden) {
     (file, golden)
 }
 
+/// The member of a file, on the CPU.
+fn load(name: &str, file: &[u8]) -> Member {
+    let source = Memory::file(format!("{name}.gguf"), file.to_vec());
+    let options = LoadOptions::with_context(512);
+    let backend = Backend::cpu();
+    let mut silent = |_| ();
+    let load = Member::load(name, &source, &backend, options, &mut silent);
+    pollster::block_on(load).unwrap()
+}
+
 #[test]
 fn their_text_becomes_the_ids_that_python_gives() {
     for name in NAMES {
@@ -77,7 +87,7 @@ fn their_text_becomes_the_ids_that_python_gives() {
 fn their_greedy_replies_are_those_of_transformers() {
     for name in NAMES {
         let (file, golden) = golden(name);
-        let mut member = Member::load(name, &file, &Backend::cpu(), 512).unwrap();
+        let mut member = load(name, &file);
         for Reply {
             question,
             prompt,
@@ -101,7 +111,7 @@ fn a_follow_up_continues_on_the_kept_rows() {
     use conclave_ensemble::Candidate;
     for name in NAMES {
         let (file, _) = golden(name);
-        let mut member = Member::load(name, &file, &Backend::cpu(), 512).unwrap();
+        let mut member = load(name, &file);
         let mut messages = vec![Message::new("user", "What is 12 + 30?")];
         pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
         let segments = ["Add ones 2+0=2;", " tens 1+3=4.", " Answer: 42."];
@@ -128,7 +138,7 @@ fn a_follow_up_continues_on_the_kept_rows() {
         );
         let continued = pollster::block_on(member.draft(64)).unwrap();
 
-        let mut fresh = Member::load(name, &file, &Backend::cpu(), 512).unwrap();
+        let mut fresh = load(name, &file);
         let begun = pollster::block_on(fresh.begin(&messages, Sampling::greedy(), 0)).unwrap();
         assert_eq!(begun.run, begun.prefix);
         assert_eq!(

@@ -1,44 +1,18 @@
 //! The decoder in burn tensor operations: the oracle of every kernel, and the
 //! CPU path on burn's `flex` backend.
 
-use burn::module::{Module, Param};
-use burn::nn::{Linear, RmsNorm};
 use burn::tensor::activation::{gelu_approximate, silu, softmax};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use conclave_weights::{Format, dequantise};
 
-use conclave_kernels::rope_table;
-
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, QkNorm};
 use crate::error::ModelError;
-use crate::load::WeightSource;
 use crate::pass::{Pass, TargetScore, rows_of};
-use crate::rope::frequencies;
+use crate::reading::Keep;
+use crate::weights::{Block, Linear, Weights};
 
-/// One block: attention and gated MLP, each behind its norm.
-#[derive(Module, Debug)]
-struct Block {
-    attention_norm: RmsNorm,
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    query_norm: Option<RmsNorm>,
-    key_norm: Option<RmsNorm>,
-    output: Linear,
-    feed_forward_norm: RmsNorm,
-    gate: Linear,
-    up: Linear,
-    down: Linear,
-}
-
-/// All weights of a decoder-only transformer.
-#[derive(Module, Debug)]
-struct Transformer {
-    /// `[vocabulary, hidden]`.
-    embedding: Param<Tensor<2>>,
-    blocks: Vec<Block>,
-    norm: RmsNorm,
-    head: Linear,
-}
+type Matrix = Tensor<2>;
+type Vector = Tensor<1>;
 
 /// Keys and values of one block, each `[kv_heads, rows, head_dim]`.
 #[derive(Debug)]
@@ -47,14 +21,17 @@ struct Cache {
     values: Tensor<3>,
 }
 
+/// cos and sin of a pass's positions, each `[tokens, 1, rotary_dim / 2]`.
+type Turn = (Tensor<3>, Tensor<3>);
+
 /// A transformer with its KV cache on one burn device.
 #[derive(Debug)]
 pub struct BurnDecoder {
     config: Config,
     context: usize,
-    transformer: Transformer,
-    /// cos and sin, `[context, rotary_dim / 2, 2]`.
-    rope: Vec<f32>,
+    weights: Weights<Matrix, Vector>,
+    /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
+    ropes: Vec<Vec<f32>>,
     /// Empty while released.
     caches: Vec<Cache>,
     /// Final normed hidden states of the last pass, `[tokens, hidden]`.
@@ -63,117 +40,64 @@ pub struct BurnDecoder {
 }
 
 impl BurnDecoder {
-    /// Loads every weight, dequantised to f32, onto `device`.
-    ///
-    /// # Errors
-    /// [`ModelError::Tensor`] for a missing tensor or one of another shape.
-    pub fn load(
-        source: &WeightSource<'_>,
+    /// A decoder with an empty KV cache.
+    pub fn new(
+        weights: Weights<Matrix, Vector>,
         config: &Config,
         context: usize,
         device: &Device,
-    ) -> Result<Self, ModelError> {
-        let loader = Loader {
-            source,
-            config,
-            device,
-        };
-        let embedding = loader.matrix("token_embd.weight", config.vocabulary, config.hidden)?;
-        let head = if source.has("output.weight") {
-            loader.linear("output", config.vocabulary, config.hidden)?
-        } else {
-            Linear {
-                weight: Param::from_tensor(embedding.clone().transpose()),
-                bias: None,
-            }
-        };
-        let transformer = Transformer {
-            embedding: Param::from_tensor(embedding),
-            blocks: (0..config.layers)
-                .map(|layer| loader.block(layer))
-                .collect::<Result<_, _>>()?,
-            norm: loader.norm("output_norm", config.hidden)?,
-            head,
-        };
-        Ok(Self {
+    ) -> Self {
+        let mut decoder = Self {
             config: config.clone(),
             context,
-            transformer,
-            rope: rope_table(
-                context,
-                &frequencies(config, source.rope_factors(config)?.as_deref()),
-                1.0,
-            ),
+            weights,
+            ropes: Vec::new(),
             caches: Vec::new(),
             hidden: None,
             device: device.clone(),
-        })
+        };
+        decoder.set_ropes(false);
+        decoder
+    }
+
+    /// Takes the short or the long frequencies, where a rotary embedding has both.
+    pub fn set_ropes(&mut self, long: bool) {
+        let tables = self.config.ropes.iter();
+        self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
     /// Runs a pass: writes its KV rows and leaves its hidden states for
     /// [`logits`](Self::logits) and [`scores`](Self::scores).
     pub fn run(&mut self, pass: &Pass) {
         self.hidden = None;
-        let Config {
-            hidden,
-            heads,
-            kv_heads,
-            head_dim,
-            ..
-        } = self.config;
+        self.reserve();
+        let c = &self.config;
         let count = pass.len();
-        if self.caches.is_empty() {
-            let empty = || Tensor::zeros([kv_heads, rows_of(self.context), head_dim], &self.device);
-            self.caches = (0..self.config.layers)
-                .map(|_| Cache {
-                    keys: empty(),
-                    values: empty(),
-                })
-                .collect();
-        }
         let ids: Vec<i32> = pass.tokens.iter().map(|&id| id as i32).collect();
         let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [count]), &self.device);
-        let (cos, sin) = self.rotation(pass);
-        let hidden_from = hidden_mask(pass, heads / kv_heads, &self.device);
+        let turns: Vec<Turn> = (0..self.ropes.len())
+            .map(|rope| self.turn(pass, rope))
+            .collect();
+        let masks = Masks::new(c, pass, &self.device);
 
-        let mut x = self.transformer.embedding.val().select(0, ids) * self.config.embedding_scale;
-        for (block, cache) in self.transformer.blocks.iter().zip(&mut self.caches) {
-            let normed = block.attention_norm.forward(x.clone());
-            let split = |x: Tensor<2>, heads: usize| x.reshape([count, heads, head_dim]);
-            let mut query = split(block.query.forward(normed.clone()), heads);
-            let mut key = split(block.key.forward(normed.clone()), kv_heads);
-            let value = split(block.value.forward(normed), kv_heads);
-            if let Some(norm) = &block.query_norm {
-                query = norm.forward(query);
-            }
-            if let Some(norm) = &block.key_norm {
-                key = norm.forward(key);
-            }
-            let query = rotate(query, &cos, &sin).swap_dims(0, 1);
-            let key = rotate(key, &cos, &sin).swap_dims(0, 1);
-            cache.append(pass, key, value.swap_dims(0, 1));
-
-            // Queries that share a KV head stand below each other: [kv_heads, group · tokens, head_dim].
-            let query = query.reshape([kv_heads, heads / kv_heads * count, head_dim]);
-            let (keys, values) = cache.rows(pass.rows());
-            let scores = query.matmul(keys.transpose()) * self.config.attention_scale;
-            let scores = scores.mask_fill(hidden_from.clone(), f32::NEG_INFINITY);
-            let attended = softmax(scores, 2)
-                .matmul(values)
-                .reshape([heads, count, head_dim])
-                .swap_dims(0, 1)
-                .reshape([count, heads * head_dim]);
-            x = x + block.output.forward(attended);
-
-            let normed = block.feed_forward_norm.forward(x.clone());
-            let gate = block.gate.forward(normed.clone());
-            let gate = match self.config.activation {
+        let mut x = self.weights.embedding.clone().select(0, ids) * c.stream_scale();
+        for (index, block) in self.weights.blocks.iter().enumerate() {
+            let layer = c.layers[index];
+            let turn = layer.rope.map(|rope| &turns[rope]);
+            let mask = masks.of(layer.window);
+            let attended = attend(c, block, &mut self.caches[index], pass, &x, turn, mask);
+            x = x + post(c, attended, &block.attention_post_norm);
+            let normed = before(c, &x, &block.feed_forward_norm);
+            let gate = product(normed.clone(), &block.gate);
+            let gate = match c.activation {
                 Activation::Silu => silu(gate),
                 Activation::Gelu => gelu_approximate(gate),
             };
-            x = x + block.down.forward(gate * block.up.forward(normed));
+            let active = gate * product(normed, &block.up);
+            let down = product(active, &block.down);
+            x = x + post(c, down, &block.feed_forward_post_norm);
         }
-        self.hidden = Some(self.transformer.norm.forward(x.reshape([count, hidden])));
+        self.hidden = Some(rms_norm(x, &self.weights.norm, c.stream_epsilon()));
     }
 
     /// Logits `[rows][vocabulary]` after the given tokens of the last pass.
@@ -186,7 +110,12 @@ impl BurnDecoder {
         ))?;
         let ids: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
         let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [rows.len()]), &self.device);
-        let logits = self.transformer.head.forward(hidden.select(0, ids));
+        let states = hidden.select(0, ids);
+        let logits = match &self.weights.head {
+            Some(head) => product(states, head),
+            None => states.matmul(self.weights.embedding.clone().transpose()),
+        };
+        let logits = softcap(logits, self.config.logit_softcap);
         let data = logits
             .into_data_async()
             .await
@@ -238,14 +167,30 @@ impl BurnDecoder {
         self.hidden = None;
     }
 
-    /// cos and sin at the pass's positions, each `[tokens, 1, rotary_dim / 2]`.
-    fn rotation(&self, pass: &Pass) -> (Tensor<3>, Tensor<3>) {
-        let rotary = self.config.rotary_dim;
+    /// Allocates the KV cache once, for the whole context.
+    fn reserve(&mut self) {
+        let shape = [
+            self.config.kv_heads,
+            rows_of(self.context),
+            self.config.head_dim,
+        ];
+        while self.caches.len() < self.config.layers.len() {
+            self.caches.push(Cache {
+                keys: Tensor::zeros(shape, &self.device),
+                values: Tensor::zeros(shape, &self.device),
+            });
+        }
+    }
+
+    /// cos and sin of rotary embedding `rope` at the pass's positions.
+    fn turn(&self, pass: &Pass, rope: usize) -> Turn {
+        let table = &self.ropes[rope];
+        let rotary = self.config.ropes[rope].rotary_dim;
         let gather = |part: usize| {
             let rows: Vec<f32> = pass
                 .places
                 .iter()
-                .flat_map(|place| &self.rope[place.position as usize * rotary..][..rotary])
+                .flat_map(|place| &table[place.position as usize * rotary..][..rotary])
                 .skip(part)
                 .step_by(2)
                 .copied()
@@ -257,6 +202,109 @@ impl BurnDecoder {
         };
         (gather(0), gather(1))
     }
+}
+
+/// Attention of one block with its output product: `[tokens, hidden]`.
+fn attend(
+    c: &Config,
+    block: &Block<Matrix, Vector>,
+    cache: &mut Cache,
+    pass: &Pass,
+    x: &Tensor<2>,
+    turn: Option<&Turn>,
+    mask: &Tensor<3, Bool>,
+) -> Tensor<2> {
+    let count = pass.len();
+    let normed = before(c, x, &block.attention_norm);
+    let heads = |linear: &Linear<Matrix, Vector>, norm: &Option<Vector>, heads: usize| {
+        let mut x = product(normed.clone(), linear);
+        if let (Some(norm), QkNorm::Whole) = (norm, c.qk_norm) {
+            x = rms_norm(x, norm, c.norm_epsilon);
+        }
+        let x = x.reshape([count, heads, c.head_dim]);
+        match norm {
+            Some(norm) if c.qk_norm == QkNorm::PerHead => rms_norm(x, norm, c.norm_epsilon),
+            _ => x,
+        }
+    };
+    let mut query = heads(&block.query, &block.query_norm, c.heads);
+    let mut key = heads(&block.key, &block.key_norm, c.kv_heads);
+    let value = heads(&block.value, &None, c.kv_heads);
+    if let Some(turn) = turn {
+        query = rotate(query, turn);
+        key = rotate(key, turn);
+    }
+    cache.append(pass, key.swap_dims(0, 1), value.swap_dims(0, 1));
+
+    // Queries that share a KV head stand below each other: [kv_heads, group · tokens, head_dim].
+    let group = c.heads / c.kv_heads;
+    let query = query.swap_dims(0, 1);
+    let query = query.reshape([c.kv_heads, group * count, c.head_dim]);
+    let (keys, values) = cache.rows(pass.rows());
+    let scores = query.matmul(keys.transpose()) * c.attention_scale;
+    let scores = softcap(scores, c.attention_softcap);
+    let scores = scores.mask_fill(mask.clone(), f32::NEG_INFINITY);
+    let attended = softmax(scores, 2)
+        .matmul(values)
+        .reshape([c.heads, count, c.head_dim])
+        .swap_dims(0, 1)
+        .reshape([count, c.query_width()]);
+    product(attended, &block.output)
+}
+
+/// The stream as a block reads it: behind its norm, where it has one.
+fn before(c: &Config, x: &Tensor<2>, norm: &Option<Vector>) -> Tensor<2> {
+    match norm {
+        Some(norm) => rms_norm(x.clone(), norm, c.stream_epsilon()),
+        None => x.clone(),
+    }
+}
+
+/// What a block adds to the stream: behind its norm, where it has one.
+fn post(c: &Config, x: Tensor<2>, norm: &Option<Vector>) -> Tensor<2> {
+    match norm {
+        Some(norm) => rms_norm(x, norm, c.norm_epsilon),
+        None => x,
+    }
+}
+
+/// `x · Wᵀ + bias`.
+fn product(x: Tensor<2>, linear: &Linear<Matrix, Vector>) -> Tensor<2> {
+    let product = x.matmul(linear.weight.clone().transpose());
+    match &linear.bias {
+        Some(bias) => product + bias.clone().unsqueeze(),
+        None => product,
+    }
+}
+
+/// `x / √(mean(x²) + ε) · weight` over the last dimension.
+fn rms_norm<const D: usize>(x: Tensor<D>, weight: &Vector, epsilon: f32) -> Tensor<D> {
+    let mean = x.clone().square().mean_dim(D - 1);
+    x / (mean + epsilon).sqrt() * weight.clone().unsqueeze()
+}
+
+/// `cap · tanh(x / cap)`, where there is a cap.
+fn softcap<const D: usize>(x: Tensor<D>, cap: Option<f32>) -> Tensor<D> {
+    match cap {
+        Some(cap) => (x / cap).tanh() * cap,
+        None => x,
+    }
+}
+
+/// Turns the first dimensions of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).
+fn rotate(x: Tensor<3>, (cos, sin): &Turn) -> Tensor<3> {
+    let [_, _, width] = x.dims();
+    let [_, _, half] = cos.dims();
+    let a = x.clone().narrow(2, 0, half);
+    let b = x.clone().narrow(2, half, half);
+    let mut parts = vec![
+        a.clone() * cos.clone() - b.clone() * sin.clone(),
+        b * cos.clone() + a * sin.clone(),
+    ];
+    if width > 2 * half {
+        parts.push(x.narrow(2, 2 * half, width - 2 * half));
+    }
+    Tensor::cat(parts, 2)
 }
 
 impl Cache {
@@ -280,101 +328,87 @@ impl Cache {
     }
 }
 
-/// Rotates the first `rotary_dim` of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).
-fn rotate(x: Tensor<3>, cos: &Tensor<3>, sin: &Tensor<3>) -> Tensor<3> {
-    let [_, _, width] = x.dims();
-    let [_, _, half] = cos.dims();
-    let a = x.clone().narrow(2, 0, half);
-    let b = x.clone().narrow(2, half, half);
-    let mut parts = vec![
-        a.clone() * cos.clone() - b.clone() * sin.clone(),
-        b * cos.clone() + a * sin.clone(),
-    ];
-    if width > 2 * half {
-        parts.push(x.narrow(2, 2 * half, width - 2 * half));
-    }
-    Tensor::cat(parts, 2)
-}
+/// True where a query must not look, `[1, group · tokens, rows]`, for each window layers have.
+struct Masks(Vec<(Option<u32>, Tensor<3, Bool>)>);
 
-/// True where a query must not look, `[1, group · tokens, rows]`.
-fn hidden_mask(pass: &Pass, group: usize, device: &Device) -> Tensor<3, Bool> {
-    let rows = pass.rows();
-    let mask: Vec<bool> = (0..pass.len())
-        .flat_map(|query| (0..rows).map(move |row| !pass.sees(query, row)))
-        .collect();
-    let mask = Tensor::<3, Bool>::from_data(TensorData::new(mask, [1, pass.len(), rows]), device);
-    mask.repeat_dim(1, group)
-}
-
-/// Makes burn modules out of a file's tensors.
-struct Loader<'a> {
-    source: &'a WeightSource<'a>,
-    config: &'a Config,
-    device: &'a Device,
-}
-
-impl Loader<'_> {
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Tensor<2>, ModelError> {
-        let values = self.source.values(name, rows, columns)?;
-        Ok(Tensor::from_data(
-            TensorData::new(values, [rows, columns]),
-            self.device,
-        ))
+impl Masks {
+    fn new(c: &Config, pass: &Pass, device: &Device) -> Self {
+        let mut masks: Vec<(Option<u32>, Tensor<3, Bool>)> = Vec::new();
+        for layer in &c.layers {
+            if masks.iter().all(|(window, _)| *window != layer.window) {
+                let (tokens, rows) = (pass.len(), pass.rows());
+                let hidden: Vec<bool> = (0..tokens)
+                    .flat_map(|query| (0..rows).map(move |row| (query, row)))
+                    .map(|(query, row)| !pass.sees(query, row, layer.window))
+                    .collect();
+                let hidden = TensorData::new(hidden, [1, tokens, rows]);
+                let hidden = Tensor::<3, Bool>::from_data(hidden, device);
+                masks.push((layer.window, hidden.repeat_dim(1, c.heads / c.kv_heads)));
+            }
+        }
+        Self(masks)
     }
 
-    fn vector(&self, name: &str, length: usize) -> Result<Tensor<1>, ModelError> {
-        let values = self.source.values(name, 1, length)?;
+    fn of(&self, window: Option<u32>) -> &Tensor<3, Bool> {
+        let found = self.0.iter().find(|(of, _)| *of == window);
+        // One was made for every layer's window.
+        &found.unwrap_or(&self.0[0]).1
+    }
+}
+
+/// Keeps weights as f32 tensors on a burn device.
+#[derive(Debug)]
+pub struct BurnWeights<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// What plain numbers are rounded to.
+    pub quantise: Option<Format>,
+}
+
+/// A matrix that comes in.
+#[derive(Debug)]
+pub struct Numbers {
+    format: Format,
+    shape: [usize; 2],
+    values: Vec<f32>,
+}
+
+impl Keep for BurnWeights<'_> {
+    type Matrix = Matrix;
+    type Vector = Vector;
+    type Upload = Numbers;
+
+    fn format(&self, stored: Format, cols: usize) -> Option<Format> {
+        Some(crate::formats::quantised(stored, cols, self.quantise).unwrap_or(stored))
+    }
+
+    fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Numbers, ModelError> {
+        Ok(Numbers {
+            format,
+            shape: [rows, cols],
+            values: Vec::with_capacity(rows * cols),
+        })
+    }
+
+    fn push(&self, upload: &mut Numbers, rows: &[u8]) -> Result<(), ModelError> {
+        let begin = upload.values.len();
+        let blocks = rows.len() / upload.format.block_bytes();
+        let numbers = blocks * upload.format.block_elements();
+        upload.values.resize(begin + numbers, 0.0);
+        dequantise(upload.format, rows, &mut upload.values[begin..])
+            .map_err(|error| ModelError::Burn(error.to_string()))
+    }
+
+    fn finish(&self, upload: Numbers) -> Result<Matrix, ModelError> {
+        let data = TensorData::new(upload.values, upload.shape);
+        Ok(Tensor::from_data(data, self.device))
+    }
+
+    fn vector(&self, values: Vec<f32>) -> Result<Vector, ModelError> {
+        let length = values.len();
         Ok(Tensor::from_data(
             TensorData::new(values, [length]),
             self.device,
         ))
-    }
-
-    /// `name.weight` `[outputs, inputs]`, and `name.bias` where the file has one.
-    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
-        let weight = self.matrix(&format!("{name}.weight"), outputs, inputs)?;
-        let bias = format!("{name}.bias");
-        Ok(Linear {
-            weight: Param::from_tensor(weight.transpose()),
-            bias: if self.source.has(&bias) {
-                Some(Param::from_tensor(self.vector(&bias, outputs)?))
-            } else {
-                None
-            },
-        })
-    }
-
-    fn norm(&self, name: &str, width: usize) -> Result<RmsNorm, ModelError> {
-        let gamma = self.vector(&format!("{name}.weight"), width)? + self.config.norm_offset;
-        Ok(RmsNorm {
-            gamma: Param::from_tensor(gamma),
-            epsilon: f64::from(self.config.norm_epsilon),
-        })
-    }
-
-    fn optional_norm(&self, name: &str, width: usize) -> Result<Option<RmsNorm>, ModelError> {
-        if self.source.has(&format!("{name}.weight")) {
-            self.norm(name, width).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
-    fn block(&self, layer: usize) -> Result<Block, ModelError> {
-        let c = self.config;
-        let name = |part: &str| format!("blk.{layer}.{part}");
-        Ok(Block {
-            attention_norm: self.norm(&name("attn_norm"), c.hidden)?,
-            query: self.linear(&name("attn_q"), c.query_width(), c.hidden)?,
-            key: self.linear(&name("attn_k"), c.kv_width(), c.hidden)?,
-            value: self.linear(&name("attn_v"), c.kv_width(), c.hidden)?,
-            query_norm: self.optional_norm(&name("attn_q_norm"), c.head_dim)?,
-            key_norm: self.optional_norm(&name("attn_k_norm"), c.head_dim)?,
-            output: self.linear(&name("attn_output"), c.hidden, c.query_width())?,
-            feed_forward_norm: self.norm(&name("ffn_norm"), c.hidden)?,
-            gate: self.linear(&name("ffn_gate"), c.feed_forward, c.hidden)?,
-            up: self.linear(&name("ffn_up"), c.feed_forward, c.hidden)?,
-            down: self.linear(&name("ffn_down"), c.hidden, c.feed_forward)?,
-        })
     }
 }

@@ -1,16 +1,15 @@
-//! The shape of a decoder, read from a model file's metadata.
+//! What tells one decoder-only transformer from another, as both decoders read it.
 
-use conclave_weights::Metadata;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::ModelError;
 use crate::family::Family;
-
-/// Nothing above this is a model; it guards every product of sizes against overflow.
-const LARGEST: u32 = 1 << 20;
+use crate::keys::{Key, Keys};
+use crate::rope::Rope;
+use crate::rope_keys;
 
 /// The activation of the gated MLP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
     /// x · σ(x).
@@ -19,17 +18,50 @@ pub enum Activation {
     Gelu,
 }
 
+/// Norms of queries and keys before they turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QkNorm {
+    /// There are none.
+    None,
+    /// Over each head.
+    PerHead,
+    /// Over all heads together.
+    Whole,
+}
+
+/// Whether a product has a bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bias {
+    /// It has none; a tensor of that name is ignored.
+    Never,
+    /// It has one where the checkpoint has.
+    Where,
+    /// It has one.
+    Always,
+}
+
+/// What a layer does differently from its neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Layer {
+    /// Positions a query sees back from itself, itself included; all without.
+    pub window: Option<u32>,
+    /// Index of its rotary embedding in [`Config::ropes`]; none turns nothing.
+    pub rope: Option<usize>,
+}
+
 /// Everything that tells one decoder-only transformer from another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
-    /// `general.architecture`.
+    /// The family's name in GGUF.
     pub architecture: String,
     /// Rows of the embedding and of the output matrix.
     pub vocabulary: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Number of blocks.
-    pub layers: usize,
+    /// The blocks, one after another.
+    pub layers: Vec<Layer>,
     /// Query heads.
     pub heads: usize,
     /// Key and value heads; divides `heads`.
@@ -42,89 +74,133 @@ pub struct Config {
     pub context: usize,
     /// ε of every RMSNorm.
     pub norm_epsilon: f32,
-    /// Added to every stored norm weight (1 where a file stores γ − 1).
+    /// Added to every stored norm weight (1 where a checkpoint stores γ − 1).
     pub norm_offset: f32,
-    /// Base of the rotary frequencies.
-    pub rope_base: f32,
-    /// Dimensions of a head that rotate.
-    pub rotary_dim: usize,
+    /// Norms of queries and keys.
+    pub qk_norm: QkNorm,
+    /// The rotary embeddings that layers name.
+    pub ropes: Vec<Rope>,
+    /// Query and key rows are stored for turning neighbours (2i, 2i + 1); the decoders turn
+    /// halves (i, i + d/2), so rows are put in that order while loading.
+    pub interleaved: bool,
+    /// Biases of queries, keys and values.
+    pub qkv_bias: Bias,
+    /// Bias of the attention's output.
+    pub output_bias: Bias,
+    /// Biases of the MLP.
+    pub feed_forward_bias: Bias,
+    /// The output matrix is the embedding; `None` where a missing one says so.
+    pub tied: Option<bool>,
     /// Activation of the gated MLP.
     pub activation: Activation,
     /// Factor on the embedding.
     pub embedding_scale: f32,
     /// Factor on query · key.
     pub attention_scale: f32,
+    /// Factor on what a block adds to the residual stream.
+    pub residual_scale: f32,
+    /// Factor on the logits.
+    pub logit_scale: f32,
+    /// Attention scores become `cap · tanh(score / cap)`.
+    pub attention_softcap: Option<f32>,
+    /// Logits become `cap · tanh(logit / cap)`.
+    pub logit_softcap: Option<f32>,
 }
 
 impl Config {
-    /// Reads the configuration from GGUF metadata, with the vocabulary taken
-    /// from the embedding's rows.
+    /// Reads the configuration; the vocabulary is the embedding's rows.
     ///
     /// # Errors
-    /// [`ModelError::Architecture`] for an unknown family, [`ModelError::Key`]
-    /// for a key that is missing, zero, or inconsistent with another.
-    pub fn from_gguf(
-        metadata: &Metadata,
-        family: &Family,
-        vocabulary: usize,
-    ) -> Result<Self, ModelError> {
-        let keys = Keys {
-            metadata,
-            architecture: family.architecture,
-        };
-        let hidden = keys.size("embedding_length")?;
-        let heads = keys.size("attention.head_count")?;
-        let kv_heads = keys.size_or("attention.head_count_kv", heads)?;
-        let head_dim = match keys.optional("attention.key_length")? {
-            Some(length) => length,
-            None if hidden % heads == 0 => hidden / heads,
-            None => {
-                return Err(keys.wrong("attention.head_count", "does not divide embedding_length"));
-            }
-        };
+    /// [`ModelError::Key`] for a key that is missing, zero, or inconsistent with another;
+    /// [`ModelError::RopeScaling`] for a scaling that is not known.
+    pub fn read(keys: &Keys<'_>, family: &Family, vocabulary: usize) -> Result<Self, ModelError> {
+        let config = (family.shape)(keys, Self::plain(keys, family, vocabulary)?)?;
+        config.check(keys)?;
+        Ok(config)
+    }
+
+    /// What all families share.
+    fn plain(keys: &Keys<'_>, family: &Family, vocabulary: usize) -> Result<Self, ModelError> {
+        let hidden = keys.size(Key("embedding_length", "hidden_size"))?;
+        let heads_key = Key("attention.head_count", "num_attention_heads");
+        let heads = keys.size(heads_key)?;
+        let kv_key = Key("attention.head_count_kv", "num_key_value_heads");
+        let kv_heads = keys.optional_size(kv_key)?.unwrap_or(heads);
         if heads % kv_heads != 0 {
-            return Err(keys.wrong("attention.head_count_kv", "does not divide head_count"));
+            return Err(keys.wrong(kv_key, "does not divide the number of heads"));
         }
-        if keys.size_or("attention.value_length", head_dim)? != head_dim {
-            return Err(keys.wrong("attention.value_length", "differs from key_length"));
+        let width_key = Key("attention.key_length", "head_dim");
+        let head_dim = match keys.optional_size(width_key)? {
+            Some(width) => width,
+            None if hidden.is_multiple_of(heads) => hidden / heads,
+            None => return Err(keys.wrong(heads_key, "does not divide the hidden width")),
+        };
+        let value_key = Key("attention.value_length", "");
+        if keys.optional_size(value_key)?.unwrap_or(head_dim) != head_dim {
+            return Err(keys.wrong(value_key, "differs from key_length"));
         }
-        let rotary_dim = keys.size_or("rope.dimension_count", head_dim)?;
-        if rotary_dim > head_dim || rotary_dim % 2 != 0 {
-            return Err(keys.wrong("rope.dimension_count", "is odd or wider than a head"));
+        let layers = keys.size(Key("block_count", "num_hidden_layers"))?;
+        if layers > MOST_LAYERS {
+            let key = Key("block_count", "num_hidden_layers");
+            return Err(keys.wrong(key, "is beyond any known model"));
         }
-        // Stretched frequencies, ignored, would give fluent nonsense.
-        let scaling = keys.name("rope.scaling.type");
-        match metadata.opt_str(&scaling)? {
-            None | Some("none" | "") => {}
-            Some(kind) => {
-                let kind: String = kind.chars().take(32).collect();
-                return Err(ModelError::RopeScaling { kind });
-            }
-        }
-        let norm_epsilon = keys.float("attention.layer_norm_rms_epsilon", None)?;
-        let rope_base = keys.float("rope.freq_base", Some(10_000.0))?;
+        let gguf = keys.is_gguf();
+        // GGUF has a bias where it has the tensor; `config.json` says so.
+        let bias = |asked: Option<bool>| match (gguf, asked) {
+            (true, _) => Bias::Where,
+            (false, Some(true)) => Bias::Always,
+            (false, _) => Bias::Never,
+        };
+        let attention_bias = keys.flag(Key("", "attention_bias"))?;
+        let epsilon = Key("attention.layer_norm_rms_epsilon", "rms_norm_eps");
         Ok(Self {
-            architecture: family.architecture.to_owned(),
+            architecture: family.gguf.to_owned(),
             vocabulary,
             hidden,
-            layers: keys.size("block_count")?,
+            layers: vec![
+                Layer {
+                    window: None,
+                    rope: Some(0),
+                };
+                layers
+            ],
             heads,
             kv_heads,
             head_dim,
-            feed_forward: keys.size("feed_forward_length")?,
-            context: keys.size("context_length")?,
-            norm_epsilon,
-            norm_offset: 0.0,
-            rope_base,
-            rotary_dim,
-            activation: family.activation,
-            embedding_scale: if family.scaled_embedding {
-                (hidden as f32).sqrt()
-            } else {
-                1.0
+            feed_forward: keys.size(Key("feed_forward_length", "intermediate_size"))?,
+            context: keys.size(Key("context_length", "max_position_embeddings"))?,
+            norm_epsilon: keys.float(epsilon)?,
+            norm_offset: if gguf { 0.0 } else { family.norm_offset },
+            qk_norm: family.qk_norm,
+            ropes: vec![rope_keys::read(keys, head_dim)?],
+            interleaved: match family.turns {
+                Turns::Halves => false,
+                Turns::NeighboursInGguf => gguf,
+                Turns::Neighbours => true,
             },
+            qkv_bias: bias(attention_bias),
+            output_bias: bias(attention_bias),
+            feed_forward_bias: bias(keys.flag(Key("", "mlp_bias"))?),
+            tied: keys.flag(Key("", "tie_word_embeddings"))?,
+            activation: activation(keys, family)?,
+            embedding_scale: 1.0,
             attention_scale: 1.0 / (head_dim as f32).sqrt(),
+            residual_scale: 1.0,
+            logit_scale: 1.0,
+            attention_softcap: None,
+            logit_softcap: None,
         })
+    }
+
+    /// The same window in the layers for which `slides` is true.
+    #[must_use]
+    pub fn windowed(mut self, window: Option<usize>, slides: impl Fn(usize) -> bool) -> Self {
+        for (index, layer) in self.layers.iter_mut().enumerate() {
+            if slides(index) {
+                layer.window = window.map(|window| window as u32);
+            }
+        }
+        self
     }
 
     /// Width of all query heads together.
@@ -136,71 +212,73 @@ impl Config {
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
-}
 
-/// Metadata keys under the architecture's own prefix.
-struct Keys<'a> {
-    metadata: &'a Metadata,
-    architecture: &'a str,
-}
-
-impl Keys<'_> {
-    fn name(&self, key: &str) -> String {
-        format!("{}.{key}", self.architecture)
+    /// Factor on the embedding where the residual stream is run as x / `residual_scale`, which
+    /// spares a factor on everything that is added to it.
+    pub fn stream_scale(&self) -> f32 {
+        self.embedding_scale / self.residual_scale
     }
 
-    fn wrong(&self, key: &str, problem: &str) -> ModelError {
-        ModelError::Key {
-            key: self.name(key),
-            problem: problem.to_owned(),
+    /// ε of a norm of that stream: of x / m it is ε / m².
+    pub fn stream_epsilon(&self) -> f32 {
+        self.norm_epsilon / (self.residual_scale * self.residual_scale)
+    }
+
+    /// Tokens up to which a text keeps the short frequencies of a rotary embedding that has two
+    /// sets of them.
+    pub fn rope_switches_at(&self) -> Option<usize> {
+        self.ropes.iter().find_map(Rope::switches_at)
+    }
+
+    /// Refuses numbers that would overflow or divide by zero further on.
+    fn check(&self, keys: &Keys<'_>) -> Result<(), ModelError> {
+        let heads = Key("attention.head_count", "num_attention_heads");
+        if self.query_width() > crate::keys::LARGEST {
+            return Err(keys.wrong(heads, "makes heads wider than any known model's"));
         }
-    }
-
-    fn optional(&self, key: &str) -> Result<Option<usize>, ModelError> {
-        match self.metadata.opt_u32(&self.name(key))? {
-            Some(0) => Err(self.wrong(key, "is zero")),
-            Some(n) if n > LARGEST => Err(self.wrong(key, "is beyond any known model")),
-            Some(n) => Ok(Some(n as usize)),
-            None => Ok(None),
+        let base = Key("rope.freq_base", "rope_theta");
+        for rope in &self.ropes {
+            let frequencies = rope.frequencies(false).into_iter();
+            let sound = frequencies
+                .chain([rope.attention_factor])
+                .all(f32::is_finite);
+            if rope.base <= 1.0 || !sound {
+                return Err(keys.wrong(base, "and its scaling give no finite frequencies"));
+            }
         }
-    }
-
-    fn size(&self, key: &str) -> Result<usize, ModelError> {
-        self.optional(key)?
-            .ok_or_else(|| self.wrong(key, "is missing"))
-    }
-
-    fn size_or(&self, key: &str, default: usize) -> Result<usize, ModelError> {
-        Ok(self.optional(key)?.unwrap_or(default))
-    }
-
-    fn float(&self, key: &str, default: Option<f32>) -> Result<f32, ModelError> {
-        match self.metadata.opt_f32(&self.name(key))?.or(default) {
-            Some(x) if x.is_finite() && x > 0.0 => Ok(x),
-            Some(_) => Err(self.wrong(key, "is not a positive number")),
-            None => Err(self.wrong(key, "is missing")),
-        }
+        Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use conclave_weights::{Gguf, Value};
+/// Blocks of the deepest model there is a use for: each is a list entry before any tensor is seen.
+const MOST_LAYERS: usize = 1024;
 
-    use super::*;
+/// Which dimensions of a head turn together in the rows as they are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turns {
+    /// i and i + d/2, everywhere.
+    Halves,
+    /// 2i and 2i + 1 in GGUF, whose writer permutes the llama family's rows; halves elsewhere.
+    NeighboursInGguf,
+    /// 2i and 2i + 1, everywhere.
+    Neighbours,
+}
 
-    #[test]
-    fn scaled_frequencies_are_refused_by_name() {
-        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/parity");
-        let file = std::fs::read(format!("{fixtures}/qwen3-f32.gguf")).unwrap();
-        let gguf = Gguf::parse_whole(&file).unwrap();
-        let family = Family::named("qwen3").unwrap();
-        let mut metadata = gguf.metadata().clone();
-        let mut read = |kind: &str| {
-            metadata.set("qwen3.rope.scaling.type", Value::String(kind.to_owned()));
-            Config::from_gguf(&metadata, family, 128)
-        };
-        assert!(read("none").is_ok());
-        assert!(matches!(read("yarn"), Err(ModelError::RopeScaling { kind }) if kind == "yarn"));
+/// The family's activation, unless `config.json` names one that is not it.
+fn activation(keys: &Keys<'_>, family: &Family) -> Result<Activation, ModelError> {
+    let key = Key("", "hidden_act");
+    let named = match keys.word(Key("", "hidden_activation"))? {
+        Some(name) => Some(name),
+        None => keys.word(key)?,
+    };
+    match named.as_deref() {
+        // Gemma's first files say `gelu` and mean its tanh form.
+        None => Ok(family.activation),
+        Some("gelu" | "gelu_pytorch_tanh") if family.activation == Activation::Gelu => {
+            Ok(Activation::Gelu)
+        }
+        Some("silu" | "swish") if family.activation == Activation::Silu => Ok(Activation::Silu),
+        Some("gelu_pytorch_tanh" | "gelu_new") => Ok(Activation::Gelu),
+        Some(_) => Err(keys.wrong(key, "names an activation that is not supported")),
     }
 }

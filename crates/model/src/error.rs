@@ -1,14 +1,17 @@
 //! What can go wrong while loading or running a model, and what to do next.
 
 use conclave_kernels::GpuError;
-use conclave_weights::GgufError;
+use conclave_weights::{CheckpointError, GgufError};
 
 /// Errors of loading and running one model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The file is no sound GGUF.
+    /// The files cannot be read.
+    #[error("the model cannot be read: {0}")]
+    File(#[from] CheckpointError),
+    /// A value of GGUF metadata is missing or of the wrong type.
     #[error("the model file cannot be read: {0}")]
-    File(#[from] GgufError),
+    Metadata(#[from] GgufError),
     /// The architecture is not among the families the decoder knows.
     #[error(
         "the architecture `{name}` is not supported; supported are {known}. Choose a model of one of these families"
@@ -24,7 +27,7 @@ pub enum ModelError {
         "the model stretches its context by `{kind}` scaling of the rotary frequencies, which is not supported; choose a version of it without"
     )]
     RopeScaling {
-        /// `rope.scaling.type` of the file.
+        /// What the file calls it.
         kind: String,
     },
     /// A key that the decoder needs is missing or out of range.
@@ -46,6 +49,20 @@ pub enum ModelError {
         name: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// Weights cannot be rounded to that format while they load.
+    #[error("weights cannot be loaded as {format}; choose Q8_0 or Q4_0, or load them as they are")]
+    Quantise {
+        /// The format asked for.
+        format: &'static str,
+    },
+    /// Kernels of the GPU read no heads of that width.
+    #[error(
+        "the model's heads are {width} numbers wide; the GPU's kernels take multiples of 4 up to 256, use the CPU"
+    )]
+    HeadWidth {
+        /// Numbers in a head.
+        width: usize,
     },
     /// More tokens than the context holds.
     #[error(

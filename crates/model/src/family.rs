@@ -1,66 +1,109 @@
-//! The families the decoder knows, as data: what a file of each family leaves unsaid.
+//! The families the decoder knows, as data. Each is a file of `families/`: its names, how its
+//! tensors lie, and what its settings mean beyond the plain ones.
 
-use crate::config::Activation;
+use conclave_weights::{Checkpoint, Description};
+
+use crate::config::{Activation, Config, QkNorm, Turns};
 use crate::error::ModelError;
+use crate::families;
+use crate::keys::{Keys, language_model};
 
-/// The conventions of one `general.architecture`.
-#[derive(Debug, Clone, Copy)]
-pub struct Family {
-    /// The name in GGUF.
-    pub architecture: &'static str,
-    /// Activation of the gated MLP.
-    pub activation: Activation,
-    /// The embedding is multiplied by √hidden (Gemma).
-    pub scaled_embedding: bool,
-    /// Query and key rows are stored for rotation of neighbouring pairs
-    /// (2i, 2i + 1); the decoder rotates halves (i, i + d/2), so rows are put
-    /// back in that order at load.
-    pub interleaved_rope: bool,
+/// Names of a block's norms in a Hugging Face folder; a family lacks the ones without. GGUF has
+/// one name for each place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Norms {
+    /// Before attention: `attn_norm` in GGUF.
+    pub attention: Option<&'static str>,
+    /// After attention, before its sum: `post_attention_norm` in GGUF.
+    pub attention_post: Option<&'static str>,
+    /// Before the MLP: `ffn_norm` in GGUF.
+    pub feed_forward: Option<&'static str>,
+    /// After the MLP, before its sum: `post_ffw_norm` in GGUF.
+    pub feed_forward_post: Option<&'static str>,
 }
 
-/// All families, in the order messages list them.
-pub const FAMILIES: &[Family] = &[
-    Family {
-        architecture: "llama",
-        activation: Activation::Silu,
-        scaled_embedding: false,
-        interleaved_rope: true,
-    },
-    Family {
-        architecture: "qwen2",
-        activation: Activation::Silu,
-        scaled_embedding: false,
-        interleaved_rope: false,
-    },
-    Family {
-        architecture: "qwen3",
-        activation: Activation::Silu,
-        scaled_embedding: false,
-        interleaved_rope: false,
-    },
-    // GGUF stores Gemma's norm weights with the 1 added, so no offset is needed here.
-    Family {
-        architecture: "gemma",
-        activation: Activation::Gelu,
-        scaled_embedding: true,
-        interleaved_rope: false,
-    },
-];
+/// One family's conventions.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// `general.architecture` in GGUF.
+    pub gguf: &'static str,
+    /// `model_type` in `config.json`.
+    pub hugging_face: &'static [&'static str],
+    /// Activation of the gated MLP.
+    pub activation: Activation,
+    /// The norms of a block.
+    pub norms: Norms,
+    /// Norms of queries and keys.
+    pub qk_norm: QkNorm,
+    /// Which dimensions of a head turn together.
+    pub turns: Turns,
+    /// What Hugging Face's norms lack of their weight (GGUF stores it whole).
+    pub norm_offset: f32,
+    /// transformers' values for keys that `config.json` leaves out; 0 and 1 for switches.
+    pub defaults: &'static [(&'static str, f64)],
+    /// Makes of the plain configuration this family's.
+    pub shape: fn(&Keys<'_>, Config) -> Result<Config, ModelError>,
+}
 
 impl Family {
-    /// Finds a family by its GGUF name.
+    /// Llama's conventions in Hugging Face's names, from which others differ.
+    pub const PLAIN: Self = Self {
+        gguf: "",
+        hugging_face: &[],
+        activation: Activation::Silu,
+        norms: Norms {
+            attention: Some("input_layernorm"),
+            attention_post: None,
+            feed_forward: Some("post_attention_layernorm"),
+            feed_forward_post: None,
+        },
+        qk_norm: QkNorm::None,
+        turns: Turns::Halves,
+        norm_offset: 0.0,
+        defaults: &[],
+        shape: |_, config| Ok(config),
+    };
+
+    /// The family of a checkpoint.
     ///
     /// # Errors
-    /// [`ModelError::Architecture`], naming the families known.
-    pub fn named(architecture: &str) -> Result<&'static Self, ModelError> {
-        FAMILIES
-            .iter()
-            .find(|family| family.architecture == architecture)
+    /// [`ModelError::Architecture`], naming the families known; [`ModelError::Key`] where the
+    /// checkpoint does not name one.
+    pub fn of(checkpoint: &Checkpoint) -> Result<&'static Self, ModelError> {
+        match checkpoint.description() {
+            Description::Gguf(metadata) => {
+                let name = metadata.str("general.architecture")?;
+
+                Self::find(name, |family| family.gguf == name)
+            }
+            Description::HuggingFace(folder) => {
+                let inner = language_model(&folder.config)?;
+                let named = |config: &serde_json::Value| {
+                    let name = config.get("model_type")?.as_str()?;
+                    Some(name.to_owned())
+                };
+                let inner = inner.get("model_type").and_then(|name| name.as_str());
+                let outer = named(&folder.config);
+                let name = inner
+                    .map(str::to_owned)
+                    .or(outer)
+                    .ok_or_else(|| ModelError::Key {
+                        key: "model_type".to_owned(),
+                        problem: "is missing from config.json".to_owned(),
+                    })?;
+                Self::find(&name, |family| family.hugging_face.contains(&name.as_str()))
+            }
+        }
+    }
+
+    fn find(name: &str, is_it: impl Fn(&Self) -> bool) -> Result<&'static Self, ModelError> {
+        let mut all = families::ALL.iter().copied();
+        all.find(|family| is_it(family))
             .ok_or_else(|| ModelError::Architecture {
-                name: architecture.chars().take(64).collect(),
-                known: FAMILIES
+                name: name.chars().take(64).collect(),
+                known: families::ALL
                     .iter()
-                    .map(|family| family.architecture)
+                    .map(|family| family.hugging_face[0])
                     .collect::<Vec<_>>()
                     .join(", "),
             })

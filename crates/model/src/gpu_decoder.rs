@@ -3,45 +3,22 @@
 //! Weights stay quantised on the GPU; activations and the KV cache are f32.
 //! Launches only queue work: the CPU waits where logits or scores are read.
 
-use std::borrow::Cow;
-
 use conclave_kernels::{
-    Activation as GpuActivation, AttentionShape, Buffer, Format as GpuFormat, Gpu, Matrix, Pairs,
-    Plus, RopeShape, embed, gated, gather_rows, matmul, move_rows, rms_norm, rope_append,
-    rope_table, score, verify_attention,
+    Activation as GpuActivation, AttentionShape, Buffer, Gpu, Matrix, MatrixUpload, Pairs, Plus,
+    RopeShape, add, embed, gated, gather_rows, matmul, move_rows, rms_norm, rope_append, score,
+    verify_attention,
 };
-use conclave_weights::{Format, convert};
+use conclave_weights::Format;
 
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, Layer, QkNorm};
 use crate::error::ModelError;
-use crate::load::{WeightSource, wrong};
+use crate::formats::{of_kernels, on_gpu};
 use crate::pass::{Pass, TargetScore, rows_of};
-use crate::rope::frequencies;
+use crate::reading::Keep;
+use crate::weights::{Block, Linear, Weights};
 
 /// Bytes of logits held at once; more rows are taken in turns.
-const LOGITS_BYTES: usize = 64 << 20;
-
-/// A product's weight and, where the file has one, its bias.
-#[derive(Debug)]
-struct Linear {
-    weight: Matrix,
-    bias: Option<Buffer>,
-}
-
-#[derive(Debug)]
-struct Block {
-    attention_norm: Buffer,
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    query_norm: Option<Buffer>,
-    key_norm: Option<Buffer>,
-    output: Linear,
-    feed_forward_norm: Buffer,
-    gate: Linear,
-    up: Linear,
-    down: Linear,
-}
+pub(crate) const LOGITS_BYTES: usize = 64 << 20;
 
 /// Keys and values of one block, each `[rows, kv_heads, head_dim]`.
 #[derive(Debug)]
@@ -58,63 +35,70 @@ struct Hidden {
     tokens: usize,
 }
 
+/// Activations of one pass.
+struct Scratch {
+    /// The residual stream, and its place after a sum.
+    stream: [Buffer; 2],
+    normed: Buffer,
+    query: Buffer,
+    key: Buffer,
+    value: Buffer,
+    attended: Buffer,
+    gate: Buffer,
+    up: Buffer,
+    active: Buffer,
+}
+
 /// A transformer with its KV cache on the GPU.
 #[derive(Debug)]
 pub struct GpuDecoder {
     gpu: Gpu,
     config: Config,
     context: usize,
-    embedding: Matrix,
-    blocks: Vec<Block>,
-    norm: Buffer,
-    /// `None` where the embedding is tied to it.
-    head: Option<Linear>,
-    rope: Buffer,
+    weights: Weights<Matrix, Buffer>,
+    /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
+    ropes: Vec<Buffer>,
     /// Empty while released.
     caches: Vec<Cache>,
     hidden: Option<Hidden>,
 }
 
 impl GpuDecoder {
-    /// Uploads every weight as it is stored.
+    /// A decoder with an empty KV cache.
     ///
     /// # Errors
-    /// [`ModelError::Tensor`] for a missing tensor or one of another shape,
     /// [`ModelError::Gpu`] where the memory does not suffice.
-    pub fn load(
-        source: &WeightSource<'_>,
+    pub fn new(
+        weights: Weights<Matrix, Buffer>,
         config: &Config,
         context: usize,
         gpu: &Gpu,
     ) -> Result<Self, ModelError> {
-        let loader = Loader {
-            source,
-            config,
-            gpu,
-        };
-        let table = rope_table(
-            context,
-            &frequencies(config, source.rope_factors(config)?.as_deref()),
-            1.0,
-        );
-        Ok(Self {
-            embedding: loader.matrix("token_embd.weight", config.vocabulary, config.hidden)?,
-            blocks: (0..config.layers)
-                .map(|layer| loader.block(layer))
-                .collect::<Result<_, _>>()?,
-            norm: loader.norm("output_norm.weight", config.hidden)?,
-            head: if source.has("output.weight") {
-                Some(loader.linear("output", config.vocabulary, config.hidden)?)
-            } else {
-                None
-            },
-            rope: loader.buffer(&table)?,
-            caches: Vec::new(),
-            hidden: None,
+        let mut decoder = Self {
             gpu: gpu.clone(),
             config: config.clone(),
             context,
-        })
+            weights,
+            ropes: Vec::new(),
+            caches: Vec::new(),
+            hidden: None,
+        };
+        decoder.set_ropes(false)?;
+        Ok(decoder)
+    }
+
+    /// Takes the short or the long frequencies, where a rotary embedding has both.
+    ///
+    /// # Errors
+    /// [`ModelError::Gpu`] where the memory does not suffice.
+    pub fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
+        self.ropes.clear();
+        for rope in &self.config.ropes {
+            let table = rope.table(self.context, long);
+            let table = bytemuck::cast_slice(&table).to_vec();
+            self.ropes.push(self.gpu.keep(table)?);
+        }
+        Ok(())
     }
 
     /// Queues a pass: writes its KV rows and leaves its hidden states for
@@ -125,93 +109,30 @@ impl GpuDecoder {
     pub fn run(&mut self, pass: &Pass) -> Result<(), ModelError> {
         self.hidden = None;
         self.reserve()?;
-        let gpu = &self.gpu;
-        let c = &self.config;
-        let tokens = pass.len();
-        let floats = |width: usize| gpu.empty(4 * tokens * width);
-
+        let (gpu, c, tokens) = (&self.gpu, &self.config, pass.len());
         let ids = gpu.upload(&pass.tokens)?;
         let places = gpu.upload(&pass.places)?;
-        let (x, normed) = (floats(c.hidden)?, floats(c.hidden)?);
-        let (query, attended) = (floats(c.query_width())?, floats(c.query_width())?);
-        let (key, value) = (floats(c.kv_width())?, floats(c.kv_width())?);
-        let (gate, up) = (floats(c.feed_forward)?, floats(c.feed_forward)?);
-        let active = floats(c.feed_forward)?;
-        let rope = RopeShape {
-            tokens,
-            heads: c.heads,
-            kv_heads: c.kv_heads,
-            width: c.head_dim,
-            rotary: c.rotary_dim,
-            capacity: rows_of(self.context),
-            context: self.context,
-            pairs: Pairs::Halves,
-        };
-        let attention = AttentionShape {
-            tokens,
-            heads: c.heads,
-            kv_heads: c.kv_heads,
-            width: c.head_dim,
-            capacity: rows_of(self.context),
-            scale: c.attention_scale,
-            window: None,
-            softcap: None,
-        };
-        let activation = match c.activation {
-            Activation::Silu => GpuActivation::Silu,
-            Activation::Gelu => GpuActivation::Gelu,
-        };
-        let norm = |x: &Buffer, weight: &Buffer, rows, width, out: &Buffer| {
-            rms_norm(gpu, x, weight, c.norm_epsilon, [rows, width], out)
-        };
-        let product = |x: &Buffer, linear: &Linear, residual, out: &Buffer| {
-            let bias = linear.bias.as_ref();
-            matmul(gpu, x, tokens, &linear.weight, Plus { bias, residual }, out)
-        };
-
-        embed(gpu, &ids, tokens, &self.embedding, c.embedding_scale, &x)?;
-        for (block, cache) in self.blocks.iter().zip(&self.caches) {
-            norm(&x, &block.attention_norm, tokens, c.hidden, &normed)?;
-            product(&normed, &block.query, None, &query)?;
-            product(&normed, &block.key, None, &key)?;
-            product(&normed, &block.value, None, &value)?;
-            let query = match &block.query_norm {
-                Some(weight) => {
-                    let out = floats(c.query_width())?;
-                    norm(&query, weight, tokens * c.heads, c.head_dim, &out)?;
-                    out
-                }
-                None => query.clone(),
-            };
-            let key = match &block.key_norm {
-                Some(weight) => {
-                    let out = floats(c.kv_width())?;
-                    norm(&key, weight, tokens * c.kv_heads, c.head_dim, &out)?;
-                    out
-                }
-                None => key.clone(),
-            };
-            let Cache { keys, values } = cache;
-            rope_append(
-                gpu, &query, &key, &value, keys, values, &places, &self.rope, rope,
-            )?;
-            verify_attention(gpu, &query, keys, values, &places, attention, &attended)?;
-            product(&attended, &block.output, Some(&x), &x)?;
-
-            norm(&x, &block.feed_forward_norm, tokens, c.hidden, &normed)?;
-            product(&normed, &block.gate, None, &gate)?;
-            product(&normed, &block.up, None, &up)?;
-            gated(
-                gpu,
-                &gate,
-                &up,
-                activation,
-                tokens * c.feed_forward,
-                &active,
-            )?;
-            product(&active, &block.down, Some(&x), &x)?;
+        let mut scratch = self.scratch(tokens)?;
+        let factor = c.stream_scale();
+        let embedding = &self.weights.embedding;
+        embed(gpu, &ids, tokens, embedding, factor, &scratch.stream[0])?;
+        let blocks = self.weights.blocks.iter().zip(&self.caches);
+        for ((block, cache), layer) in blocks.zip(&c.layers) {
+            self.attend(block, cache, layer, tokens, &places, &scratch)?;
+            let (attended, norm) = (scratch.attended.clone(), &block.attention_post_norm);
+            self.add_product(&attended, &block.output, norm, tokens, &mut scratch)?;
+            self.gate(block, tokens, &scratch)?;
+            let (active, norm) = (scratch.active.clone(), &block.feed_forward_post_norm);
+            self.add_product(&active, &block.down, norm, tokens, &mut scratch)?;
         }
-        norm(&x, &self.norm, tokens, c.hidden, &normed)?;
+        let Scratch {
+            stream: [x, _],
+            normed,
+            ..
+        } = scratch;
+        let size = [tokens, c.hidden];
+        let epsilon = c.stream_epsilon();
+        rms_norm(gpu, &x, &self.weights.norm, epsilon, size, &normed)?;
         self.hidden = Some(Hidden {
             states: normed,
             tokens,
@@ -228,7 +149,10 @@ impl GpuDecoder {
         for rows in rows.chunks(self.rows_at_once()) {
             let logits = self.queue_logits(rows)?;
             let read = self.gpu.read_f32(&[&logits]).await?;
-            let flat = read.into_iter().next().unwrap_or_default();
+            let mut flat = read.into_iter().next().unwrap_or_default();
+            if let Some(cap) = self.config.logit_softcap {
+                flat.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
+            }
             all.extend(flat.chunks(self.config.vocabulary).map(<[f32]>::to_vec));
         }
         Ok(all)
@@ -255,7 +179,7 @@ impl GpuDecoder {
                 &logits,
                 &targets,
                 [rows.len(), self.config.vocabulary],
-                None,
+                self.config.logit_softcap,
                 &out,
             )?;
             outs.push(out);
@@ -289,10 +213,172 @@ impl GpuDecoder {
         self.hidden = None;
     }
 
+    /// Room for the activations of `tokens` tokens.
+    fn scratch(&self, tokens: usize) -> Result<Scratch, ModelError> {
+        let c = &self.config;
+        let floats = |width: usize| self.gpu.empty(4 * tokens * width);
+        Ok(Scratch {
+            stream: [floats(c.hidden)?, floats(c.hidden)?],
+            normed: floats(c.hidden)?,
+            query: floats(c.query_width())?,
+            key: floats(c.kv_width())?,
+            value: floats(c.kv_width())?,
+            attended: floats(c.query_width())?,
+            gate: floats(c.feed_forward)?,
+            up: floats(c.feed_forward)?,
+            active: floats(c.feed_forward)?,
+        })
+    }
+
+    /// Attention of one block up to its output product, into `scratch.attended`.
+    fn attend(
+        &self,
+        block: &Block<Matrix, Buffer>,
+        cache: &Cache,
+        layer: &Layer,
+        tokens: usize,
+        places: &Buffer,
+        scratch: &Scratch,
+    ) -> Result<(), ModelError> {
+        let (gpu, c) = (&self.gpu, &self.config);
+        let x = self.before(&block.attention_norm, tokens, scratch)?;
+        self.product(x, &block.query, tokens, None, &scratch.query)?;
+        self.product(x, &block.key, tokens, None, &scratch.key)?;
+        self.product(x, &block.value, tokens, None, &scratch.value)?;
+        let query = self.qk_norm(&scratch.query, &block.query_norm, tokens, c.heads)?;
+        let key = self.qk_norm(&scratch.key, &block.key_norm, tokens, c.kv_heads)?;
+        let capacity = rows_of(self.context);
+        // A layer that turns nothing reads no table; any will do.
+        let rope = layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim);
+        let table = &self.ropes[layer.rope.unwrap_or(0)];
+        let shape = RopeShape {
+            tokens,
+            heads: c.heads,
+            kv_heads: c.kv_heads,
+            width: c.head_dim,
+            rotary: rope,
+            capacity,
+            context: self.context,
+            pairs: Pairs::Halves,
+        };
+        let Cache { keys, values } = cache;
+        let value = &scratch.value;
+        rope_append(gpu, &query, &key, value, keys, values, places, table, shape)?;
+        let shape = AttentionShape {
+            tokens,
+            heads: c.heads,
+            kv_heads: c.kv_heads,
+            width: c.head_dim,
+            capacity,
+            scale: c.attention_scale,
+            window: layer.window,
+            softcap: c.attention_softcap,
+        };
+        let out = &scratch.attended;
+        Ok(verify_attention(
+            gpu, &query, keys, values, places, shape, out,
+        )?)
+    }
+
+    /// The gated MLP of one block up to its last product, into `scratch.active`.
+    fn gate(
+        &self,
+        block: &Block<Matrix, Buffer>,
+        tokens: usize,
+        scratch: &Scratch,
+    ) -> Result<(), ModelError> {
+        let c = &self.config;
+        let x = self.before(&block.feed_forward_norm, tokens, scratch)?;
+        let Scratch {
+            gate, up, active, ..
+        } = scratch;
+        self.product(x, &block.gate, tokens, None, gate)?;
+        self.product(x, &block.up, tokens, None, up)?;
+        let activation = match c.activation {
+            Activation::Silu => GpuActivation::Silu,
+            Activation::Gelu => GpuActivation::Gelu,
+        };
+        let numbers = tokens * c.feed_forward;
+        Ok(gated(&self.gpu, gate, up, activation, numbers, active)?)
+    }
+
+    /// The stream as a block reads it: behind its norm, where it has one.
+    fn before<'a>(
+        &self,
+        norm: &Option<Buffer>,
+        tokens: usize,
+        scratch: &'a Scratch,
+    ) -> Result<&'a Buffer, ModelError> {
+        let [x, _] = &scratch.stream;
+        let Some(weight) = norm else { return Ok(x) };
+        let (size, out) = ([tokens, self.config.hidden], &scratch.normed);
+        let epsilon = self.config.stream_epsilon();
+        rms_norm(&self.gpu, x, weight, epsilon, size, out)?;
+        Ok(out)
+    }
+
+    /// Queries or keys behind their norm, where they have one.
+    fn qk_norm(
+        &self,
+        x: &Buffer,
+        norm: &Option<Buffer>,
+        tokens: usize,
+        heads: usize,
+    ) -> Result<Buffer, ModelError> {
+        let c = &self.config;
+        let Some(weight) = norm else {
+            return Ok(x.clone());
+        };
+        let size = match c.qk_norm {
+            QkNorm::Whole => [tokens, heads * c.head_dim],
+            _ => [tokens * heads, c.head_dim],
+        };
+        let out = self.gpu.empty(4 * size[0] * size[1])?;
+        rms_norm(&self.gpu, x, weight, c.norm_epsilon, size, &out)?;
+        Ok(out)
+    }
+
+    /// `x · Wᵀ + bias (+ residual)`.
+    fn product(
+        &self,
+        x: &Buffer,
+        linear: &Linear<Matrix, Buffer>,
+        tokens: usize,
+        residual: Option<&Buffer>,
+        out: &Buffer,
+    ) -> Result<(), ModelError> {
+        let bias = linear.bias.as_ref();
+        let plus = Plus { bias, residual };
+        Ok(matmul(&self.gpu, x, tokens, &linear.weight, plus, out)?)
+    }
+
+    /// Adds a block's product to the stream, behind its norm where it has one.
+    fn add_product(
+        &self,
+        x: &Buffer,
+        linear: &Linear<Matrix, Buffer>,
+        norm: &Option<Buffer>,
+        tokens: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), ModelError> {
+        let (gpu, c) = (&self.gpu, &self.config);
+        let Scratch { stream, normed, .. } = scratch;
+        let Some(weight) = norm else {
+            return self.product(x, linear, tokens, Some(&stream[0]), &stream[0]);
+        };
+        let size = [tokens, c.hidden];
+        let [before, after] = stream;
+        self.product(x, linear, tokens, None, after)?;
+        rms_norm(gpu, after, weight, c.norm_epsilon, size, normed)?;
+        add(gpu, before, normed, tokens * c.hidden, after)?;
+        stream.swap(0, 1);
+        Ok(())
+    }
+
     /// Allocates the KV cache once, for the whole context.
     fn reserve(&mut self) -> Result<(), ModelError> {
         let bytes = 4 * rows_of(self.context) * self.config.kv_width();
-        while self.caches.len() < self.config.layers {
+        while self.caches.len() < self.config.layers.len() {
             let keys = self.gpu.allocate(bytes)?;
             let values = self.gpu.allocate(bytes)?;
             self.caches.push(Cache { keys, values });
@@ -323,9 +409,9 @@ impl GpuDecoder {
             &states,
         )?;
         let logits = gpu.empty(4 * rows.len() * self.config.vocabulary)?;
-        let (weight, bias) = match &self.head {
+        let (weight, bias) = match &self.weights.head {
             Some(head) => (&head.weight, head.bias.as_ref()),
-            None => (&self.embedding, None),
+            None => (&self.weights.embedding, None),
         };
         let plus = Plus {
             bias,
@@ -336,81 +422,38 @@ impl GpuDecoder {
     }
 }
 
-/// Uploads a file's tensors.
-struct Loader<'a> {
-    source: &'a WeightSource<'a>,
-    config: &'a Config,
-    gpu: &'a Gpu,
+/// Keeps weights on a GPU.
+#[derive(Debug)]
+pub struct GpuWeights<'a> {
+    /// The device.
+    pub gpu: &'a Gpu,
+    /// What plain numbers are rounded to.
+    pub quantise: Option<Format>,
 }
 
-impl Loader<'_> {
-    fn buffer(&self, values: &[f32]) -> Result<Buffer, ModelError> {
-        Ok(self.gpu.keep(bytemuck::cast_slice(values).to_vec())?)
+impl Keep for GpuWeights<'_> {
+    type Matrix = Matrix;
+    type Vector = Buffer;
+    type Upload = MatrixUpload;
+
+    fn format(&self, stored: Format, cols: usize) -> Option<Format> {
+        on_gpu(stored, cols, self.quantise).map(|(format, _)| format)
     }
 
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Matrix, ModelError> {
-        let (stored, blocks) = self.source.blocks(name, rows, columns)?;
-        let (format, on_gpu) = match stored.on_gpu() {
-            Format::F32 => (Format::F32, GpuFormat::F32),
-            Format::F16 => (Format::F16, GpuFormat::F16),
-            Format::Q4_0 => (Format::Q4_0, GpuFormat::Q4_0),
-            _ => (Format::Q8_0, GpuFormat::Q8_0),
-        };
-        let blocks = if stored == format {
-            blocks
-        } else {
-            let mut converted = Vec::new();
-            convert(stored, &blocks, format, &mut converted)
-                .map_err(|error| wrong(name, &error.to_string()))?;
-            Cow::Owned(converted)
-        };
-        Ok(Matrix::upload(self.gpu, on_gpu, rows, columns, &blocks)?)
+    fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<MatrixUpload, ModelError> {
+        let format = of_kernels(format).ok_or(ModelError::Order("no kernel reads that format"))?;
+        Ok(Matrix::begin(self.gpu, format, rows, cols)?)
     }
 
-    /// `name.weight` `[outputs, inputs]`, and `name.bias` where the file has one.
-    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, ModelError> {
-        let bias = format!("{name}.bias");
-        Ok(Linear {
-            weight: self.matrix(&format!("{name}.weight"), outputs, inputs)?,
-            bias: if self.source.has(&bias) {
-                Some(self.buffer(&self.source.values(&bias, 1, outputs)?)?)
-            } else {
-                None
-            },
-        })
+    fn push(&self, upload: &mut MatrixUpload, rows: &[u8]) -> Result<(), ModelError> {
+        Ok(upload.push(rows)?)
     }
 
-    fn norm(&self, name: &str, width: usize) -> Result<Buffer, ModelError> {
-        let mut weight = self.source.values(name, 1, width)?;
-        weight
-            .iter_mut()
-            .for_each(|w| *w += self.config.norm_offset);
-        self.buffer(&weight)
+    fn finish(&self, upload: MatrixUpload) -> Result<Matrix, ModelError> {
+        Ok(upload.finish()?)
     }
 
-    fn optional_norm(&self, name: &str, width: usize) -> Result<Option<Buffer>, ModelError> {
-        if self.source.has(name) {
-            self.norm(name, width).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
-    fn block(&self, layer: usize) -> Result<Block, ModelError> {
-        let c = self.config;
-        let name = |part: &str| format!("blk.{layer}.{part}");
-        Ok(Block {
-            attention_norm: self.norm(&name("attn_norm.weight"), c.hidden)?,
-            query: self.linear(&name("attn_q"), c.query_width(), c.hidden)?,
-            key: self.linear(&name("attn_k"), c.kv_width(), c.hidden)?,
-            value: self.linear(&name("attn_v"), c.kv_width(), c.hidden)?,
-            query_norm: self.optional_norm(&name("attn_q_norm.weight"), c.head_dim)?,
-            key_norm: self.optional_norm(&name("attn_k_norm.weight"), c.head_dim)?,
-            output: self.linear(&name("attn_output"), c.hidden, c.query_width())?,
-            feed_forward_norm: self.norm(&name("ffn_norm.weight"), c.hidden)?,
-            gate: self.linear(&name("ffn_gate"), c.feed_forward, c.hidden)?,
-            up: self.linear(&name("ffn_up"), c.feed_forward, c.hidden)?,
-            down: self.linear(&name("ffn_down"), c.hidden, c.feed_forward)?,
-        })
+    fn vector(&self, values: Vec<f32>) -> Result<Buffer, ModelError> {
+        Ok(self.gpu.keep(bytemuck::cast_slice(&values).to_vec())?)
     }
 }

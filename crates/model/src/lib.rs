@@ -11,20 +11,29 @@
 //!
 //! The crate knows tokens, not text, and nothing of other members.
 
-pub mod burn_decoder;
+mod burn_decoder;
 pub mod config;
 pub mod error;
+mod families;
 pub mod family;
-pub mod gpu_decoder;
+mod formats;
+mod gpu_decoder;
+pub mod keys;
 pub mod load;
+pub mod memory;
 pub mod pass;
+mod plan;
+mod reading;
 pub mod rope;
+mod rope_keys;
 pub mod sampling;
 pub mod session;
+mod weights;
 
 pub use config::{Activation, Config};
 pub use error::ModelError;
-pub use load::{About, Backend, Model};
+pub use load::{About, Backend, LoadOptions, Model, about};
+pub use memory::Memory;
 pub use pass::{Pass, TargetScore};
 pub use sampling::{Sampler, Sampling};
 pub use session::{Counters, Draft, Score, Session};

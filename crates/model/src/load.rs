@@ -1,18 +1,22 @@
-//! From a GGUF file to a model that runs: which tensors, in which order of rows.
-
-use std::borrow::Cow;
+//! From a checkpoint to a model that runs, on one of two backends.
 
 use burn::tensor::Device;
 use conclave_kernels::Gpu;
-use conclave_weights::{Format, Gguf, dequantise};
+use conclave_weights::{Checkpoint, Description, Format, Source};
 use serde::Serialize;
 
-use crate::burn_decoder::BurnDecoder;
+use crate::burn_decoder::{BurnDecoder, BurnWeights};
 use crate::config::Config;
 use crate::error::ModelError;
 use crate::family::Family;
-use crate::gpu_decoder::GpuDecoder;
+use crate::formats::on_gpu;
+use crate::gpu_decoder::{GpuDecoder, GpuWeights};
+use crate::keys::Keys;
+use crate::memory::{Memory, check_heads};
 use crate::pass::{Pass, TargetScore};
+use crate::plan::{Plan, embedding, plan};
+use crate::reading;
+use crate::rope::Factors;
 
 /// Where a model runs.
 #[derive(Debug, Clone)]
@@ -30,6 +34,25 @@ impl Backend {
     }
 }
 
+/// How to load a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Tokens of context, or the model's own if that is shorter.
+    pub context: usize,
+    /// Rounds matrices of plain numbers (F32, F16, BF16) to Q8_0 or Q4_0 while they load.
+    pub quantise: Option<Format>,
+}
+
+impl LoadOptions {
+    /// A context of `context` tokens, weights as they are.
+    pub fn with_context(context: usize) -> Self {
+        Self {
+            context,
+            quantise: None,
+        }
+    }
+}
+
 /// What a model is, for people.
 #[derive(Debug, Clone, Serialize)]
 pub struct About {
@@ -37,12 +60,29 @@ pub struct About {
     pub config: Config,
     /// Number of weights.
     pub parameters: u64,
-    /// Bytes of all tensors in the file.
+    /// Bytes that are read of the files.
     pub bytes: u64,
     /// The format most bytes are in, such as `Q8_0`.
     pub quantisation: String,
-    /// Tokens of context the model was loaded with.
+    /// What becomes of the matrices on a GPU, for each format they are stored in.
+    pub formats: Vec<Kept>,
+    /// Tokens of context the model is loaded with.
     pub context: usize,
+    /// What it takes of a GPU's memory.
+    pub memory: Memory,
+}
+
+/// What becomes of the matrices of one format on a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// As they are stored.
+    pub stored: &'static str,
+    /// As they are kept; `None` where no kernel reads their rows.
+    pub kept: Option<&'static str>,
+    /// How many there are.
+    pub matrices: usize,
+    /// Bytes as stored.
+    pub bytes: u64,
 }
 
 /// A model on its backend, with its KV cache.
@@ -50,6 +90,8 @@ pub struct About {
 pub struct Model {
     about: About,
     decoder: Decoder,
+    /// The long frequencies of a rotary embedding that has two sets are in use.
+    long: bool,
 }
 
 #[derive(Debug)]
@@ -59,41 +101,81 @@ enum Decoder {
 }
 
 impl Model {
-    /// Loads the model whose header is `gguf` and whose whole file is `file`.
-    /// The context is `context` tokens, or the model's own if that is shorter.
+    /// Loads the model of a checkpoint, tensor by tensor, from the source that the checkpoint was
+    /// opened from. `progress` hears how many of [`About::bytes`] have been read.
     ///
     /// # Errors
-    /// [`ModelError`] for an unknown architecture, a damaged file, or a GPU
-    /// without the memory.
-    pub fn load(
-        gguf: &Gguf,
-        file: &[u8],
+    /// [`ModelError`] for an unknown architecture, damaged files, or a GPU without the memory.
+    pub async fn load(
+        checkpoint: &Checkpoint,
+        source: &dyn Source,
         backend: &Backend,
-        context: usize,
+        options: LoadOptions,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<Self, ModelError> {
-        let about = about(gguf, context)?;
-        gguf.check_length(file.len() as u64)?;
-        let source = WeightSource::new(gguf, file, &about.config)?;
+        let (mut about, plan) = describe(checkpoint, options)?;
+        for rope in &mut about.config.ropes {
+            let pairs = rope.rotary_dim / 2;
+            for factors in rope.factors_mut() {
+                if let Factors::Tensor(name) = factors {
+                    let read = reading::divisors(checkpoint, source, name, pairs).await?;
+                    *factors = Factors::Listed(read);
+                }
+            }
+        }
+        let (config, context, quantise) = (&about.config, about.context, options.quantise);
         let decoder = match backend {
-            Backend::Burn(device) => Decoder::Burn(Box::new(BurnDecoder::load(
-                &source,
-                &about.config,
-                about.context,
-                device,
-            )?)),
-            Backend::Gpu(gpu) => Decoder::Gpu(Box::new(GpuDecoder::load(
-                &source,
-                &about.config,
-                about.context,
-                gpu,
-            )?)),
+            Backend::Burn(device) => {
+                let keep = BurnWeights { device, quantise };
+                let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
+                Decoder::Burn(Box::new(BurnDecoder::new(weights, config, context, device)))
+            }
+            Backend::Gpu(gpu) => {
+                check_heads(config)?;
+                let keep = GpuWeights { gpu, quantise };
+                let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
+                Decoder::Gpu(Box::new(GpuDecoder::new(weights, config, context, gpu)?))
+            }
         };
-        Ok(Self { about, decoder })
+        Ok(Self {
+            about,
+            decoder,
+            long: false,
+        })
     }
 
     /// What the model is.
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// Whether a text of `length` tokens needs other rotary frequencies than those in use: KV rows
+    /// there are would have to be computed anew.
+    pub fn turns_otherwise(&self, length: usize) -> bool {
+        let switch = self.about.config.rope_switches_at();
+        switch.is_some_and(|last| (length > last) != self.long)
+    }
+
+    /// Whether a text that grows to `length` tokens needs the long frequencies, and the short ones
+    /// are in use.
+    pub fn stretches(&self, length: usize) -> bool {
+        !self.long && self.turns_otherwise(length)
+    }
+
+    /// Takes the rotary frequencies for texts of `length` tokens; KV rows there are hold others.
+    ///
+    /// # Errors
+    /// The GPU's.
+    pub fn turn_for(&mut self, length: usize) -> Result<(), ModelError> {
+        if self.turns_otherwise(length) {
+            let long = !self.long;
+            match &mut self.decoder {
+                Decoder::Burn(decoder) => decoder.set_ropes(long),
+                Decoder::Gpu(decoder) => decoder.set_ropes(long)?,
+            }
+            self.long = long;
+        }
+        Ok(())
     }
 
     /// Runs a pass: its KV rows are written, its logits can be read.
@@ -167,157 +249,69 @@ impl Model {
 ///
 /// # Errors
 /// [`ModelError`] for an unknown architecture or an unsound header.
-pub fn about(gguf: &Gguf, context: usize) -> Result<About, ModelError> {
-    let family = Family::named(gguf.metadata().str("general.architecture")?)?;
-    let embedding = gguf.tensor("token_embd.weight")?;
-    let vocabulary = usize::try_from(embedding.rows())
-        .ok()
-        .filter(|&rows| rows <= 1 << 20);
-    let vocabulary = vocabulary.ok_or_else(|| wrong(&embedding.name, "has too many rows"))?;
-    let config = Config::from_gguf(gguf.metadata(), family, vocabulary)?;
-    let bytes_in = |format| -> u64 {
-        let tensors = gguf.tensors().iter().filter(|t| t.format == format);
-        tensors.map(|t| t.bytes).sum()
-    };
-    let most = Format::ALL
-        .into_iter()
-        .max_by_key(|&format| bytes_in(format));
-    Ok(About {
-        context: context.clamp(1, config.context),
-        parameters: gguf.tensors().iter().map(|t| t.elements()).sum(),
-        bytes: gguf.tensors().iter().map(|t| t.bytes).sum(),
-        quantisation: most
-            .map(|format| format.name().to_owned())
-            .unwrap_or_default(),
+pub fn about(checkpoint: &Checkpoint, options: LoadOptions) -> Result<About, ModelError> {
+    describe(checkpoint, options).map(|(about, _)| about)
+}
+
+/// What a model is, and which tensors make its weights.
+fn describe(checkpoint: &Checkpoint, options: LoadOptions) -> Result<(About, Plan), ModelError> {
+    let quantise = options.quantise;
+    if let Some(format) = quantise.filter(|to| !matches!(to, Format::Q8_0 | Format::Q4_0)) {
+        let format = format.name();
+        return Err(ModelError::Quantise { format });
+    }
+    let family = Family::of(checkpoint)?;
+    let gguf = matches!(checkpoint.description(), Description::Gguf(_));
+    let keys = Keys::of(checkpoint, family.gguf, family.defaults)?;
+    let (_, vocabulary) = embedding(checkpoint, gguf)?;
+    let config = Config::read(&keys, family, vocabulary)?;
+    let plan = plan(checkpoint, family, &config, gguf)?;
+
+    let context = options.context.clamp(1, config.context);
+    let formats = kept(&plan, quantise);
+    let vectors = plan.vectors().map(|part| part.numbers.len() as u64);
+    let matrices = plan.matrices().map(|part| {
+        let rows = part.rows.end - part.rows.start;
+        rows * part.cols as u64
+    });
+    let read = plan.vectors().map(|part| {
+        let whole = part.numbers.len() as u64;
+        whole.saturating_mul(part.tensor.bytes) / part.tensor.cols().max(1)
+    });
+    let most = formats.iter().max_by_key(|kept| kept.bytes);
+    let about = About {
+        parameters: vectors.chain(matrices).sum(),
+        bytes: read.chain(formats.iter().map(|kept| kept.bytes)).sum(),
+        quantisation: most.map(|kept| kept.stored.to_owned()).unwrap_or_default(),
+        memory: Memory::of_plan(&plan, &config, context, quantise),
+        formats,
+        context,
         config,
-    })
+    };
+    Ok((about, plan))
 }
 
-/// The tensors of a file, with rows in the decoder's order.
-#[derive(Debug)]
-pub struct WeightSource<'a> {
-    gguf: &'a Gguf,
-    file: &'a [u8],
-    /// `(head_dim, rotary_dim)` where query and key rows are stored for
-    /// rotation of neighbouring pairs.
-    interleaved: Option<(usize, usize)>,
-}
-
-impl<'a> WeightSource<'a> {
-    fn new(gguf: &'a Gguf, file: &'a [u8], config: &Config) -> Result<Self, ModelError> {
-        let family = Family::named(&config.architecture)?;
-        Ok(Self {
-            gguf,
-            file,
-            interleaved: family
-                .interleaved_rope
-                .then_some((config.head_dim, config.rotary_dim)),
-        })
-    }
-
-    /// Whether the file has the tensor `name`.
-    pub fn has(&self, name: &str) -> bool {
-        self.gguf.find(name).is_some()
-    }
-
-    /// The tensor `name` as it is stored, checked to be `[rows, columns]`.
-    ///
-    /// # Errors
-    /// [`ModelError::File`] where it is missing, [`ModelError::Tensor`] where
-    /// it has another shape.
-    pub fn blocks(
-        &self,
-        name: &str,
-        rows: usize,
-        columns: usize,
-    ) -> Result<(Format, Cow<'a, [u8]>), ModelError> {
-        let tensor = self.gguf.tensor(name)?;
-        if tensor.rows() != rows as u64 || tensor.cols() != columns as u64 {
-            return Err(wrong(
-                name,
-                &format!(
-                    "has {} rows of {} numbers where {rows} of {columns} belong",
-                    tensor.rows(),
-                    tensor.cols()
-                ),
-            ));
-        }
-        let bytes = self.gguf.data_of(tensor, self.file)?;
-        let rotates = name.contains(".attn_q.") || name.contains(".attn_k.");
-        Ok(match self.interleaved {
-            Some((head_dim, rotary_dim)) if rotates => {
-                // A bias is one row in the file, but one number for each of its outputs.
-                let units = if rows == 1 { columns } else { rows };
-                let halves = rotate_halves(bytes, bytes.len() / units, head_dim, rotary_dim);
-                (tensor.format, Cow::Owned(halves))
+/// What becomes of a plan's matrices on a GPU.
+fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<Kept> {
+    let mut all: Vec<Kept> = Vec::new();
+    for part in plan.matrices() {
+        let stored = part.tensor.format;
+        let kept = on_gpu(stored, part.cols, quantise).map(|(format, _)| format.name());
+        let rows = part.rows.end - part.rows.start;
+        let bytes = part.tensor.bytes / part.tensor.rows().max(1) * rows;
+        let same = |k: &&mut Kept| k.stored == stored.name() && k.kept == kept;
+        match all.iter_mut().find(same) {
+            Some(k) => {
+                k.matrices += 1;
+                k.bytes += bytes;
             }
-            _ => (tensor.format, Cow::Borrowed(bytes)),
-        })
-    }
-
-    /// The tensor `name` dequantised, `[rows, columns]`.
-    ///
-    /// # Errors
-    /// As [`blocks`](Self::blocks).
-    pub fn values(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>, ModelError> {
-        let (format, bytes) = self.blocks(name, rows, columns)?;
-        let mut values = vec![0.0; rows * columns];
-        dequantise(format, &bytes, &mut values).map_err(|error| wrong(name, &error.to_string()))?;
-        Ok(values)
-    }
-
-    /// The factors of llama3-style rope scaling, `[rotary_dim / 2]`, where the file has them.
-    ///
-    /// # Errors
-    /// [`ModelError::Tensor`] for another shape.
-    pub fn rope_factors(&self, config: &Config) -> Result<Option<Vec<f32>>, ModelError> {
-        let name = "rope_freqs.weight";
-        if self.has(name) {
-            self.values(name, 1, config.rotary_dim / 2).map(Some)
-        } else {
-            Ok(None)
+            None => all.push(Kept {
+                stored: stored.name(),
+                kept,
+                matrices: 1,
+                bytes,
+            }),
         }
     }
-}
-
-/// Reorders the rotating rows of each head from pairs (2i, 2i + 1) to halves
-/// (i, i + rotary_dim / 2): the inverse of the permutation llama.cpp's
-/// converter applies to the llama family.
-fn rotate_halves(bytes: &[u8], unit: usize, head_dim: usize, rotary_dim: usize) -> Vec<u8> {
-    let mut out = bytes.to_vec();
-    let heads = bytes
-        .chunks_exact(head_dim * unit)
-        .zip(out.chunks_exact_mut(head_dim * unit));
-    for (stored, head) in heads {
-        for (row, place) in head.chunks_exact_mut(unit).take(rotary_dim).enumerate() {
-            let half = rotary_dim / 2;
-            let from = 2 * (row % half) + row / half;
-            place.copy_from_slice(&stored[from * unit..][..unit]);
-        }
-    }
-    out
-}
-
-pub(crate) fn wrong(name: &str, problem: &str) -> ModelError {
-    ModelError::Tensor {
-        name: name.to_owned(),
-        problem: problem.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rotate_halves;
-
-    #[test]
-    fn pairs_become_halves_within_each_head() {
-        // Two heads of four rows, one byte a row: stored (a0 b0 a1 b1).
-        let stored = [0, 10, 1, 11, 100, 110, 101, 111];
-        assert_eq!(
-            rotate_halves(&stored, 1, 4, 4),
-            [0, 1, 10, 11, 100, 101, 110, 111]
-        );
-        // Only the first two rows of each head rotate: they are in order already.
-        assert_eq!(rotate_halves(&stored, 1, 4, 2), stored);
-    }
+    all
 }

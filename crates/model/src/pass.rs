@@ -6,7 +6,7 @@ use crate::error::ModelError;
 
 /// KV rows beyond the context, where candidates in line lie side by side until
 /// one of them is kept.
-const IN_LINE_ROWS: usize = 512;
+pub(crate) const IN_LINE_ROWS: usize = 512;
 
 /// Rows of a KV cache for a context of `context` tokens.
 pub fn rows_of(context: usize) -> usize {
@@ -68,10 +68,21 @@ impl Pass {
         self.places.last().map_or(0, |place| place.row as usize + 1)
     }
 
-    /// Whether the token `query` sees the KV row `row`.
-    pub fn sees(&self, query: usize, row: usize) -> bool {
+    /// Whether the token `query` sees the KV row `row`, in a layer with that window.
+    pub fn sees(&self, query: usize, row: usize, window: Option<u32>) -> bool {
         let place = &self.places[query];
-        row < place.prefix as usize || (place.start as usize..=place.row as usize).contains(&row)
+        let near = |distance: usize| window.is_none_or(|window| distance < window as usize);
+        if row < place.prefix as usize {
+            return near((place.position as usize).saturating_sub(row));
+        }
+        let own = place.start as usize..=place.row as usize;
+        own.contains(&row) && near(place.row as usize - row)
+    }
+
+    /// Tokens of the longest text that the pass makes of the prefix and one candidate.
+    pub fn length(&self) -> usize {
+        let positions = self.places.iter().map(|place| place.position as usize + 1);
+        positions.max().unwrap_or(0)
     }
 
     /// Checks ids against the vocabulary, positions against the context and
@@ -80,12 +91,7 @@ impl Pass {
     /// # Errors
     /// [`ModelError::Token`], [`ModelError::ContextFull`] and [`ModelError::InLine`].
     pub fn check(&self, vocabulary: usize, context: usize) -> Result<(), ModelError> {
-        let needed = self
-            .places
-            .iter()
-            .map(|p| p.position as usize + 1)
-            .max()
-            .unwrap_or(0);
+        let needed = self.length();
         if needed > context {
             return Err(ModelError::ContextFull { needed, context });
         }

@@ -1,55 +1,220 @@
-//! Frequencies of the rotary embedding (Su et al., arXiv 2104.09864).
+//! The rotary embedding (Su et al., arXiv 2104.09864) and the ways its frequencies are scaled
+//! for longer contexts, as transformers' `modeling_rope_utils` and llama.cpp compute them.
 
-use crate::config::Config;
+use conclave_kernels::rope_table;
+use serde::Serialize;
 
-/// Angle per position of each rotating pair, `[rotary_dim / 2]`: base^(−2i / rotary_dim), rounded
-/// at each step as transformers does in f32, since an angle is this times hundreds of positions.
-/// `factors` (`[rotary_dim / 2]`, a file's `rope_freqs.weight`) divide them, as llama3
-/// scaling asks.
-pub fn frequencies(config: &Config, factors: Option<&[f32]>) -> Vec<f32> {
-    (0..config.rotary_dim / 2)
-        .map(|i| {
-            let exponent = (2 * i) as f32 / config.rotary_dim as f32;
-            let wavelength = f64::from(config.rope_base).powf(f64::from(exponent)) as f32;
-            let factor = factors.map_or(1.0, |factors| factors[i]);
-            1.0 / wavelength / factor
-        })
-        .collect()
+/// One rotary embedding; layers name it by its index in [`crate::Config::ropes`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rope {
+    /// Base of the frequencies.
+    pub base: f32,
+    /// Dimensions of a head that turn, the first ones; even.
+    pub rotary_dim: usize,
+    /// How the frequencies are scaled.
+    pub scaling: Scaling,
+    /// Factor on every cosine and sine.
+    pub attention_factor: f32,
+}
+
+/// A scaling of the frequencies base^(−2i / rotary_dim).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Scaling {
+    /// As they are.
+    None,
+    /// All divided by one factor.
+    Linear {
+        /// Divides every frequency.
+        factor: f32,
+    },
+    /// Each divided by its own factor, as llama.cpp stores llama3's scaling.
+    Divided {
+        /// `[rotary_dim / 2]`.
+        by: Factors,
+    },
+    /// Long waves divided by a factor, short ones left, those between blended (Llama 3.1).
+    Llama3 {
+        /// Divides the frequencies of long waves.
+        factor: f32,
+        /// Waves longer than `original / low` are long.
+        low: f32,
+        /// Waves shorter than `original / high` are short.
+        high: f32,
+        /// The context before scaling, in tokens.
+        original: usize,
+    },
+    /// YaRN (Peng et al., arXiv 2309.00071): a blend by the number of turns in the context.
+    Yarn {
+        /// Divides the frequencies of long waves.
+        factor: f32,
+        /// Turns above which a frequency stays.
+        fast: f32,
+        /// Turns below which a frequency is divided.
+        slow: f32,
+        /// The context before scaling, in tokens.
+        original: usize,
+        /// Whether the blend begins and ends at whole pairs.
+        whole: bool,
+    },
+    /// LongRoPE (Ding et al., arXiv 2402.13753): one list of factors for texts up to the
+    /// original context, another for longer ones.
+    LongRope {
+        /// `[rotary_dim / 2]`, for texts of at most `original` tokens.
+        short: Factors,
+        /// `[rotary_dim / 2]`, for longer texts.
+        long: Factors,
+        /// The context before scaling, in tokens.
+        original: usize,
+    },
+}
+
+/// Divisors of the frequencies, `[rotary_dim / 2]`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Factors {
+    /// In the tensor of this name; read with the weights.
+    Tensor(String),
+    /// These.
+    Listed(Vec<f32>),
+}
+
+impl Factors {
+    /// The divisors; none before those of a tensor are read.
+    fn values(&self) -> &[f32] {
+        match self {
+            Self::Tensor(_) => &[],
+            Self::Listed(values) => values,
+        }
+    }
+}
+
+impl Rope {
+    /// A rotary embedding without scaling.
+    pub fn plain(base: f32, rotary_dim: usize) -> Self {
+        Self {
+            base,
+            rotary_dim,
+            scaling: Scaling::None,
+            attention_factor: 1.0,
+        }
+    }
+
+    /// Where the frequencies change with the text's length: tokens up to which the short ones hold.
+    pub fn switches_at(&self) -> Option<usize> {
+        match self.scaling {
+            Scaling::LongRope { original, .. } => Some(original),
+            _ => None,
+        }
+    }
+
+    /// The lists of factors that are still in a tensor.
+    pub fn factors_mut(&mut self) -> Vec<&mut Factors> {
+        match &mut self.scaling {
+            Scaling::Divided { by } => vec![by],
+            Scaling::LongRope { short, long, .. } => vec![short, long],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Angle per position of each turning pair, `[rotary_dim / 2]`, rounded at each step as
+    /// torch does in f32, since an angle is this times hundreds of positions. `long` chooses
+    /// between the two lists of LongRoPE.
+    pub fn frequencies(&self, long: bool) -> Vec<f32> {
+        let waves = (0..self.rotary_dim / 2).map(|pair| {
+            let exponent = (2 * pair) as f32 / self.rotary_dim as f32;
+            f64::from(self.base).powf(f64::from(exponent)) as f32
+        });
+        match &self.scaling {
+            Scaling::None => waves.map(|wave| 1.0 / wave).collect(),
+            Scaling::Linear { factor } => waves.map(|wave| 1.0 / wave / factor).collect(),
+            Scaling::Divided { by } => waves
+                .zip(by.values())
+                .map(|(wave, factor)| 1.0 / wave / factor)
+                .collect(),
+            Scaling::LongRope {
+                short, long: far, ..
+            } => waves
+                .zip(if long { far } else { short }.values())
+                .map(|(wave, factor)| 1.0 / (factor * wave))
+                .collect(),
+            &Scaling::Llama3 {
+                factor,
+                low,
+                high,
+                original,
+            } => waves
+                .map(|wave| llama3(1.0 / wave, factor, low, high, original as f32))
+                .collect(),
+            &Scaling::Yarn {
+                factor,
+                fast,
+                slow,
+                original,
+                whole,
+            } => {
+                let (begin, end) = self.blend(fast, slow, original, whole);
+                waves
+                    .enumerate()
+                    .map(|(pair, wave)| {
+                        let ramp = ((pair as f32 - begin) / (end - begin)).clamp(0.0, 1.0);
+                        let keep = 1.0 - ramp;
+                        1.0 / (factor * wave) * (1.0 - keep) + 1.0 / wave * keep
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// Cosines and sines for `context` positions, `[context, rotary_dim / 2, 2]`.
+    pub fn table(&self, context: usize, long: bool) -> Vec<f32> {
+        rope_table(context, &self.frequencies(long), self.attention_factor)
+    }
+
+    /// First and last pair of YaRN's blend.
+    fn blend(&self, fast: f32, slow: f32, original: usize, whole: bool) -> (f32, f32) {
+        let dims = self.rotary_dim as f64;
+        let pair = |turns: f32| {
+            let wave = original as f64 / (f64::from(turns) * std::f64::consts::TAU);
+            dims * wave.ln() / (2.0 * f64::from(self.base).ln())
+        };
+        let (mut begin, mut end) = (pair(fast), pair(slow));
+        if whole {
+            (begin, end) = (begin.floor(), end.ceil());
+        }
+        let (begin, mut end) = (begin.max(0.0), end.min(dims - 1.0));
+        if begin == end {
+            end += 0.001;
+        }
+        (begin as f32, end as f32)
+    }
+}
+
+/// Llama 3.1's scaling of one frequency.
+fn llama3(frequency: f32, factor: f32, low: f32, high: f32, original: f32) -> f32 {
+    let wave = 2.0 * std::f32::consts::PI / frequency;
+    if wave < original / high {
+        frequency
+    } else if wave > original / low {
+        frequency / factor
+    } else {
+        let smooth = (original / wave - low) / (high - low);
+        (1.0 - smooth) * frequency / factor + smooth * frequency
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use conclave_kernels::rope_table;
-
     use super::*;
-    use crate::config::Activation;
 
     /// Angles as torch has them in f32: `1 / base ** (arange(0, dim, 2) / dim)`, times 600.
     /// Exact ones have cosines of 0.92710186 and 0.59192157.
     #[test]
     fn angles_are_those_of_transformers() {
-        let config = Config {
-            architecture: "llama".to_owned(),
-            vocabulary: 1,
-            hidden: 20,
-            layers: 1,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 20,
-            feed_forward: 1,
-            context: 1024,
-            norm_epsilon: 1e-5,
-            norm_offset: 0.0,
-            rope_base: 30_000.0,
-            rotary_dim: 20,
-            activation: Activation::Silu,
-            embedding_scale: 1.0,
-            attention_scale: 1.0,
-        };
-        let frequencies = frequencies(&config, None);
+        let rope = Rope::plain(30_000.0, 20);
         let wanted = [1.0, 0.356_687_46, 0.127_225_97, 0.045_379_903];
-        assert_eq!(frequencies[..4], wanted);
-        let table = rope_table(601, &frequencies, 1.0);
+        assert_eq!(rope.frequencies(false)[..4], wanted);
+        let table = rope.table(601, false);
         let cosines: Vec<f32> = table[600 * 20..]
             .iter()
             .copied()

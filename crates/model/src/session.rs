@@ -121,7 +121,9 @@ impl Session {
             .count();
         // The logits after a token are kept only for the prefix's last one.
         let same = shared == tokens.len() && shared == self.prefix.len();
-        let kept = if same && !self.next.is_empty() {
+        let kept = if self.model.turns_otherwise(tokens.len()) {
+            0
+        } else if same && !self.next.is_empty() {
             shared
         } else {
             shared.min(tokens.len() - 1)
@@ -132,8 +134,22 @@ impl Session {
             // Should a pass fail, no logits are better than those of another prefix.
             self.next.clear();
         }
+        self.model.turn_for(tokens.len())?;
         self.extend(&tokens[kept..]).await?;
         Ok(tokens.len() - kept)
+    }
+
+    /// Makes ready for a text of `length` tokens: where that is the first to need a rotary
+    /// embedding's long frequencies, the prefix is run once more with them, as transformers does.
+    /// A text that becomes shorter keeps them until the next prompt.
+    async fn stretch(&mut self, length: usize) -> Result<(), ModelError> {
+        if self.model.stretches(length) {
+            let prefix = std::mem::take(&mut self.prefix);
+            self.next.clear();
+            self.model.turn_for(length)?;
+            self.extend(&prefix).await?;
+        }
+        Ok(())
     }
 
     /// Runs `tokens` behind the prefix. The head is wanted after the last of them only, and
@@ -194,7 +210,15 @@ impl Session {
                     ended: false,
                 });
             }
-            let step = Pass::plain(self.prefix.len() + tokens.len() - 1, &[id]);
+            let begin = self.prefix.len();
+            if self.model.stretches(begin + tokens.len()) {
+                self.stretch(begin + tokens.len()).await?;
+                if tokens.len() > 1 {
+                    let drafted = &tokens[..tokens.len() - 1];
+                    self.model.run(&Pass::plain(begin, drafted))?;
+                }
+            }
+            let step = Pass::plain(begin + tokens.len() - 1, &[id]);
             self.model.run(&step)?;
             self.counters.draft_tokens += 1;
             let logits = self.logits_after(0).await?;
@@ -216,6 +240,9 @@ impl Session {
         }
         self.in_line = None;
         let pass = Pass::in_line(self.prefix.len(), candidates);
+        // Checked before the prefix may be run anew.
+        pass.check(self.about().config.vocabulary, self.about().context)?;
+        self.stretch(pass.length()).await?;
         self.model.run(&pass)?;
         self.counters.verify_tokens += pass.len();
 
@@ -310,6 +337,7 @@ impl Session {
     pub async fn last_logits(&mut self, tokens: &[u32]) -> Result<&[f32], ModelError> {
         self.release();
         self.check_room(tokens)?;
+        self.model.turn_for(tokens.len())?;
         self.extend(tokens).await?;
         finite(&self.next)?;
         Ok(&self.next)
@@ -323,6 +351,7 @@ impl Session {
     pub async fn all_logits(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, ModelError> {
         self.release();
         self.check_room(tokens)?;
+        self.model.turn_for(tokens.len())?;
         let mut all = Vec::with_capacity(tokens.len());
         for chunk in tokens.chunks(PREFILL_CHUNK) {
             self.model.run(&Pass::plain(self.prefix.len(), chunk))?;

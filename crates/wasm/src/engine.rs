@@ -1,7 +1,8 @@
 //! The engine: one device, shared by all members.
 
 use conclave_kernels::{AdapterChoice, Gpu};
-use conclave_model::Backend;
+use conclave_model::{Backend, LoadOptions};
+use conclave_weights::Memory;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -80,8 +81,12 @@ impl Engine {
         gguf: Vec<u8>,
         context_tokens: u32,
     ) -> Result<Member, Failure> {
-        let member =
-            conclave_member::Member::load(&name, &gguf, &self.backend, context_tokens as usize)?;
+        let source = Memory::file(format!("{name}.gguf"), gguf);
+        let options = LoadOptions::with_context(context_tokens as usize);
+        let mut silent = |_| ();
+        let load =
+            conclave_member::Member::load(&name, &source, &self.backend, options, &mut silent);
+        let member = load.await?;
         if let Backend::Gpu(gpu) = &self.backend {
             // Uploads only fail once the device has run them.
             gpu.sync().await?;

@@ -49,6 +49,9 @@ impl From<ModelError> for Failure {
             ModelError::Gpu(error) => error.into(),
             ModelError::ContextFull { .. } => Self::named("ContextFull", error),
             ModelError::File(_)
+            | ModelError::Metadata(_)
+            | ModelError::Quantise { .. }
+            | ModelError::HeadWidth { .. }
             | ModelError::Architecture { .. }
             | ModelError::RopeScaling { .. }
             | ModelError::Key { .. }

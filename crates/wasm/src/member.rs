@@ -52,7 +52,7 @@ impl Member {
             bytes: about.bytes as f64,
             context: about.context,
             vocabulary: about.config.vocabulary,
-            layers: about.config.layers,
+            layers: about.config.layers.len(),
             hidden: about.config.hidden,
         })?)
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use conclave_kernels::{AdapterChoice, Gpu};
-use conclave_model::{Backend, Model, Session};
-use conclave_weights::Gguf;
+use conclave_model::{Backend, LoadOptions, Model, Session};
+use conclave_weights::{Checkpoint, Memory};
 
 /// Path of a fixture.
 pub fn fixture(file: &str) -> PathBuf {
@@ -26,8 +26,12 @@ pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
     // Behind the key stand the value's type (4 bytes, u32) and the value.
     let value = at + key.len() + 4;
     file[value..value + 4].copy_from_slice(&(context as u32).to_le_bytes());
-    let gguf = Gguf::parse_whole(&file).expect("the fixture is sound");
-    Session::new(Model::load(&gguf, &file, backend, context).expect("the model loads"))
+    let source = Memory::file("model.gguf", file);
+    let checkpoint = pollster::block_on(Checkpoint::open(&source)).expect("the fixture is sound");
+    let options = LoadOptions::with_context(context);
+    let mut silent = |_| ();
+    let load = Model::load(&checkpoint, &source, backend, options, &mut silent);
+    Session::new(pollster::block_on(load).expect("the model loads"))
 }
 
 /// The oracle and our kernels, by name. One GPU device serves all tests.

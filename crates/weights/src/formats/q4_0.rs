@@ -32,8 +32,9 @@ pub(crate) fn to_q8_0(bytes: &[u8], out: &mut [u8]) {
 }
 
 /// `d = x* / −8` where `x*` is the element of largest magnitude, sign kept, so that it becomes
-/// exactly −8; `q = ⌊x / d + 8.5⌋`, at most 15. The sum is taken in f64: ggml's result depends on
-/// whether the compiler fuses product and sum, and the `gguf` package settles it this way.
+/// exactly −8; `q = ⌊x / d + 8.5⌋`, at most 15. Product and sum are rounded to f32 one after the
+/// other: ggml's result depends on whether the compiler fuses them, and the `gguf` package settles
+/// it this way.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -43,8 +44,7 @@ fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 18]| {
         let scale = largest(values).1 / -8.0;
         let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
-        let nibble =
-            |value: f32| (f64::from(value) * f64::from(inverse) + 8.5).clamp(0.0, 15.0) as u8;
+        let nibble = |value: f32| (value * inverse + 8.5).clamp(0.0, 15.0) as u8;
         let (low, high) = values.split_at(16);
         for (out, (&low, &high)) in out[2..].iter_mut().zip(low.iter().zip(high)) {
             *out = nibble(low) | nibble(high) << 4;

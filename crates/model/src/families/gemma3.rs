@@ -1,0 +1,70 @@
+//! Gemma 3, its text model: a window and rotary frequencies of their own in five layers of six,
+//! norms on each head of queries and keys.
+
+use crate::config::{Activation, Config, QkNorm};
+use crate::error::ModelError;
+use crate::families::gemma::scaled;
+use crate::families::gemma2::{SANDWICH, alternating, query_scale};
+use crate::family::Family;
+use crate::keys::{Key, Keys};
+use crate::rope::Rope;
+use crate::rope_keys;
+
+/// Gemma 3's conventions.
+pub const FAMILY: Family = Family {
+    gguf: "gemma3",
+    hugging_face: &["gemma3_text", "gemma3"],
+    activation: Activation::Gelu,
+    norms: SANDWICH,
+    qk_norm: QkNorm::PerHead,
+    norm_offset: 1.0,
+    defaults: &[
+        ("hidden_size", 2304.0),
+        ("intermediate_size", 9216.0),
+        ("num_hidden_layers", 26.0),
+        ("num_attention_heads", 8.0),
+        ("num_key_value_heads", 4.0),
+        ("head_dim", 256.0),
+        ("max_position_embeddings", 131_072.0),
+        ("rms_norm_eps", 1e-6),
+        ("tie_word_embeddings", 1.0),
+        ("query_pre_attn_scalar", 256.0),
+        ("sliding_window", 4096.0),
+        ("rope_theta", 1e6),
+    ],
+    shape,
+    ..Family::PLAIN
+};
+
+fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
+    // Widths of 0 and periods of 1 mean that there is no window.
+    let mut config = alternating(keys, scaled(keys, config)?, 6, None)?;
+    let local = local_rope(keys, &config)?;
+    config.ropes.push(local);
+    for layer in config
+        .layers
+        .iter_mut()
+        .filter(|layer| layer.window.is_some())
+    {
+        layer.rope = Some(1);
+    }
+    let logits = Key("final_logit_softcapping", "final_logit_softcapping");
+    Ok(Config {
+        attention_scale: query_scale(keys, &config)?,
+        logit_softcap: keys.optional_float(logits)?,
+        ..config
+    })
+}
+
+/// The rotary embedding of the layers with a window.
+fn local_rope(keys: &Keys<'_>, config: &Config) -> Result<Rope, ModelError> {
+    let base = Key("rope.freq_base_swa", "rope_local_base_freq");
+    if keys.is_gguf() {
+        let rotary_dim = config.ropes[0].rotary_dim;
+        return Ok(Rope::plain(keys.float_or(base, 10_000.0)?, rotary_dim));
+    }
+    let scaling = keys
+        .within("rope_parameters")
+        .and_then(|all| all.within("sliding_attention"));
+    rope_keys::of_hugging_face(keys, scaling, base, config.head_dim)
+}

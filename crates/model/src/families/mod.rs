@@ -1,0 +1,32 @@
+//! One file a family: see [`crate::family::Family`] for what it may say.
+
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod glm4;
+mod granite;
+mod llama;
+mod mistral;
+mod olmo2;
+mod phi3;
+mod qwen2;
+mod qwen3;
+mod smollm3;
+
+use crate::family::Family;
+
+/// All families, in the order messages list them.
+pub const ALL: &[&Family] = &[
+    &llama::FAMILY,
+    &mistral::FAMILY,
+    &qwen2::FAMILY,
+    &qwen3::FAMILY,
+    &gemma::FAMILY,
+    &gemma2::FAMILY,
+    &gemma3::FAMILY,
+    &phi3::FAMILY,
+    &smollm3::FAMILY,
+    &olmo2::FAMILY,
+    &glm4::FAMILY,
+    &granite::FAMILY,
+];

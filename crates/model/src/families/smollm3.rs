@@ -1,0 +1,51 @@
+//! SmolLM3: every fourth layer turns nothing.
+
+use crate::config::{Config, Turns};
+use crate::error::ModelError;
+use crate::family::Family;
+use crate::keys::{Key, Keys};
+
+/// Every how many layers one turns nothing, where the model does not say; GGUF never does.
+const PERIOD: usize = 4;
+
+/// SmolLM3's conventions.
+pub const FAMILY: Family = Family {
+    gguf: "smollm3",
+    hugging_face: &["smollm3"],
+    turns: Turns::NeighboursInGguf,
+    defaults: &[
+        ("hidden_size", 2048.0),
+        ("intermediate_size", 11_008.0),
+        ("num_hidden_layers", 36.0),
+        ("num_attention_heads", 16.0),
+        ("num_key_value_heads", 4.0),
+        ("max_position_embeddings", 32_768.0),
+        ("rms_norm_eps", 1e-6),
+        ("rope_theta", 2e6),
+        ("tie_word_embeddings", 1.0),
+    ],
+    shape,
+    ..Family::PLAIN
+};
+
+fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
+    let layers = config.layers.len();
+    // The list says 1 where a layer turns, whatever its name.
+    let listed = keys.layer_flags(Key("", "no_rope_layers"), layers)?;
+    let period = keys.optional_size(Key("", "no_rope_layer_interval"))?;
+    let period = period.unwrap_or(PERIOD);
+    for (index, layer) in config.layers.iter_mut().enumerate() {
+        let turns = match &listed {
+            Some(turns) => turns[index],
+            None => (index + 1) % period != 0,
+        };
+        layer.rope = turns.then_some(0);
+    }
+    if keys.flag(Key("", "use_sliding_window"))? != Some(true) {
+        return Ok(config);
+    }
+    let window = keys.size_above_zero(Key("", "sliding_window"))?;
+    let unturned: Vec<bool> = config.layers.iter().map(|l| l.rope.is_none()).collect();
+    let sliding = keys.sliding_layers(layers)?.unwrap_or(unturned);
+    Ok(config.windowed(window, |layer| sliding[layer]))
+}

@@ -1,0 +1,277 @@
+//! From a plan to weights that run: rows are read in pieces of a few megabytes, put in order,
+//! converted, and handed on, so that a model is never whole in memory on its way to a GPU.
+
+use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
+
+use crate::error::ModelError;
+use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
+use crate::weights::{Block, Linear, Weights};
+
+/// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
+const PIECE: u64 = 4 << 20;
+
+/// What a decoder keeps its weights in.
+pub trait Keep {
+    /// A matrix that is kept.
+    type Matrix;
+    /// A vector that is kept.
+    type Vector;
+    /// A matrix that comes in piece by piece.
+    type Upload;
+
+    /// The format in which rows of `cols` numbers are kept that are stored as `stored`; `None`
+    /// where there is none for that width.
+    fn format(&self, stored: Format, cols: usize) -> Option<Format>;
+
+    /// Begins a matrix `[rows, cols]`.
+    ///
+    /// # Errors
+    /// The device's.
+    fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Self::Upload, ModelError>;
+
+    /// Adds whole rows.
+    ///
+    /// # Errors
+    /// The device's.
+    fn push(&self, upload: &mut Self::Upload, rows: &[u8]) -> Result<(), ModelError>;
+
+    /// Ends a matrix.
+    ///
+    /// # Errors
+    /// The device's.
+    fn finish(&self, upload: Self::Upload) -> Result<Self::Matrix, ModelError>;
+
+    /// Keeps a vector.
+    ///
+    /// # Errors
+    /// The device's.
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, ModelError>;
+}
+
+/// Reads all weights of `plan` into `keep`. `progress` hears how many bytes have been read.
+///
+/// # Errors
+/// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot be
+/// kept, and what `keep` reports.
+pub async fn read<K: Keep>(
+    plan: &Plan,
+    checkpoint: &Checkpoint,
+    source: &dyn Source,
+    keep: &K,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Weights<K::Matrix, K::Vector>, ModelError> {
+    let mut reader = Reader {
+        checkpoint,
+        source,
+        keep,
+        progress,
+        bytes: 0,
+        stored: Vec::new(),
+        ordered: Vec::new(),
+        converted: Vec::new(),
+    };
+    let embedding = reader.matrix(&plan.embedding).await?;
+    let mut blocks = Vec::with_capacity(plan.blocks.len());
+    for block in &plan.blocks {
+        blocks.push(reader.block(block).await?);
+    }
+    Ok(Weights {
+        embedding,
+        blocks,
+        norm: reader.vector(&plan.norm).await?,
+        head: match &plan.head {
+            Some(head) => Some(reader.linear(head).await?),
+            None => None,
+        },
+    })
+}
+
+/// Reads a tensor of numbers whole, as f32.
+///
+/// # Errors
+/// [`ModelError::File`] where it is missing or the source fails, [`ModelError::Tensor`] unless it
+/// has `length` numbers that are finite and above 0.
+pub async fn divisors(
+    checkpoint: &Checkpoint,
+    source: &dyn Source,
+    name: &str,
+    length: usize,
+) -> Result<Vec<f32>, ModelError> {
+    let tensor = checkpoint.tensor(name)?;
+    if tensor.elements() != length as u64 || tensor.rows() != 1 {
+        let problem = format!("has {} numbers where {length} belong", tensor.elements());
+        return Err(wrong(name, &problem));
+    }
+    let mut stored = Vec::new();
+    checkpoint
+        .read_rows(source, tensor, 0..1, &mut stored)
+        .await?;
+    let mut values = vec![0.0; length];
+    dequantise(tensor.format, &stored, &mut values)
+        .map_err(|error| wrong(name, &error.to_string()))?;
+    if values.iter().all(|value| value.is_normal() && *value > 0.0) {
+        Ok(values)
+    } else {
+        Err(wrong(name, "holds what no frequency can be divided by"))
+    }
+}
+
+struct Reader<'a, K> {
+    checkpoint: &'a Checkpoint,
+    source: &'a dyn Source,
+    keep: &'a K,
+    progress: &'a mut dyn FnMut(u64),
+    /// Read so far.
+    bytes: u64,
+    stored: Vec<u8>,
+    ordered: Vec<u8>,
+    converted: Vec<u8>,
+}
+
+impl<K: Keep> Reader<'_, K> {
+    async fn block(
+        &mut self,
+        plan: &Block<MatrixPart, VectorPart>,
+    ) -> Result<Block<K::Matrix, K::Vector>, ModelError> {
+        Ok(Block {
+            attention_norm: self.optional(&plan.attention_norm).await?,
+            query: self.linear(&plan.query).await?,
+            key: self.linear(&plan.key).await?,
+            value: self.linear(&plan.value).await?,
+            query_norm: self.optional(&plan.query_norm).await?,
+            key_norm: self.optional(&plan.key_norm).await?,
+            output: self.linear(&plan.output).await?,
+            attention_post_norm: self.optional(&plan.attention_post_norm).await?,
+            feed_forward_norm: self.optional(&plan.feed_forward_norm).await?,
+            gate: self.linear(&plan.gate).await?,
+            up: self.linear(&plan.up).await?,
+            down: self.linear(&plan.down).await?,
+            feed_forward_post_norm: self.optional(&plan.feed_forward_post_norm).await?,
+        })
+    }
+
+    async fn linear(
+        &mut self,
+        plan: &Linear<MatrixPart, VectorPart>,
+    ) -> Result<Linear<K::Matrix, K::Vector>, ModelError> {
+        Ok(Linear {
+            weight: self.matrix(&plan.weight).await?,
+            bias: self.optional(&plan.bias).await?,
+        })
+    }
+
+    async fn optional(
+        &mut self,
+        part: &Option<VectorPart>,
+    ) -> Result<Option<K::Vector>, ModelError> {
+        match part {
+            Some(part) => Ok(Some(self.vector(part).await?)),
+            None => Ok(None),
+        }
+    }
+
+    async fn matrix(&mut self, part: &MatrixPart) -> Result<K::Matrix, ModelError> {
+        let MatrixPart {
+            tensor,
+            rows,
+            cols,
+            order,
+        } = part;
+        let stored = tensor.format;
+        let Some(kept) = self.keep.format(stored, *cols) else {
+            let problem =
+                format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
+            return Err(wrong(&tensor.name, &problem));
+        };
+        let row_bytes = (tensor.bytes / tensor.rows().max(1)).max(1);
+        let at_once = (PIECE / row_bytes).max(1);
+        let at_once = match *order {
+            Order::Stored => at_once,
+            Order::Pairs { width, .. } => (at_once / width as u64).max(1) * width as u64,
+        };
+        let count = (rows.end - rows.start) as usize;
+        let mut upload = self.keep.begin(kept, count, *cols)?;
+        let mut next = rows.start;
+        while next < rows.end {
+            let end = rows.end.min(next.saturating_add(at_once));
+            self.checkpoint
+                .read_rows(self.source, tensor, next..end, &mut self.stored)
+                .await?;
+            let mut piece = &self.stored;
+            if let Order::Pairs { width, turning } = *order {
+                let unit = piece.len() / (end - next) as usize;
+                halves(piece, unit, width, turning, &mut self.ordered);
+                piece = &self.ordered;
+            }
+            if kept != stored {
+                self.converted.clear();
+                convert(stored, piece, kept, &mut self.converted)
+                    .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
+                piece = &self.converted;
+            }
+            self.keep.push(&mut upload, piece)?;
+            self.bytes += self.stored.len() as u64;
+            (self.progress)(self.bytes);
+            next = end;
+        }
+        self.keep.finish(upload)
+    }
+
+    async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {
+        let tensor = &part.tensor;
+        self.checkpoint
+            .read_rows(self.source, tensor, 0..1, &mut self.stored)
+            .await?;
+        let mut values = vec![0.0; tensor.cols() as usize];
+        dequantise(tensor.format, &self.stored, &mut values)
+            .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
+        let mut values: Vec<f32> = values[part.numbers.clone()]
+            .iter()
+            .map(|value| (value + part.offset) * part.scale)
+            .collect();
+        if let Order::Pairs { width, turning } = part.order {
+            let stored = bytemuck::cast_slice(&values);
+            halves(stored, size_of::<f32>(), width, turning, &mut self.ordered);
+            values = bytemuck::pod_collect_to_vec(&self.ordered);
+        }
+        self.bytes +=
+            (part.numbers.len() as u64).saturating_mul(tensor.bytes) / tensor.cols().max(1);
+        (self.progress)(self.bytes);
+        self.keep.vector(values)
+    }
+}
+
+/// Reorders the turning rows of each head, `unit` bytes each, from pairs (2i, 2i + 1) to halves
+/// (i, i + turning / 2): the inverse of what llama.cpp's converter does to the llama family.
+fn halves(stored: &[u8], unit: usize, width: usize, turning: usize, out: &mut Vec<u8>) {
+    out.clear();
+    out.reserve(stored.len());
+    for head in stored.chunks_exact(width * unit) {
+        for row in 0..width {
+            let half = turning / 2;
+            let from = if row < turning {
+                2 * (row % half) + row / half
+            } else {
+                row
+            };
+            out.extend_from_slice(&head[from * unit..][..unit]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halves;
+
+    #[test]
+    fn pairs_become_halves_within_each_head() {
+        // Two heads of four rows, one byte a row: stored (a0 b0 a1 b1).
+        let stored = [0, 10, 1, 11, 100, 110, 101, 111];
+        let mut out = Vec::new();
+        halves(&stored, 1, 4, 4, &mut out);
+        assert_eq!(out, [0, 1, 10, 11, 100, 101, 110, 111]);
+        // Only the first two rows of each head turn: they are in order already.
+        halves(&stored, 1, 4, 2, &mut out);
+        assert_eq!(out, stored);
+    }
+}
