@@ -74,6 +74,7 @@ export class Conclave {
   readonly defaults: Readonly<Settings>;
   readonly #wire: Wire;
   readonly #members = new Map<string, About>();
+  #heapBytes = 0;
 
   private constructor(wire: Wire, opened: Extract<Reply, { type: "opened" }>) {
     this.#wire = wire;
@@ -115,6 +116,11 @@ export class Conclave {
     }
   }
 
+  /** Bytes of the wasm module's memory after the last member was loaded; weights on a GPU are not in it. */
+  get heapBytes(): number {
+    return this.#heapBytes;
+  }
+
   /** The members in the order they were added. */
   get members(): About[] {
     return [...this.#members.values()];
@@ -132,6 +138,7 @@ export class Conclave {
     if (reply.type !== "added") throw unexpected(reply, "add");
     if (replace !== undefined) this.#members.delete(replace);
     this.#members.set(source.name, reply.about);
+    this.#heapBytes = reply.heap;
     return reply.about;
   }
 

@@ -3,6 +3,8 @@
  * state for one query, and the module that makes them. The names are the paper's.
  */
 
+import type { ModelFiles } from "./model-files.ts";
+
 /** The two ways to run the members: WGSL kernels on the GPU, or burn's flex backend in wasm SIMD. */
 export type Backend = "webgpu" | "cpu";
 
@@ -65,6 +67,18 @@ export interface About {
   vocabulary: number;
   layers: number;
   hidden: number;
+  /** What the matrices of each format in the file are kept as on a GPU; null: no kernel reads them. */
+  formats: { stored: string; kept: string | null }[];
+  /** Bytes that it takes of a GPU's memory. */
+  memory: { weights: number; kv: number; scratch: number };
+}
+
+/** How a member is loaded. */
+export interface LoadOptions {
+  /** Room for the conversation, in the member's tokens. */
+  contextTokens: number;
+  /** What weights that come unquantised become; left out, they stay as they are. */
+  quantise?: "Q8_0" | "Q4_0";
 }
 
 /** The adapter the engine runs on. `software`: it is emulated on the CPU. */
@@ -120,7 +134,8 @@ export interface Query {
 export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
-  load(name: string, gguf: Uint8Array, contextTokens: number): Promise<Member>;
+  /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
+  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member>;
   lost(): string | undefined;
   /** Destroys the GPU device: the tests walk the recovery path with it. */
   loseDevice(): void;
@@ -129,7 +144,8 @@ export interface Engine {
 
 /** The wasm module, as `wasm-bindgen --target web` writes it to `pkg/conclave.js`. */
 export interface EngineModule {
-  default(input: { module_or_path: URL }): Promise<unknown>;
+  /** Starts the module; `memory` is its heap. */
+  default(input: { module_or_path: URL }): Promise<{ memory: WebAssembly.Memory }>;
   Engine: { create(backend: Backend): Promise<Engine> };
   Query: new (members: number, settings: Settings) => Query;
   cut(text: string, ended: boolean): string;

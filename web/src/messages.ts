@@ -31,6 +31,8 @@ const about = shape({
   vocabulary: number,
   layers: number,
   hidden: number,
+  formats: list(shape({ stored: text, kept: nullable(text) })),
+  memory: shape({ weights: number, kv: number, scratch: number }),
 });
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 const score = shape({ meanLogit: number, meanLogprob: number });
@@ -161,7 +163,8 @@ const request = variant({
 const reply = variant({
   opened: shape({ id: number, backend: oneOf("webgpu", "cpu"), adapter, why: text, settings }),
   progress: shape({ id: number, progress }),
-  added: shape({ id: number, about }),
+  /** `heap`: bytes of the module's memory now; it never shrinks. */
+  added: shape({ id: number, about, heap: number }),
   event: shape({ id: number, event }),
   planned: shape({ id: number, plan }),
   models: shape({ id: number, stored }),

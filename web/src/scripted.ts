@@ -51,7 +51,7 @@ export class ScriptedMember implements Member {
   }
 
   about(): About {
-    return { name: this.name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0 };
+    return { name: this.name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
   }
 
   async begin(messages: Message[], sampling: Sampling, stream: number): Promise<{ prefix: number; run: number }> {

@@ -27,8 +27,8 @@ function stage(scripts: Record<string, Script>): Stage {
   const engine: Engine = {
     backend: "cpu",
     adapter: () => adapter,
-    load: async (name, gguf) => {
-      if (gguf.length === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
+    load: async (name, { files }) => {
+      if (files[0]?.bytes === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
       const member = new ScriptedMember(name, journal, scripts[name]!);
       members.set(name, member);
       return member;
@@ -38,7 +38,7 @@ function stage(scripts: Record<string, Script>): Stage {
     free: () => undefined,
   };
   const module: EngineModule = {
-    default: async () => undefined,
+    default: async () => ({ memory: new WebAssembly.Memory({ initial: 1 }) }),
     Engine: { create: async () => engine },
     Query: class extends ScriptedQuery {
       constructor(count: number, given: typeof settings) {
@@ -53,7 +53,7 @@ function stage(scripts: Record<string, Script>): Stage {
     const copy: unknown = structuredClone(data);
     setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
   };
-  const service = new Service({ startModule: async () => module, openStore: async () => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) }), gpu: undefined, post: deliver });
+  const service = new Service({ startModule: async () => ({ module, memory: new WebAssembly.Memory({ initial: 1 }) }), openStore: async () => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) }), gpu: undefined, post: deliver });
   const port: Port = {
     postMessage: (data) => {
       const copy: unknown = structuredClone(data);

@@ -6,7 +6,6 @@ import { chooseBackend, type Gpu } from "./backend.ts";
 import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
 import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
 import { readSource } from "./load.ts";
-import { loadWhole } from "./load-whole.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters } from "./messages.ts";
 import { pickedFiles, type ModelFiles } from "./model-files.ts";
 import { rounds, type StopReason } from "./round.ts";
@@ -17,7 +16,7 @@ type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
 export interface Surroundings {
   /** Fetches and starts the wasm module. */
-  startModule: () => Promise<EngineModule>;
+  startModule: () => Promise<{ module: EngineModule; memory: WebAssembly.Memory }>;
   /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
   openStore: (hub: string | undefined) => Promise<Store>;
   gpu: Gpu | undefined;
@@ -30,6 +29,8 @@ export class Service {
   readonly #members = new Map<string, Member>();
   readonly #running = new Map<number, AbortController>();
   #module: EngineModule | undefined;
+  /** The module's heap. */
+  #memory: WebAssembly.Memory | undefined;
   #engine: Engine | undefined;
   /** The tail of the queue of everything that uses the engine. */
   #queue: Promise<unknown> = Promise.resolve();
@@ -111,7 +112,7 @@ export class Service {
     const { backend, why, adapter: told } = await chooseBackend(wanted, this.#around.gpu);
     this.#store = this.#around.openStore(hub);
     await this.#store;
-    this.#module ??= await this.#around.startModule();
+    if (!this.#module) ({ module: this.#module, memory: this.#memory } = await this.#around.startModule());
     this.#engine = await this.#module.Engine.create(backend);
     const found = this.#engine.adapter();
     const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
@@ -131,10 +132,13 @@ export class Service {
         const loading = (loaded: number, total: number) => onProgress({ phase: "loading", loaded, total, rate: null, secondsLeft: null });
         // The new one first: a broken file leaves the member it would replace in its place.
         const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
-        const member = await loadWhole(engine, source.name, files, options, loading);
+        const member = await engine.load(source.name, untilAborted(files, signal), options, loading).catch((error: unknown) => {
+          signal.throwIfAborted();
+          throw error;
+        });
         if (replace !== undefined) this.#remove(replace);
         this.#members.set(source.name, member);
-        this.#around.post({ type: "added", id, about: member.about() });
+        this.#around.post({ type: "added", id, about: member.about(), heap: this.#heap() });
       });
     } finally {
       files.close();
@@ -146,6 +150,10 @@ export class Service {
     if (source.files) return pickedFiles(source.files, source.name);
     if (source.ref !== undefined) return (await this.#store).open(source.ref, { ...options, expected: source });
     return readSource(source, options);
+  }
+
+  #heap(): number {
+    return this.#memory?.buffer.byteLength ?? 0;
   }
 
   #remove(name: string): void {
@@ -234,4 +242,16 @@ export class Service {
     if (error.partial !== undefined) lost.partial = error.partial;
     return lost;
   }
+}
+
+/** The same files, of which nothing is read any more once the signal says so. */
+function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
+  return {
+    files: files.files,
+    read: async (file, offset, length) => {
+      signal.throwIfAborted();
+      return files.read(file, offset, length);
+    },
+    close: () => files.close(),
+  };
 }

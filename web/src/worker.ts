@@ -25,8 +25,8 @@ const service = new Service({
     const address = new URL("./pkg/conclave.js", import.meta.url).href;
     try {
       const module = (await import(address)) as EngineModule;
-      await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
-      return module;
+      const { memory } = await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
+      return { module, memory };
     } catch (error) {
       throw new Download(`The engine could not be started from ${address} (${String(error)}). Check that pkg/ lies beside the page, then reload.`, { cause: error });
     }

@@ -31,6 +31,8 @@ pub fn of_kernels(format: Format) -> Option<GpuFormat> {
         Format::F16 => GpuFormat::F16,
         Format::Q8_0 => GpuFormat::Q8_0,
         Format::Q4_0 => GpuFormat::Q4_0,
+        Format::Q4K => GpuFormat::Q4K,
+        Format::Q6K => GpuFormat::Q6K,
         _ => return None,
     })
 }

@@ -64,7 +64,7 @@ impl<'a> Keys<'a> {
 
     /// Whether the checkpoint has a tensor of that name.
     pub fn has_tensor(&self, name: &str) -> bool {
-        self.checkpoint.find(name).is_some()
+        self.checkpoint.has(name)
     }
 
     /// Whether `config.json` has the key `name` at all, null included.

@@ -32,7 +32,7 @@ mod weights;
 
 pub use config::{Activation, Config};
 pub use error::ModelError;
-pub use load::{About, Backend, LoadOptions, Model, about};
+pub use load::{About, Backend, Kept, LoadOptions, Model, about};
 pub use memory::Memory;
 pub use pass::{Pass, TargetScore};
 pub use sampling::{Sampler, Sampling};

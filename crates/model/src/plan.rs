@@ -136,7 +136,7 @@ impl Names {
     fn of(checkpoint: &Checkpoint, gguf: bool) -> Self {
         let has = |prefix: &&str| {
             let name = format!("{prefix}embed_tokens.weight");
-            checkpoint.find(&name).is_some()
+            checkpoint.has(&name)
         };
         let prefix = PREFIXES.into_iter().find(has).unwrap_or(PREFIXES[0]);
         Self { gguf, prefix }
@@ -176,7 +176,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn has(&self, name: &str) -> bool {
-        self.checkpoint.find(name).is_some()
+        self.checkpoint.has(name)
     }
 
     fn head(&self) -> Result<Option<Linear<MatrixPart, VectorPart>>, ModelError> {
@@ -377,9 +377,10 @@ impl Planner<'_> {
 }
 
 fn find<'a>(checkpoint: &'a Checkpoint, name: &str) -> Result<&'a Tensor, ModelError> {
-    checkpoint
-        .find(name)
-        .ok_or_else(|| wrong(name, "is missing"))
+    if checkpoint.has(name) {
+        return Ok(checkpoint.tensor(name)?);
+    }
+    Err(wrong(name, "is missing"))
 }
 
 /// An error about the tensor `name`.

@@ -2,11 +2,13 @@
 
 use conclave_kernels::{AdapterChoice, Gpu};
 use conclave_model::{Backend, LoadOptions};
-use conclave_weights::Memory;
-use serde::Serialize;
+use conclave_weights::{Format, Source};
+use js_sys::Function;
+use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 
 use crate::failure::Failure;
+use crate::files::{ModelFiles, PageFiles};
 use crate::member::Member;
 
 /// One backend that models are loaded onto.
@@ -23,6 +25,35 @@ struct Adapter<'a> {
     architecture: &'a str,
     backend: &'a str,
     software: bool,
+}
+
+/// How the page wants a model loaded.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Options {
+    context_tokens: u32,
+    quantise: Option<String>,
+}
+
+impl TryFrom<Options> for LoadOptions {
+    type Error = Failure;
+
+    fn try_from(options: Options) -> Result<Self, Failure> {
+        let quantise = match options.quantise.as_deref() {
+            None => None,
+            Some("Q8_0") => Some(Format::Q8_0),
+            Some("Q4_0") => Some(Format::Q4_0),
+            Some(other) => {
+                return Err(Failure::settings(format!(
+                    "weights cannot be loaded as `{other}`; choose Q8_0 or Q4_0, or leave them as they are"
+                )));
+            }
+        };
+        Ok(Self {
+            context: options.context_tokens as usize,
+            quantise,
+        })
+    }
 }
 
 #[wasm_bindgen]
@@ -74,23 +105,39 @@ impl Engine {
         Ok(serde_wasm_bindgen::to_value(&adapter)?)
     }
 
-    /// Loads the member `name` from a whole GGUF file. Throws `ModelFile` or `OutOfMemory`.
+    /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears
+    /// `(loaded, total)` bytes. Throws `ModelFile`, `OutOfMemory` or `Settings`.
     pub async fn load(
         &self,
         name: String,
-        gguf: Vec<u8>,
-        context_tokens: u32,
+        files: ModelFiles,
+        #[wasm_bindgen(unchecked_param_type = "LoadOptions")] options: JsValue,
+        #[wasm_bindgen(js_name = onProgress)] on_progress: Function,
     ) -> Result<Member, Failure> {
-        let source = Memory::file(format!("{name}.gguf"), gguf);
-        let options = LoadOptions::with_context(context_tokens as usize);
-        let mut silent = |_| ();
-        let load =
-            conclave_member::Member::load(&name, &source, &self.backend, options, &mut silent);
+        let source = PageFiles::new(files)?;
+        let options: Options = serde_wasm_bindgen::from_value(options)?;
+        let total: u64 = source.files().iter().map(|file| file.bytes).sum();
+        let mut tell = |loaded: u64| {
+            // A page that fails to show progress does not spoil the load.
+            let _ = on_progress.call2(
+                &JsValue::UNDEFINED,
+                &JsValue::from(loaded as f64),
+                &JsValue::from(total as f64),
+            );
+        };
+        let load = conclave_member::Member::load(
+            &name,
+            &source,
+            &self.backend,
+            options.try_into()?,
+            &mut tell,
+        );
         let member = load.await?;
         if let Backend::Gpu(gpu) = &self.backend {
             // Uploads only fail once the device has run them.
             gpu.sync().await?;
         }
+        tell(total);
         Ok(Member::new(member))
     }
 

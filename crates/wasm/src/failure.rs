@@ -23,6 +23,11 @@ impl Failure {
         }
     }
 
+    /// What the page asked for makes no sense.
+    pub fn settings(error: impl std::fmt::Display) -> Self {
+        Self::named("Settings", error)
+    }
+
     fn named(name: &'static str, error: impl std::fmt::Display) -> Self {
         Self {
             name,

@@ -6,10 +6,12 @@
 
 mod engine;
 mod failure;
+mod files;
 mod member;
 mod query;
 
 pub use engine::Engine;
+pub use files::ModelFiles;
 pub use member::Member;
 pub use query::{Query, cut, default_settings};
 

@@ -25,6 +25,23 @@ struct About<'a> {
     vocabulary: usize,
     layers: usize,
     hidden: usize,
+    formats: Vec<Kept>,
+    memory: Memory,
+}
+
+/// What becomes of the matrices of a format on a GPU.
+#[derive(Serialize)]
+struct Kept {
+    stored: &'static str,
+    kept: Option<&'static str>,
+}
+
+/// Bytes of GPU memory.
+#[derive(Serialize)]
+struct Memory {
+    weights: f64,
+    kv: f64,
+    scratch: f64,
 }
 
 impl Member {
@@ -54,6 +71,16 @@ impl Member {
             vocabulary: about.config.vocabulary,
             layers: about.config.layers.len(),
             hidden: about.config.hidden,
+            formats: about
+                .formats
+                .iter()
+                .map(|&conclave_model::Kept { stored, kept, .. }| Kept { stored, kept })
+                .collect(),
+            memory: Memory {
+                weights: about.memory.weights as f64,
+                kv: about.memory.kv as f64,
+                scratch: about.memory.scratch as f64,
+            },
         })?)
     }
 
