@@ -231,7 +231,7 @@ class Answer {
         if (changed) piece.forEach((byte, index) => (piece[index] = byte ^ 0xff));
         const wrong = (fault?.after ?? 0) - sent;
         if (kind === "flip" && wrong >= 0 && wrong < piece.length) piece[wrong] ^= 0xff;
-        if (kind === "slow") await sleep((piece.length / (fault.bytesPerSecond ?? 1 << 18)) * 1000);
+        if (kind === "slow" && faults.includes(fault)) await sleep((piece.length / (fault.bytesPerSecond ?? 1 << 18)) * 1000);
         sent += piece.length;
         entry.sent = sent;
         if (!response.write(piece)) {

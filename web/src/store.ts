@@ -27,6 +27,8 @@ export interface StoreOptions {
   stallMs?: number;
   chunkBytes?: number;
   lanes?: number;
+  /** The largest model a page keeps in memory where it has no place to store it. */
+  mostInMemory?: number;
 }
 
 export interface OpenOptions {
@@ -36,10 +38,7 @@ export interface OpenOptions {
   expected?: Pick<MemberSource, "bytes" | "sha256">;
 }
 
-/** What a page keeps in memory where it has no place to store it. */
-const mostInMemory = 256 << 20;
-
-const defaults = { policy: usualRetry, stallMs: 20_000, chunkBytes: 8 << 20, lanes: 4 };
+const defaults = { policy: usualRetry, stallMs: 20_000, chunkBytes: 8 << 20, lanes: 4, mostInMemory: 256 << 20 };
 
 export class Store {
   readonly #options: StoreOptions & typeof defaults;
@@ -194,7 +193,7 @@ export class Store {
 
   /** Says before a byte is fetched what would not fit. */
   async #makeRoom(model: RemoteModel, needed: number): Promise<void> {
-    if (!this.#options.shelf.persistent && totalOf(model) > mostInMemory) {
+    if (!this.#options.shelf.persistent && totalOf(model) > this.#options.mostInMemory) {
       throw new StorageFailure(
         `${model.ref} has ${amount(totalOf(model))}, and this browser offers the page no place to keep it (private windows and pages without https have none). Open the page in an ordinary window over https, or download the model and choose the file.`,
       );

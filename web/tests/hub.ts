@@ -60,9 +60,14 @@ export class Hub {
     await fetch(`${this.address}/faults`, { method: "POST", body: JSON.stringify(faults) });
   }
 
+  /** All is well again: what is slow goes on at full speed; a line that stalled stays silent. */
+  async mend(): Promise<void> {
+    await fetch(`${this.address}/faults`, { method: "DELETE" });
+  }
+
   /** All is well again, and nothing was asked yet. */
   async reset(): Promise<void> {
-    await fetch(`${this.address}/faults`, { method: "DELETE" });
+    await this.mend();
     await fetch(`${this.address}/log`, { method: "DELETE" });
   }
 

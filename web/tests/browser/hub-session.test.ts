@@ -105,7 +105,7 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
 test("a download shows how far it is, stops, and goes on where it was", async () => {
   const visitor = await arrive();
   const { page } = visitor;
-  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 300_000, times: 1 });
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 60_000, times: 1 });
   await choose(visitor);
   const card = page.locator(".member", { hasText: "Quill of the hub" });
   await card.locator(".loaded", { hasText: /kB of 1\.3\sMB/ }).waitFor();
@@ -122,11 +122,12 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
 
 test("a second tab says that it waits, and then uses what the first has stored", async () => {
   const visitor = await arrive();
-  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 400_000, times: 1 });
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 20_000, times: 1 });
   await choose(visitor);
   const second = await visitor.sibling();
   await choose(second);
   await second.page.locator(".member", { hasText: "Quill of the hub" }).locator(".loaded", { hasText: "waiting: another tab is fetching it" }).waitFor();
+  await hub.mend();
   for (const tab of [visitor, second]) {
     await tab.state("ready");
     assert.equal((await names(tab)).length, 3);

@@ -15,7 +15,10 @@ const script = `
   window.call = (message) => new Promise((resolve) => {
     const id = next++;
     waiting.set(id, resolve);
-    window.last = id;
+    if (message.method === "open") {
+      window.opening = id;
+      window.progress.length = 0;
+    }
     worker.postMessage({ ...message, id });
   });
   window.stop = (other) => worker.postMessage({ id: 0, method: "stop", other });
@@ -62,20 +65,29 @@ export interface OpenedFile {
 interface Driven {
   call(message: object): Promise<Answer<unknown>>;
   stop(id: number): void;
-  last: number;
+  /** The last call that opens a model, and what it told of its progress. */
+  opening: number;
   progress: Progress[];
+}
+
+/** What a tab's store is opened with. */
+export interface Start {
+  hub: string;
+  chunkBytes: number;
+  /** A line is silent when no byte comes for this long. */
+  stallMs?: number;
 }
 
 export class Tab {
   readonly page: Page;
-  readonly #start: { hub: string; chunkBytes: number };
+  readonly #start: Start;
 
-  private constructor(page: Page, start: { hub: string; chunkBytes: number }) {
+  private constructor(page: Page, start: Start) {
     this.page = page;
     this.#start = start;
   }
 
-  static async open(context: BrowserContext, address: string, start: { hub: string; chunkBytes: number }): Promise<Tab> {
+  static async open(context: BrowserContext, address: string, start: Start): Promise<Tab> {
     const page = await context.newPage();
     await page.goto(address);
     const tab = new Tab(page, start);
@@ -106,12 +118,21 @@ export class Tab {
     return error;
   }
 
-  /** Stops the last call. */
+  /** Stops the opening of a model. */
   stop(): Promise<void> {
     return this.page.evaluate(() => {
       const driven = globalThis as unknown as Driven;
-      driven.stop(driven.last);
+      driven.stop(driven.opening);
     });
+  }
+
+  /** Waits until so many bytes of a model are written and noted; a report of progress may come before that, or late. */
+  async keeps(bytes: number): Promise<void> {
+    const patience = AbortSignal.timeout(30_000);
+    while (((await this.list()).models[0]?.stored ?? 0) < bytes) {
+      patience.throwIfAborted();
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 
   progress(): Promise<Progress[]> {
@@ -127,11 +148,7 @@ export class Tab {
   }
 
   #call(message: object): Promise<Answer<unknown>> {
-    return this.page.evaluate((sent) => {
-      const driven = globalThis as unknown as Driven;
-      driven.progress.length = 0;
-      return driven.call(sent);
-    }, message);
+    return this.page.evaluate((sent) => (globalThis as unknown as Driven).call(sent), message);
   }
 
   async #result<T>(message: object): Promise<T> {
