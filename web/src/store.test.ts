@@ -103,6 +103,16 @@ test("a folder is config, tokenizer and the shards of the index, each checked by
   assert.ok(weights.equals(Buffer.concat(read.slice(3))));
 });
 
+test("a small file that arrives wrong is found by git's id and fetched again, alone", async () => {
+  await contents(await open(store(), "hf:owner/folder"));
+  const well = await hub.sent();
+  await hub.reset();
+  await hub.break({ kind: "flip", file: "tokenizer.json", after: 1 });
+  const read = await contents(await open(store(), "hf:owner/folder"));
+  assert.equal(read[1]!.toString(), tokenizer);
+  assert.equal(await hub.sent(), well + tokenizer.length);
+});
+
 test("all parts of a split file come, whichever is named", async () => {
   const opened = await open(store(), "hf:owner/model/split-00002-of-00002.gguf");
   assert.ok(weights.equals(Buffer.concat(await contents(opened))));
