@@ -1,4 +1,5 @@
-//! `conclave`: the same engine as in the page, natively.
+//! `conclave`: the same engine as in the page, natively. `models.rs` turns references
+//! into paths before a command runs.
 
 mod args;
 mod chat;

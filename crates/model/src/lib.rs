@@ -1,10 +1,13 @@
 //! One decoder-only transformer, run two ways, with a KV cache that a round of
 //! the ensemble method can keep.
 //!
+//! What tells one family of models from another is data: a file of `families/` each. `plan` finds
+//! a checkpoint's tensors and checks their shapes, `reading` brings them to a decoder piece by piece.
+//!
 //! | to do this | use |
 //! |---|---|
-//! | read a model file | [`load`](load::load) → [`Model`] |
-//! | know what it is | [`Config`], [`Model::about`] |
+//! | load a model from its files | [`Model::load`] |
+//! | know what it is, before loading | [`about()`] → [`About`]: [`Config`], formats, [`Memory`] |
 //! | run a prompt, draft, verify in line, keep the winner | [`Session`] |
 //! | choose the next token | [`Sampler`] |
 //! | compare the two ways | [`Backend::Burn`] (burn tensor operations: the oracle and the CPU path), [`Backend::Gpu`] (our WGSL kernels) |
