@@ -1,0 +1,64 @@
+/**
+ * What a round asks of WebGPU, counted from outside the engine. Counts are exact on any adapter; a
+ * round may ask for no more than `most` says. What asks for less lowers it.
+ */
+import { build } from "esbuild";
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import type { GpuStep } from "./counted-worker.ts";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("swiftshader");
+const patience = 400_000;
+
+/** Serves the worker behind the counters; the page's own files stay as they are. */
+async function countedWorker(): Promise<void> {
+  const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/counted-worker.ts`;
+  const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
+  stand.site.overrides.set("counted-worker.js", outputFiles[0]!.text);
+  stand.site.overrides.set("plain-worker.js", readFileSync(`${dist}worker.js`, "utf8"));
+  stand.site.overrides.set("worker.js", 'import "./counted-worker.js"; import "./plain-worker.js";');
+}
+
+/** L, and the rounds that are run. */
+const segmentTokens = 10;
+const maxRounds = 4;
+/** What a later round of the three bundled members may ask for at most. */
+const most: Partial<GpuStep> = {
+  readbacks: 33,
+  submits: 170,
+  passes: 130,
+  dispatches: 2_300,
+  bindGroups: 2_300,
+  buffers: 60,
+  pipelines: 0,
+  shaders: 0,
+  waits: 0,
+};
+
+test("a round asks WebGPU for no more than it may", { timeout: patience }, async (context) => {
+  await countedWorker();
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", serviceWorkers: "block" });
+  await visitor.set("segmentTokens", String(segmentTokens));
+  await visitor.set("maxRounds", String(maxRounds));
+  await visitor.set("seed", "1");
+  await visitor.answer("Tell me a short story about a fox.", patience);
+  const steps = await visitor.page.workers()[0]!.evaluate(() => (globalThis as unknown as { gpuSteps: GpuStep[] }).gpuSteps);
+  for (const { event, ...counts } of steps) {
+    const told = Object.entries(counts).filter(([, count]) => count !== 0).map(([what, count]) => `${what} ${Math.round(count)}`);
+    context.diagnostic(`${event}: ${told.join(", ")}`);
+  }
+  const rounds = steps.filter(({ event }) => event === "round");
+  assert.equal(rounds.length, maxRounds);
+  assert.ok(rounds.every(({ readbacks, dispatches }) => readbacks > 0 && dispatches > 0), "the counters see the engine");
+  // The first two make what their shapes need.
+  for (const round of rounds.slice(2)) {
+    for (const [what, limit] of Object.entries(most) as [keyof GpuStep, number][]) {
+      assert.ok(Number(round[what]) <= limit, `a later round had ${round[what]} ${what}; ${limit} are allowed`);
+    }
+  }
+  visitor.clean();
+  await visitor.leave();
+});
