@@ -24,6 +24,8 @@ const modelShape = shape({
   tied: flag,
   /** Query, key and value are one matrix, gate and up another. */
   fused: optional(flag),
+  /** Queries and keys have norms of their own. */
+  normed: optional(flag),
   context: count,
 });
 

@@ -1,5 +1,5 @@
 /** Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or the visitor's own. */
-import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave } from "../conclave.ts";
+import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../conclave.ts";
 import type { MemberSource } from "../messages.ts";
 import { readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
@@ -90,7 +90,8 @@ export class Choosing {
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
     for (const { name, files } of models) {
-      if (!this.#seat({ source: { name, files } })) break;
+      const quantise = this.dialog.quantise.of(files.map((file) => ({ name: file.name, bytes: file.size })));
+      if (!this.#seat({ source: { name, files, ...quantise } })) break;
     }
     if (complaints.length > 0) this.#context.notices.show("picked", "error", complaints.join(" "));
     else this.#context.notices.clear("picked");
@@ -124,12 +125,12 @@ export class Choosing {
   async #add(source: MemberSource, signal: AbortSignal): Promise<void> {
     if (source.ref === undefined) throw new BadReference("Name a model first.");
     if (this.#context.roster.slots.length >= mostMembers) throw new BadReference(fullHouse);
-    await this.#check([source.ref], signal);
-    this.#seat({ source });
+    const plans = await this.#check([source.ref], signal);
+    this.#seat({ source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) } });
   }
 
-  /** Throws where models can't fit. `memory`: what they take, if more is known than their files' size. */
-  async #check(refs: string[], signal: AbortSignal, memory?: number): Promise<void> {
+  /** Gives what downloading takes; throws where models can't fit. `memory`: what they take, if more is known than their files' size. */
+  async #check(refs: string[], signal: AbortSignal, memory?: number): Promise<Plan[]> {
     const library = this.#open();
     this.dialog.say("Asking for the exact sizes…");
     const plans = await Promise.all(refs.map((ref) => library.plan(ref, signal)));
@@ -140,6 +141,7 @@ export class Choosing {
     const against = verdict({ download: missing, memory: memory ?? whole }, machineOf(library, free));
     if (against?.tone === "no") throw new StorageFailure(against.text);
     this.dialog.say("");
+    return plans;
   }
 
   #seat(seat: Seat): boolean {

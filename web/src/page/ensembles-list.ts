@@ -6,6 +6,7 @@ import { button, el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 import { verdict, type Machine } from "./fit.ts";
 import { fileBytes, memoryOf, total, type Memory } from "./footprint.ts";
+import { memoryParts } from "./member-facts.ts";
 
 export interface ListContext {
   machine: Machine;
@@ -68,9 +69,8 @@ function line(member: CatalogueModel): HTMLElement {
 }
 
 function needs(memory: Memory, backend: Backend): string {
-  const { weights, kv, scratch } = memory;
   const where = backend === "cpu" ? "memory" : "graphics memory";
-  return `${bytes(total(memory))} of ${where}: weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
+  return `${bytes(total(memory))} of ${where}: ${memoryParts(memory)}`;
 }
 
 function toys({ shown, onToys }: ListContext): HTMLElement {

@@ -72,16 +72,23 @@ export function fileBytes({ shape, format }: CatalogueModel): number {
  * memory.rs); on the CPU weights are unpacked to f32.
  */
 export function memoryOf({ shape, format }: CatalogueModel, context: number, backend: "webgpu" | "cpu"): Memory {
-  const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
+  const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary, normed = false } = shape;
   const query = heads * headDim;
   const keys = kvHeads * headDim;
+  const tokens = Math.min(context, shape.context);
   const row = 4 * vocabulary;
   const logits = Math.min(passRows * row, Math.max(logitsBytes, row));
   const held = (block: Block): number => perWeight[backend === "cpu" ? "F32" : onGpu(block)];
+  const weights = matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0);
+  // Two norms a layer and one at the end; the table of one rotary embedding.
+  const vectors = 4 * hidden * (2 * layers + 1) + 4 * tokens * headDim;
+  const activations = 3 * hidden + (normed ? 3 : 2) * (query + keys) + 3 * feedForward;
+  // What the head reads, and each token with its place.
+  const picked = 4 * hidden + 20;
   return {
-    weights: matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0),
-    kv: 2 * layers * (Math.min(context, shape.context) + passRows) * keys * 4,
-    scratch: 4 * passRows * (4 * hidden + 2 * (query + keys) + 3 * feedForward) + logits,
+    weights: weights + vectors,
+    kv: 2 * layers * (tokens + passRows) * keys * 4,
+    scratch: passRows * (4 * activations + picked) + logits,
   };
 }
 

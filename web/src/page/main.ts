@@ -8,6 +8,7 @@ import { toysTitle } from "./ensembles-list.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
 import { sentence } from "./figures.ts";
+import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
 import { keepOffline } from "./offline-copy.ts";
@@ -278,6 +279,8 @@ class Page {
     const why = byId("why-not", HTMLElement);
     why.hidden = answering || ready;
     this.#showTitle();
+    const memory = byId("memory", HTMLElement);
+    memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
     why.textContent = this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
   }
 

@@ -1,21 +1,15 @@
 /** The members as cards: what each is, its download, its weight now, the segments it won, whether it left. */
 import type { Progress } from "../conclave.ts";
-import type { About } from "../engine.ts";
 import type { ConclaveError } from "../errors.ts";
-import type { ManifestEntry } from "../load.ts";
-import type { MemberSource, RoundEvent } from "../messages.ts";
-import type { CatalogueModel } from "./catalogue.ts";
+import type { RoundEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
-import { bytes, parameters, percent, plural, timeLeft } from "./figures.ts";
+import { bytes, percent, plural, timeLeft } from "./figures.ts";
+import { facts, graphicsMemory, type Known } from "./member-facts.ts";
 
 export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
 
 /** One place in the conclave: a bundled member, one of the catalogue, or the visitor's own. */
-export interface Slot {
-  source: MemberSource;
-  entry?: ManifestEntry | undefined;
-  model?: CatalogueModel | undefined;
-  about?: About | undefined;
+export interface Slot extends Known {
   state: SlotState;
   takesPart: boolean;
   /** Place in the palette. */
@@ -38,6 +32,7 @@ export interface PanelEvents {
 interface Card {
   root: HTMLElement;
   about: HTMLElement;
+  memory: HTMLElement;
   description: HTMLElement;
   load: HTMLElement;
   progress: HTMLProgressElement;
@@ -81,7 +76,9 @@ export class MembersPanel {
     const name = slot.source.name;
     card.box.checked = slot.takesPart;
     card.box.disabled = slot.state !== "ready";
-    card.about.textContent = describe(slot);
+    card.about.textContent = facts(slot);
+    card.memory.textContent = graphicsMemory(slot);
+    card.memory.hidden = slot.state !== "ready" || card.memory.textContent === "";
     card.description.textContent = slot.entry?.description ?? "";
     card.load.hidden = slot.state !== "loading" && slot.state !== "waiting";
     card.votes.hidden = slot.state !== "ready" || card.won.textContent === "";
@@ -200,6 +197,7 @@ export class MembersPanel {
     const card: Card = {
       root: el("li", { class: `member ${voice(slot.voice)}` }),
       about: el("p", { class: "about" }),
+      memory: el("p", { class: "about" }),
       description: el("p", { class: "description" }),
       load: el("div", { class: "load" }),
       progress: el("progress", { max: 1, "aria-label": `${name}: download` }),
@@ -224,6 +222,7 @@ export class MembersPanel {
         el("label", { class: "takes-part" }, box, "takes part"),
       ),
       card.about,
+      card.memory,
       card.description,
       card.load,
       card.votes,
@@ -234,16 +233,6 @@ export class MembersPanel {
     this.#host.append(card.root);
     return card;
   }
-}
-
-function describe(slot: Slot): string {
-  const { about, entry, model, source } = slot;
-  const family = entry?.architecture ?? model?.family;
-  if (about) {
-    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, about.quantisation, bytes(about.bytes)].join(" · ");
-  }
-  const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
-  return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
 }
 
 /** A name that no slot has yet: `name`, `name 2`, `name 3` … */

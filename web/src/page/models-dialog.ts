@@ -7,6 +7,7 @@ import { filePicker } from "./drop.ts";
 import { ensemblesList } from "./ensembles-list.ts";
 import type { Machine } from "./fit.ts";
 import type { PickedFile } from "./picked.ts";
+import { QuantiseSelect } from "./quantise-choice.ts";
 import { storedList } from "./stored-list.ts";
 
 export interface DialogEvents {
@@ -26,6 +27,8 @@ export interface DialogEvents {
 const contexts = [1024, 2048, 4096, 8192, 16384];
 
 export class ModelsDialog {
+  /** For models that are added by hand. */
+  readonly quantise = new QuantiseSelect();
   readonly #dialog = byId("models-dialog", HTMLDialogElement);
   readonly #events: DialogEvents;
   readonly #host: string;
@@ -138,14 +141,6 @@ export class ModelsDialog {
   }
 
   #addForm(): HTMLElement {
-    const quantise = el(
-      "select",
-      { id: "quantise" },
-      el("option", { value: "" }, "as they are"),
-      el("option", { value: "Q8_0" }, "Q8_0, half of F16"),
-      el("option", { value: "Q4_0" }, "Q4_0, a quarter of F16"),
-    );
-    const chosen = (): Pick<MemberSource, "quantise"> => (quantise.value === "Q8_0" || quantise.value === "Q4_0" ? { quantise: quantise.value } : {});
     const form = el(
       "form",
       { class: "add-form" },
@@ -159,7 +154,7 @@ export class ModelsDialog {
         filePicker("Choose a folder", (picked) => this.#picked(picked), { folder: true }),
         el("span", { class: "hint" }, "or drop them anywhere on the page; they stay where they are."),
       ),
-      el("label", { class: "context-choice" }, "Weights that come unquantised load", quantise),
+      this.quantise.root,
     );
     this.#check();
     this.#reference.addEventListener("input", () => {
@@ -171,7 +166,7 @@ export class ModelsDialog {
       this.#refused = true;
       if (!this.#check()) return this.#reference.focus();
       const reference = parseReference(this.#reference.value);
-      const source: MemberSource = { name: referenceName(reference), ref: referenceText(reference), ...chosen() };
+      const source: MemberSource = { name: referenceName(reference), ref: referenceText(reference) };
       void this.#run(async (signal) => {
         await this.#events.onAdd(source, signal);
         this.#reference.value = "";

@@ -52,6 +52,7 @@ export class Roster {
     for (const slot of this.slots) {
       slot.loading?.abort();
       slot.state = "waiting";
+      slot.about = undefined;
       this.#panel.show(slot);
     }
   }
@@ -115,6 +116,7 @@ export class Roster {
         signal: controller.signal,
         onProgress: (progress) => this.#panel.progress(slot, progress),
       });
+      slot.backend = conclave.backend;
       // It was taken out while the engine had it in hand.
       if (!this.slots.includes(slot)) return void (await conclave.remove(slot.source.name));
       slot.state = "ready";

@@ -141,7 +141,7 @@ test("everything goes by keyboard alone", async () => {
   await tabTo("question");
   await page.keyboard.type(sum);
   await page.keyboard.press("Enter");
-  await visitor.state("answering");
+  await page.locator(".exchange").waitFor();
   await visitor.state("ready");
   await tabTo("segment", "Shift+Tab");
   await page.keyboard.press("Enter");

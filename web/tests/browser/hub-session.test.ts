@@ -142,7 +142,7 @@ test("what fails is told on the card with a way on; the others answer meanwhile"
   await hub.break({ kind: "flip", file: "*juno.gguf", times: 0 });
   await choose(visitor);
   const card = page.locator(".member", { hasText: "Juno of the hub" });
-  await card.locator('[role="alert"][data-kind="Download"]').waitFor({ timeout: 60_000 });
+  await card.locator('[role="alert"][data-kind="Download"]').waitFor();
   await visitor.state("ready");
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");

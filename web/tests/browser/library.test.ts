@@ -62,8 +62,8 @@ test("the custom element answers in any page, and stops", async () => {
   const chat = page.locator("conclave-chat");
   await chat.locator("input").fill("What is 3 + 4?");
   await chat.locator("button").click();
-  await chat.locator("[part=segment]").first().waitFor({ timeout: 120_000 });
-  await chat.locator("button", { hasText: "Ask" }).waitFor({ timeout: 120_000 });
+  await chat.locator("[part=segment]").first().waitFor();
+  await chat.locator("button", { hasText: "Ask" }).waitFor();
   assert.match((await chat.locator("[part=answer]").textContent()) ?? "", /\w/);
   visitor.clean();
   await visitor.leave();
@@ -84,10 +84,10 @@ test("the custom element stops while its members are loading, and gives the ques
   await chat.locator("button").click();
   await chat.locator("[part=answer]", { hasText: "Loading" }).waitFor();
   await chat.locator("button", { hasText: "Stop" }).click();
-  await chat.locator("button", { hasText: "Ask" }).waitFor({ timeout: 5_000 });
+  await chat.locator("button", { hasText: "Ask" }).waitFor();
   assert.equal(await chat.locator("input").inputValue(), "What is 3 + 4?");
   release();
   await chat.locator("button").click();
-  await chat.locator("[part=segment]").first().waitFor({ timeout: 120_000 });
+  await chat.locator("[part=segment]").first().waitFor();
   await visitor.leave();
 });

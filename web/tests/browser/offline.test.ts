@@ -55,6 +55,8 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
   const notice = page.locator('[data-key="update"]');
   await notice.waitFor();
   assert.equal(await page.title(), "Conclave", "the running version stays until it is let go");
+  // A worker is not replaced while it still hands out files.
+  await visitor.state("ready");
   await notice.getByRole("button", { name: "Reload" }).click();
   await page.waitForFunction(() => document.title === "Conclave, newer");
   await visitor.state("ready");

@@ -5,6 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BrowserContext, Page } from "playwright-core";
 import type { Plan, Progress, Stored } from "../../src/messages.ts";
+import { patience } from "./visitor.ts";
 
 /** Runs in the page: pairs answers with calls. */
 const script = `
@@ -89,6 +90,7 @@ export class Tab {
 
   static async open(context: BrowserContext, address: string, start: Start): Promise<Tab> {
     const page = await context.newPage();
+    page.setDefaultTimeout(patience);
     await page.goto(address);
     const tab = new Tab(page, start);
     await tab.#started();
@@ -128,9 +130,9 @@ export class Tab {
 
   /** Waits until so many bytes of a model are written and noted; a report of progress may come before that, or late. */
   async keeps(bytes: number): Promise<void> {
-    const patience = AbortSignal.timeout(30_000);
+    const enough = AbortSignal.timeout(patience);
     while (((await this.list()).models[0]?.stored ?? 0) < bytes) {
-      patience.throwIfAborted();
+      enough.throwIfAborted();
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

@@ -18,6 +18,9 @@ const plain = [
   "--disable-sync",
 ];
 
+/** What is waited for comes, but a busy machine may be slow: waiting longer costs nothing where it is not. */
+export const patience = 120_000;
+
 /** `swiftshader`: WebGPU on a software adapter. `none`: WebGPU finds no adapter. */
 export type Graphics = "swiftshader" | "none";
 
@@ -36,6 +39,7 @@ export class Visitor {
 
   private constructor(page: Page, own: string) {
     this.page = page;
+    page.setDefaultTimeout(patience);
     page.on("console", (message) => {
       if (message.type() === "error") this.complaints.push(`console: ${message.text()} (${message.location().url})`);
     });
@@ -71,7 +75,7 @@ export class Visitor {
   }
 
   /** Waits for the page to be `ready`, `answering` or `loading`. */
-  async state(state: "ready" | "answering" | "loading", timeout = 120_000): Promise<void> {
+  async state(state: "ready" | "answering" | "loading", timeout = patience): Promise<void> {
     await this.page.locator(`body[data-state="${state}"]`).waitFor({ timeout });
   }
 
@@ -99,13 +103,16 @@ export class Visitor {
 
   /** Waits until the page's own files are kept for visits without a network. */
   async offlineCopy(): Promise<void> {
-    await this.page.waitForFunction(() => navigator.serviceWorker.controller !== null, undefined, { timeout: 60_000 });
+    await this.page.waitForFunction(() => navigator.serviceWorker.controller !== null);
   }
 
+  /** Asks; the answer may be over before anyone looks. */
   async ask(question: string): Promise<void> {
+    const exchanges = this.page.locator(".exchange");
+    const before = await exchanges.count();
     await this.page.locator("#question").fill(question);
     await this.page.locator("#ask").click();
-    await this.state("answering");
+    await exchanges.nth(before).waitFor();
   }
 
   /** Asks and waits for the end of the answer; gives its text. */

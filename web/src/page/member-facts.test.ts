@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { About } from "../engine.ts";
+import { facts, formats, graphicsMemory, memoryTogether } from "./member-facts.ts";
+
+const about = (stored: [string, string | null][], change: Partial<About> = {}): About => ({
+  name: "a",
+  architecture: "llama",
+  parameters: 1.5e9,
+  quantisation: stored[0]?.[0] ?? "F32",
+  bytes: 9e8,
+  context: 1024,
+  vocabulary: 1,
+  layers: 1,
+  hidden: 1,
+  formats: stored.map(([stored, kept]) => ({ stored, kept })),
+  memory: { weights: 1e9, kv: 2e8, scratch: 4e7 },
+  ...change,
+});
+const source = { name: "a" };
+
+test("formats are told as stored, and what the GPU keeps otherwise is not passed over", () => {
+  const mixture = about([["Q4_K", "Q4_K"], ["Q6_K", "Q6_K"], ["Q5_K", "Q8_0"], ["Q5_0", "Q8_0"], ["Q3_K", "Q6_K"]]);
+  assert.equal(formats(mixture, "webgpu"), "Q4_K, Q6_K; Q5_K, Q5_0 kept as Q8_0; Q3_K kept as Q6_K");
+  assert.equal(formats(mixture, "cpu"), "Q4_K, Q6_K, Q5_K, Q5_0, Q3_K");
+  assert.equal(formats(about([["BF16", "Q8_0"]]), "webgpu"), "BF16 kept as Q8_0");
+  assert.equal(formats(about([["Q8_0", "Q8_0"], ["Q8_0", "F32"]]), "webgpu"), "Q8_0; Q8_0 kept as F32", "rows that do not fit its blocks");
+  assert.equal(formats(about([["Q8_0", null]]), "webgpu"), "Q8_0");
+  assert.equal(formats(about([]), "webgpu"), "F32", "nothing but vectors");
+});
+
+test("a member's line says what is known of it", () => {
+  assert.equal(facts({ source: { ...source, bytes: 9e8 } }), "900\u00a0MB");
+  assert.equal(facts({ source, about: about([["Q8_0", "Q8_0"]]), backend: "webgpu" }), "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB");
+});
+
+test("graphics memory is told of each and of all, on the GPU only", () => {
+  const one = { source, about: about([]), backend: "webgpu" as const };
+  assert.equal(graphicsMemory(one), "1.2\u00a0GB of graphics memory");
+  assert.equal(graphicsMemory({ ...one, backend: "cpu" }), "");
+  assert.equal(memoryTogether([one, { source }, one], 5), "Together 2.5\u00a0GB of graphics memory: weights 2.0\u00a0GB, keys and values 400\u00a0MB, working room 80\u00a0MB.");
+  assert.equal(memoryTogether([{ ...one, backend: "cpu" }], 2e8), "The engine holds 200\u00a0MB of memory.");
+  assert.equal(memoryTogether([{ source }], 2e8), "");
+});

@@ -1,0 +1,54 @@
+/** What a member is and what it takes, in words: before it is loaded as far as that is known, then as the engine says. */
+import type { About, Backend } from "../engine.ts";
+import type { ManifestEntry } from "../load.ts";
+import type { MemberSource } from "../messages.ts";
+import type { CatalogueModel } from "./catalogue.ts";
+import { bytes, parameters } from "./figures.ts";
+import { total, type Memory } from "./footprint.ts";
+
+export interface Known {
+  source: MemberSource;
+  entry?: ManifestEntry | undefined;
+  model?: CatalogueModel | undefined;
+  /** Once it is loaded, where it is loaded. */
+  about?: About | undefined;
+  backend?: Backend | undefined;
+}
+
+/** Family, size, formats. */
+export function facts({ source, entry, model, about, backend }: Known): string {
+  const family = entry?.architecture ?? model?.family;
+  if (about) {
+    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about, backend), bytes(about.bytes)].join(" · ");
+  }
+  const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
+  return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
+}
+
+/** The formats of a member's matrices, and as what the GPU keeps those it does not keep as they are. */
+export function formats({ formats, quantisation }: Pick<About, "formats" | "quantisation">, backend: Backend | undefined): string {
+  // The CPU unpacks whatever it is.
+  const changed = formats.filter(({ stored, kept }) => backend === "webgpu" && kept !== null && kept !== stored);
+  const asStored = formats.filter((format) => !changed.includes(format)).map(({ stored }) => stored);
+  const parts = [...new Set(asStored)].join(", ");
+  const others = [...new Set(changed.map(({ kept }) => kept))].map((kept) => `${changed.filter((format) => format.kept === kept).map(({ stored }) => stored).join(", ")} kept as ${kept}`);
+  return [parts, ...others].filter(Boolean).join("; ") || quantisation;
+}
+
+/** What a loaded member takes of the graphics card; nothing to say on the CPU, where only the whole is known. */
+export function graphicsMemory({ about, backend }: Known): string {
+  return about && backend === "webgpu" ? `${bytes(total(about.memory))} of graphics memory` : "";
+}
+
+/** What all loaded members take together. `heapBytes`: the wasm module's memory. */
+export function memoryTogether(members: Known[], heapBytes: number): string {
+  const loaded = members.filter(({ about }) => about);
+  const [first] = loaded;
+  if (!first) return "";
+  if (first.backend !== "webgpu") return `The engine holds ${bytes(heapBytes)} of memory.`;
+  const sum = (part: keyof Memory): number => loaded.reduce((all, { about }) => all + (about?.memory[part] ?? 0), 0);
+  const parts: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
+  return `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))} of graphics memory: ${memoryParts(parts)}.`;
+}
+
+export const memoryParts = ({ weights, kv, scratch }: Memory): string => `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;

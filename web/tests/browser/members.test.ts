@@ -1,0 +1,89 @@
+/** What the page says of members and how it takes folders: formats, memory as foretold and as it is, weights that are rounded while they load. */
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import type { About } from "../../src/engine.ts";
+import { parseCatalogue, type CatalogueModel } from "../../src/page/catalogue.ts";
+import { bytes } from "../../src/page/figures.ts";
+import { memoryOf, total } from "../../src/page/footprint.ts";
+import { writeModel } from "./generated-model.ts";
+import { writeRecitingFolder } from "./reciting-folder.ts";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("swiftshader");
+let folder = "";
+before(async () => void (folder = await mkdtemp(join(tmpdir(), "conclave-members-"))));
+after(() => rm(folder, { recursive: true, force: true }));
+
+/** The toys as their makers list them (tests/members/roster.py). */
+const toys: Record<string, CatalogueModel["shape"]> = {
+  Ada: { layers: 6, hidden: 128, heads: 4, kvHeads: 2, headDim: 32, feedForward: 352, vocabulary: 640, tied: false, context: 1024 },
+  Quill: { layers: 5, hidden: 128, heads: 6, kvHeads: 2, headDim: 32, feedForward: 384, vocabulary: 1024, tied: true, normed: true, context: 1024 },
+  Juno: { layers: 5, hidden: 128, heads: 6, kvHeads: 1, headDim: 32, feedForward: 448, vocabulary: 832, tied: true, context: 1024 },
+};
+
+const abouts = (visitor: Visitor): Promise<About[]> => visitor.page.evaluate(() => (window as unknown as { conclave: { members: About[] } }).conclave.members);
+
+/** Norms and rotary tables are not counted one by one. */
+function assertForetold({ name, memory }: About, model: Pick<CatalogueModel, "shape" | "format">): void {
+  const foretold = memoryOf({ name, family: "", licence: "", ref: "", ...model }, 1024, "webgpu");
+  assert.deepEqual([foretold.kv, foretold.scratch], [memory.kv, memory.scratch], name);
+  assert.ok(Math.abs(foretold.weights / memory.weights - 1) < 0.005, `${name}: ${foretold.weights} foretold, ${memory.weights} taken`);
+}
+
+async function pickFolder(visitor: Visitor, path: string, quantise?: string): Promise<void> {
+  await visitor.models();
+  if (quantise !== undefined) await visitor.page.locator("#quantise").selectOption(quantise);
+  await visitor.page.locator("#models-dialog .add-files input[webkitdirectory]").setInputFiles(path);
+  await visitor.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
+}
+
+test("what the page foretells of memory is what the engine takes; each card says its share, the panel the sum", { timeout: 300_000 }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
+  const { page } = visitor;
+  for (const about of await abouts(visitor)) assertForetold(about, { shape: toys[about.name] ?? assert.fail(about.name), format: "Q8_0" });
+
+  const known = parseCatalogue(JSON.parse(await readFile(`${dist}catalogue.json`, "utf8"))).flatMap(({ members }) => members);
+  const smol = known.find(({ name }) => name === "SmolLM2 135M") ?? assert.fail("the catalogue lacks SmolLM2 135M");
+  await writeModel(join(folder, "smol.gguf"), smol.shape);
+  await visitor.models();
+  await page.locator("#models-dialog .add-files input:not([webkitdirectory])").setInputFiles(join(folder, "smol.gguf"));
+  const card = page.locator(".member", { hasText: "smol" });
+  await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: 240_000 });
+  const all = await abouts(visitor);
+  const about = all.find(({ name }) => name === "smol")!;
+  assertForetold(about, smol);
+  assert.equal(await card.locator(".about").first().textContent(), `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`);
+  assert.equal(await card.locator(".about").last().textContent(), `${bytes(total(about.memory))} of graphics memory`);
+  const sum = all.reduce((bytes, { memory }) => bytes + total(memory), 0);
+  assert.ok(((await page.locator("#memory").textContent()) ?? "").startsWith(`Together ${bytes(sum)} of graphics memory: weights `));
+  visitor.clean();
+  await visitor.leave();
+});
+
+for (const backend of ["webgpu", "cpu"]) {
+  test(`a picked folder answers as it is and rounded to Q8_0, on ${backend}`, { timeout: 300_000 }, async () => {
+    const path = join(folder, "Reciter");
+    await writeRecitingFolder(path, "It works.");
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: `?backend=${backend}` });
+    const { page } = visitor;
+    await visitor.set("seed", "1");
+    for (const { name, quantise, formats } of [
+      { name: "Reciter", quantise: undefined, formats: backend === "webgpu" ? "BF16 kept as F16" : "BF16" },
+      { name: "Reciter 2", quantise: "Q8_0", formats: backend === "webgpu" ? "BF16 kept as Q8_0" : "BF16" },
+    ]) {
+      await pickFolder(visitor, path, quantise);
+      const card = page.locator(".member", { has: page.getByText(name, { exact: true }) });
+      await card.and(page.locator('[data-state="ready"]')).waitFor();
+      assert.match((await card.locator(".about").first().textContent()) ?? "", new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `));
+      await page.locator('.takes-part input:checked').evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
+      await card.getByRole("checkbox").check();
+      assert.equal(await visitor.answer("What do you say?"), "It works.");
+    }
+    visitor.clean();
+    await visitor.leave();
+  });
+}

@@ -1,0 +1,107 @@
+/**
+ * A Hugging Face folder that answers whatever it is asked with one text: its embedding names the
+ * token, its head names the one that follows, its blocks add nothing. Whoever reads a wrong token,
+ * a wrong weight or the wrong template gets another answer.
+ */
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+const layers = 2;
+const hidden = 288;
+const headDim = 32;
+const heads = 2;
+const feedForward = 64;
+const end = 256;
+
+/** The characters that byte-level BPE writes for the 256 bytes. */
+function byteCharacters(): string[] {
+  const printable = (byte: number): boolean => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
+  let next = 256;
+  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(printable(byte) ? byte : next++));
+}
+
+/** Writes the folder; no byte of `text` may occur in it twice. */
+export async function writeRecitingFolder(folder: string, text: string): Promise<void> {
+  const bytes = [...Buffer.from(text)];
+  if (new Set(bytes).size < bytes.length) throw new Error(`a byte of ${JSON.stringify(text)} has two that follow`);
+  const vocabulary = end + 1;
+  const follower = Array.from({ length: vocabulary }, () => bytes[0]!);
+  bytes.forEach((byte, index) => (follower[byte] = bytes[index + 1] ?? end));
+
+  const tensors: [string, number[], (row: number, column: number) => number][] = [
+    ["model.embed_tokens.weight", [vocabulary, hidden], (token, column) => (token === column ? 1 : 0)],
+    ["model.norm.weight", [hidden], () => 1],
+    ["lm_head.weight", [vocabulary, hidden], (token, column) => (follower[column] === token ? 1 : 0)],
+  ];
+  for (let layer = 0; layer < layers; layer++) {
+    const block = (name: string, sizes: number[], value = 0): void => void tensors.push([`model.layers.${layer}.${name}.weight`, sizes, () => value]);
+    block("input_layernorm", [hidden], 1);
+    block("self_attn.q_proj", [heads * headDim, hidden]);
+    block("self_attn.k_proj", [headDim, hidden]);
+    block("self_attn.v_proj", [headDim, hidden]);
+    block("self_attn.o_proj", [hidden, heads * headDim]);
+    block("post_attention_layernorm", [hidden], 1);
+    block("mlp.gate_proj", [feedForward, hidden]);
+    block("mlp.up_proj", [feedForward, hidden]);
+    block("mlp.down_proj", [hidden, feedForward]);
+  }
+
+  const header: Record<string, { dtype: "BF16"; shape: number[]; data_offsets: [number, number] }> = {};
+  const parts: Buffer[] = [];
+  let offset = 0;
+  for (const [name, shape, value] of tensors) {
+    const [rows, columns] = shape.length === 1 ? [1, shape[0]!] : [shape[0]!, shape[1]!];
+    const data = new Uint16Array(rows * columns);
+    // 1 and 0 are the upper halves of their f32.
+    for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) data[row * columns + column] = value(row, column) === 1 ? 0x3f80 : 0;
+    parts.push(Buffer.from(data.buffer));
+    header[name] = { dtype: "BF16", shape, data_offsets: [offset, offset + data.byteLength] };
+    offset += data.byteLength;
+  }
+  const json = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+
+  const special = { id: end, content: "<|end|>", single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  const files: Record<string, Buffer | string> = {
+    "model.safetensors": Buffer.concat([length, json, ...parts]),
+    "config.json": JSON.stringify({
+      architectures: ["LlamaForCausalLM"],
+      model_type: "llama",
+      hidden_size: hidden,
+      intermediate_size: feedForward,
+      num_hidden_layers: layers,
+      num_attention_heads: heads,
+      num_key_value_heads: 1,
+      head_dim: headDim,
+      vocab_size: vocabulary,
+      max_position_embeddings: 512,
+      rms_norm_eps: 1e-5,
+      rope_theta: 10000,
+      hidden_act: "silu",
+      tie_word_embeddings: false,
+      eos_token_id: end,
+      torch_dtype: "bfloat16",
+    }),
+    "generation_config.json": JSON.stringify({ eos_token_id: end }),
+    "tokenizer.json": JSON.stringify({
+      version: "1.0",
+      truncation: null,
+      padding: null,
+      added_tokens: [special],
+      normalizer: null,
+      pre_tokenizer: { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: true },
+      post_processor: null,
+      decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
+      model: { type: "BPE", dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false, byte_fallback: false, vocab: Object.fromEntries(byteCharacters().map((text, id) => [text, id])), merges: [] },
+    }),
+    "tokenizer_config.json": JSON.stringify({
+      tokenizer_class: "PreTrainedTokenizerFast",
+      eos_token: "<|end|>",
+      chat_template: "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}",
+    }),
+    "README.md": "Not part of the model.",
+  };
+  await mkdir(folder, { recursive: true });
+  for (const [name, contents] of Object.entries(files)) await writeFile(join(folder, name), contents);
+}
