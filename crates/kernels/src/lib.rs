@@ -5,8 +5,10 @@
 //! | [`embed()`] | token ids → rows of the embedding |
 //! | [`rms_norm()`] | normalisation, also per head |
 //! | [`matmul()`] | products with weights in every [`Format`] |
+//! | [`product()`] | the same with norm, bias, gate and residual in one launch |
 //! | [`rope_append()`] | rotary embedding, append to the KV cache |
 //! | [`verify_attention()`] | masked attention over prefix and own candidate |
+//! | [`append()`], [`attention()`] | the same with norms, on caches of packed f16 |
 //! | [`gated()`] | act(gate) · up |
 //! | [`score()`] | raw logit and log-sum-exp of target ids |
 //! | [`move_rows()`] | keep the winner's cache rows |
@@ -22,6 +24,8 @@
 
 mod adapter;
 mod add;
+mod append;
+mod attention;
 mod block;
 mod buffer;
 mod embed;
@@ -36,6 +40,7 @@ mod matrix;
 mod move_rows;
 mod pack;
 mod place;
+mod product;
 mod rms_norm;
 mod rope_append;
 mod score;
@@ -46,6 +51,10 @@ mod verify_attention;
 
 pub use adapter::{AdapterChoice, AdapterInfo};
 pub use add::{add, add_cpu};
+pub use append::{
+    Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, pack_halves, unpack_halves,
+};
+pub use attention::{Scores, attention, attention_chunks, attention_cpu, attention_partials};
 pub use buffer::Buffer;
 pub use embed::{embed, embed_cpu};
 pub use error::GpuError;
@@ -57,6 +66,7 @@ pub use matmul::{Plus, matmul, matmul_cpu};
 pub use matrix::Matrix;
 pub use move_rows::{move_rows, move_rows_cpu};
 pub use place::{Place, places_in_line, places_in_sequence};
+pub use product::{Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu};
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};
 pub use score::{score, score_cpu};
@@ -75,6 +85,9 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         &rms_norm::SHADER,
         &rope_append::SHADER,
         &verify_attention::SHADER,
+        &append::SHADER,
+        &attention::SHADER,
+        &attention::COMBINE_SHADER,
         &gated::SHADER,
         &score::SHADER,
         &move_rows::SHADER,
@@ -85,5 +98,6 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         .iter()
         .chain(&matmul::VECTOR_SHADERS)
         .chain(&matmul::BLOCK_SHADERS)
+        .chain(product::FAMILIES.into_iter().flatten())
         .chain(alone)
 }

@@ -6,6 +6,8 @@
 mod cache;
 mod device;
 mod elementwise;
+mod fused;
+mod halves;
 mod products;
 mod scores;
 mod support;

@@ -1,0 +1,177 @@
+//! Masked attention over caches of packed f16, for verifying all candidates in line; decode
+//! and prefill are one candidate right behind the prefix.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::launch::{Shader, Use, count, launch, number_in, workgroup};
+use crate::{AttentionShape, Buffer, Gpu, GpuError, Heads, Place, Rows, unpack_halves};
+
+const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
+const COMBINE: &str = include_str!("../../../shaders/attention_combine.wgsl");
+
+/// Queries that a workgroup takes.
+const QUERIES: usize = number_in(WGSL, "QUERIES: u32 = ") as usize;
+/// Workgroups that keep a large GPU busy; with fewer, keys are shared out in chunks.
+const WORKGROUPS: usize = 128;
+/// Keys of a chunk, at least.
+const CHUNK: usize = 256;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    heads: u32,
+    kv_heads: u32,
+    quads: u32,
+    capacity: u32,
+    window: u32,
+    scale: f32,
+    softcap: f32,
+    spare: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct CombineParams {
+    heads: u32,
+    quads: u32,
+    spare: [u32; 2],
+}
+
+pub(crate) static SHADER: Shader = Shader {
+    name: "attention",
+    pieces: &[WGSL],
+    workgroup: workgroup(WGSL),
+    params: size_of::<Params>(),
+};
+
+pub(crate) static COMBINE_SHADER: Shader = Shader {
+    name: "attention_combine",
+    pieces: &[COMBINE],
+    workgroup: workgroup(COMBINE),
+    params: size_of::<CombineParams>(),
+};
+
+/// How scores are made and which count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// Factor of the scores, usually 1 / √width.
+    pub scale: f32,
+    /// Positions a query sees back from itself, itself included.
+    pub window: Option<u32>,
+    /// Scores become `softcap · tanh(score / softcap)`.
+    pub softcap: Option<f32>,
+}
+
+/// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
+pub fn attention_chunks(tokens: usize, heads: Heads, keys: usize) -> usize {
+    let share = heads.heads / heads.kv_heads.max(1);
+    let groups = heads.kv_heads * (tokens * share).div_ceil(QUERIES);
+    let wanted = WORKGROUPS.div_ceil(groups.max(1));
+    wanted.min(keys / CHUNK).max(1)
+}
+
+/// Numbers that `partials` needs for a pass in so many chunks.
+pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
+    match chunks {
+        0 | 1 => 4,
+        _ => tokens * heads.heads * chunks * (heads.width + 4),
+    }
+}
+
+/// Attention of the queries `q` `[m, heads, width]` over the caches
+/// `[capacity, kv_heads, width]`, packed f16, into `out` `[m, heads, width]`. Each query sees
+/// what its [`Place`] says: cache rows `0..prefix` (row = position there) and `start..=row`.
+/// Rows past the capacity are clamped, never read.
+///
+/// The second number of `rows.counts` is `chunks`, from [`attention_chunks`]; with more than
+/// one, `partials` is used ([`attention_partials`]) and a second dispatch joins them.
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit and buffers too small.
+#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
+pub fn attention(
+    gpu: &Gpu,
+    q: &Buffer,
+    rows: Rows<'_>,
+    chunks: usize,
+    places: &Buffer,
+    heads: Heads,
+    scores: Scores,
+    [keys, values]: [&Buffer; 2],
+    partials: &Buffer,
+    out: &Buffer,
+) -> Result<(), GpuError> {
+    let name = SHADER.name;
+    heads.check(name)?;
+    let m = rows.count;
+    let queries = m * heads.heads * heads.width;
+    q.holds(queries, name, "q")?;
+    count(name, "numbers of queries", queries)?;
+    keys.holds(heads.cache_bytes() / 4, name, "keys")?;
+    values.holds(heads.cache_bytes() / 4, name, "values")?;
+    places.holds(m * 4, name, "places")?;
+    rows.counts.holds(2, name, "counts")?;
+    out.holds(queries, name, "out")?;
+    let partial = attention_partials(m, heads, chunks);
+    partials.holds(partial, name, "partials")?;
+    count(name, "numbers of partial results", partial)?;
+    let share = heads.heads / heads.kv_heads;
+    let params = Params {
+        heads: heads.heads as u32,
+        kv_heads: heads.kv_heads as u32,
+        quads: heads.width as u32 / 4,
+        capacity: heads.capacity as u32,
+        window: scores.window.unwrap_or(0),
+        scale: scores.scale,
+        softcap: scores.softcap.unwrap_or(0.0),
+        spare: 0,
+    };
+    let buffers = [
+        Use::Read(q),
+        Use::Read(keys),
+        Use::Read(values),
+        Use::Read(places),
+        Use::Read(rows.counts),
+        Use::Write(out),
+        Use::Write(partials),
+    ];
+    let groups = [
+        params.kv_heads,
+        (m * share).div_ceil(QUERIES) as u32,
+        count(name, "chunks", chunks)?,
+    ];
+    launch(gpu, &SHADER, &buffers, &params, groups)?;
+    if chunks == 1 {
+        return Ok(());
+    }
+    let params = CombineParams {
+        heads: params.heads,
+        quads: params.quads,
+        spare: [0; 2],
+    };
+    let buffers = [Use::Read(partials), Use::Read(rows.counts), Use::Write(out)];
+    let groups = [params.heads, m as u32, 1];
+    launch(gpu, &COMBINE_SHADER, &buffers, &params, groups)
+}
+
+/// The CPU twin, on queries `[m, heads, width]` and packed caches.
+pub fn attention_cpu(
+    q: &[f32],
+    [keys, values]: [&[u32]; 2],
+    places: &[Place],
+    heads: Heads,
+    scores: Scores,
+) -> Vec<f32> {
+    let shape = AttentionShape {
+        tokens: places.len(),
+        heads: heads.heads,
+        kv_heads: heads.kv_heads,
+        width: heads.width,
+        capacity: heads.capacity,
+        scale: scores.scale,
+        window: scores.window,
+        softcap: scores.softcap,
+    };
+    let (keys, values) = (unpack_halves(keys), unpack_halves(values));
+    crate::verify_attention_cpu(q, &keys, &values, places, shape)
+}

@@ -1,0 +1,298 @@
+//! The fused products of a pass: `out = norm(x) · Wᵀ + bias`, gated or added to what `out`
+//! holds. Their kernel goes by the rows of x:
+//!
+//! | rows | kernel | why |
+//! |---|---|---|
+//! | 1 | `product_vector` | bound by the bytes of W; the norm rides along |
+//! | 2 – 31 | `product_block` | a weight is dequantised once for four rows |
+//! | from 32 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
+//!
+//! How many rows there are is read from the GPU ([`Rows`]), so that one recorded launch
+//! serves passes of any size.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::block::per_format;
+use crate::launch::{Shader, Use, count, grid, launch, number_in};
+use crate::{Activation, Buffer, Format, Gpu, GpuError, Matrix, gated_cpu, matmul_cpu, rms_norm};
+
+const SHARED: &str = include_str!("../../../shaders/product.wgsl");
+const VECTOR: &str = include_str!("../../../shaders/product_vector.wgsl");
+const BLOCK: &str = include_str!("../../../shaders/product_block.wgsl");
+const TILE: &str = include_str!("../../../shaders/product_tile.wgsl");
+const PLAIN: &str = include_str!("../../../shaders/product/input_plain.wgsl");
+const NORM: &str = include_str!("../../../shaders/product/input_norm.wgsl");
+const ROWS: &str = include_str!("../../../shaders/product/output_rows.wgsl");
+const GATED: &str = include_str!("../../../shaders/product/output_gated.wgsl");
+
+/// Pairs of weight rows that a workgroup takes.
+const PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+const TILE_PAIRS: u32 = number_in(TILE, "PAIRS: u32 = ");
+const _: () = assert!(number_in(BLOCK, "PAIRS: u32 = ") == PAIRS);
+/// Rows of x that a workgroup takes.
+const BLOCK_ROWS: u32 = number_in(BLOCK, "BLOCK: u32 = ");
+const TILE_ROWS: u32 = number_in(TILE, "TILE: u32 = ");
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    units: u32,
+    behind: u32,
+    begin: u32,
+    n: u32,
+    has_bias: u32,
+    adds: u32,
+    gelu: u32,
+    epsilon: f32,
+    spare: [u32; 3],
+}
+
+/// One shader a format, in the order of [`Format::index`].
+type Family = [Shader; Format::ALL.len()];
+
+static VECTOR_ROWS: Family = per_format!("product_vector", [VECTOR, SHARED, PLAIN, ROWS], Params);
+static VECTOR_GATED: Family = per_format!(
+    "product_vector_gated",
+    [VECTOR, SHARED, PLAIN, GATED],
+    Params
+);
+static NORM_VECTOR_ROWS: Family =
+    per_format!("product_vector_norm", [VECTOR, SHARED, NORM, ROWS], Params);
+static NORM_VECTOR_GATED: Family = per_format!(
+    "product_vector_norm_gated",
+    [VECTOR, SHARED, NORM, GATED],
+    Params
+);
+static BLOCK_ROWS_OUT: Family = per_format!("product_block", [BLOCK, SHARED, PLAIN, ROWS], Params);
+static BLOCK_GATED: Family =
+    per_format!("product_block_gated", [BLOCK, SHARED, PLAIN, GATED], Params);
+static TILE_ROWS_OUT: Family = per_format!("product_tile", [TILE, SHARED, PLAIN, ROWS], Params);
+static TILE_GATED: Family = per_format!("product_tile_gated", [TILE, SHARED, PLAIN, GATED], Params);
+
+pub(crate) static FAMILIES: [&Family; 8] = [
+    &VECTOR_ROWS,
+    &VECTOR_GATED,
+    &NORM_VECTOR_ROWS,
+    &NORM_VECTOR_GATED,
+    &BLOCK_ROWS_OUT,
+    &BLOCK_GATED,
+    &TILE_ROWS_OUT,
+    &TILE_GATED,
+];
+
+/// The rows of a pass, as both sides know them: the CPU to choose kernels and workgroups,
+/// the kernels to know where to stop.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// Rows of the pass.
+    pub count: usize,
+    /// `[1]` (u32), the same number on the GPU.
+    pub counts: &'a Buffer,
+}
+
+/// An RMS norm before a product.
+#[derive(Debug, Clone, Copy)]
+pub struct Norm<'a> {
+    /// `[k]`.
+    pub weight: &'a Buffer,
+    /// Added to the mean square.
+    pub epsilon: f32,
+    /// `[m, k]`: where several rows are normed, which takes a dispatch of its own.
+    pub scratch: &'a Buffer,
+}
+
+/// What a product does besides multiplying.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fused<'a> {
+    /// Norm of x, before.
+    pub norm: Option<Norm<'a>>,
+    /// `[n]`, a number for each weight row.
+    pub bias: Option<&'a Buffer>,
+    /// The first half of the weight rows are a gate, the second what it lets through; the
+    /// output has half as many columns.
+    pub gate: Option<Activation>,
+    /// Add to what the output holds, instead of writing over it.
+    pub adds: bool,
+}
+
+/// Which kernel makes a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProductKernel {
+    /// One row of x at a time.
+    Vector,
+    /// Four rows of x at a time.
+    Block,
+    /// 32 rows of x at a time.
+    Tile,
+}
+
+impl ProductKernel {
+    /// The fastest for so many rows of x. On lavapipe and SwiftShader block and tile cross
+    /// between 28 and 64 rows, whatever the format (`examples/crossover.rs`).
+    pub fn for_rows(rows: usize) -> Self {
+        match rows {
+            0..=1 => Self::Vector,
+            2..=31 => Self::Block,
+            _ => Self::Tile,
+        }
+    }
+}
+
+/// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
+/// one below another, n rows together, a dispatch each (one matrix, as a rule; several
+/// where their formats differ); out `[m, n]`, or `[m, n / 2]` where it is gated.
+///
+/// # Errors
+/// [`GpuError::Shape`] for buffers too small, matrices of different widths, and a gated
+/// product of several matrices or of one that is split: see [`can_gate`].
+pub fn product(
+    gpu: &Gpu,
+    x: &Buffer,
+    rows: Rows<'_>,
+    matrices: &[&Matrix],
+    fused: Fused<'_>,
+    out: &Buffer,
+) -> Result<(), GpuError> {
+    product_by(
+        gpu,
+        x,
+        rows,
+        matrices,
+        fused,
+        out,
+        ProductKernel::for_rows(rows.count),
+    )
+}
+
+/// [`product`] by a kernel of the caller's choice; [`ProductKernel::Vector`] takes any number
+/// of rows, one by one.
+///
+/// # Errors
+/// As [`product`].
+pub fn product_by(
+    gpu: &Gpu,
+    x: &Buffer,
+    rows: Rows<'_>,
+    matrices: &[&Matrix],
+    fused: Fused<'_>,
+    out: &Buffer,
+    kernel: ProductKernel,
+) -> Result<(), GpuError> {
+    const NAME: &str = "product";
+    let m = rows.count;
+    let n: usize = matrices.iter().map(|matrix| matrix.rows()).sum();
+    let k = matrices.first().map_or(0, |matrix| matrix.cols());
+    if m == 0 || matrices.iter().any(|matrix| matrix.cols() != k) || n == 0 {
+        return Err(GpuError::shape(
+            NAME,
+            format!(
+                "{m} rows with {} matrices; there must be both, the matrices of one width",
+                matrices.len()
+            ),
+        ));
+    }
+    let gated = fused.gate.is_some();
+    if gated && !(matrices.len() == 1 && can_gate(matrices[0])) {
+        return Err(GpuError::shape(
+            NAME,
+            "a gate needs one unsplit matrix with an even number of rows; multiply by gate and up apart",
+        ));
+    }
+    let columns = if gated { n / 2 } else { n };
+    x.holds(m * k, NAME, "x")?;
+    out.holds(m * columns, NAME, "out")?;
+    rows.counts.holds(1, NAME, "counts")?;
+    count(NAME, "m · k", m * k)?;
+    count(NAME, "m · n", m * n)?;
+    if let Some(bias) = fused.bias {
+        bias.holds(n, NAME, "bias")?;
+    }
+    // Of several rows, a norm of its own is cheaper than one in each workgroup.
+    let (x, norm) = match fused.norm {
+        Some(norm) if kernel != ProductKernel::Vector => {
+            rms_norm(gpu, x, norm.weight, norm.epsilon, [m, k], norm.scratch)?;
+            (norm.scratch, None)
+        }
+        Some(norm) => {
+            norm.weight.holds(k, NAME, "norm")?;
+            (x, Some(norm))
+        }
+        None => (x, None),
+    };
+    let (family, pairs, rows_at_once) = match (kernel, norm.is_some(), gated) {
+        (ProductKernel::Vector, false, false) => (&VECTOR_ROWS, PAIRS, 1),
+        (ProductKernel::Vector, false, true) => (&VECTOR_GATED, PAIRS, 1),
+        (ProductKernel::Vector, true, false) => (&NORM_VECTOR_ROWS, PAIRS, 1),
+        (ProductKernel::Vector, true, true) => (&NORM_VECTOR_GATED, PAIRS, 1),
+        (ProductKernel::Block, _, false) => (&BLOCK_ROWS_OUT, PAIRS, BLOCK_ROWS),
+        (ProductKernel::Block, _, true) => (&BLOCK_GATED, PAIRS, BLOCK_ROWS),
+        (ProductKernel::Tile, _, false) => (&TILE_ROWS_OUT, TILE_PAIRS, TILE_ROWS),
+        (ProductKernel::Tile, _, true) => (&TILE_GATED, TILE_PAIRS, TILE_ROWS),
+    };
+    let mut begin = 0;
+    for matrix in matrices {
+        let shader = &family[matrix.format().index()];
+        for part in matrix.each_part() {
+            let params = Params {
+                rows: part.rows.len() as u32,
+                units: matrix.units(),
+                behind: part.behind,
+                begin: (begin + part.rows.start) as u32,
+                n: columns as u32,
+                has_bias: u32::from(fused.bias.is_some()),
+                adds: u32::from(fused.adds),
+                gelu: u32::from(fused.gate == Some(Activation::Gelu)),
+                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
+                spare: [0; 3],
+            };
+            let buffers = [
+                Use::Read(x),
+                Use::Read(&part.buffer),
+                Use::Read(fused.bias.unwrap_or(gpu.zeros())),
+                Use::Read(rows.counts),
+                Use::Write(out),
+                Use::Read(norm.map_or(gpu.zeros(), |norm| norm.weight)),
+            ];
+            let bound = if norm.is_some() { 6 } else { 5 };
+            let all_pairs = part.rows.len().div_ceil(2);
+            let mut groups = grid(all_pairs.div_ceil(pairs as usize));
+            groups[2] = count(NAME, "rows of x", m.div_ceil(rows_at_once as usize))?;
+            launch(gpu, shader, &buffers[..bound], &params, groups)?;
+        }
+        begin += matrix.rows();
+    }
+    Ok(())
+}
+
+/// Whether [`product`] can take this matrix, gate rows over as many up rows, with a gate: it
+/// lies in one buffer.
+pub fn can_gate(matrix: &Matrix) -> bool {
+    matrix.parts() == 1 && matrix.rows().is_multiple_of(2)
+}
+
+/// The CPU twin, on x behind its norm, dequantised weights `[n, k]` and what `out` holds
+/// where the product is added to it.
+pub fn product_cpu(
+    x: &[f32],
+    k: usize,
+    weights: &[f32],
+    bias: Option<&[f32]>,
+    gate: Option<Activation>,
+    adds_to: Option<&[f32]>,
+) -> Vec<f32> {
+    let mut out = matmul_cpu(x, k, weights, bias, None);
+    if let Some(activation) = gate {
+        let n = weights.len() / k;
+        let halves = |second: usize| -> Vec<f32> {
+            let rows = out.chunks(n);
+            rows.flat_map(|row| row[second * n / 2..][..n / 2].to_vec())
+                .collect()
+        };
+        out = gated_cpu(&halves(0), &halves(1), activation);
+    }
+    if let Some(before) = adds_to {
+        out.iter_mut().zip(before).for_each(|(v, b)| *v += b);
+    }
+    out
+}

@@ -1,0 +1,256 @@
+//! The KV cache in packed f16: append and attention.
+
+use conclave_kernels::*;
+use proptest::prelude::*;
+
+use crate::support::*;
+
+/// Packed numbers as the GPU holds them.
+fn read_words(buffers: &[&Buffer]) -> Vec<Vec<u32>> {
+    let read = pollster::block_on(gpu().read(buffers)).expect("a read");
+    read.iter()
+        .map(|bytes| bytemuck::pod_collect_to_vec(bytes))
+        .collect()
+}
+
+/// Words of a cache with numbers in −1..1.
+fn cache(numbers: &mut Numbers, heads: Heads) -> Vec<u32> {
+    pack_halves(&numbers.many(heads.cache_bytes() / 2))
+}
+
+/// Attention by the kernel, in this many chunks.
+fn attend(
+    q: &[f32],
+    caches: [&[u32]; 2],
+    places: &[Place],
+    heads: Heads,
+    scores: Scores,
+    chunks: usize,
+) -> Vec<f32> {
+    let m = places.len();
+    let wide = heads.heads * heads.width;
+    let partials = marked(attention_partials(m, heads, chunks));
+    let out = marked(m * wide);
+    let rows = Rows {
+        count: m,
+        counts: &upload(&[m as u32, chunks as u32]),
+    };
+    let [keys, values] = caches.map(upload);
+    attention(
+        gpu(),
+        &upload(q),
+        rows,
+        chunks,
+        &upload(places),
+        heads,
+        scores,
+        [&keys, &values],
+        &partials,
+        &out,
+    )
+    .unwrap();
+    read(&[&out]).remove(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn append_equals_its_twin(
+        seed: u64, tokens in 1_usize..20, kv_heads in 1_usize..4, group in 1_usize..4,
+        quads in 1_usize..=64, half_rotary in prop_oneof![Just(0), 0_usize..130],
+        norm in 0_usize..3,
+    ) {
+        let mut numbers = Numbers(seed);
+        let heads = Heads { heads: kv_heads * group, kv_heads, width: 4 * quads, capacity: 50 };
+        let rotary = 2 * half_rotary.min(2 * quads);
+        let frequencies: Vec<f32> =
+            (0..rotary / 2).map(|i| 10_000_f32.powf(-2.0 * i as f32 / rotary as f32)).collect();
+        let table = rope_table(300, &frequencies, 1.25);
+        // A layer without rotary embedding takes any table.
+        let gpu_table = if table.is_empty() { marked(4) } else { upload(&table) };
+        // Rows may come in any order; two of three tokens stay inside the cache.
+        let mut rows: Vec<u32> = (0..75).collect();
+        for i in (1..rows.len()).rev() {
+            rows.swap(i, numbers.below(i + 1));
+        }
+        let places: Vec<Place> = (0..tokens)
+            .map(|i| Place { position: numbers.below(320) as u32, row: rows[i], start: 0, prefix: 0 })
+            .collect();
+        let qkv = numbers.many(tokens * heads.row());
+        let whole = norm == 2;
+        let of = |count: usize| if whole { count * heads.width } else { heads.width };
+        let (q_norm, k_norm) = (numbers.many(of(heads.heads)), numbers.many(of(kv_heads)));
+        let (gpu_q_norm, gpu_k_norm) = (upload(&q_norm), upload(&k_norm));
+        let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
+        let (q, gpu_keys, gpu_values) = (marked(tokens * heads.heads * heads.width), upload(&keys), upload(&values));
+        append(
+            gpu(), &upload(&qkv), tokens,
+            (norm > 0).then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, epsilon: 1e-6, whole }),
+            Rotary { table: &gpu_table, context: 300, rotary },
+            &upload(&places), heads, &q, [&gpu_keys, &gpu_values],
+        ).unwrap();
+        let expected = append_cpu(
+            &qkv, (norm > 0).then_some((&q_norm, &k_norm, 1e-6, whole)),
+            &table, rotary, 300, &places, heads, [&mut keys, &mut values],
+        );
+        assert_close(&read(&[&q])[0], &expected, 1e-5);
+        let found = read_words(&[&gpu_keys, &gpu_values]);
+        // Values are rounded to f16 alone, and all rows that no token names stay as they are.
+        prop_assert_eq!(&found[1], &values);
+        // A key's last bit of f32 may decide its rounding.
+        assert_close(&unpack_halves(&found[0]), &unpack_halves(&keys), 1e-3);
+        let same = found[0].iter().zip(&keys).filter(|(a, b)| a == b).count();
+        prop_assert!(20 * same >= 19 * keys.len(), "{} of {} are the same", same, keys.len());
+    }
+
+    /// One pass over ragged candidates, in any number of chunks, equals one plain pass a
+    /// candidate: the property that verifying in line rests on.
+    #[test]
+    fn one_pass_in_line_equals_plain_passes_on_halves(
+        seed: u64, lengths in prop::collection::vec(1_u32..=24, 2..=6), prefix in 1_u32..=700,
+        kv_heads in 1_usize..3, group in 1_usize..6, quads in 1_usize..=24, chunks in 1_usize..6,
+        window in prop::option::of(1_u32..300), softcap in prop::option::of(5.0_f32..50.0),
+    ) {
+        let mut numbers = Numbers(seed);
+        let places = places_in_line(prefix, &lengths);
+        let capacity = prefix as usize + places.len() + 3;
+        let heads = Heads { heads: kv_heads * group, kv_heads, width: 4 * quads, capacity };
+        let scores = Scores { scale: 4.0 / (heads.width as f32).sqrt(), window, softcap };
+        let wide = heads.heads * heads.width;
+        let q = numbers.many(places.len() * wide);
+        let (keys, values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
+        let found = attend(&q, [&keys, &values], &places, heads, scores, chunks);
+        assert_close(&found, &attention_cpu(&q, [&keys, &values], &places, heads, scores), 2e-5);
+
+        let mut first = 0;
+        let words = kv_heads * heads.width / 2;
+        for length in lengths.iter().map(|l| *l as usize) {
+            let kept = prefix as usize * words;
+            let own = (prefix as usize + first) * words..(prefix as usize + first + length) * words;
+            let plain = |cache: &[u32]| [&cache[..kept], &cache[own.clone()]].concat();
+            let part = first * wide..(first + length) * wide;
+            let alone = attend(
+                &q[part.clone()], [&plain(&keys), &plain(&values)],
+                &places_in_sequence(prefix, length as u32),
+                Heads { capacity: prefix as usize + length, ..heads }, scores, 1,
+            );
+            assert_close(&found[part], &alone, 2e-5);
+            first += length;
+        }
+    }
+}
+
+/// Widest head over a long prefix; one key; a whole prefill from nothing; more chunks than keys.
+#[test]
+fn attention_on_halves_at_the_ends_of_its_range() {
+    let mut numbers = Numbers(9);
+    for (places, width, kv_heads, group, chunks) in [
+        (places_in_sequence(5000, 1), 256, 1, 2, 7),
+        (places_in_sequence(5000, 1), 64, 3, 3, 1),
+        (places_in_sequence(0, 1), 4, 2, 1, 1),
+        (places_in_sequence(0, 1), 4, 2, 1, 9),
+        (places_in_sequence(0, 200), 100, 1, 3, 1),
+        (places_in_sequence(63, 3), 64, 3, 7, 2),
+    ] {
+        let heads = Heads {
+            heads: kv_heads * group,
+            kv_heads,
+            width,
+            capacity: places.last().unwrap().row as usize + 1,
+        };
+        let scores = Scores {
+            scale: 8.0,
+            window: None,
+            softcap: None,
+        };
+        let q = numbers.many(places.len() * heads.heads * width);
+        let (keys, values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
+        let found = attend(&q, [&keys, &values], &places, heads, scores, chunks);
+        let expected = attention_cpu(&q, [&keys, &values], &places, heads, scores);
+        assert_close(&found, &expected, 3e-5);
+    }
+}
+
+/// Nonsense in `places` reads no row outside the cache, and makes numbers.
+#[test]
+fn attention_on_halves_stays_inside_the_cache() {
+    let mut numbers = Numbers(11);
+    let heads = Heads {
+        heads: 2,
+        kv_heads: 1,
+        width: 8,
+        capacity: 10,
+    };
+    let place = |position, row, start, prefix| Place {
+        position,
+        row,
+        start,
+        prefix,
+    };
+    let places = [
+        place(u32::MAX, u32::MAX, 3, u32::MAX),
+        place(0, 4, u32::MAX, 7),
+        place(1, 2, 0, 9),
+        place(9, 9, 0, 0),
+    ];
+    let q = numbers.many(64);
+    let (keys, values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
+    for window in [None, Some(2)] {
+        let scores = Scores {
+            scale: 1.0,
+            window,
+            softcap: None,
+        };
+        let found = attend(&q, [&keys, &values], &places, heads, scores, 2);
+        let expected = attention_cpu(&q, [&keys, &values], &places, heads, scores);
+        assert_close(&found, &expected, 1e-5);
+    }
+}
+
+/// A cache keeps what f16 can hold: beyond, its largest number and no infinity.
+#[test]
+fn numbers_beyond_halves_become_their_largest() {
+    let largest = 65504.0;
+    let packed = pack_halves(&[1.0e6, -1.0e6, 65504.0, 1.0e-9]);
+    assert_eq!(unpack_halves(&packed), [largest, -largest, largest, 0.0]);
+    let heads = Heads {
+        heads: 1,
+        kv_heads: 1,
+        width: 4,
+        capacity: 1,
+    };
+    let row = [1.0e6, -1.0e6, 65504.0, 1.0e-9_f32];
+    let (qkv, keys, values) = (upload(&row.repeat(3)), marked(2), marked(2));
+    let rope = Rotary {
+        table: &marked(4),
+        context: 1,
+        rotary: 0,
+    };
+    append(
+        gpu(),
+        &qkv,
+        1,
+        None,
+        rope,
+        &upload(&places_in_sequence(0, 1)),
+        heads,
+        &marked(4),
+        [&keys, &values],
+    )
+    .unwrap();
+    assert_eq!(read_words(&[&keys, &values]), [packed.clone(), packed]);
+}
+
+#[test]
+fn many_chunks_only_for_few_queries_and_many_keys() {
+    let heads = Heads {
+        heads: 9,
+        kv_heads: 3,
+        width: 64,
+        capacity: 8192,
+    };
+    assert_eq!(attention_chunks(1, heads, 128), 1);
+    assert_eq!(attention_chunks(1, heads, 4096), 16);
+    assert_eq!(attention_chunks(512, heads, 4096), 1);
+}
