@@ -65,7 +65,7 @@ pub use gpu::{Gpu, Limits};
 pub use matmul::{Plus, matmul, matmul_cpu};
 pub use matrix::Matrix;
 pub use move_rows::{move_rows, move_rows_cpu};
-pub use place::{Place, places_in_line, places_in_sequence};
+pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
 pub use product::{Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu};
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};

@@ -31,18 +31,29 @@ pub fn places_in_sequence(prefix: u32, count: u32) -> Vec<Place> {
         .collect()
 }
 
+/// Places of the last `count` tokens of a candidate behind `prefix` kept rows. Its rows begin at
+/// `start`, the first `there` of them are there already.
+pub fn places_of_candidate(
+    prefix: u32,
+    start: u32,
+    there: u32,
+    count: u32,
+) -> impl Iterator<Item = Place> {
+    (there..there + count).map(move |i| Place {
+        position: prefix + i,
+        row: start + i,
+        start,
+        prefix,
+    })
+}
+
 /// Places of ragged candidates of these lengths in one pass behind `prefix` kept rows:
 /// every candidate's positions begin at the prefix, their rows lie one behind another.
 pub fn places_in_line(prefix: u32, lengths: &[u32]) -> Vec<Place> {
     let mut start = prefix;
     let mut places = Vec::new();
     for &length in lengths {
-        places.extend((0..length).map(|i| Place {
-            position: prefix + i,
-            row: start + i,
-            start,
-            prefix,
-        }));
+        places.extend(places_of_candidate(prefix, start, 0, length));
         start += length;
     }
     places

@@ -1,6 +1,6 @@
 //! What one run of tokens through the decoder is told.
 
-use conclave_kernels::{Place, places_in_line, places_in_sequence};
+use conclave_kernels::{Place, places_in_sequence, places_of_candidate};
 
 use crate::error::ModelError;
 
@@ -35,17 +35,25 @@ impl Pass {
         }
     }
 
-    /// All `candidates` in line behind the same prefix, each as if it stood there alone.
-    pub fn in_line<C: AsRef<[u32]>>(prefix: usize, candidates: &[C]) -> Self {
-        let lengths: Vec<u32> = candidates.iter().map(|c| c.as_ref().len() as u32).collect();
+    /// Nothing to run yet.
+    pub fn empty() -> Self {
         Self {
-            tokens: candidates
-                .iter()
-                .flat_map(|c| c.as_ref())
-                .copied()
-                .collect(),
-            places: places_in_line(prefix as u32, &lengths),
+            tokens: Vec::new(),
+            places: Vec::new(),
         }
+    }
+
+    /// Adds the rest of a candidate behind the prefix, as if it stood there alone: its rows begin
+    /// at `row`, and the first `drafted` of them are there.
+    pub fn append(&mut self, prefix: usize, row: usize, drafted: usize, tokens: &[u32]) {
+        self.tokens.extend_from_slice(tokens);
+        let places = places_of_candidate(
+            prefix as u32,
+            row as u32,
+            drafted as u32,
+            tokens.len() as u32,
+        );
+        self.places.extend(places);
     }
 
     /// Tokens in the pass.

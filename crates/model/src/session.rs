@@ -49,6 +49,46 @@ pub struct Score {
     pub tokens: usize,
 }
 
+impl Score {
+    /// The mean of the scores of `count` tokens.
+    fn mean(scores: impl Iterator<Item = TargetScore>, count: usize) -> Self {
+        let add = |(logits, logprobs): (f64, f64), score: TargetScore| {
+            (
+                logits + f64::from(score.logit),
+                logprobs + f64::from(score.logprob()),
+            )
+        };
+        let (logits, logprobs) = scores.fold((0.0, 0.0), add);
+        Self {
+            mean_logit: logits / count as f64,
+            mean_logprob: logprobs / count as f64,
+            tokens: count,
+        }
+    }
+}
+
+/// A token of the last draft.
+#[derive(Debug)]
+struct Drafted {
+    id: u32,
+    /// How it was judged when it was drawn.
+    score: TargetScore,
+    /// Logits after it, once it has run: its KV row is there then.
+    after: Option<Vec<f32>>,
+}
+
+/// A candidate of the last verify pass.
+#[derive(Debug)]
+struct InLine {
+    tokens: Vec<u32>,
+    /// How many of its first tokens the draft had run.
+    drafted: usize,
+    /// The pass's index of the first one behind them.
+    offset: usize,
+    /// The KV row of its first token.
+    row: usize,
+}
+
 /// The state of one text on one model.
 #[derive(Debug)]
 pub struct Session {
@@ -56,8 +96,10 @@ pub struct Session {
     prefix: Vec<u32>,
     /// Logits after the last token of the prefix, `[vocabulary]`; empty before the first.
     next: Vec<f32>,
-    /// Candidates of the last verify pass, with the pass's index of their first token.
-    in_line: Option<Vec<(usize, Vec<u32>)>>,
+    /// The last draft, while its KV rows lie behind the prefix.
+    drafted: Vec<Drafted>,
+    /// The different candidates of the last verify pass, and which of them each one is.
+    in_line: Option<(Vec<InLine>, Vec<usize>)>,
     counters: Counters,
 }
 
@@ -68,6 +110,7 @@ impl Session {
             model,
             prefix: Vec::new(),
             next: Vec::new(),
+            drafted: Vec::new(),
             in_line: None,
             counters: Counters::default(),
         }
@@ -128,7 +171,7 @@ impl Session {
         } else {
             shared.min(tokens.len() - 1)
         };
-        self.in_line = None;
+        self.forget_drafts();
         self.prefix.truncate(kept);
         if kept < tokens.len() {
             // Should a pass fail, no logits are better than those of another prefix.
@@ -144,6 +187,7 @@ impl Session {
     /// A text that becomes shorter keeps them until the next prompt.
     async fn stretch(&mut self, length: usize) -> Result<(), ModelError> {
         if self.model.stretches(length) {
+            self.forget_drafts();
             let prefix = std::mem::take(&mut self.prefix);
             self.next.clear();
             self.model.turn_for(length)?;
@@ -193,40 +237,60 @@ impl Session {
         if self.next.is_empty() {
             return Err(ModelError::Order("a draft needs a prompt first"));
         }
-        self.in_line = None;
-        let mut tokens = Vec::with_capacity(limit);
-        let mut id = sampler.choose(&self.next)?;
-        loop {
+        self.forget_drafts();
+        let begin = self.prefix.len();
+        let mut turned = false;
+        let ended = loop {
+            let drawn = self.drafted.len();
+            let logits = self.logits_before(drawn);
+            let id = sampler.choose(logits)?;
             if end_ids.contains(&id) {
-                return Ok(Draft {
-                    tokens,
-                    ended: true,
-                });
+                break true;
             }
-            tokens.push(id);
-            if tokens.len() == limit {
-                return Ok(Draft {
-                    tokens,
-                    ended: false,
-                });
+            let score = TargetScore::of(logits, id);
+            let after = None;
+            self.drafted.push(Drafted { id, score, after });
+            if drawn + 1 == limit {
+                break false;
             }
-            let begin = self.prefix.len();
-            if self.model.stretches(begin + tokens.len()) {
-                self.stretch(begin + tokens.len()).await?;
-                if tokens.len() > 1 {
-                    let drafted = &tokens[..tokens.len() - 1];
-                    self.model.run(&Pass::plain(begin, drafted))?;
+            if self.model.stretches(begin + drawn + 1) {
+                turned = true;
+                let drafted = std::mem::take(&mut self.drafted);
+                self.stretch(begin + drawn + 1).await?;
+                self.drafted = drafted;
+                if drawn > 0 {
+                    let ids: Vec<u32> = self.drafted[..drawn].iter().map(|d| d.id).collect();
+                    self.model.run(&Pass::plain(begin, &ids))?;
                 }
             }
-            let step = Pass::plain(begin + tokens.len() - 1, &[id]);
-            self.model.run(&step)?;
+            self.model.run(&Pass::plain(begin + drawn, &[id]))?;
             self.counters.draft_tokens += 1;
-            let logits = self.logits_after(0).await?;
-            id = sampler.choose(&logits)?;
+            self.drafted[drawn].after = Some(self.logits_after(0).await?);
+        };
+        let tokens = self.drafted.iter().map(|drafted| drafted.id).collect();
+        if turned {
+            // Drawn in part under other frequencies than the text now has.
+            self.forget_drafts();
         }
+        Ok(Draft { tokens, ended })
     }
 
-    /// Scores all candidates in one in-line pass behind the prefix.
+    /// Logits that token `index` behind the prefix was or would be drawn from; the tokens before it
+    /// are the last draft's, and have run.
+    fn logits_before(&self, index: usize) -> &[f32] {
+        let last = index.checked_sub(1).and_then(|last| self.drafted.get(last));
+        last.and_then(|drafted| drafted.after.as_deref())
+            .unwrap_or(&self.next)
+    }
+
+    /// How many of the first tokens of `candidate` the last draft has run.
+    fn drafted_of(&self, candidate: &[u32]) -> usize {
+        let same = |(id, drafted): &(&u32, &Drafted)| **id == drafted.id && drafted.after.is_some();
+        candidate.iter().zip(&self.drafted).take_while(same).count()
+    }
+
+    /// Scores all candidates in one in-line pass behind the prefix. Equal candidates run once; of
+    /// the one that shares most with the last draft, only what is behind the shared tokens.
     ///
     /// # Errors
     /// [`ModelError::Order`] for an empty candidate or before a prompt;
@@ -239,58 +303,104 @@ impl Session {
             return Err(ModelError::Order("a candidate needs at least one token"));
         }
         self.in_line = None;
-        let pass = Pass::in_line(self.prefix.len(), candidates);
+        let (mut pass, mut in_line, mut which) = self.line_up(candidates);
         // Checked before the prefix may be run anew.
         pass.check(self.about().config.vocabulary, self.about().context)?;
-        self.stretch(pass.length()).await?;
-        self.model.run(&pass)?;
-        self.counters.verify_tokens += pass.len();
+        if self.model.stretches(pass.length()) {
+            self.stretch(pass.length()).await?;
+            (pass, in_line, which) = self.line_up(candidates);
+            pass.check(self.about().config.vocabulary, self.about().context)?;
+        }
+        if !pass.is_empty() {
+            // The pass writes over the rows of the draft that no candidate has taken.
+            let kept = in_line.iter().map(|candidate| candidate.drafted).max();
+            self.drafted.truncate(kept.unwrap_or_default());
+            self.model.run(&pass)?;
+            self.counters.verify_tokens += pass.len();
+        }
 
-        // The logits after token t judge token t + 1; the prefix's own judge the first.
+        // The logits after token t judge token t + 1; those of the prefix and of the draft are there.
         let mut rows = Vec::new();
         let mut targets = Vec::new();
-        let mut in_line = Vec::with_capacity(candidates.len());
-        let mut offset = 0;
-        for candidate in candidates {
-            rows.extend(offset..offset + candidate.len() - 1);
-            targets.extend_from_slice(&candidate[1..]);
-            in_line.push((offset, candidate.clone()));
-            offset += candidate.len();
+        for candidate in &in_line {
+            let behind = candidate
+                .tokens
+                .get(candidate.drafted + 1..)
+                .unwrap_or_default();
+            rows.extend(candidate.offset..candidate.offset + behind.len());
+            targets.extend_from_slice(behind);
         }
-        let mut judged = self.model.scores(&rows, &targets).await?.into_iter();
-        let log_sum_exp = log_sum_exp(&self.next);
-        let scores = candidates
-            .iter()
-            .map(|candidate| {
-                let first = TargetScore {
-                    logit: self.next[candidate[0] as usize],
-                    log_sum_exp,
+        let mut judged = match rows.is_empty() {
+            true => Vec::new(),
+            false => self.model.scores(&rows, &targets).await?,
+        }
+        .into_iter();
+        let prefix_sum = log_sum_exp(&self.next);
+        let mut scores = Vec::with_capacity(in_line.len());
+        for candidate in &in_line {
+            let drafted = self.drafted[..candidate.drafted].iter().map(|d| d.score);
+            let next = candidate.tokens.get(candidate.drafted).map(|&id| {
+                let logits = self.logits_before(candidate.drafted);
+                let log_sum_exp = match candidate.drafted {
+                    0 => prefix_sum,
+                    _ => log_sum_exp(logits),
                 };
-                let rest = judged.by_ref().take(candidate.len() - 1);
-                let (logits, logprobs) = std::iter::once(first).chain(rest).fold(
-                    (0.0, 0.0),
-                    |(logits, logprobs), score| {
-                        (
-                            logits + f64::from(score.logit),
-                            logprobs + f64::from(score.logprob()),
-                        )
-                    },
-                );
-                let count = candidate.len() as f64;
-                Score {
-                    mean_logit: logits / count,
-                    mean_logprob: logprobs / count,
-                    tokens: candidate.len(),
-                }
-            })
-            .collect::<Vec<_>>();
+                let logit = logits[id as usize];
+                TargetScore { logit, log_sum_exp }
+            });
+            let count = candidate.tokens.len();
+            let known = candidate.drafted + usize::from(next.is_some());
+            let rest = judged.by_ref().take(count - known);
+            scores.push(Score::mean(drafted.chain(next).chain(rest), count));
+        }
         // The log-probability too: another token's broken logit shows only there.
         let broken = |s: &Score| !s.mean_logit.is_finite() || !s.mean_logprob.is_finite();
         if scores.iter().any(broken) {
             return Err(ModelError::NotFinite);
         }
-        self.in_line = Some(in_line);
-        Ok(scores)
+        let all = which.iter().map(|&index| scores[index]).collect();
+        self.in_line = Some((in_line, which));
+        Ok(all)
+    }
+
+    /// The pass that runs what has not run of `candidates`, the different ones among them, and
+    /// which of these each candidate is.
+    fn line_up(&self, candidates: &[Vec<u32>]) -> (Pass, Vec<InLine>, Vec<usize>) {
+        let mut different: Vec<&Vec<u32>> = Vec::new();
+        let mut which = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            let known = different.iter().position(|other| *other == candidate);
+            which.push(known.unwrap_or(different.len()));
+            if known.is_none() {
+                different.push(candidate);
+            }
+        }
+        // The draft's rows serve one candidate: the first of those that share most with it.
+        let shared: Vec<usize> = different.iter().map(|c| self.drafted_of(c)).collect();
+        let most = shared.iter().copied().max().unwrap_or_default();
+        let own = shared.iter().position(|&count| count == most && most > 0);
+
+        let prefix = self.prefix.len();
+        let mut pass = Pass::empty();
+        let mut row = prefix;
+        let mut in_line: Vec<Option<InLine>> = different.iter().map(|_| None).collect();
+        // The draft's own first: it goes on where the draft's rows are.
+        let others = (0..different.len()).filter(|&index| Some(index) != own);
+        for index in own.into_iter().chain(others) {
+            let tokens = different[index].clone();
+            let drafted = if Some(index) == own { most } else { 0 };
+            let offset = pass.len();
+            pass.append(prefix, row, drafted, &tokens[drafted..]);
+            let count = tokens.len();
+            in_line[index] = Some(InLine {
+                tokens,
+                drafted,
+                offset,
+                row,
+            });
+            row += count;
+        }
+        (pass, in_line.into_iter().flatten().collect(), which)
     }
 
     /// Makes the first `count` tokens of candidate `winner` of the last verify
@@ -299,26 +409,34 @@ impl Session {
     /// # Errors
     /// [`ModelError::Order`] without a verify pass or beyond its candidates; the backend's.
     pub async fn keep(&mut self, winner: usize, count: usize) -> Result<(), ModelError> {
-        let (offset, mut candidate) = self
-            .in_line
-            .take()
-            .and_then(|in_line| in_line.into_iter().nth(winner))
-            .filter(|(_, candidate)| count <= candidate.len())
-            .ok_or(ModelError::Order(
-                "keep needs a verify pass with that candidate",
-            ))?;
-        candidate.truncate(count);
-        if candidate.is_empty() {
+        let kept = self.in_line.take().and_then(|(mut in_line, which)| {
+            let candidate = in_line.swap_remove(*which.get(winner)?);
+            (count <= candidate.tokens.len()).then_some(candidate)
+        });
+        let mut candidate = kept.ok_or(ModelError::Order(
+            "keep needs a verify pass with that candidate",
+        ))?;
+        candidate.tokens.truncate(count);
+        if candidate.tokens.is_empty() {
             return Ok(());
         }
         // Read before rows move: the hidden states of the pass are still there.
-        let next = self.logits_after(offset + candidate.len() - 1).await?;
+        let next = match count.checked_sub(candidate.drafted + 1) {
+            Some(index) => self.logits_after(candidate.offset + index).await?,
+            None => self.logits_before(count).to_vec(),
+        };
         let prefix = self.prefix.len();
-        self.model
-            .move_rows(prefix + offset, prefix, candidate.len())?;
+        self.model.move_rows(candidate.row, prefix, count)?;
+        self.drafted.clear();
         self.next = next;
-        self.prefix.extend(candidate);
+        self.prefix.extend(candidate.tokens);
         Ok(())
+    }
+
+    /// The rows behind the prefix are free again.
+    fn forget_drafts(&mut self) {
+        self.drafted.clear();
+        self.in_line = None;
     }
 
     /// Frees the KV cache and forgets the prefix.
@@ -326,7 +444,7 @@ impl Session {
         self.model.release();
         self.prefix.clear();
         self.next.clear();
-        self.in_line = None;
+        self.forget_drafts();
     }
 
     /// Logits after the last of `tokens`, run as a prompt of their own that may fill the

@@ -113,6 +113,8 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
                 let before = long.counters();
                 let draft = long.draft(SEGMENT, &mut sampler, &[]);
                 let mut candidates = vec![pollster::block_on(draft).unwrap().tokens];
+                // Cut, as a segment that ends within a word is.
+                candidates[0].truncate(between(&mut random, 1, SEGMENT));
                 for _ in 0..2 {
                     let length = between(&mut random, 1, SEGMENT);
                     candidates.push(ids(&mut random, length));
@@ -125,8 +127,10 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
                 let run = after.draft_tokens + after.verify_tokens
                     - before.draft_tokens
                     - before.verify_tokens;
-                let all: usize = candidates.iter().map(Vec::len).sum();
-                assert!(run <= SEGMENT - 1 + all, "{run} tokens for {all} in line");
+                let others: usize = candidates[1..].iter().map(Vec::len).sum();
+                // The last token of a draft is run only if the cut leaves it.
+                let last = usize::from(candidates[0].len() == SEGMENT);
+                assert_eq!(run, SEGMENT - 1 + last + others);
                 assert_eq!(after.prefill_tokens, before.prefill_tokens);
                 assert_eq!(after.prefix, before.prefix + kept);
             }
@@ -134,6 +138,61 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
             pollster::block_on(fresh.prefill(long.prefix())).unwrap();
             let error = relative_error(long.next_logits(), fresh.next_logits());
             assert!(error < 1e-4, "{model} on {backend_name}: {error:e}");
+        }
+    }
+}
+
+/// What a draft has run is not run again, and equal candidates run once: the scores are the same.
+#[test]
+fn drafts_and_equal_candidates_run_once() {
+    let mut random = ChaCha8Rng::seed_from_u64(15);
+    for (backend_name, backend) in backends() {
+        for model in ["llama-f32", "gemma-f32"] {
+            let mut drafter = session(model, &backend, 256);
+            let mut other = session(model, &backend, 256);
+            let prompt = ids(&mut random, 70);
+            pollster::block_on(drafter.prefill(&prompt)).unwrap();
+            pollster::block_on(other.prefill(&prompt)).unwrap();
+            let mut sampler = Sampler::new(Sampling::default(), 1);
+            let draft = pollster::block_on(drafter.draft(10, &mut sampler, &[])).unwrap();
+            let own = draft.tokens[..7].to_vec();
+            // The first tokens of the draft, then others.
+            let mut torn = draft.tokens[..4].to_vec();
+            torn.extend([1, 2, 3]);
+            let foreign = ids(&mut random, 5);
+            for (candidates, runs) in [
+                (vec![foreign.clone(), own.clone()], 5),
+                (
+                    vec![own.clone(), own.clone(), foreign.clone(), foreign.clone()],
+                    5,
+                ),
+                // Only the first seven rows of the draft are left, and serve one candidate.
+                (vec![draft.tokens.clone(), own.clone()], 3 + 7),
+                (vec![own.clone()], 0),
+                (vec![torn.clone(), foreign.clone()], 3 + 5),
+                (vec![own.clone()], 3),
+            ] {
+                let what = format!("{model} on {backend_name}: {candidates:?}");
+                let before = drafter.counters().verify_tokens;
+                let found = pollster::block_on(drafter.verify(&candidates)).unwrap();
+                assert_eq!(drafter.counters().verify_tokens - before, runs, "{what}");
+                for (found, candidate) in found.iter().zip(&candidates) {
+                    let alone = other.verify(std::slice::from_ref(candidate));
+                    assert_close(found, &pollster::block_on(alone).unwrap()[0], &what);
+                }
+            }
+            // Kept from the draft's rows alone, the text goes on as one that was run anew.
+            pollster::block_on(drafter.keep(0, 6)).unwrap();
+            let whole = [prompt.as_slice(), &own[..6]].concat();
+            pollster::block_on(other.prefill(&whole)).unwrap();
+            let error = relative_error(drafter.next_logits(), other.next_logits());
+            assert!(error < 1e-4, "{model} on {backend_name}: {error:e}");
+            let candidates = [ids(&mut random, 8), ids(&mut random, 3)];
+            let found = pollster::block_on(drafter.verify(&candidates)).unwrap();
+            let wanted = pollster::block_on(other.verify(&candidates)).unwrap();
+            for (found, wanted) in found.iter().zip(&wanted) {
+                assert_close(found, wanted, "after the kept draft");
+            }
         }
     }
 }
