@@ -19,9 +19,9 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 }
 
 /** A button that runs `action`. */
-export function button(label: string, action: () => void, attributes: Attributes = {}): HTMLButtonElement {
+export function button(label: string, action: () => void | Promise<void>, attributes: Attributes = {}): HTMLButtonElement {
   const element = el("button", { type: "button", ...attributes }, label);
-  element.addEventListener("click", action);
+  element.addEventListener("click", () => void action());
   return element;
 }
 

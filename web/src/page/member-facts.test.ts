@@ -39,6 +39,6 @@ test("graphics memory is told of each and of all, on the GPU only", () => {
   assert.equal(graphicsMemory(one), "1.2\u00a0GB of graphics memory");
   assert.equal(graphicsMemory({ ...one, backend: "cpu" }), "");
   assert.equal(memoryTogether([one, { source }, one], 5), "Together 2.5\u00a0GB of graphics memory: weights 2.0\u00a0GB, keys and values 400\u00a0MB, working room 80\u00a0MB.");
-  assert.equal(memoryTogether([{ ...one, backend: "cpu" }], 2e8), "The engine holds 200\u00a0MB of memory.");
+  assert.equal(memoryTogether([{ ...one, backend: "cpu" }], 2e8), "Loaded, they hold 200\u00a0MB of memory.");
   assert.equal(memoryTogether([{ source }], 2e8), "");
 });

@@ -45,7 +45,7 @@ export function memoryTogether(members: Known[], heapBytes: number): string {
   const loaded = members.filter(({ about }) => about);
   const [first] = loaded;
   if (!first) return "";
-  if (first.backend !== "webgpu") return `The engine holds ${bytes(heapBytes)} of memory.`;
+  if (first.backend !== "webgpu") return `Loaded, they hold ${bytes(heapBytes)} of memory.`;
   const sum = (part: keyof Memory): number => loaded.reduce((all, { about }) => all + (about?.memory[part] ?? 0), 0);
   const parts: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
   return `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))} of graphics memory: ${memoryParts(parts)}.`;

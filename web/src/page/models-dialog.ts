@@ -91,6 +91,10 @@ export class ModelsDialog {
     this.#stored.replaceChildren(
       storedList(stored.models, {
         free,
+        hasNewer: async ({ ref, commit }) => {
+          const latest = await library?.latestCommit(ref);
+          return latest !== undefined && latest !== commit;
+        },
         onDelete: async ({ ref }) => {
           await this.#events.library()?.deleteModel(ref);
           await this.refresh();

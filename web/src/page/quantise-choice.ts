@@ -23,7 +23,7 @@ export class QuantiseSelect {
   readonly #select = el(
     "select",
     { id: "quantise" },
-    el("option", { value: "auto" }, `as Q8_0 from ${bytes(large)} on`),
+    el("option", { value: "auto" }, `as Q8_0 above ${bytes(large)}`),
     el("option", { value: "" }, "as they are"),
     el("option", { value: "Q8_0" }, "as Q8_0, half of F16"),
     el("option", { value: "Q4_0" }, "as Q4_0, a quarter of F16, less exact"),

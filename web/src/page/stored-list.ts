@@ -1,4 +1,4 @@
-/** The models stored in this browser: sizes, what is partial, what there is room for, and deleting. */
+/** The models stored in this browser: sizes, what is partial, what there is room for, what has a newer version, and deleting. */
 import type { StoredModel } from "../conclave.ts";
 import { button, el } from "./dom.ts";
 import { bytes, plural } from "./figures.ts";
@@ -6,18 +6,45 @@ import { bytes, plural } from "./figures.ts";
 export interface StoredContext {
   free: number | undefined;
   onDelete: (model: StoredModel) => Promise<void>;
+  /** Asks the hub whether it has a newer version by now. */
+  hasNewer: (model: StoredModel) => Promise<boolean>;
 }
 
-export function storedList(models: StoredModel[], { free, onDelete }: StoredContext): HTMLElement {
+export function storedList(models: StoredModel[], { free, onDelete, hasNewer }: StoredContext): HTMLElement {
   const kept = models.reduce((sum, { stored }) => sum + stored, 0);
   const room = free === undefined ? "" : ` The browser lets this page keep ${bytes(free)} more.`;
   const summary = models.length === 0 ? `No models are stored here yet.${room}` : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
+  const rows = new Map(models.map((model) => [model, row(model, onDelete)]));
   return el(
     "div",
     {},
     el("p", { class: "facts", id: "stored-summary", tabindex: -1 }, summary),
-    models.length === 0 ? "" : el("ul", { class: "stored" }, ...models.map((model) => row(model, onDelete))),
+    models.length === 0 ? "" : el("ul", { class: "stored" }, ...rows.values()),
+    updates(rows, hasNewer),
   );
+}
+
+/** A button that asks for newer versions, and what came of it; nothing asks by itself. */
+function updates(rows: Map<StoredModel, HTMLElement>, hasNewer: StoredContext["hasNewer"]): HTMLElement | "" {
+  const models = [...rows.keys()].filter(({ complete, commit }) => complete && commit !== null);
+  if (models.length === 0) return "";
+  const told = el("span", { role: "status" });
+  const look = button("Look for newer versions", async () => {
+    told.textContent = "Asking…";
+    const answers = await Promise.allSettled(models.map(hasNewer));
+    const newer = models.filter((_, index) => {
+      const answer = answers[index];
+      return answer?.status === "fulfilled" && answer.value;
+    });
+    for (const model of models) {
+      rows.get(model)?.querySelector(".newer")?.remove();
+      if (newer.includes(model)) rows.get(model)?.querySelector(".stored-name")?.append(el("small", { class: "newer" }, "There is a newer version: delete this one, then choose it again."));
+    }
+    const silent = answers.filter(({ status }) => status === "rejected").length;
+    const found = newer.length === 0 ? "No newer version is known." : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
+    told.textContent = silent > 0 ? `${found} ${plural(silent, "model")} could not be asked about; try again later.` : found;
+  }, { class: "quiet" });
+  return el("p", { class: "actions updates" }, look, told);
 }
 
 function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLElement {

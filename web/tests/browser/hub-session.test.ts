@@ -179,6 +179,31 @@ test("a model joins by its name; a name that is none is told off only when it is
   await visitor.leave();
 });
 
+test("a newer version of a stored model is looked for when asked, and named", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await page.locator("#add-model").click();
+  await page.locator("#reference").fill(refOf("quill"));
+  await page.keyboard.press("Enter");
+  await page.locator('.member[data-state="ready"] .name', { hasText: /^quill$/ }).waitFor();
+  await visitor.models();
+  await hub.reset();
+  const look = page.getByRole("button", { name: "Look for newer versions" });
+  const told = page.locator(".updates [role=status]");
+  await look.click();
+  await told.getByText("No newer version is known.").waitFor();
+  assert.equal(await hub.sent(), 0, "no file is fetched for it");
+  await hub.put("makers/quill-GGUF/README.md", "A commit later.");
+  await look.click();
+  await told.getByText("1 model of 1 can be had newer.").waitFor();
+  assert.match((await page.locator(".stored .newer").textContent()) ?? "", /delete this one/);
+  await hub.break({ kind: "404", on: "api", times: 1 });
+  await look.click();
+  await told.getByText(/1 model could not be asked about/).waitFor();
+  assert.equal(await page.locator(".stored .newer").count(), 0);
+  await visitor.leave();
+});
+
 test("what has no room is refused before a byte of it is fetched", async () => {
   // Chromium lets tests set an origin's quota, but tells the page of the real one.
   const told = "StorageManager.prototype.estimate = async () => ({ quota: 1_000_000, usage: 200_000 });";
