@@ -1,0 +1,178 @@
+//! Attention over a cache: products with its keys, softmax over the rows that each token sees,
+//! products with its values.
+
+use std::ops::Range;
+
+use crate::cache::Cache;
+use crate::exp::{exp_sum, largest, softcap};
+use crate::lanes::{self, LANES, Lanes, Work};
+use crate::packed::Half;
+use crate::tile::{MOST, Tile};
+
+/// The rows of the cache that a token sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Of the prefix.
+    pub prefix: Range<usize>,
+    /// Of its own candidate, up to itself; behind the prefix.
+    pub own: Range<usize>,
+}
+
+/// What attention is told besides queries and cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attention {
+    /// Query heads; a multiple of the cache's, which each serve as many of them.
+    pub heads: usize,
+    /// Factor on query · key.
+    pub scale: f32,
+    /// Scores become `cap · tanh(score / cap)`.
+    pub softcap: Option<f32>,
+}
+
+impl Attention {
+    /// Attends from `queries` to `cache`, into `out`: both `[tokens, heads, width]`, as many tokens
+    /// as `seen` has entries. `scratch` is kept for its memory.
+    pub fn run(
+        self,
+        cache: &Cache,
+        queries: &[f32],
+        seen: &[Seen],
+        scratch: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
+        let whole = seen.len() * self.heads * cache.width();
+        let sound = self.heads.is_multiple_of(cache.heads().max(1))
+            && queries.len() == whole
+            && out.len() == whole
+            && seen.iter().all(|seen| seen.own.end <= cache.rows())
+            && seen.iter().all(|seen| seen.prefix.end <= seen.own.start);
+        debug_assert!(sound, "queries, rows and output of one shape");
+        if sound {
+            lanes::run(Run {
+                attention: self,
+                cache,
+                queries,
+                seen,
+                scratch,
+                out,
+            });
+        }
+    }
+}
+
+struct Run<'a> {
+    attention: Attention,
+    cache: &'a Cache,
+    queries: &'a [f32],
+    seen: &'a [Seen],
+    scratch: &'a mut Vec<f32>,
+    out: &'a mut [f32],
+}
+
+impl Work for Run<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(mut self, lanes: L) {
+        let group = self.attention.heads / self.cache.heads().max(1);
+        let count = self.seen.len() * group;
+        for head in 0..self.cache.heads() {
+            // Queries that share this head's keys, token by token.
+            let mut query = 0;
+            while query < count {
+                match count - query {
+                    1 => self.tile::<L, 1>(lanes, head, query),
+                    2 => self.tile::<L, 2>(lanes, head, query),
+                    3 => self.tile::<L, 3>(lanes, head, query),
+                    _ => self.tile::<L, MOST>(lanes, head, query),
+                }
+                query += MOST;
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Attends from `T` queries that share a head of the cache.
+    #[inline(always)]
+    fn tile<L: Lanes, const T: usize>(&mut self, l: L, head: usize, first: usize) {
+        let (cache, width) = (self.cache, self.cache.width());
+        let group = self.attention.heads / cache.heads();
+        let seen: [&Seen; T] = std::array::from_fn(|t| &self.seen[(first + t) / group]);
+        let at: [usize; T] = std::array::from_fn(|t| {
+            let (token, of_group) = ((first + t) / group, (first + t) % group);
+            ((token * cache.heads() + head) * group + of_group) * width
+        });
+        let begin = seen.map(|seen| {
+            if seen.prefix.is_empty() {
+                seen.own.start
+            } else {
+                seen.prefix.start
+            }
+        });
+        let begin = begin.into_iter().min().unwrap_or(0) / LANES;
+        let end = seen.map(|seen| seen.own.end).into_iter().max().unwrap_or(0);
+        let end = end.div_ceil(LANES).max(begin);
+        let rows = (end - begin) * LANES;
+
+        self.scratch.clear();
+        self.scratch.resize(T * rows, 0.0);
+        let queries = at.map(|at| &self.queries[at..][..width]);
+        for eight in begin..end {
+            let sums = Half::products::<L, T>(l, cache.keys(head, eight), queries);
+            for (t, sums) in sums.into_iter().enumerate() {
+                let to = &mut self.scratch[t * rows + (eight - begin) * LANES..];
+                if let Some(to) = to.first_chunk_mut() {
+                    l.store(sums, to);
+                }
+            }
+        }
+        let mut factors = [0.0; T];
+        let scores = self.scratch.chunks_exact_mut(rows.max(1));
+        for ((scores, seen), factor) in scores.zip(seen).zip(&mut factors) {
+            *factor = self.attention.softmax(scores, begin * LANES, seen);
+        }
+        let weights = std::array::from_fn(|t| &self.scratch[t * rows..][..rows]);
+        for eight in 0..width.div_ceil(LANES) {
+            let values = &cache.values(head, eight)[begin * LANES..][..rows];
+            let sums = Half::products::<L, T>(l, values, weights);
+            for (t, sums) in sums.into_iter().enumerate() {
+                let mut lanes = [0.0; LANES];
+                l.store(l.times(sums, l.floats(factors[t])), &mut lanes);
+                let from = eight * LANES;
+                let to = &mut self.out[at[t] + from..at[t] + width.min(from + LANES)];
+                to.copy_from_slice(&lanes[..to.len()]);
+            }
+        }
+    }
+}
+
+impl Attention {
+    /// Makes the scores of the rows from `first` on their weights, unseen rows' zeros. Returns what
+    /// the weights are still to be multiplied with.
+    #[inline(always)]
+    fn softmax(self, scores: &mut [f32], first: usize, seen: &Seen) -> f32 {
+        let here =
+            |range: &Range<usize>| range.start.max(first) - first..range.end.max(first) - first;
+        let (prefix, own) = (here(&seen.prefix), here(&seen.own));
+        let mut top = f32::NEG_INFINITY;
+        for range in [prefix.clone(), own.clone()] {
+            let scores = &mut scores[range];
+            for score in &mut *scores {
+                *score *= self.scale;
+            }
+            if let Some(cap) = self.softcap {
+                softcap(scores, cap);
+            }
+            top = top.max(largest(scores));
+        }
+        let mut sum = 0.0;
+        for range in [prefix.clone(), own.clone()] {
+            sum += exp_sum(&mut scores[range], top);
+        }
+        scores[..prefix.start].fill(0.0);
+        scores[prefix.end..own.start].fill(0.0);
+        scores[own.end..].fill(0.0);
+        1.0 / sum
+    }
+}

@@ -1,0 +1,114 @@
+//! Eight lanes in one AVX2 vector.
+
+use std::arch::x86_64::*;
+
+use super::{Lanes, Work};
+
+/// Proof that the processor has AVX2, FMA and F16C.
+#[derive(Debug, Clone, Copy)]
+pub struct Avx2(());
+
+impl Avx2 {
+    /// The proof, where there is one.
+    pub fn detect() -> Option<Self> {
+        let there = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
+        there.then_some(Self(()))
+    }
+
+    /// Computes with these vectors.
+    pub fn run<W: Work>(self, work: W) -> W::Out {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn compiled<W: Work>(work: W, lanes: Avx2) -> W::Out {
+            work.with(lanes)
+        }
+        // SAFETY: whoever holds `self` has seen the features.
+        unsafe { compiled(work, self) }
+    }
+}
+
+// SAFETY, everywhere below: `self` proves that the processor has the instructions; loads and
+// stores are unaligned ones of exactly the arrays' sizes.
+impl Lanes for Avx2 {
+    type Words = __m256i;
+    type Ints = __m256i;
+    type Floats = __m256;
+
+    #[inline(always)]
+    fn words(self, from: &[i8; 16]) -> __m256i {
+        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn nibbles(self, from: &[u8; 32]) -> [__m256i; 4] {
+        unsafe {
+            let all = _mm256_loadu_si256(from.as_ptr().cast());
+            let mask = _mm256_set1_epi16(15);
+            [
+                _mm256_and_si256(all, mask),
+                _mm256_and_si256(_mm256_srli_epi16::<4>(all), mask),
+                _mm256_and_si256(_mm256_srli_epi16::<8>(all), mask),
+                _mm256_srli_epi16::<12>(all),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn pair(self, pair: i32) -> __m256i {
+        unsafe { _mm256_set1_epi32(pair) }
+    }
+
+    #[inline(always)]
+    fn ints(self, value: i32) -> __m256i {
+        unsafe { _mm256_set1_epi32(value) }
+    }
+
+    #[inline(always)]
+    fn dot(self, sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)) }
+    }
+
+    #[inline(always)]
+    fn floats(self, value: f32) -> __m256 {
+        unsafe { _mm256_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; 8]) -> __m256 {
+        unsafe { _mm256_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, values: __m256, to: &mut [f32; 8]) {
+        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), values) }
+    }
+
+    #[inline(always)]
+    fn halves(self, from: &[u16; 8]) -> __m256 {
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn of_ints(self, values: __m256i) -> __m256 {
+        unsafe { _mm256_cvtepi32_ps(values) }
+    }
+
+    #[inline(always)]
+    fn of_bytes(self, from: &[i8; 8]) -> __m256 {
+        unsafe {
+            let bytes = _mm_loadl_epi64(from.as_ptr().cast());
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))
+        }
+    }
+
+    #[inline(always)]
+    fn times(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn times_add(self, sum: __m256, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_fmadd_ps(a, b, sum) }
+    }
+}

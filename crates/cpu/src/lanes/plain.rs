@@ -1,0 +1,85 @@
+//! Eight lanes as arrays: for every machine, and what the vectors are tested against.
+
+use super::Lanes;
+use crate::half::from_half;
+
+/// Arrays.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain;
+
+impl Lanes for Plain {
+    type Words = [i16; 16];
+    type Ints = [i32; 8];
+    type Floats = [f32; 8];
+
+    #[inline(always)]
+    fn words(self, from: &[i8; 16]) -> [i16; 16] {
+        from.map(i16::from)
+    }
+
+    #[inline(always)]
+    fn nibbles(self, from: &[u8; 32]) -> [[i16; 16]; 4] {
+        let (words, _) = from.as_chunks::<2>();
+        std::array::from_fn(|which| {
+            let nibble = |j: usize| u16::from_le_bytes(words[j]) >> (4 * which) & 15;
+            std::array::from_fn(|j| nibble(j).cast_signed())
+        })
+    }
+
+    #[inline(always)]
+    fn pair(self, pair: i32) -> [i16; 16] {
+        let halves = [pair as i16, (pair >> 16) as i16];
+        std::array::from_fn(|j| halves[j % 2])
+    }
+
+    #[inline(always)]
+    fn ints(self, value: i32) -> [i32; 8] {
+        [value; 8]
+    }
+
+    #[inline(always)]
+    fn dot(self, sum: [i32; 8], a: [i16; 16], b: [i16; 16]) -> [i32; 8] {
+        let product = |j: usize| i32::from(a[j]) * i32::from(b[j]);
+        std::array::from_fn(|i| sum[i] + product(2 * i) + product(2 * i + 1))
+    }
+
+    #[inline(always)]
+    fn floats(self, value: f32) -> [f32; 8] {
+        [value; 8]
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; 8]) -> [f32; 8] {
+        *from
+    }
+
+    #[inline(always)]
+    fn store(self, values: [f32; 8], to: &mut [f32; 8]) {
+        *to = values;
+    }
+
+    #[inline(always)]
+    fn halves(self, from: &[u16; 8]) -> [f32; 8] {
+        from.map(from_half)
+    }
+
+    #[inline(always)]
+    fn of_ints(self, values: [i32; 8]) -> [f32; 8] {
+        values.map(|value| value as f32)
+    }
+
+    #[inline(always)]
+    fn of_bytes(self, from: &[i8; 8]) -> [f32; 8] {
+        from.map(f32::from)
+    }
+
+    #[inline(always)]
+    fn times(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+
+    #[inline(always)]
+    fn times_add(self, sum: [f32; 8], a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|i| sum[i] + a[i] * b[i])
+    }
+}

@@ -1,0 +1,54 @@
+//! A transformer's arithmetic on the CPU, natively and in wasm SIMD: products with matrices that
+//! stay quantised, attention over an f16 cache, and what lies between.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | keep a matrix | [`kept`] names its format, [`Upload`] takes its rows, [`Matrix`] is it |
+//! | multiply | [`Input::set`], then [`Matrix::times`] for all rows or a share of them |
+//! | look up an embedding | [`Matrix::row`] |
+//! | attend | [`Cache::write`], then [`Attention::run`] |
+//! | judge tokens without a row of logits | [`judge`] |
+//! | norms, activations, rotary embeddings | [`rows`] |
+//!
+//! Matrices are packed eight rows together and input is rounded to 16 bits in blocks of 32, so that
+//! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`
+//! in wasm, `vpmaddwd` on AVX2. Everything runs on the thread that calls; a product takes a range
+//! of rows, so that threads can share one.
+//!
+//! ```
+//! # fn main() -> Result<(), conclave_cpu::CpuError> {
+//! use conclave_cpu::{Input, Upload};
+//! use conclave_weights::Format;
+//! // [[1, 2], [3, 4]] times [10, 1].
+//! let mut upload = Upload::begin(Format::F32, 2, 2)?;
+//! for number in [1.0f32, 2.0, 3.0, 4.0] {
+//!     upload.push(&number.to_le_bytes())?;
+//! }
+//! let matrix = upload.finish()?;
+//! let (mut input, mut out) = (Input::new(), [0.0; 2]);
+//! input.set(&[10.0, 1.0], 2);
+//! matrix.times(&input, 0..2, &mut out)?;
+//! assert_eq!(out, [12.0, 34.0]);
+//! # Ok(()) }
+//! ```
+
+mod attention;
+mod cache;
+mod error;
+mod exp;
+mod half;
+mod input;
+mod lanes;
+mod matrix;
+mod packed;
+pub mod rows;
+mod score;
+mod tile;
+
+pub use attention::{Attention, Seen};
+pub use cache::Cache;
+pub use error::CpuError;
+pub use exp::softcap;
+pub use input::Input;
+pub use matrix::{Matrix, Upload, kept};
+pub use score::{Judged, judge};
