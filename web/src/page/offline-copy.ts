@@ -22,11 +22,12 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
   const registration = await workers.register(new URL("./offline.js", document.baseURI), { updateViaCache: "none" }).catch(() => undefined);
   if (!registration) return;
   const offer = (): void => {
-    const { waiting } = registration;
-    if (!waiting || !workers.controller) return;
+    if (!registration.waiting || !workers.controller) return;
     onUpdate(() => {
       took = true;
-      waiting.postMessage("activate");
+      // By now it may be another one, or have taken over by itself.
+      if (registration.waiting) registration.waiting.postMessage("activate");
+      else location.reload();
     });
   };
   offer();
