@@ -197,7 +197,7 @@ export class MembersPanel {
     const card: Card = {
       root: el("li", { class: `member ${voice(slot.voice)}` }),
       about: el("p", { class: "about" }),
-      memory: el("p", { class: "about" }),
+      memory: el("p", { class: "share" }),
       description: el("p", { class: "description" }),
       load: el("div", { class: "load" }),
       progress: el("progress", { max: 1, "aria-label": `${name}: download` }),

@@ -174,6 +174,7 @@ export class ModelsDialog {
       void this.#run(async (signal) => {
         await this.#events.onAdd(source, signal);
         this.#reference.value = "";
+        this.#refused = false;
         this.#check();
       });
     });

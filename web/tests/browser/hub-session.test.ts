@@ -175,6 +175,7 @@ test("a model joins by its name; a name that is none is told off only when it is
   await page.keyboard.press("Enter");
   await page.locator('.member[data-state="ready"] .name', { hasText: /^ada$/ }).waitFor();
   assert.equal(await page.locator("#models-dialog[open]").count(), 0);
+  assert.match((await hint.textContent()) ?? "", /^For example/, "nothing is left to tell off");
   assert.equal(await page.evaluate(() => document.activeElement?.id), "add-model", "the focus is back where it was");
   await visitor.leave();
 });

@@ -56,8 +56,8 @@ test("what the page foretells of memory is what the engine takes; each card says
   const all = await abouts(visitor);
   const about = all.find(({ name }) => name === "smol")!;
   assertForetold(about, smol);
-  assert.equal(await card.locator(".about").first().textContent(), `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`);
-  assert.equal(await card.locator(".about").last().textContent(), `${bytes(total(about.memory))} of graphics memory`);
+  assert.equal(await card.locator(".about").textContent(), `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`);
+  assert.equal(await card.locator(".share").textContent(), `${bytes(total(about.memory))} of graphics memory`);
   const sum = all.reduce((bytes, { memory }) => bytes + total(memory), 0);
   assert.ok(((await page.locator("#memory").textContent()) ?? "").startsWith(`Together ${bytes(sum)} of graphics memory: weights `));
   visitor.clean();
@@ -78,7 +78,7 @@ for (const backend of ["webgpu", "cpu"]) {
       await pickFolder(visitor, path, quantise);
       const card = page.locator(".member", { has: page.getByText(name, { exact: true }) });
       await card.and(page.locator('[data-state="ready"]')).waitFor();
-      assert.match((await card.locator(".about").first().textContent()) ?? "", new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `));
+      assert.match((await card.locator(".about").textContent()) ?? "", new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `));
       await page.locator('.takes-part input:checked').evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
       await card.getByRole("checkbox").check();
       assert.equal(await visitor.answer("What do you say?"), "It works.");
