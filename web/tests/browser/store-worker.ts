@@ -8,7 +8,7 @@ import { Store } from "../../src/store.ts";
 
 /** What a test asks of the worker. */
 export type Call =
-  | { id: number; method: "start"; hub: string; chunkBytes: number; stallMs?: number }
+  | { id: number; method: "start"; hub: string; chunkBytes: number; stallMs: number }
   | { id: number; method: "plan" | "delete" | "open"; ref: string }
   | { id: number; method: "list" }
   | { id: number; method: "stop"; other: number };
@@ -22,7 +22,7 @@ async function answer(call: Exclude<Call, { method: "stop" }>, signal: AbortSign
     case "start": {
       const policy = { tries: 4, firstMs: 20, longestMs: 100, patienceMs: 5000 };
       const shelf = await openShelf();
-      const { hub, chunkBytes, stallMs = 800 } = call;
+      const { hub, chunkBytes, stallMs } = call;
       store = new Store({ shelf, locks: openLocks(), hub, space: navigator.storage, policy, stallMs, chunkBytes });
       return { persistent: shelf.persistent };
     }

@@ -76,7 +76,7 @@ export interface Start {
   hub: string;
   chunkBytes: number;
   /** A line is silent when no byte comes for this long. */
-  stallMs?: number;
+  stallMs: number;
 }
 
 export class Tab {
