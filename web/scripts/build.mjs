@@ -21,6 +21,8 @@ await build({
     element: `${web}src/element.ts`,
     page: `${web}src/page/main.ts`,
     style: `${web}style.css`,
+    bench: `${web}src/bench/page.ts`,
+    "bench-worker": `${web}src/bench/worker.ts`,
   },
   outdir: dist,
   bundle: true,
@@ -36,7 +38,7 @@ await build({
 });
 // The library's types, for those who embed it.
 execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", dist], { stdio: "inherit" });
-for (const file of ["index.html", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
+for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
 for (const folder of ["pkg", "members"]) {

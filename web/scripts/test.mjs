@@ -1,7 +1,8 @@
 /**
  * Runs tests with Node's own runner after bundling them: `unit` (beside the sources) or `browser`
  * (web/tests, against the built web/dist in Chromium). Further arguments go to the runner.
- * `screenshot FILE [QUESTION [SEED]]` takes the README's picture of the built page.
+ * `screenshot FILE [QUESTION [SEED]]` takes the README's picture of the built page;
+ * `bench QUERY [FILE]` runs the built bench page.
  */
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
@@ -10,9 +11,10 @@ import { fileURLToPath } from "node:url";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const [kind = "unit", ...rest] = process.argv.slice(2);
+const programs = ["screenshot", "bench"];
 const folder = kind === "unit" ? "src" : "tests";
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
-  .filter((file) => (kind === "screenshot" ? file.endsWith("screenshot.ts") : file.endsWith(".test.ts")))
+  .filter((file) => file.endsWith(programs.includes(kind) ? `${kind}.ts` : ".test.ts"))
   .map((file) => `${web}${folder}/${file}`);
 // Inside web/, so that packages left external are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;
@@ -35,6 +37,6 @@ const built = readdirSync(outdir, { recursive: true })
   .filter((file) => file.endsWith(".mjs"))
   .map((file) => `${outdir}/${file}`);
 const runner = ["--test", ...(kind === "browser" ? ["--test-concurrency=1"] : []), ...rest, ...built];
-const args = ["--enable-source-maps", ...(kind === "screenshot" ? [...built, ...rest] : runner)];
+const args = ["--enable-source-maps", ...(programs.includes(kind) ? [...built, ...rest] : runner)];
 const { status } = spawnSync(process.execPath, args, { stdio: "inherit", env: { ...process.env, CONCLAVE_WEB: web } });
 process.exit(status ?? 1);

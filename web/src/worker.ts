@@ -1,7 +1,6 @@
 /** The worker: starts the wasm module beside it and serves the library's requests. */
 import type { Gpu } from "./backend.ts";
-import type { EngineModule } from "./engine.ts";
-import { Download } from "./errors.ts";
+import { startModule } from "./engine-module.ts";
 import { openLocks } from "./locks.ts";
 import { Service } from "./service.ts";
 import { openShelf } from "./shelf.ts";
@@ -21,16 +20,7 @@ const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
-  startModule: async () => {
-    const address = new URL("./pkg/conclave.js", import.meta.url).href;
-    try {
-      const module = (await import(address)) as EngineModule;
-      const { memory } = await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
-      return { module, memory };
-    } catch (error) {
-      throw new Download(`The engine could not be started from ${address} (${String(error)}). Check that pkg/ lies beside the page, then reload.`, { cause: error });
-    }
-  },
+  startModule,
 });
 
 // A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an error

@@ -36,6 +36,9 @@ export class Site {
   /** The page's address, with a trailing slash. */
   address = "";
 
+  /** Headers beside the policy. */
+  readonly headers: Record<string, string> = {};
+
   constructor(folder: string, subPath = "/some/where/") {
     this.#folder = folder;
     const policy = policyOf(folder);
@@ -52,6 +55,7 @@ export class Site {
             "content-security-policy": policy,
             "x-content-type-options": "nosniff",
             "cache-control": "no-store",
+            ...this.headers,
           });
           response.end(body);
         } catch {

@@ -1,0 +1,147 @@
+/** The bench's page: a plan to tick, a worker that runs it, tables, and the report to download. */
+import { byId, el } from "../page/dom.ts";
+import { defaultPlan, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
+import type { BenchReply, BenchRequest, Models, Plan, Report } from "./report.ts";
+import { shapes } from "./shapes.ts";
+import { tablesOf } from "./tables.ts";
+
+const form = byId("plan", HTMLFormElement);
+const start = byId("start", HTMLButtonElement);
+const cancel = byId("cancel", HTMLButtonElement);
+const download = byId("download", HTMLAnchorElement);
+const bar = byId("bar", HTMLProgressElement);
+const status = byId("status", HTMLParagraphElement);
+const failure = byId("failure", HTMLParagraphElement);
+const results = byId("results", HTMLDivElement);
+
+const workloads: Models[] = [{ kind: "bundled" }, ...shapes.slice(1).flatMap(({ name }) => formats.map((format) => ({ kind: "random", shape: name, format }) as const))];
+
+function group(title: string, name: string, type: "checkbox" | "radio", choices: [value: string, label: string][], taken: string[]): HTMLElement {
+  const labels = choices.map(([value, label]) => el("label", {}, el("input", { type, name, value, checked: taken.includes(value) }), ` ${label}`));
+  return el("fieldset", {}, el("legend", {}, title), ...labels);
+}
+
+function count(title: string, name: string, value: number, most: number): HTMLElement {
+  return el("fieldset", {}, el("legend", {}, title), el("label", {}, el("input", { type: "number", name, value, min: 1, max: most, "aria-label": title })));
+}
+
+function draw(plan: Plan): void {
+  const named = workloads.map((models): [string, string] => [nameOf(models), models.kind === "bundled" ? "the bundled members" : nameOf(models).replace(":", ", ")]);
+  form.replaceChildren(
+    group("Models", "models", "checkbox", named, plan.models.map(nameOf)),
+    group("Members at a time", "ensembles", "checkbox", ensembleSizes.map((size) => [String(size), String(size)]), plan.ensembles.map(String)),
+    group("Prefix, tokens", "prefixes", "checkbox", prefixLengths.map((length) => [String(length), length.toLocaleString("en")]), plan.prefixes.map(String)),
+    group("On", "backend", "radio", [["webgpu", "GPU"], ["cpu", "CPU"]], [plan.backend]),
+    count("Tokens a segment", "segmentTokens", plan.segmentTokens, 32),
+    count("Repeats", "repeats", plan.repeats, 1000),
+  );
+}
+
+/** What is ticked now. Throws a RangeError that says what is missing. */
+function ticked(): Plan {
+  const query = new URLSearchParams();
+  for (const name of new Set([...form.elements].map((element) => (element as HTMLInputElement).name).filter(Boolean))) {
+    const values = new FormData(form).getAll(name).map(String);
+    if (values.length === 0) throw new RangeError("Tick at least one model, one number of members and one prefix.");
+    query.set(name, values.join(","));
+  }
+  return planFrom(query);
+}
+
+function weigh(): void {
+  let text: string;
+  try {
+    const bytes = largestLoad(ticked());
+    text = bytes === 0 ? "" : `Up to ${(bytes / 1e9).toFixed(2)} GB of weights are in memory at a time.`;
+  } catch (error) {
+    text = (error as Error).message;
+  }
+  byId("size", HTMLParagraphElement).textContent = text;
+}
+
+function fail(message: string): void {
+  failure.textContent = message;
+  failure.hidden = false;
+}
+
+/** Runs a plan to its end, a failure or a cancellation; what was measured up to then stays. */
+function run(plan: Plan): void {
+  const report: Report = { made: new Date().toISOString(), plan, surroundings: null, workloads: [] };
+  const worker = new Worker(new URL("./bench-worker.js", import.meta.url), { type: "module", name: "conclave bench" });
+  const finish = (state: "done" | "failed", told: string): void => {
+    worker.terminate();
+    window.removeEventListener("beforeunload", hold);
+    if (state === "failed") report.failure = told;
+    const json = JSON.stringify(report, undefined, 1);
+    byId("report", HTMLPreElement).textContent = json;
+    byId("raw", HTMLDetailsElement).hidden = false;
+    URL.revokeObjectURL(download.href);
+    download.href = URL.createObjectURL(new Blob([json], { type: "application/json" }));
+    download.download = `conclave-bench-${report.made.slice(0, 19).replaceAll(":", "-")}.json`;
+    download.hidden = report.workloads.length === 0;
+    start.disabled = false;
+    cancel.hidden = bar.hidden = true;
+    status.textContent = state === "done" ? "Done." : "";
+    if (state === "failed") fail(told);
+    document.body.dataset["state"] = state;
+  };
+  const hold = (event: Event): void => event.preventDefault();
+  window.addEventListener("beforeunload", hold);
+  cancel.onclick = () => finish("failed", "It was cancelled.");
+  worker.onerror = (event) => finish("failed", `The worker failed: ${event.message || "it could not be started"}. Reload the page and try again.`);
+  worker.onmessage = ({ data: reply }: MessageEvent<BenchReply>) => {
+    switch (reply.type) {
+      case "surroundings":
+        report.surroundings = reply.surroundings;
+        byId("software", HTMLParagraphElement).hidden = !reply.surroundings.adapter.software;
+        break;
+      case "progress":
+        status.textContent = reply.what;
+        if (reply.total > 0) bar.value = reply.done / reply.total;
+        break;
+      case "workload":
+        report.workloads.push(reply.workload);
+        for (const { caption, head, rows } of tablesOf(reply.workload)) {
+          const line = (tag: "th" | "td", cells: string[]): HTMLElement => el("tr", {}, ...cells.map((cell) => el(tag, {}, cell)));
+          results.append(el("table", {}, el("caption", {}, caption), el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row)))));
+        }
+        break;
+      case "end":
+        finish("done", "");
+        break;
+      case "failed":
+        finish("failed", reply.message);
+        break;
+    }
+  };
+  results.replaceChildren();
+  failure.hidden = true;
+  start.disabled = true;
+  download.hidden = true;
+  cancel.hidden = bar.hidden = false;
+  bar.value = 0;
+  status.textContent = "Starting the engine…";
+  document.body.dataset["state"] = "running";
+  worker.postMessage({ type: "run", plan } satisfies BenchRequest);
+}
+
+const query = new URLSearchParams(location.search);
+let asked = defaultPlan;
+try {
+  asked = planFrom(query);
+} catch (error) {
+  fail((error as Error).message);
+}
+draw(asked);
+weigh();
+form.addEventListener("change", weigh);
+form.addEventListener("submit", (event) => event.preventDefault());
+start.addEventListener("click", () => {
+  try {
+    run(ticked());
+  } catch (error) {
+    fail((error as Error).message);
+  }
+});
+// A driver has no hand to press the button with; it may also ask for what is not on the list.
+if (query.has("start") && failure.hidden) run(asked);

@@ -1,0 +1,62 @@
+/** The plan of a run: what a visitor ticks, or what the page's address says (`?models=…&start`). */
+import type { Backend } from "../engine.ts";
+import type { Models, Plan } from "./report.ts";
+import { shapes, weightBytes, type BlockFormat } from "./shapes.ts";
+
+export const formats: readonly BlockFormat[] = ["Q4_0", "Q8_0"];
+export const ensembleSizes = [1, 2, 3, 5] as const;
+export const prefixLengths = [128, 1024, 4096] as const;
+
+export const defaultPlan: Plan = {
+  backend: "webgpu",
+  models: [{ kind: "bundled" }],
+  ensembles: [1, 3],
+  prefixes: [128],
+  segmentTokens: 10,
+  repeats: 5,
+};
+
+/** A workload's name in addresses and tables: `bundled`, or `SmolLM2-135M:Q4_0`. */
+export const nameOf = (models: Models): string => (models.kind === "bundled" ? "bundled" : `${models.shape}:${models.format}`);
+
+function modelsNamed(name: string): Models {
+  if (name === "bundled") return { kind: "bundled" };
+  const [shape, format] = name.split(":");
+  const known = formats.find((candidate) => candidate === format);
+  if (!known || !shapes.some((candidate) => candidate.name === shape)) {
+    throw new RangeError(`There is no model ${name}. Take "bundled", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`);
+  }
+  return { kind: "random", shape: shape!, format: known };
+}
+
+/** Reads a plan from an address; what it leaves out is as in {@link defaultPlan}. Throws a RangeError that says what is wrong. */
+export function planFrom(query: URLSearchParams): Plan {
+  const whole = (name: string, text: string, least: number, most: number): number => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`${name} is ${text}. It must be a whole number from ${least} to ${most}.`);
+    return value;
+  };
+  const list = <T>(name: string, otherwise: T[], item: (text: string) => T): T[] => {
+    const text = query.get(name);
+    return text === null ? otherwise : text.split(",").map(item);
+  };
+  const backend = query.get("backend") ?? defaultPlan.backend;
+  if (backend !== "cpu" && backend !== "webgpu") throw new RangeError(`There is no backend ${backend}. Take cpu or webgpu.`);
+  return {
+    backend: backend satisfies Backend,
+    models: list("models", defaultPlan.models, modelsNamed),
+    ensembles: list("ensembles", defaultPlan.ensembles, (text) => whole("ensembles", text, 1, 8)),
+    prefixes: list("prefixes", defaultPlan.prefixes, (text) => whole("prefixes", text, 16, 7_900)),
+    segmentTokens: whole("segmentTokens", query.get("segmentTokens") ?? String(defaultPlan.segmentTokens), 1, 32),
+    repeats: whole("repeats", query.get("repeats") ?? String(defaultPlan.repeats), 1, 1_000),
+  };
+}
+
+/** Bytes of weights that are loaded at a time at most; the bundled members are too small to count. */
+export function largestLoad({ models, ensembles }: Plan): number {
+  const sizes = models.map((each) => {
+    const shape = each.kind === "random" && shapes.find(({ name }) => name === each.shape);
+    return shape ? weightBytes(shape, each.format) : 0;
+  });
+  return Math.max(0, ...sizes) * Math.max(1, ...ensembles);
+}

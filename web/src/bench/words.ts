@@ -1,0 +1,54 @@
+/**
+ * A byte-level BPE vocabulary of any size in which every word of up to three letters with its space is
+ * one token, and as many of four letters as there is room for. Text made of such words has as many
+ * tokens in every vocabulary, so that members of other sizes read each other's candidates alike.
+ */
+
+const letters = "abcdefghijklmnopqrstuvwxyz";
+
+/** What GPT-2's byte-level encoding writes for each byte; `Ġ` is the space. */
+function byteSymbols(): string[] {
+  let next = 256;
+  return Array.from({ length: 256 }, (_, byte) => {
+    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    return String.fromCodePoint(printable ? byte : next++);
+  });
+}
+
+export interface Words {
+  /** By id; the last ends an answer. */
+  tokens: string[];
+  /** In the order in which they are applied: `left right`. */
+  merges: string[];
+}
+
+/** What ends an answer. */
+export const endToken = "<|im_end|>";
+
+/** A vocabulary of exactly `size` tokens; at least 1,000. */
+export function words(size: number): Words {
+  const tokens = byteSymbols();
+  const merges: string[] = [];
+  let stems = ["Ġ"];
+  while (tokens.length < size - 1) {
+    const longer: string[] = [];
+    for (const stem of stems) {
+      for (const letter of letters) {
+        if (tokens.length === size - 1) break;
+        longer.push(stem + letter);
+        tokens.push(stem + letter);
+        merges.push(`${stem} ${letter}`);
+      }
+    }
+    stems = longer;
+  }
+  tokens.push(endToken);
+  return { tokens, merges };
+}
+
+/** A text of `count` tokens in every vocabulary of {@link words}; no two neighbours are alike. */
+export function textOf(count: number): string {
+  let text = "";
+  for (let word = 0; word < count; word++) text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
+  return text;
+}

@@ -1,0 +1,119 @@
+/** The bench's worker: runs a plan on an engine of its own and tells what it measured. */
+import { adapterName, isSoftware, type Gpu } from "../backend.ts";
+import type { Adapter, Engine, Member, Sampling } from "../engine.ts";
+import { startModule } from "../engine-module.ts";
+import { readManifest, readSource, sourceOf } from "../load.ts";
+import type { ModelFiles } from "../model-files.ts";
+import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
+import { GpuCounters } from "./gpu-counters.ts";
+import { exact, fitted, measureMember, measureRounds, type Bench } from "./measure.ts";
+import { RandomModel } from "./random-model.ts";
+import type { BenchReply, BenchRequest, Models, Plan, Surroundings, WorkloadReport } from "./report.ts";
+import { shapes } from "./shapes.ts";
+
+const counters = GpuCounters.install();
+const scope = globalThis as unknown as {
+  postMessage(data: BenchReply): void;
+  onmessage: ((event: MessageEvent<BenchRequest>) => void) | null;
+  navigator: Navigator & { gpu?: Gpu & CopyingGpu };
+};
+
+/** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
+const roomBehindPrefix = 256;
+
+scope.onmessage = ({ data: { plan } }) => {
+  run(plan).then(
+    () => scope.postMessage({ type: "end" }),
+    (error: unknown) => scope.postMessage({ type: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) }),
+  );
+};
+
+async function run(plan: Plan): Promise<void> {
+  const { module } = await startModule();
+  const engine = await module.Engine.create(plan.backend);
+  scope.postMessage({ type: "surroundings", surroundings: await surroundings(plan, engine.adapter()) });
+  const most = Math.max(...plan.ensembles);
+  // Each member alone at every prefix, then every ensemble; each once more than counted.
+  const steps = plan.models.length * (plan.repeats + 1) * plan.prefixes.length * (most + plan.ensembles.filter((size) => size > 1).length);
+  let done = 0;
+  for (const models of plan.models) {
+    const greedy = models.kind === "random";
+    // Random weights make every word about as probable: greedy is the only sampling that costs what it does in earnest.
+    const sampling: Sampling = { temperature: greedy ? 0 : 0.6, topP: greedy ? 1 : 0.9, topK: 0, seed: 1 };
+    const tell = (what: string) => scope.postMessage({ type: "progress", what: `${titleOf(models)}: ${what}`, done: ++done, total: steps });
+    const bench: Bench = { module, counters, sampling, segmentTokens: plan.segmentTokens, repeats: plan.repeats, tell };
+    const workload = await measure(bench, engine, models, plan, most);
+    scope.postMessage({ type: "workload", workload });
+  }
+  engine.free();
+}
+
+const titleOf = (models: Models): string => (models.kind === "bundled" ? "bundled members" : `${models.shape} ${models.format}`);
+
+async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan, count: number): Promise<WorkloadReport> {
+  const members: Member[] = [];
+  const started = performance.now();
+  try {
+    for (let number = 0; number < count; number++) {
+      const { name, files } = await filesOf(models, number);
+      const contextTokens = Math.max(...plan.prefixes) + roomBehindPrefix;
+      members.push(await engine.load(name, files, { contextTokens }, () => undefined));
+      files.close();
+      const loaded = { type: "progress", what: `${titleOf(models)}: ${name} is loaded`, done: 0, total: 0 } as const;
+      scope.postMessage(loaded);
+    }
+    const loadMs = performance.now() - started;
+    const gpuBytes = bench.counters?.liveBytes ?? null;
+    const conversation = models.kind === "bundled" ? fitted(bench.sampling) : exact;
+    const about = members.map((member) => member.about());
+    const prefixes = plan.prefixes.filter((prefix) => about.every(({ context }) => prefix + roomBehindPrefix <= context));
+    const alone = [];
+    for (const member of members) alone.push(await measureMember(bench, member, prefixes, conversation));
+    const steps = alone.map((reports) => reports.map(({ draftStep }) => draftStep.ms?.median ?? NaN));
+    const rounds = [];
+    for (const size of plan.ensembles.filter((each) => each > 1)) rounds.push(...(await measureRounds(bench, members.slice(0, size), prefixes, conversation, steps)));
+    const sum = (of: (each: (typeof about)[number]) => number): number => about.reduce((total, each) => total + of(each), 0);
+    const { seed: _, ...sampling } = bench.sampling;
+    return {
+      models: models.kind === "bundled" ? "bundled" : models.shape,
+      format: [...new Set(about.map(({ quantisation }) => quantisation))].join(", "),
+      sampling,
+      layers: about.map(({ layers }) => layers),
+      weightBytes: sum(({ bytes }) => bytes),
+      memory: { weights: sum(({ memory }) => memory.weights), kv: sum(({ memory }) => memory.kv), scratch: sum(({ memory }) => memory.scratch) },
+      gpuBytes,
+      loadMs,
+      members: alone.flat(),
+      rounds,
+    };
+  } finally {
+    for (const member of members) member.free();
+  }
+}
+
+/** Member number `number` of a workload: the bundled ones in turn, or random weights of that seed. */
+async function filesOf(models: Models, number: number): Promise<{ name: string; files: ModelFiles }> {
+  if (models.kind === "bundled") {
+    const list = new URL("./members/members.json", import.meta.url);
+    const entries = await readManifest(list);
+    const entry = entries[number % entries.length]!;
+    const name = number < entries.length ? entry.name : `${entry.name} ${Math.floor(number / entries.length) + 1}`;
+    return { name, files: await readSource(sourceOf(entry, list), {}) };
+  }
+  const shape = shapes.find(({ name }) => name === models.shape);
+  if (!shape) throw new Error(`There is no shape called ${models.shape}. Choose one of the list.`);
+  return { name: `${shape.name} ${number + 1}`, files: new RandomModel(shape, models.format, number + 1) };
+}
+
+async function surroundings({ backend }: Plan, told: Adapter): Promise<Surroundings> {
+  const { userAgent, hardwareConcurrency, gpu } = scope.navigator;
+  const found = backend === "webgpu" ? await gpu?.requestAdapter({ powerPreference: "high-performance" }) : undefined;
+  return {
+    browser: userAgent,
+    cores: hardwareConcurrency,
+    isolated: globalThis.crossOriginIsolated,
+    backend,
+    adapter: { name: found ? adapterName(found) : told.name, software: told.software || (found ? isSoftware(found) : false) },
+    copyBytesPerSecond: backend === "webgpu" ? await copyBytesPerSecond(gpu) : null,
+  };
+}

@@ -1,0 +1,62 @@
+/** The bench page, on the CPU: a run to its end, a cancelled one, and addresses that make no sense. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Report } from "../../src/bench/report.ts";
+import { stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+const patience = 240_000;
+
+async function visit(query: string): Promise<Visitor> {
+  return Visitor.arrive(stand.browser, stand.site, { search: `bench.html?${query}`, loaded: false });
+}
+
+async function reportOf({ page }: Visitor, state: "done" | "failed"): Promise<Report> {
+  await page.locator(`body[data-state="${state}"]`).waitFor({ timeout: patience });
+  return JSON.parse((await page.locator("#report").textContent()) ?? "") as Report;
+}
+
+test("a run on random weights ends in tables and a report", { timeout: patience }, async () => {
+  const visitor = await visit("models=tiny:Q4_0&backend=cpu&ensembles=1,2&prefixes=64&segmentTokens=6&repeats=2&start");
+  const { surroundings, workloads, failure } = await reportOf(visitor, "done");
+  assert.equal(failure, undefined);
+  assert.deepEqual([surroundings?.backend, surroundings?.adapter.software, workloads.length], ["cpu", false, 1]);
+  const [workload] = workloads;
+  assert.equal(workload!.members.length, 2);
+  for (const { prefix, prefill, draftStep, verify } of workload!.members) {
+    assert.deepEqual([prefix, prefill.tokens, verify.tokens], [64, 64, 12], "text of the bench is a token a word");
+    assert.deepEqual([prefill.ms?.count, draftStep.ms?.count, verify.ms?.count], [2, 2, 2]);
+    assert.equal(draftStep.counts?.dispatches ?? 0, 0, "the CPU asks nothing of WebGPU");
+  }
+  const [round] = workload!.rounds;
+  assert.deepEqual([round!.members, round!.prefix], [2, 64]);
+  assert.ok(round!.ms!.median > 0 && round!.firstSegmentMs > round!.ms!.median, "the first segment waits for the prompt");
+  assert.equal(await visitor.page.locator("#results table").count(), 2);
+  const saved = visitor.page.waitForEvent("download");
+  await visitor.page.locator("#download").click();
+  assert.match((await saved).suggestedFilename(), /^conclave-bench-.*\.json$/);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a cancelled run says so and can be started again", { timeout: patience }, async () => {
+  const visitor = await visit("models=bundled&backend=cpu&repeats=1000&start");
+  const { page } = visitor;
+  await page.locator("#status", { hasText: "prefix" }).waitFor({ timeout: patience });
+  await page.locator("#cancel").click();
+  const report = await reportOf(visitor, "failed");
+  assert.match(report.failure ?? "", /cancelled/);
+  assert.equal(await page.locator("#start").isEnabled(), true);
+  await visitor.leave();
+});
+
+test("an address that asks for what there is not is told", async () => {
+  const visitor = await visit("models=tiny:Q9&start");
+  await visitor.page.locator("#failure", { hasText: "There is no model tiny:Q9" }).waitFor();
+  await visitor.leave();
+  const without = await visit("models=tiny:Q4_0&backend=webgpu&start");
+  const { failure } = await reportOf(without, "failed");
+  assert.match(failure ?? "", /NoGpu/);
+  await without.leave();
+});
