@@ -11,9 +11,9 @@ struct Params {
     adds: u32,       // 1: added to what out holds
     gelu: u32,       // gated: 0: SiLU; 1: GELU
     epsilon: f32,    // normed: of the norm
-    spare_a: u32,
-    spare_b: u32,
-    spare_c: u32,
+    softcap: f32,    // scored: logits become softcap · tanh(logit / softcap); 0: off
+    first_tile: u32, // scored: tiles of the parts before
+    tiles: u32,      // scored: tiles of all parts
 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [m, units * QUADS]

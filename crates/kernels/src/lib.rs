@@ -11,6 +11,9 @@
 //! | [`append()`], [`attention()`] | the same with norms, on caches of packed f16 |
 //! | [`gated()`] | act(gate) · up |
 //! | [`score()`] | raw logit and log-sum-exp of target ids |
+//! | [`score_head()`], [`target_logits()`] | the same straight from hidden states |
+//! | [`sample()`] | draws the next token |
+//! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
 //! | [`move_rows()`] | keep the winner's cache rows |
 //! | [`gather_rows()`], [`add()`] | a few rows, a sum |
 //!
@@ -38,12 +41,16 @@ mod launch;
 mod matmul;
 mod matrix;
 mod move_rows;
+mod norm_add;
 mod pack;
+mod pick_norm;
 mod place;
 mod product;
 mod rms_norm;
 mod rope_append;
+mod sample;
 mod score;
+mod score_head;
 mod upload;
 #[cfg(test)]
 mod validation;
@@ -65,11 +72,15 @@ pub use gpu::{Gpu, Limits};
 pub use matmul::{Plus, matmul, matmul_cpu};
 pub use matrix::Matrix;
 pub use move_rows::{move_rows, move_rows_cpu};
+pub use norm_add::{norm_add, norm_add_cpu};
+pub use pick_norm::{pick_norm, pick_norm_cpu};
 pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
 pub use product::{Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu};
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};
+pub use sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
 pub use score::{score, score_cpu};
+pub use score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};
 pub use upload::MatrixUpload;
 pub use verify_attention::{AttentionShape, verify_attention, verify_attention_cpu};
 
@@ -88,6 +99,10 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         &append::SHADER,
         &attention::SHADER,
         &attention::COMBINE_SHADER,
+        &norm_add::SHADER,
+        &pick_norm::SHADER,
+        &sample::SHADER,
+        &score_head::COMBINE_SHADER,
         &gated::SHADER,
         &score::SHADER,
         &move_rows::SHADER,
@@ -99,5 +114,7 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         .chain(&matmul::VECTOR_SHADERS)
         .chain(&matmul::BLOCK_SHADERS)
         .chain(product::FAMILIES.into_iter().flatten())
+        .chain(&score_head::HEAD_SHADERS)
+        .chain(&score_head::TARGET_SHADERS)
         .chain(alone)
 }

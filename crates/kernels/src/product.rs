@@ -16,40 +16,43 @@ use crate::block::per_format;
 use crate::launch::{Shader, Use, count, grid, launch, number_in};
 use crate::{Activation, Buffer, Format, Gpu, GpuError, Matrix, gated_cpu, matmul_cpu, rms_norm};
 
-const SHARED: &str = include_str!("../../../shaders/product.wgsl");
+pub(crate) const SHARED: &str = include_str!("../../../shaders/product.wgsl");
 const VECTOR: &str = include_str!("../../../shaders/product_vector.wgsl");
 const BLOCK: &str = include_str!("../../../shaders/product_block.wgsl");
 const TILE: &str = include_str!("../../../shaders/product_tile.wgsl");
+pub(crate) const TILES: &str = include_str!("../../../shaders/product/tile.wgsl");
 const PLAIN: &str = include_str!("../../../shaders/product/input_plain.wgsl");
 const NORM: &str = include_str!("../../../shaders/product/input_norm.wgsl");
-const ROWS: &str = include_str!("../../../shaders/product/output_rows.wgsl");
+pub(crate) const ROWS: &str = include_str!("../../../shaders/product/output_rows.wgsl");
 const GATED: &str = include_str!("../../../shaders/product/output_gated.wgsl");
 
 /// Pairs of weight rows that a workgroup takes.
-const PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
-const TILE_PAIRS: u32 = number_in(TILE, "PAIRS: u32 = ");
-const _: () = assert!(number_in(BLOCK, "PAIRS: u32 = ") == PAIRS);
+const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
+pub(crate) const TILE_PAIRS: u32 = number_in(TILES, "PAIRS: u32 = ");
 /// Rows of x that a workgroup takes.
 const BLOCK_ROWS: u32 = number_in(BLOCK, "BLOCK: u32 = ");
-const TILE_ROWS: u32 = number_in(TILE, "TILE: u32 = ");
+pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
-    rows: u32,
-    units: u32,
-    behind: u32,
-    begin: u32,
-    n: u32,
-    has_bias: u32,
-    adds: u32,
-    gelu: u32,
-    epsilon: f32,
-    spare: [u32; 3],
+pub(crate) struct Params {
+    pub rows: u32,
+    pub units: u32,
+    pub behind: u32,
+    pub begin: u32,
+    pub n: u32,
+    pub has_bias: u32,
+    pub adds: u32,
+    pub gelu: u32,
+    pub epsilon: f32,
+    pub softcap: f32,
+    pub first_tile: u32,
+    pub tiles: u32,
 }
 
 /// One shader a format, in the order of [`Format::index`].
-type Family = [Shader; Format::ALL.len()];
+pub(crate) type Family = [Shader; Format::ALL.len()];
 
 static VECTOR_ROWS: Family = per_format!("product_vector", [VECTOR, SHARED, PLAIN, ROWS], Params);
 static VECTOR_GATED: Family = per_format!(
@@ -67,8 +70,13 @@ static NORM_VECTOR_GATED: Family = per_format!(
 static BLOCK_ROWS_OUT: Family = per_format!("product_block", [BLOCK, SHARED, PLAIN, ROWS], Params);
 static BLOCK_GATED: Family =
     per_format!("product_block_gated", [BLOCK, SHARED, PLAIN, GATED], Params);
-static TILE_ROWS_OUT: Family = per_format!("product_tile", [TILE, SHARED, PLAIN, ROWS], Params);
-static TILE_GATED: Family = per_format!("product_tile_gated", [TILE, SHARED, PLAIN, GATED], Params);
+static TILE_ROWS_OUT: Family =
+    per_format!("product_tile", [TILE, TILES, SHARED, PLAIN, ROWS], Params);
+static TILE_GATED: Family = per_format!(
+    "product_tile_gated",
+    [TILE, TILES, SHARED, PLAIN, GATED],
+    Params
+);
 
 pub(crate) static FAMILIES: [&Family; 8] = [
     &VECTOR_ROWS,
@@ -221,12 +229,12 @@ pub fn product_by(
         None => (x, None),
     };
     let (family, pairs, rows_at_once) = match (kernel, norm.is_some(), gated) {
-        (ProductKernel::Vector, false, false) => (&VECTOR_ROWS, PAIRS, 1),
-        (ProductKernel::Vector, false, true) => (&VECTOR_GATED, PAIRS, 1),
-        (ProductKernel::Vector, true, false) => (&NORM_VECTOR_ROWS, PAIRS, 1),
-        (ProductKernel::Vector, true, true) => (&NORM_VECTOR_GATED, PAIRS, 1),
-        (ProductKernel::Block, _, false) => (&BLOCK_ROWS_OUT, PAIRS, BLOCK_ROWS),
-        (ProductKernel::Block, _, true) => (&BLOCK_GATED, PAIRS, BLOCK_ROWS),
+        (ProductKernel::Vector, false, false) => (&VECTOR_ROWS, VECTOR_PAIRS, 1),
+        (ProductKernel::Vector, false, true) => (&VECTOR_GATED, VECTOR_PAIRS, 1),
+        (ProductKernel::Vector, true, false) => (&NORM_VECTOR_ROWS, VECTOR_PAIRS, 1),
+        (ProductKernel::Vector, true, true) => (&NORM_VECTOR_GATED, VECTOR_PAIRS, 1),
+        (ProductKernel::Block, _, false) => (&BLOCK_ROWS_OUT, BLOCK_PAIRS, BLOCK_ROWS),
+        (ProductKernel::Block, _, true) => (&BLOCK_GATED, BLOCK_PAIRS, BLOCK_ROWS),
         (ProductKernel::Tile, _, false) => (&TILE_ROWS_OUT, TILE_PAIRS, TILE_ROWS),
         (ProductKernel::Tile, _, true) => (&TILE_GATED, TILE_PAIRS, TILE_ROWS),
     };
@@ -244,7 +252,7 @@ pub fn product_by(
                 adds: u32::from(fused.adds),
                 gelu: u32::from(fused.gate == Some(Activation::Gelu)),
                 epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-                spare: [0; 3],
+                ..Params::zeroed()
             };
             let buffers = [
                 Use::Read(x),

@@ -94,7 +94,7 @@ fn check(seed: u64, case: &Case) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn products_equal_their_twin(
@@ -167,4 +167,65 @@ fn products_that_do_not_fit_are_refused() {
     assert!(refused(&[], Fused::default(), 1));
     assert!(refused(&[&narrow], Fused::default(), 3));
     assert!(!refused(&[&narrow], Fused::default(), 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn scores_without_logits_equal_their_twin(
+        seed: u64, format in 0..Format::ALL.len(), m in 1_usize..70, vocabulary in 1_usize..300,
+        blocks in 1_usize..6, rows_a_part in 1_usize..400, bias: bool,
+        softcap in prop::option::of(0.5_f32..9.0),
+    ) {
+        let mut numbers = Numbers(seed);
+        let format = Format::ALL[format];
+        let k = blocks * format.block();
+        let x: Vec<f32> = numbers.many(m * k).iter().map(|v| v * 3.0).collect();
+        let data = numbers.blocks(format, vocabulary * k);
+        let weights = matrix(format, [vocabulary, k], &data, rows_a_part);
+        let biases = numbers.many(vocabulary);
+        // Some ids lie past the vocabulary.
+        let targets: Vec<u32> = (0..m).map(|_| numbers.below(vocabulary + 1) as u32).collect();
+        let (gpu_x, gpu_targets, gpu_bias) = (upload(&x), upload(&targets), upload(&biases));
+        let rows = Rows { count: m, counts: &upload(&[m as u32]) };
+        let head = Head { weight: &weights, bias: bias.then_some(&gpu_bias), softcap };
+        let (out, logits) = (marked(2 * m + 2), marked(m + 2));
+        let partials = marked(score_partials(m, &weights));
+        score_head(gpu(), &gpu_x, rows, &gpu_targets, head, &partials, &out).unwrap();
+        target_logits(gpu(), &gpu_x, rows, &gpu_targets, head, &logits).unwrap();
+        let expected = score_head_cpu(
+            &x, k, &dequantised(format, &data), bias.then_some(&biases), softcap, &targets,
+        );
+        let found = read(&[&out, &logits]);
+        // Terms of a logit may be much larger than the logit.
+        let size = 3e-5 * (1.0 + expected.iter().map(|pair| pair[1].abs()).fold(0.0, f32::max));
+        for (i, expected) in expected.iter().enumerate() {
+            let [logit, sum] = *expected;
+            for found in [found[0][2 * i], found[1][i]] {
+                prop_assert!(found == logit || (found - logit).abs() <= size, "{} for {}", found, logit);
+            }
+            prop_assert!((found[0][2 * i + 1] - sum).abs() <= size, "{} for {}", found[0][2 * i + 1], sum);
+        }
+        prop_assert_eq!(&found[0][2 * m..], &[MARK; 2]);
+        prop_assert_eq!(&found[1][m..], &[MARK; 2]);
+    }
+
+    #[test]
+    fn norms_behind_products_equal_their_twins(seed: u64, m in 1_usize..40, quads in 1_usize..300) {
+        let mut numbers = Numbers(seed);
+        let width = 4 * quads;
+        let (x, weight, before) = (numbers.many(m * width), numbers.many(width), numbers.many(m * width));
+        let picks: Vec<u32> = (0..m).map(|_| numbers.below(m + 1) as u32).collect();
+        let (gpu_x, gpu_weight) = (upload(&x), upload(&weight));
+        let rows = Rows { count: m, counts: &upload(&[m as u32]) };
+        let (sum, picked) = (upload(&[&before[..], &[MARK; 4]].concat()), marked(m * width + 4));
+        norm_add(gpu(), &gpu_x, rows, &gpu_weight, 1e-6, width, &sum).unwrap();
+        pick_norm(gpu(), &gpu_x, [m, width], &upload(&picks), rows, &gpu_weight, 1e-6, &picked).unwrap();
+        let found = read(&[&sum, &picked]);
+        assert_close(&found[0][..m * width], &norm_add_cpu(&x, &weight, 1e-6, &before), 1e-5);
+        assert_close(&found[1][..m * width], &pick_norm_cpu(&x, &picks, &weight, 1e-6), 1e-5);
+        prop_assert_eq!(&found[0][m * width..], &[MARK; 4]);
+        prop_assert_eq!(&found[1][m * width..], &[MARK; 4]);
+    }
 }

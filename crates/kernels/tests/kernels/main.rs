@@ -5,6 +5,7 @@
 
 mod cache;
 mod device;
+mod draws;
 mod elementwise;
 mod fused;
 mod halves;

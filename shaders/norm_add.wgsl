@@ -1,0 +1,45 @@
+// A norm behind a product: out += x / sqrt(mean(x²) + ε) · weight. One workgroup a row.
+struct Params {
+    quads: u32,    // width / 4
+    epsilon: f32,
+    spare_a: u32,
+    spare_b: u32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [m, quads]
+@group(0) @binding(1) var<storage, read> weight: array<vec4<f32>>;     // [quads]
+@group(0) @binding(2) var<storage, read> counts: array<u32>;           // [1] m
+@group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;  // [m, quads]
+@group(0) @binding(4) var<uniform> params: Params;
+
+const WORKGROUP: u32 = 64u;
+
+var<workgroup> partial: array<f32, 64>;
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let row = group.y * groups.x + group.x;
+    if (row >= counts[0]) {
+        return;
+    }
+    let base = row * params.quads;
+    var sum = 0.0;
+    for (var i = local; i < params.quads; i += WORKGROUP) {
+        let v = x[base + i];
+        sum += dot(v, v);
+    }
+    partial[local] = sum;
+    workgroupBarrier();
+    var total = 0.0;
+    for (var i = 0u; i < WORKGROUP; i++) {
+        total += partial[i];
+    }
+    let factor = inverseSqrt(total / f32(params.quads * 4u) + params.epsilon);
+    for (var i = local; i < params.quads; i += WORKGROUP) {
+        out[base + i] += x[base + i] * factor * weight[i];
+    }
+}

@@ -1,0 +1,47 @@
+// The rows of a pass whose logits are wanted, behind the last norm:
+// out[i] = norm(x[picks[i]]). One workgroup a row of out; a pick past the end takes the last row.
+struct Params {
+    rows: u32,     // rows of x
+    quads: u32,    // width / 4
+    epsilon: f32,
+    spare: u32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [rows, quads]
+@group(0) @binding(1) var<storage, read> picks: array<u32>;            // [m]
+@group(0) @binding(2) var<storage, read> weight: array<vec4<f32>>;     // [quads]
+@group(0) @binding(3) var<storage, read> counts: array<u32>;           // [1] m
+@group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;  // [m, quads]
+@group(0) @binding(5) var<uniform> params: Params;
+
+const WORKGROUP: u32 = 64u;
+
+var<workgroup> partial: array<f32, 64>;
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let row = group.y * groups.x + group.x;
+    if (row >= counts[0]) {
+        return;
+    }
+    let from_row = min(picks[row], params.rows - 1u) * params.quads;
+    var sum = 0.0;
+    for (var i = local; i < params.quads; i += WORKGROUP) {
+        let v = x[from_row + i];
+        sum += dot(v, v);
+    }
+    partial[local] = sum;
+    workgroupBarrier();
+    var total = 0.0;
+    for (var i = 0u; i < WORKGROUP; i++) {
+        total += partial[i];
+    }
+    let factor = inverseSqrt(total / f32(params.quads * 4u) + params.epsilon);
+    for (var i = local; i < params.quads; i += WORKGROUP) {
+        out[row * params.quads + i] = x[from_row + i] * factor * weight[i];
+    }
+}

@@ -1,0 +1,70 @@
+// The raw logit of each row's target: one row of the output matrix each, however large the
+// vocabulary. One workgroup a row of x; a matrix in several parts takes one dispatch a part.
+struct Params {
+    rows: u32,        // vocabulary rows of this part
+    units: u32,       // units in a weight row
+    behind: u32,      // where the second plane starts, in words
+    begin: u32,       // first vocabulary row of this part
+    vocabulary: u32,
+    has_bias: u32,
+    softcap: f32,     // logits become softcap · tanh(logit / softcap); 0: off
+    spare: u32,
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [m, units * QUADS]
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;    // [rows, units], then other planes
+@group(0) @binding(2) var<storage, read> bias: array<f32>;             // [vocabulary]
+@group(0) @binding(3) var<storage, read> counts: array<u32>;           // [1] m
+@group(0) @binding(4) var<storage, read> targets: array<u32>;          // [m]
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;        // [m]
+@group(0) @binding(6) var<uniform> params: Params;
+
+const WORKGROUP: u32 = 64u;
+const LOWEST: f32 = -3.0e38;
+
+var<workgroup> partial: array<f32, 64>;
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let x_row = group.y * groups.x + group.x;
+    if (x_row >= counts[0]) {
+        return;
+    }
+    let id = targets[x_row];
+    if (id >= params.vocabulary) {
+        if (local == 0u) {
+            out[x_row] = LOWEST;
+        }
+        return;
+    }
+    if (id < params.begin || id - params.begin >= params.rows) {
+        return;
+    }
+    let base = x_row * params.units * QUADS;
+    var sum = 0.0;
+    for (var unit = local; unit < params.units; unit += WORKGROUP) {
+        let row = unit_at(id - params.begin, unit);
+        for (var q = 0u; q < QUADS; q++) {
+            sum += dot(quad(row, q), x[base + unit * QUADS + q]);
+        }
+    }
+    partial[local] = sum;
+    workgroupBarrier();
+    if (local == 0u) {
+        for (var i = 1u; i < WORKGROUP; i++) {
+            sum += partial[i];
+        }
+        if (params.has_bias == 1u) {
+            sum += bias[id];
+        }
+        if (params.softcap > 0.0) {
+            // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
+            sum = params.softcap * tanh(clamp(sum / params.softcap, -10.0, 10.0));
+        }
+        out[x_row] = sum;
+    }
+}
