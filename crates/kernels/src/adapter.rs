@@ -1,7 +1,5 @@
 //! Which adapter to use, and what is known about it.
 
-use burn_wgpu::wgpu;
-
 use crate::GpuError;
 
 /// Which adapter to ask for.
@@ -76,10 +74,8 @@ fn vendor(id: u32) -> String {
     }
 }
 
-/// An instance and the adapter that fits `choice`.
-pub(crate) async fn request(
-    choice: &AdapterChoice,
-) -> Result<(wgpu::Instance, wgpu::Adapter), GpuError> {
+/// The adapter that fits `choice`.
+pub(crate) async fn request(choice: &AdapterChoice) -> Result<wgpu::Adapter, GpuError> {
     let backends = if cfg!(target_family = "wasm") {
         wgpu::Backends::BROWSER_WEBGPU
     } else {
@@ -91,10 +87,9 @@ pub(crate) async fn request(
     });
     #[cfg(not(target_family = "wasm"))]
     if matches!(choice, AdapterChoice::Software | AdapterChoice::Named(_)) {
-        let adapter = listed(&instance, backends, choice).await?;
-        return Ok((instance, adapter));
+        return listed(&instance, backends, choice).await;
     }
-    let adapter = instance
+    instance
         .request_adapter(&wgpu::RequestAdapterOptions {
             power_preference: match choice {
                 AdapterChoice::LowPower => wgpu::PowerPreference::LowPower,
@@ -106,8 +101,7 @@ pub(crate) async fn request(
         .await
         .map_err(|error| GpuError::NoAdapter {
             reason: error.to_string(),
-        })?;
-    Ok((instance, adapter))
+        })
 }
 
 #[cfg(not(target_family = "wasm"))]

@@ -1,21 +1,18 @@
 //! The one GPU device of a process or page, its memory and its reads.
 //!
-//! The device is our own and burn's client (cubecl) adopts it. So we decide its limits,
-//! and we hear of every error: cubecl on the web only logs a refused dispatch and hands
-//! back stale memory, here it becomes an error of the next [`Gpu::read`] or [`Gpu::sync`].
+//! Its limits are what every WebGPU device has, and every error it reports is heard: work
+//! that was refused is an error of the next [`Gpu::read`] or [`Gpu::sync`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn_wgpu::{
-    MemoryConfiguration, RuntimeOptions, WgpuDevice, WgpuSetup, try_init_device, wgpu,
-};
 use bytemuck::Pod;
-use cubecl::{MemoryScope, bytes::Bytes, client::Client, server::ServerError};
 
-use crate::{AdapterChoice, AdapterInfo, Buffer, GpuError, adapter};
-
-/// Dispatches that are collected before they are submitted, as cubecl's default.
-const TASKS_A_SUBMIT: usize = 32;
+use crate::buffer::Ledger;
+use crate::launch::{Shader, Use};
+use crate::queue::Queue;
+use crate::reports::Reports;
+use crate::signal::Signal;
+use crate::{AdapterChoice, AdapterInfo, Buffer, GpuCounters, GpuError, adapter};
 
 /// What the device in use can bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,21 +25,13 @@ pub struct Limits {
     pub groups_per_dimension: u32,
 }
 
-/// Errors that arrived outside of a call.
-#[derive(Debug, Default)]
-struct State {
-    lost: Option<String>,
-    /// The first error since the last read or sync; those behind it follow from it.
-    failed: Option<GpuError>,
-}
-
 struct Inner {
-    client: Client,
     device: wgpu::Device,
-    burn_device: WgpuDevice,
+    queue: Mutex<Queue>,
+    ledger: Arc<Ledger>,
     adapter: AdapterInfo,
     limits: Limits,
-    state: Arc<Mutex<State>>,
+    reports: Reports,
     zeros: Buffer,
 }
 
@@ -57,7 +46,7 @@ impl Gpu {
     /// by side run at a fraction of the speed of one. A new one may be made after the
     /// old one was lost.
     pub async fn init(choice: AdapterChoice) -> Result<Self, GpuError> {
-        let (instance, adapter) = adapter::request(&choice).await?;
+        let adapter = adapter::request(&choice).await?;
         let info = adapter.get_info();
         let offered = adapter.limits();
         // WebGPU's defaults are what every device has; only buffers may be larger. So a
@@ -81,45 +70,23 @@ impl Gpu {
                 reason: error.to_string(),
             })?;
         let granted = device.limits();
-        let burn_device = try_init_device(
-            WgpuSetup {
-                instance,
-                adapter,
-                device: device.clone(),
-                queue,
-                backend: info.backend,
-            },
-            RuntimeOptions {
-                tasks_max: TASKS_A_SUBMIT,
-                // One wgpu buffer an allocation, as always on the web: a buffer that two
-                // allocations share could not be bound read-only and writable at once.
-                memory_config: MemoryConfiguration::ExclusivePages,
-            },
-        )
-        .map_err(|error| GpuError::NoDevice {
-            adapter: info.name.clone(),
-            reason: error.to_string(),
-        })?;
-        // After cubecl, which installs handlers of its own; its error handler panics.
-        let state = watch(&device);
-
-        let mut client = cubecl::Device::Wgpu(burn_device.clone()).client();
-        let zeros = Buffer::new(client.create(Bytes::from_bytes_vec(vec![0; 64])), 64);
-        // SAFETY: the id only names a queue of work. Otherwise every thread would have a
-        // queue and memory pools of its own, and launches of two threads no order.
-        unsafe { client.set_stream(zeros.handle.stream) };
+        let reports = Reports::watch(&device);
+        let ledger = Ledger::new();
+        let queue = Queue::new(device.clone(), queue, ledger.clone());
+        // Memory is made of zeros.
+        let zeros = queue.storage(64);
         Ok(Self {
             inner: Arc::new(Inner {
-                client,
                 device,
-                burn_device,
+                queue: Mutex::new(queue),
+                ledger,
                 adapter: AdapterInfo::new(&info),
                 limits: Limits {
                     binding_bytes: granted.max_storage_buffer_binding_size,
                     buffer_bytes: granted.max_buffer_size,
                     groups_per_dimension: granted.max_compute_workgroups_per_dimension,
                 },
-                state,
+                reports,
                 zeros,
             }),
         })
@@ -135,80 +102,64 @@ impl Gpu {
         self.inner.limits
     }
 
-    /// The device as burn names it, for burn tensors on the same GPU device.
-    pub fn burn_device(&self) -> &WgpuDevice {
-        &self.inner.burn_device
-    }
-
     /// Why the device was lost, once it was.
     pub fn lost(&self) -> Option<String> {
-        lock(&self.inner.state).lost.clone()
+        self.inner.reports.lost()
     }
 
     /// Give the device up, as a driver reset would: what follows fails with
     /// [`GpuError::DeviceLost`].
     pub fn destroy(&self) {
         // Native wgpu tells the callback at the next poll only.
-        lock(&self.inner.state)
-            .lost
-            .get_or_insert_with(|| "destroyed on request".into());
+        self.inner.reports.lose(|| "destroyed on request".into());
         self.inner.device.destroy();
+    }
+
+    /// What was made and run so far.
+    pub fn counters(&self) -> GpuCounters {
+        self.queue().counters()
     }
 
     /// Bytes of GPU memory held by live buffers.
     pub fn memory_in_use(&self) -> u64 {
-        self.inner
-            .client
-            .memory_report(MemoryScope::CurrentStream)
-            .usage()
-            .bytes_in_use
+        self.inner.ledger.bytes()
     }
 
-    /// Bytes of GPU memory taken from the driver: what live buffers hold, and what is
-    /// rounded up or kept for the next ones.
+    /// Bytes of GPU memory taken from the driver, where it tells (not in browsers): also
+    /// what is rounded up, kept for the next buffers, or on its way.
     pub fn memory_reserved(&self) -> u64 {
-        self.inner
-            .client
-            .memory_report(MemoryScope::CurrentStream)
-            .usage()
-            .bytes_reserved
+        let report = self.inner.device.generate_allocator_report();
+        report.map_or_else(
+            || self.memory_in_use(),
+            |report| report.total_reserved_bytes,
+        )
     }
 
-    /// A buffer of `bytes` bytes for what comes and goes with a pass. Its memory is
-    /// pooled and rounded up, its content unspecified.
-    pub fn empty(&self, bytes: usize) -> Result<Buffer, GpuError> {
-        self.check_size("a buffer", bytes)?;
-        Ok(Buffer::new(self.inner.client.empty(bytes), bytes))
-    }
-
-    /// A buffer of exactly `bytes` bytes for what stays (caches); the memory goes back
-    /// to the driver at the first allocation after its last clone went. Its content is
-    /// unspecified.
+    /// A buffer of `bytes` bytes, its content unspecified; the memory goes back to the
+    /// driver once its last clone went and the work queued on it has run.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, GpuError> {
         self.check_size("a buffer", bytes)?;
-        Ok(Buffer::new(
-            self.dedicated(|client| client.empty(bytes)),
-            bytes,
-        ))
+        Ok(self.queue().storage(bytes))
     }
 
-    /// A buffer with these numbers, for what comes and goes with a pass.
+    /// [`Self::allocate`].
+    pub fn empty(&self, bytes: usize) -> Result<Buffer, GpuError> {
+        self.allocate(bytes)
+    }
+
+    /// A buffer with these numbers.
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer, GpuError> {
         let bytes = bytemuck::cast_slice::<T, u8>(data);
         self.check_size("uploaded data", bytes.len())?;
-        let copy = Bytes::from_bytes_vec(bytes.to_vec());
-        Ok(Buffer::new(self.inner.client.create(copy), bytes.len()))
+        let mut queue = self.queue();
+        let buffer = queue.storage(bytes.len());
+        queue.write(&buffer, 0, bytes);
+        Ok(buffer)
     }
 
-    /// A buffer that takes these bytes over, for what stays (weights); see [`Self::allocate`].
+    /// [`Self::upload`] of bytes.
     pub fn keep(&self, data: Vec<u8>) -> Result<Buffer, GpuError> {
-        let bytes = data.len();
-        self.check_size("weights", bytes)?;
-        let data = Bytes::from_bytes_vec(data);
-        Ok(Buffer::new(
-            self.dedicated(|client| client.create(data)),
-            bytes,
-        ))
+        self.upload(&data)
     }
 
     /// Overwrite a buffer from its start. `data` must fill it exactly.
@@ -220,47 +171,56 @@ impl Gpu {
                 format!("{} bytes into a buffer of {}", bytes.len(), buffer.bytes()),
             ));
         }
-        self.inner
-            .client
-            .write(&buffer.handle, Bytes::from_bytes_vec(bytes.to_vec()));
-        Ok(())
+        self.write_at(buffer, 0, bytes)
     }
 
     /// Overwrite a buffer's bytes from `at` on; both `at` and the length are whole words.
-    pub(crate) fn write_at(
-        &self,
-        buffer: &Buffer,
-        at: usize,
-        data: Vec<u8>,
-    ) -> Result<(), GpuError> {
+    pub(crate) fn write_at(&self, buffer: &Buffer, at: usize, data: &[u8]) -> Result<(), GpuError> {
+        self.check_lost()?;
         let behind = (buffer.bytes().checked_sub(at)).and_then(|b| b.checked_sub(data.len()));
-        match behind {
-            Some(behind) if at.is_multiple_of(4) && data.len().is_multiple_of(4) => {
-                let place = (buffer.handle.clone())
-                    .offset_start(at as u64)
-                    .offset_end(behind as u64);
-                self.inner.client.write(&place, Bytes::from_bytes_vec(data));
-                Ok(())
-            }
-            _ => Err(GpuError::shape(
+        if behind.is_none() || !at.is_multiple_of(4) || !data.len().is_multiple_of(4) {
+            let (length, bytes) = (data.len(), buffer.bytes());
+            return Err(GpuError::shape(
                 "write",
-                format!(
-                    "{} bytes at {at} into a buffer of {}",
-                    data.len(),
-                    buffer.bytes()
-                ),
-            )),
+                format!("{length} bytes at {at} into a buffer of {bytes}"),
+            ));
         }
+        self.queue().write(buffer, at, data);
+        Ok(())
     }
 
     /// Run everything queued and copy these buffers back, in one wait for all of them.
     /// Reports whatever went wrong since the last read or sync.
     pub async fn read(&self, buffers: &[&Buffer]) -> Result<Vec<Vec<u8>>, GpuError> {
+        let total: usize = buffers.iter().map(|buffer| buffer.bytes()).sum();
+        if total == 0 {
+            self.sync().await?;
+            return Ok(Vec::new());
+        }
         self.check_lost()?;
-        let handles = buffers.iter().map(|b| b.handle.clone()).collect();
-        let result = self.inner.client.read_async(handles).await;
-        let data = self.outcome(result)?;
-        Ok(data.into_iter().map(|bytes| bytes.to_vec()).collect())
+        let (staging, index) = self.queue().copy_out(buffers);
+        let mapped = Signal::new();
+        let range = staging.raw().slice(..total as u64);
+        range.map_async(wgpu::MapMode::Read, mapped.sender());
+        self.poll(index)?;
+        let mapped = mapped.receive().await;
+        // First what went wrong behind the call: a copy that was refused maps well.
+        self.inner.reports.take()?;
+        let refused = |reason: String| GpuError::Refused { reason };
+        mapped.map_err(|error| refused(error.to_string()))?;
+        let view = range
+            .get_mapped_range()
+            .map_err(|error| refused(error.to_string()))?;
+        let mut at = 0;
+        let data = buffers.iter().map(|buffer| {
+            at += buffer.bytes();
+            view[at - buffer.bytes()..at].to_vec()
+        });
+        let data = data.collect();
+        drop(view);
+        staging.raw().unmap();
+        self.queue().put_staging(staging);
+        Ok(data)
     }
 
     /// [`Self::read`] for buffers of `f32`.
@@ -276,15 +236,37 @@ impl Gpu {
     /// last read or sync.
     pub async fn sync(&self) -> Result<(), GpuError> {
         self.check_lost()?;
-        let result = self.inner.client.sync().await;
-        self.outcome(result)
+        let done = Signal::new();
+        let send = done.sender();
+        let index = self.queue().finish(move || send(()));
+        self.poll(index)?;
+        done.receive().await;
+        self.inner.reports.take()
     }
 
     /// Start what is queued without waiting for it.
     pub fn flush(&self) -> Result<(), GpuError> {
         self.check_lost()?;
-        let result = self.inner.client.flush();
-        self.outcome(result)
+        self.queue().submit();
+        self.inner.reports.take()
+    }
+
+    /// Queue a launch whose arguments were checked.
+    pub(crate) fn run(
+        &self,
+        shader: &'static Shader,
+        buffers: &[Use<'_>],
+        params: &[u8],
+        groups: [u32; 3],
+    ) -> Result<(), GpuError> {
+        let mut queue = self.queue();
+        let dispatch = queue.prepare(shader, buffers, params, groups)?;
+        queue.run(&dispatch);
+        for used in buffers {
+            queue.mark(used.buffer());
+        }
+        queue.submit_if_due();
+        Ok(())
     }
 
     /// Sixteen zeros, bound where an optional input is absent.
@@ -292,16 +274,34 @@ impl Gpu {
         &self.inner.zeros
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.inner.client
+    pub(crate) fn check_lost(&self) -> Result<(), GpuError> {
+        self.inner.reports.check_lost()
     }
 
-    pub(crate) fn check_lost(&self) -> Result<(), GpuError> {
-        match &lock(&self.inner.state).lost {
-            Some(reason) => Err(GpuError::DeviceLost {
-                reason: reason.clone(),
-            }),
-            None => Ok(()),
+    /// A thread that panicked with it may have left work unsubmitted, no more.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        let queue = self.inner.queue.lock();
+        queue.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Natively callbacks come while somebody waits for the device; in a browser by
+    /// themselves.
+    fn poll(&self, index: Option<wgpu::SubmissionIndex>) -> Result<(), GpuError> {
+        if cfg!(target_family = "wasm") {
+            return Ok(());
+        }
+        let wait = wgpu::PollType::Wait {
+            submission_index: index,
+            timeout: None,
+        };
+        match self.inner.device.poll(wait) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.inner.reports.take()?;
+                Err(GpuError::Refused {
+                    reason: error.to_string(),
+                })
+            }
         }
     }
 
@@ -320,58 +320,6 @@ impl Gpu {
         }
         Ok(())
     }
-
-    /// Allocate outside of cubecl's pools, which round sizes up by as much as half.
-    fn dedicated<T>(&self, allocate: impl FnOnce(&Client) -> T) -> T {
-        use cubecl::MemoryAllocationMode::{Auto, Dedicated};
-        let client = &self.inner.client;
-        // SAFETY: the mode belongs to this client's own queue and is set back at once.
-        unsafe { client.allocation_mode(Dedicated) };
-        let result = allocate(client);
-        // SAFETY: as above.
-        unsafe { client.allocation_mode(Auto) };
-        result
-    }
-
-    /// The result of a call, or what really went wrong behind it.
-    fn outcome<T>(&self, result: Result<T, ServerError>) -> Result<T, GpuError> {
-        let mut state = lock(&self.inner.state);
-        if let Some(reason) = &state.lost {
-            return Err(GpuError::DeviceLost {
-                reason: reason.clone(),
-            });
-        }
-        if let Some(error) = state.failed.take() {
-            return Err(error);
-        }
-        result.map_err(|error| GpuError::Refused {
-            reason: error.to_string(),
-        })
-    }
-}
-
-/// Collect what the device reports outside of calls.
-fn watch(device: &wgpu::Device) -> Arc<Mutex<State>> {
-    let state = Arc::new(Mutex::new(State::default()));
-    let lost = state.clone();
-    device.set_device_lost_callback(move |reason, message| {
-        lock(&lost)
-            .lost
-            .get_or_insert_with(|| format!("{reason:?}: {message}"));
-    });
-    let failed = state.clone();
-    device.on_uncaptured_error(Arc::new(move |error| {
-        let error = match error {
-            wgpu::Error::OutOfMemory { source } => GpuError::OutOfMemory {
-                reason: source.to_string(),
-            },
-            other => GpuError::Refused {
-                reason: other.to_string(),
-            },
-        };
-        lock(&failed).failed.get_or_insert(error);
-    }));
-    state
 }
 
 impl std::fmt::Debug for Gpu {
@@ -381,9 +329,4 @@ impl std::fmt::Debug for Gpu {
             .field("limits", &self.inner.limits)
             .finish_non_exhaustive()
     }
-}
-
-/// The state is plain data: a thread that panicked with it leaves nothing half done.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,20 +1,9 @@
-//! From WGSL text to a queued dispatch: the text goes through burn's client as a kernel
-//! that brings its own source. Parameters ride in a uniform buffer that cubecl keeps by
-//! content: a launch with parameters seen before writes nothing. What changes from step
-//! to step (positions, cache rows, prefix lengths) is no parameter but lies in the
-//! `tokens` buffer, so that a captured graph can be replayed as it is.
-
-use cubecl::{
-    CubeCount, CubeKernel, PrecompiledSource,
-    ir::{
-        AddressType, ElemType, Scope, UIntKind,
-        attributes::BufferIOAttr,
-        metadata::Info,
-        settings::{Dim3, ExecutionMode, KernelSettings},
-    },
-    prelude::{KernelDefinition, KernelId, KernelMetadata},
-    server::{KernelArguments, MetadataBindingInfo},
-};
+//! From WGSL text to a queued dispatch.
+//!
+//! Parameters ride in a uniform buffer and are known by their content: a launch with
+//! parameters seen before writes nothing. What changes from step to step (positions, cache
+//! rows, prefix lengths) is no parameter but lies in the `tokens` buffer, so that recorded
+//! launches can be replayed as they are.
 
 use crate::{Buffer, Gpu, GpuError};
 
@@ -24,7 +13,7 @@ const GROUPS: u32 = 65_535;
 /// A kernel's WGSL, in pieces that are concatenated, and what its launcher relies on.
 #[derive(Debug)]
 pub(crate) struct Shader {
-    /// Unique; also the pipeline's key.
+    /// Unique.
     pub name: &'static str,
     pub pieces: &'static [&'static str],
     /// Threads in a workgroup, read out of the WGSL.
@@ -53,6 +42,14 @@ pub(crate) enum Use<'a> {
     Write(&'a Buffer),
 }
 
+impl<'a> Use<'a> {
+    pub fn buffer(self) -> &'a Buffer {
+        match self {
+            Self::Read(buffer) | Self::Write(buffer) => buffer,
+        }
+    }
+}
+
 /// Queue one dispatch. Buffers are bound in order from 0, then the parameters.
 pub(crate) fn launch<P: bytemuck::Pod>(
     gpu: &Gpu,
@@ -70,9 +67,10 @@ pub(crate) fn launch<P: bytemuck::Pod>(
     }
     for (i, used) in buffers.iter().enumerate() {
         if let Use::Write(written) = used {
-            let shared = buffers.iter().enumerate().any(|(j, other)| match other {
-                Use::Read(b) | Use::Write(b) => i != j && b.same(written),
-            });
+            let others = buffers.iter().enumerate();
+            let shared = others
+                .filter(|(j, _)| i != *j)
+                .any(|(_, other)| other.buffer().same(written));
             if shared {
                 return Err(GpuError::shape(
                     shader.name,
@@ -81,23 +79,7 @@ pub(crate) fn launch<P: bytemuck::Pod>(
             }
         }
     }
-    let mut arguments = KernelArguments::new();
-    for used in buffers {
-        let (buffer, io) = match used {
-            Use::Read(buffer) => (buffer, BufferIOAttr::ReadOnly),
-            Use::Write(buffer) => (buffer, BufferIOAttr::ReadWrite),
-        };
-        arguments = arguments.with_buffer_io(buffer.handle.clone().binding(), io);
-    }
-    arguments.info =
-        MetadataBindingInfo::custom(bytemuck::pod_collect_to_vec(bytemuck::bytes_of(params)));
-    let [x, y, z] = groups;
-    gpu.client().launch(
-        Box::new(Kernel(shader)),
-        CubeCount::Static(x, y, z),
-        arguments,
-    );
-    Ok(())
+    gpu.run(shader, buffers, bytemuck::bytes_of(params), groups)
 }
 
 /// Workgroups for `count` of them in x and y; kernels number them `y · groups.x + x`.
@@ -121,53 +103,6 @@ pub(crate) fn count(
 ) -> Result<u32, GpuError> {
     u32::try_from(value)
         .map_err(|_| GpuError::shape(kernel, format!("{what} is {value}, beyond 32 bits")))
-}
-
-struct Kernel(&'static Shader);
-
-impl Kernel {
-    fn dim(&self) -> Dim3 {
-        Dim3 {
-            x: self.0.workgroup,
-            y: 1,
-            z: 1,
-        }
-    }
-}
-
-impl KernelMetadata for Kernel {
-    fn name(&self) -> &'static str {
-        self.0.name
-    }
-
-    fn id(&self) -> KernelId {
-        KernelId::new::<Self>()
-            .info(self.0.name)
-            .cube_dim(self.dim())
-    }
-
-    fn address_type(&self) -> ElemType {
-        ElemType::UInt(UIntKind::U32)
-    }
-}
-
-impl CubeKernel for Kernel {
-    fn define(&self) -> KernelDefinition {
-        let settings = KernelSettings::new(self.dim(), ExecutionMode::Checked, AddressType::U32);
-        KernelDefinition {
-            body: Scope::root(settings.clone()),
-            settings,
-            info: Info::default(),
-        }
-    }
-
-    fn source(&self) -> Option<PrecompiledSource> {
-        Some(PrecompiledSource {
-            source: self.0.text(),
-            entrypoint_name: "main".into(),
-            lang: "wgsl",
-        })
-    }
 }
 
 /// The number behind the first `marker` of a WGSL text, read while compiling, so that
@@ -236,8 +171,7 @@ mod tests {
             launch(&gpu, &BROKEN, &[Use::Write(&data)], &params, [1, 1, 1]).unwrap();
             assert!(refused(gpu.read_f32(&[&data]).await));
 
-            // A bind group with one buffer too many: cubecl alone would panic natively, and
-            // hand back stale memory on the web.
+            // A bind group with one buffer too many.
             let data = gpu.upload(&[1.0_f32; 4]).unwrap();
             let other = gpu.upload(&[1.0_f32; 4]).unwrap();
             let buffers = [Use::Write(&data), Use::Read(&other)];

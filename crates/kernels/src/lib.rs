@@ -1,4 +1,4 @@
-//! Conclave's GPU kernels: WGSL, launched on burn's own wgpu client.
+//! Conclave's GPU kernels: WGSL, launched on wgpu.
 //!
 //! | family | does |
 //! |---|---|
@@ -29,8 +29,10 @@ mod adapter;
 mod add;
 mod append;
 mod attention;
+mod bindings;
 mod block;
 mod buffer;
+mod counters;
 mod embed;
 mod error;
 mod format;
@@ -46,11 +48,14 @@ mod pack;
 mod pick_norm;
 mod place;
 mod product;
+mod queue;
+mod reports;
 mod rms_norm;
 mod rope_append;
 mod sample;
 mod score;
 mod score_head;
+mod signal;
 mod upload;
 #[cfg(test)]
 mod validation;
@@ -63,6 +68,7 @@ pub use append::{
 };
 pub use attention::{Scores, attention, attention_chunks, attention_cpu, attention_partials};
 pub use buffer::Buffer;
+pub use counters::GpuCounters;
 pub use embed::{embed, embed_cpu};
 pub use error::GpuError;
 pub use format::Format;

@@ -143,7 +143,7 @@ impl MatrixUpload {
             let at = plane.at;
             plane.at += bytes.len();
             if !bytes.is_empty() {
-                self.gpu.write_at(buffer, at, bytes)?;
+                self.gpu.write_at(buffer, at, &bytes)?;
             }
         }
         // Now, not at the next launch: the queue would hold the bytes until then.

@@ -2,7 +2,10 @@
 
 use conclave_kernels::*;
 
-/// No more than the file's bytes, while it arrives and after; and all of it goes back.
+/// What the driver rounds up to, or keeps for the next buffers.
+const SPARE: u64 = 16 << 20;
+
+/// Little more than the file's bytes, while it arrives and after; and all of it goes back.
 #[test]
 fn a_large_matrix_takes_its_own_size() {
     pollster::block_on(async {
@@ -13,8 +16,9 @@ fn a_large_matrix_takes_its_own_size() {
         let row = vec![1_u8; cols / 32 * 34];
         let bytes = (rows * row.len()) as u64;
         let before = gpu.memory_reserved();
+        let live = gpu.memory_in_use();
         let mut upload = Matrix::begin_split(&gpu, Format::Q8_0, rows, cols, 40 << 20).unwrap();
-        let most = before + bytes + bytes / 100;
+        let most = before + bytes + SPARE;
         let piece = row.repeat(500);
         for _ in 0..rows / 500 {
             upload.push(&piece).unwrap();
@@ -25,14 +29,14 @@ fn a_large_matrix_takes_its_own_size() {
         let taken = gpu.memory_reserved() - before;
         println!("{taken} bytes for {bytes} in {} parts", matrix.parts());
         assert!(
-            (bytes..=bytes + bytes / 100).contains(&taken),
+            (bytes..=bytes + SPARE).contains(&taken),
             "{taken} for {bytes}"
         );
         assert_eq!(matrix.bytes(), bytes.next_multiple_of(16));
+        assert_eq!(gpu.memory_in_use(), live + matrix.bytes());
         drop(matrix);
-        // At the next allocation.
-        gpu.empty(16).unwrap();
+        assert_eq!(gpu.memory_in_use(), live);
         gpu.sync().await.unwrap();
-        assert!(gpu.memory_reserved() < before + bytes / 100);
+        assert!(gpu.memory_reserved() <= before + SPARE);
     });
 }

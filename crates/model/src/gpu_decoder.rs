@@ -1,4 +1,4 @@
-//! The decoder as launches of our WGSL kernels on burn's own wgpu client.
+//! The decoder as launches of our WGSL kernels on wgpu.
 //!
 //! Weights stay quantised on the GPU; activations and the KV cache are f32.
 //! Launches only queue work: the CPU waits where logits or scores are read.

@@ -23,7 +23,7 @@ use crate::rope::Factors;
 pub enum Backend {
     /// burn tensor operations on any burn device.
     Burn(Device),
-    /// Our WGSL kernels on burn's wgpu client.
+    /// Our WGSL kernels on wgpu.
     Gpu(Gpu),
 }
 

@@ -1,0 +1,43 @@
+//! What a device was asked for, in numbers that no machine's noise can blur.
+
+/// What was made and run on a device since it was opened. The difference of two of them
+/// is what lay between.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GpuCounters {
+    /// Kernels run.
+    pub dispatches: u64,
+    /// Compute passes: at most one a submit.
+    pub passes: u64,
+    /// Submits of commands to the queue.
+    pub submits: u64,
+    /// Times the CPU waited for results.
+    pub read_backs: u64,
+    /// Bytes of these results.
+    pub read_back_bytes: u64,
+    /// Writes from the CPU.
+    pub writes: u64,
+    /// Buffers made.
+    pub buffers: u64,
+    /// Bind groups made.
+    pub bind_groups: u64,
+    /// Pipelines made.
+    pub pipelines: u64,
+}
+
+impl std::ops::Sub for GpuCounters {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            dispatches: self.dispatches - earlier.dispatches,
+            passes: self.passes - earlier.passes,
+            submits: self.submits - earlier.submits,
+            read_backs: self.read_backs - earlier.read_backs,
+            read_back_bytes: self.read_back_bytes - earlier.read_back_bytes,
+            writes: self.writes - earlier.writes,
+            buffers: self.buffers - earlier.buffers,
+            bind_groups: self.bind_groups - earlier.bind_groups,
+            pipelines: self.pipelines - earlier.pipelines,
+        }
+    }
+}
