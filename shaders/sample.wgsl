@@ -220,10 +220,12 @@ fn refined(local: u32, top: f32, listed: u32, cut: Cut, coarse: Found, goal: vec
     let rest = minus(goal, coarse.before);
     let fine = search(local, rest);
     let distance = (coarse.bin << 10u) | fine.bin;
-    let each = select(weight(distance), 1u, counted);
-    // Rounded up: (rest − 1) / each + 1.
-    let ties = fits(minus(minus(rest, fine.before), vec2<u32>(1u, 0u)), each) + 1u;
-    return Cut(distance, ties);
+    if (local == 0u) {
+        let each = select(weight(distance), 1u, counted);
+        // Rounded up: (rest − 1) / each + 1.
+        told = fits(minus(minus(rest, fine.before), vec2<u32>(1u, 0u)), each) + 1u;
+    }
+    return Cut(distance, workgroupUniformLoad(&told));
 }
 
 // The largest logit's id, NONE where a logit is no number or none is finite.
