@@ -5,7 +5,7 @@
 
 import type { ModelFiles } from "./model-files.ts";
 
-/** The two ways to run the members: WGSL kernels on the GPU, or burn's flex backend in wasm SIMD. */
+/** The two ways to run the members: WGSL kernels on the GPU, or wasm SIMD on the CPU. */
 export type Backend = "webgpu" | "cpu";
 
 /** One turn of the conversation. */

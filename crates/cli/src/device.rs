@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// # Errors
 /// [`Failure::Gpu`] where the adapter asked for does not exist or gives no device.
 pub async fn open(name: &str) -> Result<(Backend, String), Failure> {
-    let cpu = || (Backend::cpu(), "CPU (burn flex)".to_owned());
+    let cpu = || (Backend::Cpu, "CPU".to_owned());
     match name {
         "cpu" => Ok(cpu()),
         "auto" => match Gpu::init(AdapterChoice::Best).await {

@@ -59,7 +59,9 @@ pub fn run(args: &args::Eval, backend: &Backend, device: &str) -> Result<Value, 
         .collect();
     // Questions are independent: CPU workers share them; one GPU has one queue.
     let workers = match backend {
-        Backend::Burn(_) => std::thread::available_parallelism().map_or(1, usize::from),
+        Backend::Cpu | Backend::Burn(_) => {
+            std::thread::available_parallelism().map_or(1, usize::from)
+        }
         Backend::Gpu(_) => 1,
     };
     let next = AtomicU64::new(0);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::cache::Cache;
 use crate::exp::{exp_sum, largest, softcap};
 use crate::lanes::{self, LANES, Lanes, Work};
-use crate::packed::Half;
+use crate::packed::Short;
 use crate::tile::{MOST, Tile};
 
 /// The rows of the cache that a token sees.
@@ -119,23 +119,25 @@ impl Run<'_> {
         self.scratch.resize(T * rows, 0.0);
         let queries = at.map(|at| &self.queries[at..][..width]);
         for eight in begin..end {
-            let sums = Half::products::<L, T>(l, cache.keys(head, eight), queries);
+            let (keys, scales) = cache.keys(head, eight);
+            let sums = Short::products::<L, T>(l, keys, queries);
             for (t, sums) in sums.into_iter().enumerate() {
                 let to = &mut self.scratch[t * rows + (eight - begin) * LANES..];
                 if let Some(to) = to.first_chunk_mut() {
-                    l.store(sums, to);
+                    l.store(l.times(sums, l.load(scales)), to);
                 }
             }
         }
         let mut factors = [0.0; T];
         let scores = self.scratch.chunks_exact_mut(rows.max(1));
+        let scales = &cache.value_scales(head)[begin * LANES..][..rows];
         for ((scores, seen), factor) in scores.zip(seen).zip(&mut factors) {
-            *factor = self.attention.softmax(scores, begin * LANES, seen);
+            *factor = self.attention.softmax(scores, begin * LANES, seen, scales);
         }
         let weights = std::array::from_fn(|t| &self.scratch[t * rows..][..rows]);
         for eight in 0..width.div_ceil(LANES) {
             let values = &cache.values(head, eight)[begin * LANES..][..rows];
-            let sums = Half::products::<L, T>(l, values, weights);
+            let sums = Short::products::<L, T>(l, values, weights);
             for (t, sums) in sums.into_iter().enumerate() {
                 let mut lanes = [0.0; LANES];
                 l.store(l.times(sums, l.floats(factors[t])), &mut lanes);
@@ -148,10 +150,10 @@ impl Run<'_> {
 }
 
 impl Attention {
-    /// Makes the scores of the rows from `first` on their weights, unseen rows' zeros. Returns what
-    /// the weights are still to be multiplied with.
+    /// Makes the scores of the rows from `first` on what their values are multiplied with: weights
+    /// times `scales`, unseen rows' zeros. Returns what all of it is still to be multiplied with.
     #[inline(always)]
-    fn softmax(self, scores: &mut [f32], first: usize, seen: &Seen) -> f32 {
+    fn softmax(self, scores: &mut [f32], first: usize, seen: &Seen, scales: &[f32]) -> f32 {
         let here =
             |range: &Range<usize>| range.start.max(first) - first..range.end.max(first) - first;
         let (prefix, own) = (here(&seen.prefix), here(&seen.own));
@@ -168,7 +170,11 @@ impl Attention {
         }
         let mut sum = 0.0;
         for range in [prefix.clone(), own.clone()] {
-            sum += exp_sum(&mut scores[range], top);
+            let (scores, scales) = (&mut scores[range.clone()], &scales[range]);
+            sum += exp_sum(scores, top);
+            for (score, scale) in scores.iter_mut().zip(scales) {
+                *score *= scale;
+            }
         }
         scores[..prefix.start].fill(0.0);
         scores[prefix.end..own.start].fill(0.0);

@@ -5,7 +5,7 @@
 //! engines take them, would cost a logit some hundredths and save nothing: wasm has no product of
 //! bytes, so they would have to be widened first.
 
-use crate::exp::ROUND;
+pub(crate) use crate::exp::ROUND;
 
 /// Numbers that share a scale.
 pub(crate) const BLOCK: usize = 32;
@@ -72,20 +72,31 @@ impl Input {
     }
 }
 
-fn quantise(values: &[f32; BLOCK]) -> Quants {
+/// The step of which the largest magnitude is 32767, and 1 over it. No number for numbers that are
+/// none: then no sum with them is one either.
+pub(crate) fn step(values: &[f32]) -> (f32, f32) {
     // NaNs and infinities have the largest bits of all.
     let magnitudes = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
     let largest = f32::from_bits(magnitudes.fold(0, u32::max));
+    let scale = largest / 32767.0;
     if !largest.is_finite() {
-        // No sum of this row shall be a number.
+        (f32::NAN, 0.0)
+    } else if scale.is_normal() {
+        (scale, 1.0 / scale)
+    } else {
+        (0.0, 0.0)
+    }
+}
+
+fn quantise(values: &[f32; BLOCK]) -> Quants {
+    let (scale, inverse) = step(values);
+    if scale.is_nan() {
         return Quants {
-            scale: f32::NAN,
-            total: f32::NAN,
+            scale,
+            total: scale,
             ..Quants::default()
         };
     }
-    let scale = largest / 32767.0;
-    let inverse = if scale.is_normal() { 1.0 / scale } else { 0.0 };
     let mut rounded = [0; BLOCK];
     for (q, value) in rounded.iter_mut().zip(values) {
         *q = (value * inverse + ROUND).to_bits().cast_signed() - ROUND.to_bits().cast_signed();

@@ -46,6 +46,8 @@ pub trait Lanes: Copy {
     fn halves(self, from: &[u16; 8]) -> Self::Floats;
     /// Of integers.
     fn of_ints(self, values: Self::Ints) -> Self::Floats;
+    /// Of i16.
+    fn of_words(self, from: &[i16; 8]) -> Self::Floats;
     /// Of signed bytes.
     fn of_bytes(self, from: &[i8; 8]) -> Self::Floats;
     /// `a · b`.

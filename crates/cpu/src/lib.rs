@@ -1,5 +1,5 @@
 //! A transformer's arithmetic on the CPU, natively and in wasm SIMD: products with matrices that
-//! stay quantised, attention over an f16 cache, and what lies between.
+//! stay quantised, attention over a cache of 16 bits, and what lies between.
 //!
 //! | to do this | use |
 //! |---|---|

@@ -66,6 +66,9 @@ pub(crate) struct Q6K {
 /// One column of f16.
 pub(crate) type Half = [u16; LANES];
 
+/// One column of i16, as the cache keeps it.
+pub(crate) type Short = [i16; LANES];
+
 /// One column of f32.
 pub(crate) type Single = [f32; LANES];
 

@@ -3,7 +3,7 @@
 
 use crate::input::Quants;
 use crate::lanes::Lanes;
-use crate::packed::{Half, Q4, Q4K, Q6K, Q8, Single};
+use crate::packed::{Half, Q4, Q4K, Q6K, Q8, Short, Single};
 
 /// Rows of input that are multiplied at once.
 pub(crate) const MOST: usize = 4;
@@ -200,5 +200,18 @@ impl Tile for Single {
         input: [&[f32]; T],
     ) -> [L::Floats; T] {
         plain(l, rows, input, |column| l.load(column))
+    }
+}
+
+impl Tile for Short {
+    type Part = f32;
+
+    #[inline(always)]
+    fn products<L: Lanes, const T: usize>(
+        l: L,
+        rows: &[Self],
+        input: [&[f32]; T],
+    ) -> [L::Floats; T] {
+        plain(l, rows, input, |column| l.of_words(column))
     }
 }

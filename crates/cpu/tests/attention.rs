@@ -1,8 +1,8 @@
-//! Attention over the packed cache against its definition in f64.
+//! Attention over the packed cache against its definition in f64. What the cache's 16 bits cost is
+//! within the tolerance.
 
 use conclave_cpu::{Attention, Cache, Seen};
 
-/// Multiples of 1/64: f16 holds them.
 fn number(seed: usize) -> f32 {
     ((seed * 2_654_435_761) % 4001 % 255) as f32 / 64.0 - 2.0
 }
@@ -60,7 +60,7 @@ fn hold(cache: &Cache, attention: Attention, seen: &[Seen], of: impl Fn(usize) -
                     .sum();
                 let error = (f64::from(out[at + i]) - wanted).abs();
                 assert!(
-                    error < 1e-5,
+                    error < 1e-4,
                     "token {token}, head {head}, {i}: {} is not {wanted}",
                     out[at + i]
                 );

@@ -53,7 +53,7 @@ fn golden(name: &str) -> (Vec<u8>, Golden) {
 fn load(name: &str, file: &[u8]) -> Member {
     let source = Memory::file(format!("{name}.gguf"), file.to_vec());
     let options = LoadOptions::with_context(512);
-    let backend = Backend::cpu();
+    let backend = Backend::Cpu;
     let mut silent = |_| ();
     let load = Member::load(name, &source, &backend, options, &mut silent);
     pollster::block_on(load).unwrap()

@@ -1,5 +1,4 @@
-//! The decoder in burn tensor operations: the oracle of every kernel, and the
-//! CPU path on burn's `flex` backend.
+//! The decoder in burn tensor operations: what kernels and CPU products are held to.
 
 use burn::tensor::activation::{gelu_approximate, silu, softmax};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};

@@ -1,5 +1,6 @@
 //! What can go wrong while loading or running a model, and what to do next.
 
+use conclave_cpu::CpuError;
 use conclave_kernels::GpuError;
 use conclave_weights::{CheckpointError, GgufError};
 
@@ -103,7 +104,10 @@ pub enum ModelError {
     /// The GPU refused, failed or was lost.
     #[error(transparent)]
     Gpu(#[from] GpuError),
+    /// The CPU's products refused a matrix.
+    #[error("the CPU backend failed: {0}; load the model again")]
+    Cpu(#[from] CpuError),
     /// burn failed to run an operation or to read a tensor back.
-    #[error("the CPU backend failed: {0}; reload the model")]
+    #[error("burn failed: {0}; load the model again")]
     Burn(String),
 }

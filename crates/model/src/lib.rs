@@ -1,4 +1,4 @@
-//! One decoder-only transformer, run two ways, with a KV cache that a round of
+//! One decoder-only transformer, run three ways, with a KV cache that a round of
 //! the ensemble method can keep.
 //!
 //! What tells one family of models from another is data: a file of `families/` each. `plan` finds
@@ -10,12 +10,13 @@
 //! | know what it is, before loading | [`about()`] → [`About`]: [`Config`], formats, [`Memory`] |
 //! | run a prompt, draft, verify in line, keep the winner | [`Session`] |
 //! | choose the next token | [`Sampler`] |
-//! | compare the two ways | [`Backend::Burn`] (burn tensor operations: the oracle and the CPU path), [`Backend::Gpu`] (our WGSL kernels) |
+//! | choose where it runs | [`Backend::Gpu`] (our WGSL kernels), [`Backend::Cpu`] (our products), [`Backend::Burn`] (burn tensor operations: what the others are held to) |
 //!
 //! The crate knows tokens, not text, and nothing of other members.
 
 mod burn_decoder;
 pub mod config;
+mod cpu_decoder;
 pub mod error;
 mod families;
 pub mod family;

@@ -1,4 +1,4 @@
-//! From a checkpoint to a model that runs, on one of two backends.
+//! From a checkpoint to a model that runs, on one of three backends.
 
 use burn::tensor::Device;
 use conclave_kernels::Gpu;
@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::burn_decoder::{BurnDecoder, BurnWeights};
 use crate::config::Config;
+use crate::cpu_decoder::{CpuDecoder, CpuWeights};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::on_gpu;
@@ -21,15 +22,17 @@ use crate::rope::Factors;
 /// Where a model runs.
 #[derive(Debug, Clone)]
 pub enum Backend {
-    /// burn tensor operations on any burn device.
+    /// Our products on the CPU, natively and in wasm SIMD.
+    Cpu,
+    /// burn tensor operations on any burn device: plain, slow, and what the others are held to.
     Burn(Device),
     /// Our WGSL kernels on wgpu.
     Gpu(Gpu),
 }
 
 impl Backend {
-    /// burn's `flex` backend: the CPU, everywhere.
-    pub fn cpu() -> Self {
+    /// The oracle: burn's `flex` backend, with weights and cache in f32 on the CPU.
+    pub fn oracle() -> Self {
         Self::Burn(Device::flex())
     }
 }
@@ -96,6 +99,7 @@ pub struct Model {
 
 #[derive(Debug)]
 enum Decoder {
+    Cpu(Box<CpuDecoder>),
     Burn(Box<BurnDecoder>),
     Gpu(Box<GpuDecoder>),
 }
@@ -125,6 +129,11 @@ impl Model {
         }
         let (config, context, quantise) = (&about.config, about.context, options.quantise);
         let decoder = match backend {
+            Backend::Cpu => {
+                let keep = CpuWeights { quantise };
+                let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
+                Decoder::Cpu(Box::new(CpuDecoder::new(weights, config, context)))
+            }
             Backend::Burn(device) => {
                 let keep = BurnWeights { device, quantise };
                 let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
@@ -170,6 +179,7 @@ impl Model {
         if self.turns_otherwise(length) {
             let long = !self.long;
             match &mut self.decoder {
+                Decoder::Cpu(decoder) => decoder.set_ropes(long),
                 Decoder::Burn(decoder) => decoder.set_ropes(long),
                 Decoder::Gpu(decoder) => decoder.set_ropes(long)?,
             }
@@ -185,6 +195,7 @@ impl Model {
     pub fn run(&mut self, pass: &Pass) -> Result<(), ModelError> {
         pass.check(self.about.config.vocabulary, self.about.context)?;
         match &mut self.decoder {
+            Decoder::Cpu(decoder) => decoder.run(pass),
             Decoder::Burn(decoder) => {
                 decoder.run(pass);
                 Ok(())
@@ -199,6 +210,7 @@ impl Model {
     /// [`ModelError::Order`] without a pass, or the backend's.
     pub async fn logits(&mut self, rows: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
         match &mut self.decoder {
+            Decoder::Cpu(decoder) => decoder.logits(rows),
             Decoder::Burn(decoder) => decoder.logits(rows).await,
             Decoder::Gpu(decoder) => decoder.logits(rows).await,
         }
@@ -214,6 +226,7 @@ impl Model {
         targets: &[u32],
     ) -> Result<Vec<TargetScore>, ModelError> {
         match &mut self.decoder {
+            Decoder::Cpu(decoder) => decoder.scores(rows, targets),
             Decoder::Burn(decoder) => decoder.scores(rows, targets).await,
             Decoder::Gpu(decoder) => decoder.scores(rows, targets).await,
         }
@@ -228,6 +241,10 @@ impl Model {
             return Ok(());
         }
         match &mut self.decoder {
+            Decoder::Cpu(decoder) => {
+                decoder.move_rows(from, to, count);
+                Ok(())
+            }
             Decoder::Burn(decoder) => {
                 decoder.move_rows(from, to, count);
                 Ok(())
@@ -239,6 +256,7 @@ impl Model {
     /// Frees the KV cache.
     pub fn release(&mut self) {
         match &mut self.decoder {
+            Decoder::Cpu(decoder) => decoder.release(),
             Decoder::Burn(decoder) => decoder.release(),
             Decoder::Gpu(decoder) => decoder.release(),
         }

@@ -61,7 +61,7 @@ impl Engine {
     /// Opens the backend `webgpu` or `cpu`. Throws `NoGpu` where there is no WebGPU.
     pub async fn create(backend: String) -> Result<Engine, Failure> {
         let backend = match backend.as_str() {
-            "cpu" => Backend::cpu(),
+            "cpu" => Backend::Cpu,
             "webgpu" => Backend::Gpu(Gpu::init(AdapterChoice::Best).await?),
             other => {
                 return Err(Failure::engine(format!(
@@ -76,7 +76,7 @@ impl Engine {
     #[wasm_bindgen(getter)]
     pub fn backend(&self) -> String {
         match self.backend {
-            Backend::Burn(_) => "cpu".to_owned(),
+            Backend::Cpu | Backend::Burn(_) => "cpu".to_owned(),
             Backend::Gpu(_) => "webgpu".to_owned(),
         }
     }
@@ -84,7 +84,7 @@ impl Engine {
     /// What runs the models.
     pub fn adapter(&self) -> Result<JsValue, Failure> {
         let adapter = match &self.backend {
-            Backend::Burn(_) => Adapter {
+            Backend::Cpu | Backend::Burn(_) => Adapter {
                 name: "CPU",
                 vendor: "",
                 architecture: "wasm",
@@ -144,7 +144,7 @@ impl Engine {
     /// Why the device was lost, once it is.
     pub fn lost(&self) -> Option<String> {
         match &self.backend {
-            Backend::Burn(_) => None,
+            Backend::Cpu | Backend::Burn(_) => None,
             Backend::Gpu(gpu) => gpu.lost(),
         }
     }

@@ -95,6 +95,14 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn of_words(self, from: &[i16; 8]) -> __m256 {
+        unsafe {
+            let words = _mm_loadu_si128(from.as_ptr().cast());
+            _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(words))
+        }
+    }
+
+    #[inline(always)]
     fn of_bytes(self, from: &[i8; 8]) -> __m256 {
         unsafe {
             let bytes = _mm_loadl_epi64(from.as_ptr().cast());

@@ -69,6 +69,11 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    fn of_words(self, from: &[i16; 8]) -> [f32; 8] {
+        from.map(f32::from)
+    }
+
+    #[inline(always)]
     fn of_bytes(self, from: &[i8; 8]) -> [f32; 8] {
         from.map(f32::from)
     }

@@ -111,6 +111,18 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
+    fn of_words(self, from: &[i16; 8]) -> Two {
+        let from = from.as_ptr();
+        let ints = unsafe {
+            [
+                i32x4_load_extend_i16x4(from),
+                i32x4_load_extend_i16x4(from.add(4)),
+            ]
+        };
+        self.of_ints(ints)
+    }
+
+    #[inline(always)]
     fn of_bytes(self, from: &[i8; 8]) -> Two {
         let words = unsafe { i16x8_load_extend_i8x8(from.as_ptr()) };
         let ints = [

@@ -1,4 +1,4 @@
-//! The fixtures under `tests/fixtures/parity`, and the two backends to run them on.
+//! The fixtures under `tests/fixtures/parity`, and the three backends to run them on.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -34,15 +34,19 @@ pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
     Session::new(pollster::block_on(load).expect("the model loads"))
 }
 
-/// The oracle and our kernels, by name. One GPU device serves all tests.
-pub fn backends() -> [(&'static str, Backend); 2] {
+/// The oracle, our products and our kernels, by name. One GPU device serves all tests.
+pub fn backends() -> [(&'static str, Backend); 3] {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     let gpu = GPU.get_or_init(|| {
         pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
             "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
         )
     });
-    [("burn", Backend::cpu()), ("gpu", Backend::Gpu(gpu.clone()))]
+    [
+        ("burn", Backend::oracle()),
+        ("cpu", Backend::Cpu),
+        ("gpu", Backend::Gpu(gpu.clone())),
+    ]
 }
 
 /// Largest difference between two rows over the reference's largest magnitude.
