@@ -3,10 +3,9 @@
 
 use std::ops::Range;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Numbers, Planes};
 use crate::exp::{exp_sum, largest, softcap};
 use crate::lanes::{self, LANES, Lanes, Work};
-use crate::packed::Short;
 use crate::tile::{MOST, Tile};
 
 /// The rows of the cache that a token sees.
@@ -47,29 +46,46 @@ impl Attention {
             && seen.iter().all(|seen| seen.own.end <= cache.rows())
             && seen.iter().all(|seen| seen.prefix.end <= seen.own.start);
         debug_assert!(sound, "queries, rows and output of one shape");
-        if sound {
-            lanes::run(Run {
+        if !sound {
+            return;
+        }
+        match cache.numbers() {
+            Numbers::Short(planes) => lanes::run(Run {
                 attention: self,
                 cache,
+                planes,
                 queries,
                 seen,
                 scratch,
                 out,
-            });
+            }),
+            Numbers::Single(planes) => lanes::run(Run {
+                attention: self,
+                cache,
+                planes,
+                queries,
+                seen,
+                scratch,
+                out,
+            }),
         }
     }
 }
 
-struct Run<'a> {
+struct Run<'a, N> {
     attention: Attention,
     cache: &'a Cache,
+    planes: &'a Planes<N>,
     queries: &'a [f32],
     seen: &'a [Seen],
     scratch: &'a mut Vec<f32>,
     out: &'a mut [f32],
 }
 
-impl Work for Run<'_> {
+impl<N: Copy + Default> Work for Run<'_, N>
+where
+    [N; LANES]: Tile<Part = f32>,
+{
     type Out = ();
 
     #[inline(always)]
@@ -92,7 +108,10 @@ impl Work for Run<'_> {
     }
 }
 
-impl Run<'_> {
+impl<N: Copy + Default> Run<'_, N>
+where
+    [N; LANES]: Tile<Part = f32>,
+{
     /// Attends from `T` queries that share a head of the cache.
     #[inline(always)]
     fn tile<L: Lanes, const T: usize>(&mut self, l: L, head: usize, first: usize) {
@@ -119,12 +138,12 @@ impl Run<'_> {
         self.scratch.resize(T * rows, 0.0);
         let queries = at.map(|at| &self.queries[at..][..width]);
         for eight in begin..end {
-            let (keys, scales) = cache.keys(head, eight);
-            let sums = Short::products::<L, T>(l, keys, queries);
+            let keys = self.planes.keys(cache.shape(), head, eight);
+            let sums = <[N; LANES]>::products::<L, T>(l, keys, queries);
             for (t, sums) in sums.into_iter().enumerate() {
                 let to = &mut self.scratch[t * rows + (eight - begin) * LANES..];
                 if let Some(to) = to.first_chunk_mut() {
-                    l.store(l.times(sums, l.load(scales)), to);
+                    l.store(l.times(sums, l.load(cache.key_scales(head, eight))), to);
                 }
             }
         }
@@ -136,8 +155,9 @@ impl Run<'_> {
         }
         let weights = std::array::from_fn(|t| &self.scratch[t * rows..][..rows]);
         for eight in 0..width.div_ceil(LANES) {
-            let values = &cache.values(head, eight)[begin * LANES..][..rows];
-            let sums = Short::products::<L, T>(l, values, weights);
+            let values = self.planes.values(cache.shape(), head, eight);
+            let values = &values[begin * LANES..][..rows];
+            let sums = <[N; LANES]>::products::<L, T>(l, values, weights);
             for (t, sums) in sums.into_iter().enumerate() {
                 let mut lanes = [0.0; LANES];
                 l.store(l.times(sums, l.floats(factors[t])), &mut lanes);

@@ -63,6 +63,11 @@ impl Matrix {
         self.cols
     }
 
+    /// Whether its numbers are rounded to blocks: neither F32 nor F16.
+    pub fn is_quantised(&self) -> bool {
+        !matches!(self.blocks, Blocks::Half(_) | Blocks::Single(_))
+    }
+
     /// Bytes of memory it takes.
     pub fn bytes(&self) -> usize {
         with_blocks!(&self.blocks, blocks => size_of_val(&blocks[..]))

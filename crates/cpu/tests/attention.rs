@@ -72,7 +72,7 @@ fn hold(cache: &Cache, attention: Attention, seen: &[Seen], of: impl Fn(usize) -
 #[test]
 fn a_prompt_sees_what_is_before() {
     for (heads, kv_heads, width) in [(1, 1, 8), (9, 3, 64), (4, 2, 20), (6, 1, 5)] {
-        let mut cache = Cache::new(50, kv_heads, width);
+        let mut cache = Cache::new(50, kv_heads, width, width == 20);
         (0..40).for_each(|row| write(&mut cache, row, row));
         let seen: Vec<Seen> = (29..40)
             .map(|row| Seen {
@@ -97,7 +97,7 @@ fn a_prompt_sees_what_is_before() {
 
 #[test]
 fn candidates_in_line_see_the_prefix_and_themselves() {
-    let mut cache = Cache::new(64, 2, 16);
+    let mut cache = Cache::new(64, 2, 16, false);
     (0..60).for_each(|row| write(&mut cache, row, row));
     let mut seen = Vec::new();
     for (start, length) in [(21, 5), (26, 1), (27, 9), (36, 3)] {
@@ -122,7 +122,12 @@ fn candidates_in_line_see_the_prefix_and_themselves() {
 
 #[test]
 fn moved_rows_are_what_they_were() {
-    let mut cache = Cache::new(40, 3, 12);
+    for exact in [false, true] {
+        move_in(Cache::new(40, 3, 12, exact));
+    }
+}
+
+fn move_in(mut cache: Cache) {
     (0..40).for_each(|row| write(&mut cache, row, row));
     cache.move_rows(23, 10, 14);
     let seen = [Seen {

@@ -1,4 +1,5 @@
-//! The decoder on the CPU: matrices stay quantised, keys and values are 16 bits a number.
+//! The decoder on the CPU: matrices stay quantised, and keys and values are 16 bits a number where
+//! matrices are rounded too.
 
 use conclave_cpu::{Attention, Cache, Input, Matrix, Seen, Upload, judge, kept, rows, softcap};
 use conclave_kernels::Place;
@@ -159,8 +160,15 @@ impl CpuDecoder {
     /// Allocates the KV cache once, for the whole context.
     fn reserve(&mut self) {
         let (c, rows) = (&self.config, rows_of(self.context));
+        // A model of plain numbers is run to be exact, or is small.
+        let exact = self
+            .weights
+            .blocks
+            .iter()
+            .all(|b| !b.key.weight.is_quantised());
         while self.caches.len() < c.layers.len() {
-            self.caches.push(Cache::new(rows, c.kv_heads, c.head_dim));
+            let cache = Cache::new(rows, c.kv_heads, c.head_dim, exact);
+            self.caches.push(cache);
         }
     }
 

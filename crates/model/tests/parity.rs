@@ -4,7 +4,7 @@
 
 mod both;
 
-use conclave_model::{Backend, Sampler, Sampling};
+use conclave_model::{Sampler, Sampling};
 use serde::Deserialize;
 
 use both::{backends, fixture, relative_error, session};
@@ -33,11 +33,6 @@ fn hold(name: &str, tolerance: f32) {
     let reference: Reference = serde_json::from_str(&text).unwrap();
     assert!(!reference.prompts.is_empty());
     for (backend_name, backend) in backends() {
-        // Its cache has 16 bits a number.
-        let tolerance = match backend {
-            Backend::Cpu => tolerance.max(1e-3),
-            _ => tolerance,
-        };
         let mut session = session(name, &backend, 128);
         for prompt in &reference.prompts {
             let found = pollster::block_on(session.all_logits(&prompt.tokens)).unwrap();

@@ -137,8 +137,8 @@ impl Comparison {
 
     fn compared(&self, tool: &Path, device: &str, folder: &Path) -> Result<Outcome> {
         let stem = folder.join(match &self.on_gpu {
-            Some((rounded, _)) if device != "cpu" => rounded,
-            _ => &self.reference,
+            Some((rounded, _)) => rounded,
+            None => &self.reference,
         });
         let about = json(&stem.with_added_extension("json"))?;
         let wanted = floats(&stem.with_added_extension("f32"))?;

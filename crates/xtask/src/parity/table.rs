@@ -69,13 +69,10 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
         devices.join(" and ")
     );
     let moved = outcomes.iter().filter_map(|(one, _)| one.moved());
-    if let Some(most) = moved
-        .reduce(f64::max)
-        .filter(|_| devices.iter().any(|d| d != "cpu"))
-    {
+    if let Some(most) = moved.reduce(f64::max) {
         let _ = writeln!(
             text,
-            "What the GPU keeps in another format is held there to the model rounded to that; the \
+            "What is kept in another format is held to the model rounded to that; the \
              rounding itself moves logits of these random models by up to {most:.0e}."
         );
     }
