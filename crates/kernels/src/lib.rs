@@ -14,7 +14,7 @@
 //! | [`score_head()`], [`target_logits()`] | the same straight from hidden states |
 //! | [`sample()`] | draws the next token |
 //! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
-//! | [`move_rows()`] | keep the winner's cache rows |
+//! | [`move_rows()`], [`keep_rows()`] | keep the winner's cache rows |
 //! | [`gather_rows()`], [`add()`] | a few rows, a sum |
 //!
 //! A family is three of one name: `shaders/NAME.wgsl`, `NAME.rs` here (parameters,
@@ -39,6 +39,7 @@ mod format;
 mod gated;
 mod gather_rows;
 mod gpu;
+mod keep_rows;
 mod launch;
 mod matmul;
 mod matrix;
@@ -75,6 +76,7 @@ pub use format::Format;
 pub use gated::{Activation, gated, gated_cpu};
 pub use gather_rows::{gather_rows, gather_rows_cpu};
 pub use gpu::{Gpu, Limits};
+pub use keep_rows::{keep_rows, keep_rows_cpu};
 pub use matmul::{Plus, matmul, matmul_cpu};
 pub use matrix::Matrix;
 pub use move_rows::{move_rows, move_rows_cpu};
@@ -105,6 +107,7 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         &append::SHADER,
         &attention::SHADER,
         &attention::COMBINE_SHADER,
+        &keep_rows::SHADER,
         &norm_add::SHADER,
         &pick_norm::SHADER,
         &sample::SHADER,

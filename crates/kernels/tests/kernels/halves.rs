@@ -141,6 +141,24 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn keep_rows_equals_its_twin(
+        seed: u64, quads in 1_usize..50, src in 0_u32..45, dst in 0_u32..45, count in 0_u32..60,
+    ) {
+        let mut numbers = Numbers(seed);
+        let heads = Heads { heads: 3, kv_heads: 3, width: 4 * quads, capacity: 40 };
+        let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
+        let (gpu_keys, gpu_values) = (upload(&keys), upload(&values));
+        keep_rows(gpu(), &upload(&[src, dst, count]), heads, [&gpu_keys, &gpu_values]).unwrap();
+        keep_rows_cpu(&mut keys, 6 * quads, [src, dst, count]);
+        keep_rows_cpu(&mut values, 6 * quads, [src, dst, count]);
+        prop_assert_eq!(read_words(&[&gpu_keys, &gpu_values]), vec![keys, values]);
+    }
+}
+
 /// Widest head over a long prefix; one key; a whole prefill from nothing; more chunks than keys.
 #[test]
 fn attention_on_halves_at_the_ends_of_its_range() {

@@ -1,0 +1,37 @@
+// Keep the winner's rows: move rows src..src+count of both caches of packed f16 to dst..,
+// where dst ≤ src. A thread owns two words of a row and goes through the rows upwards:
+// overlapping moves need no scratch.
+struct Params {
+    pairs: u32,     // words of a row / 2
+    capacity: u32,  // rows of the cache
+    spare_a: u32,
+    spare_b: u32,
+}
+
+@group(0) @binding(0) var<storage, read> moves: array<u32>;                 // [3] src, dst, count
+@group(0) @binding(1) var<storage, read_write> keys: array<vec2<u32>>;      // [capacity, pairs]
+@group(0) @binding(2) var<storage, read_write> values: array<vec2<u32>>;    // [capacity, pairs]
+@group(0) @binding(3) var<uniform> params: Params;
+
+const WORKGROUP: u32 = 64u;
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let column = (group.y * groups.x + group.x) * WORKGROUP + local;
+    if (column >= params.pairs || moves[1] >= moves[0]) {
+        return;
+    }
+    // Whatever the buffer says, no row outside the cache is touched.
+    let src = min(moves[0], params.capacity);
+    let count = min(moves[2], params.capacity - src);
+    for (var i = 0u; i < count; i++) {
+        let into = (moves[1] + i) * params.pairs + column;
+        let at = (src + i) * params.pairs + column;
+        keys[into] = keys[at];
+        values[into] = values[at];
+    }
+}
