@@ -41,7 +41,7 @@ export function verdict(need: Need, machine: Machine): Verdict | undefined {
 
 function whileRunning(memory: number, { backend, deviceMemory }: Machine): Verdict | undefined {
   if (backend === "cpu" && memory > wasmLimit) {
-    return { tone: "no", text: "Too large for the CPU path, which unpacks weights and holds 4 GB at most. It needs a graphics card with WebGPU." };
+    return { tone: "no", text: "Too large for the CPU path, which holds 4 GB at most. It needs a graphics card with WebGPU." };
   }
   if (deviceMemory !== undefined && deviceMemory < 8 && memory > deviceMemory * 0.5e9) {
     return { tone: "warning", text: `May be too large: it takes ${bytes(memory)} of memory, and this machine has about ${deviceMemory} GB in all.` };

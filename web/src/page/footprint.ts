@@ -18,13 +18,15 @@ const logitsBytes = 64 * 2 ** 20;
 /** A GGUF's own vocabulary: a token's text, score, type and its merge rule, measured over several families. */
 const bytesPerToken = 40;
 
-type Block = "F32" | "F16" | "Q8_0" | "Q4_0" | "Q4_K" | "Q5_K" | "Q6_K";
+type Block = "F16" | "Q8_0" | "Q4_0" | "Q4_K" | "Q5_K" | "Q6_K";
 
 /** Bytes a weight takes in blocks of each format. */
-const perWeight: Record<Block, number> = { F32: 4, F16: 2, Q8_0: 34 / 32, Q4_0: 18 / 32, Q4_K: 144 / 256, Q5_K: 176 / 256, Q6_K: 210 / 256 };
+const perWeight: Record<Block, number> = { F16: 2, Q8_0: 34 / 32, Q4_0: 18 / 32, Q4_K: 144 / 256, Q5_K: 176 / 256, Q6_K: 210 / 256 };
 
-/** What the GPU holds in place of a block that it has no kernels for. */
-const onGpu = (block: Block): Block => (block === "Q5_K" ? "Q8_0" : block);
+/** What the engine holds in place of a block that it has no products for. */
+const kept = (block: Block): Block => (block === "Q5_K" ? "Q8_0" : block);
+/** On the CPU some blocks are unpacked halfway (crates/cpu, packed.rs). */
+const onCpu: Partial<Record<Block, number>> = { Q4_K: 148 / 256, Q6_K: 274 / 256 };
 
 interface Matrices {
   block: Block;
@@ -56,11 +58,6 @@ function matrices(shape: ModelShape, format: FileFormat): Matrices[] {
   return all;
 }
 
-/** Parameters in the model's matrices. */
-export function weightsOf({ shape, format }: CatalogueModel): number {
-  return matrices(shape, format).reduce((sum, { weights }) => sum + weights, 0);
-}
-
 /** Bytes of the model's file. */
 export function fileBytes({ shape, format }: CatalogueModel): number {
   const blocks = matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * perWeight[block], 0);
@@ -68,8 +65,8 @@ export function fileBytes({ shape, format }: CatalogueModel): number {
 }
 
 /**
- * Memory on the GPU with room for `context` tokens, as the engine allocates it (crates/model,
- * memory.rs); on the CPU weights are unpacked to f32.
+ * Memory with room for `context` tokens: on the GPU as the engine allocates it (crates/model,
+ * memory.rs), on the CPU about so, with keys and values in 16 bits where weights are rounded too.
  */
 export function memoryOf({ shape, format }: CatalogueModel, context: number, backend: "webgpu" | "cpu"): Memory {
   const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary, normed = false } = shape;
@@ -78,7 +75,7 @@ export function memoryOf({ shape, format }: CatalogueModel, context: number, bac
   const tokens = Math.min(context, shape.context);
   const row = 4 * vocabulary;
   const logits = Math.min(passRows * row, Math.max(logitsBytes, row));
-  const held = (block: Block): number => perWeight[backend === "cpu" ? "F32" : onGpu(block)];
+  const held = (block: Block): number => (backend === "cpu" ? onCpu[kept(block)] : undefined) ?? perWeight[kept(block)];
   const weights = matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0);
   // Two norms a layer and one at the end; the table of one rotary embedding.
   const vectors = 4 * hidden * (2 * layers + 1) + 4 * tokens * headDim;
@@ -87,7 +84,7 @@ export function memoryOf({ shape, format }: CatalogueModel, context: number, bac
   const picked = 4 * hidden + 20;
   return {
     weights: weights + vectors,
-    kv: 2 * layers * (tokens + passRows) * keys * 4,
+    kv: 2 * layers * (tokens + passRows) * (backend === "cpu" && format !== "F16" ? 2 * keys + 4 * kvHeads : 4 * keys),
     scratch: passRows * (4 * activations + picked) + logits,
   };
 }

@@ -16,19 +16,18 @@ export interface Known {
 }
 
 /** Family, size, formats. */
-export function facts({ source, entry, model, about, backend }: Known): string {
+export function facts({ source, entry, model, about }: Known): string {
   const family = entry?.architecture ?? model?.family;
   if (about) {
-    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about, backend), bytes(about.bytes)].join(" · ");
+    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes)].join(" · ");
   }
   const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
   return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
 }
 
-/** The formats of a member's matrices, and as what the GPU keeps those it does not keep as they are. */
-export function formats({ formats, quantisation }: Pick<About, "formats" | "quantisation">, backend: Backend | undefined): string {
-  // The CPU unpacks whatever it is.
-  const changed = formats.filter(({ stored, kept }) => backend === "webgpu" && kept !== null && kept !== stored);
+/** The formats of a member's matrices, and as what the engine keeps those it does not keep as they are. */
+export function formats({ formats, quantisation }: Pick<About, "formats" | "quantisation">): string {
+  const changed = formats.filter(({ stored, kept }) => kept !== null && kept !== stored);
   const asStored = formats.filter((format) => !changed.includes(format)).map(({ stored }) => stored);
   const parts = [...new Set(asStored)].join(", ");
   const others = [...new Set(changed.map(({ kept }) => kept))].map((kept) => `${changed.filter((format) => format.kept === kept).map(({ stored }) => stored).join(", ")} kept as ${kept}`);

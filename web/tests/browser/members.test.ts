@@ -72,8 +72,8 @@ for (const backend of ["webgpu", "cpu"]) {
     const { page } = visitor;
     await visitor.set("seed", "1");
     for (const { name, quantise, formats } of [
-      { name: "Reciter", quantise: undefined, formats: backend === "webgpu" ? "BF16 kept as F16" : "BF16" },
-      { name: "Reciter 2", quantise: "Q8_0", formats: backend === "webgpu" ? "BF16 kept as Q8_0" : "BF16" },
+      { name: "Reciter", quantise: undefined, formats: "BF16 kept as F16" },
+      { name: "Reciter 2", quantise: "Q8_0", formats: "BF16 kept as Q8_0" },
     ]) {
       await pickFolder(visitor, path, quantise);
       const card = page.locator(".member", { has: page.getByText(name, { exact: true }) });
