@@ -2,19 +2,20 @@
  * Runs tests with Node's own runner after bundling them: `unit` (beside the sources) or `browser`
  * (web/tests, against the built web/dist in Chromium). Further arguments go to the runner.
  * `screenshot FILE [QUESTION [SEED]]` takes the README's picture of the built page;
- * `bench QUERY [FILE]` runs the built bench page.
+ * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
  */
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const [kind = "unit", ...rest] = process.argv.slice(2);
-const programs = ["screenshot", "bench"];
+const programs = ["screenshot", "bench", "write-model"];
 const folder = kind === "unit" ? "src" : "tests";
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
-  .filter((file) => file.endsWith(programs.includes(kind) ? `${kind}.ts` : ".test.ts"))
+  .filter((file) => programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts"))
   .map((file) => `${web}${folder}/${file}`);
 // Inside web/, so that packages left external are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;

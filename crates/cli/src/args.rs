@@ -51,6 +51,7 @@ impl Cli {
         let members = match &mut self.command {
             Command::Chat(chat) => &mut chat.members,
             Command::Eval(eval) => &mut eval.members,
+            Command::Bench(bench) => &mut bench.members,
             Command::Logits(Logits { model, .. })
             | Command::Generate(Generate { model, .. })
             | Command::Verify(Verify { model, .. })
@@ -93,6 +94,8 @@ pub enum Command {
     Replay(Replay),
     /// Ask generated questions: every member alone, the ensemble, and an oracle.
     Eval(Eval),
+    /// How long members and rounds take on a device.
+    Bench(Bench),
 }
 
 /// `conclave models`.
@@ -159,6 +162,39 @@ pub struct Members {
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
+}
+
+/// `conclave bench`.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// Tokens of the conversation.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "128",
+        value_name = "NUMBERS"
+    )]
+    pub prefixes: Vec<usize>,
+    /// Members at a time, the first of those given; more than one make rounds.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "3",
+        value_name = "NUMBERS"
+    )]
+    pub ensembles: Vec<usize>,
+    /// L, the tokens of a draft.
+    #[arg(long, default_value_t = 10, value_parser = count)]
+    pub segment_tokens: usize,
+    /// How often each is measured.
+    #[arg(long, default_value_t = 5, value_parser = count)]
+    pub repeats: usize,
+    /// The members.
+    #[command(flatten)]
+    pub members: Members,
+    /// How members draft.
+    #[command(flatten)]
+    pub drawing: Drawing,
 }
 
 /// How tokens are drawn.
@@ -249,6 +285,14 @@ fn within(value: &str, low: f32, high: f32) -> Result<f32, String> {
     number
         .filter(|number| (low..=high).contains(number))
         .ok_or_else(|| format!("choose a number from {low} to {high}"))
+}
+
+/// A whole number from 1 to 10,000.
+fn count(value: &str) -> Result<usize, String> {
+    let number = value.parse().ok();
+    number
+        .filter(|number| (1..=10_000).contains(number))
+        .ok_or_else(|| "choose a whole number from 1 to 10,000".to_owned())
 }
 
 fn on_off(value: &str) -> Result<bool, String> {

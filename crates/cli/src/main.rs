@@ -2,6 +2,7 @@
 //! into paths before a command runs.
 
 mod args;
+mod bench;
 mod chat;
 mod device;
 mod eval;
@@ -46,6 +47,14 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             let report = eval::run(args, &backend, &device)?;
             if !cli.json {
                 return print(&eval::table(&report));
+            }
+            report
+        }
+        Command::Bench(args) => {
+            let (backend, device) = device::open(&cli.device).await?;
+            let (report, table) = bench::run(args, &backend, &device).await?;
+            if !cli.json {
+                return print(&table);
             }
             report
         }

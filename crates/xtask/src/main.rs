@@ -2,6 +2,7 @@
 //!
 //! This file holds only the command line; each chore lives in the module of its name.
 
+mod bench;
 mod counts;
 mod demo;
 mod dist;
@@ -10,6 +11,7 @@ mod module;
 mod parity;
 mod policy;
 mod process;
+mod python;
 mod serve;
 mod setup;
 mod suite;
@@ -124,6 +126,19 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
 Example: cargo xtask parity --family gemma3,phi3 --format hf-f32,q4_k_m --device cpu
          cargo xtask parity --seed 7          all of it, in other shapes")]
     Parity(parity::Options),
+
+    /// Measure members and rounds: natively, in a browser, and beside transformers.js
+    ///
+    /// Workloads are the bundled members and random weights with the shapes of published models,
+    /// made on the spot. Natively it runs `conclave bench`; with --browser it drives the bench page
+    /// in a headless Chromium, where WebGPU's calls are counted from outside of the engine; with
+    /// --peer the same workloads run on transformers.js too, in the same browser, on the same
+    /// weights. What comes of it belongs in tests/bench-log.md.
+    #[command(after_help = "\
+Example: cargo xtask bench --models SmolLM2-135M:Q8_0 --on cpu
+         cargo xtask bench --browser --models bundled,SmolLM2-135M:Q4_0 --prefixes 128,1024
+         cargo xtask bench --peer --models tiny:Q4_0 --ensembles 3 --turns 2")]
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -155,6 +170,7 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
             });
         }
         Chore::Lint => suite::lint(&workspace)?,
+        Chore::Bench(options) => bench::run(&workspace, &options)?,
         Chore::Parity(options) => {
             return Ok(match parity::run(&workspace, &options)? {
                 true => ExitCode::SUCCESS,

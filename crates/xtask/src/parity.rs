@@ -4,7 +4,6 @@
 //! `tests/parity/make.py` makes the models and says in `models.json` what to compare with what.
 
 mod comparison;
-mod python;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -13,8 +12,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::process;
 use crate::workspace::Workspace;
+use crate::{process, python};
 use comparison::Comparison;
 
 /// What to make and compare.
@@ -72,7 +71,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     if !options.keep {
         let python = match &options.python {
             Some(path) => path.clone(),
-            None => python::ready(workspace)?,
+            None => python::ready(workspace, "parity")?,
         };
         make(workspace, options, &python, &out)?;
     }
@@ -131,7 +130,7 @@ fn make(workspace: &Workspace, options: &Options, python: &Path, out: &Path) -> 
 
 /// Builds the tool. The whole workspace, as the tests do: any other selection of crates would
 /// compile burn a second time.
-fn built(workspace: &Workspace) -> Result<PathBuf> {
+pub fn built(workspace: &Workspace) -> Result<PathBuf> {
     process::run(
         Command::new(process::cargo())
             .args(["build", "--workspace"])

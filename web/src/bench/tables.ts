@@ -9,7 +9,7 @@ export interface Table {
 }
 
 /** Three digits that mean something. */
-function figure(value: number | null | undefined): string {
+export function figure(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return Math.abs(value) >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
 }

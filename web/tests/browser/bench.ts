@@ -1,10 +1,20 @@
 /**
  * Runs the built bench page in a headless Chromium and prints its tables:
- * `node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [REPORT.json]`.
+ *
+ *     node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
+ *         [--peer FOLDER] [--turns N] [--threads N] [--graphics hardware]
+ *
+ * With a folder that holds transformers.js and the same models for it, the same workloads run there
+ * too, in the same browser, turn about; the tables then end with the ratios.
  */
 import { writeFileSync } from "node:fs";
-import { tablesOf, type Table } from "../../src/bench/tables.ts";
-import type { Report } from "../../src/bench/report.ts";
+import { parseArgs } from "node:util";
+import type { Browser } from "playwright-core";
+import { nameOf, planFrom } from "../../src/bench/plan.ts";
+import type { Plan, Report } from "../../src/bench/report.ts";
+import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
+import { compared, type Turn } from "./comparison.ts";
+import { Peer } from "./peer.ts";
 import { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 import { launch } from "./visitor.ts";
@@ -16,38 +26,72 @@ function printed({ caption, head, rows }: Table): string {
   return [caption, "", line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rows.map(line), ""].join("\n");
 }
 
-const [query = "", file] = process.argv.slice(2);
+/** One run of the page; throws what the page says went wrong. */
+async function runPage(browser: Browser, site: Site, query: string): Promise<Report> {
+  const context = await browser.newContext({ serviceWorkers: "block" });
+  try {
+    const page = await context.newPage();
+    page.on("console", (message) => message.type() === "error" && console.error(message.text()));
+    await page.goto(`${site.address}bench.html?${query}&start`);
+    let told = "";
+    const watching = setInterval(() => {
+      void page.locator("#status").textContent().then((now) => {
+        if (now && now !== told) console.error((told = now));
+      }, () => undefined);
+    }, 1000);
+    await page.locator('body[data-state="done"], body[data-state="failed"], #failure:not([hidden])').first().waitFor({ timeout: 0 }).finally(() => clearInterval(watching));
+    const failure = page.locator("#failure");
+    if (await failure.isVisible()) throw new Error((await failure.textContent()) ?? "it failed");
+    return JSON.parse((await page.locator("#report").textContent()) ?? "") as Report;
+  } finally {
+    await context.close();
+  }
+}
+
+/** The same workloads with transformers.js; its members of an ensemble are the same model several times. */
+async function runPeer(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats }: Plan, threads: number): Promise<Turn["theirs"]> {
+  const theirs: Turn["theirs"] = [];
+  for (const each of models) {
+    if (each.kind === "bundled") continue;
+    const dtype = each.format === "Q4_0" ? "q4" : "q8";
+    const device = backend === "webgpu" ? "webgpu" : "wasm";
+    const model = `${each.shape}-${each.format}`;
+    console.error(`transformers.js: ${model} on ${device}`);
+    theirs.push(await peer.measure({ model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats }));
+  }
+  return theirs;
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { report: { type: "string" }, peer: { type: "string" }, turns: { type: "string", default: "1" }, threads: { type: "string", default: "1" }, graphics: { type: "string", default: "swiftshader" } },
+});
+const query = positionals[0] ?? "";
+const plan = planFrom(new URLSearchParams(query));
 const site = new Site(dist);
 // The headers of a published page: clocks are exact only in a page that is alone in its process.
 Object.assign(site.headers, { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cross-origin-resource-policy": "same-origin" });
 await site.open();
-const browser = await launch("swiftshader");
+const browser = await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
+const peer = values.peer === undefined ? undefined : await Peer.open(browser, values.peer);
 try {
-  const page = await (await browser.newContext({ serviceWorkers: "block" })).newPage();
-  page.on("console", (message) => message.type() === "error" && console.error(message.text()));
-  await page.goto(`${site.address}bench.html?${query}&start`);
-  const over = page.locator('body[data-state="done"], body[data-state="failed"]').waitFor({ timeout: 0 });
-  let told = "";
-  const watching = setInterval(() => {
-    void page.locator("#status").textContent().then((now) => {
-      if (now && now !== told) console.error((told = now));
-    }, () => undefined);
-  }, 1000);
-  await over.finally(() => clearInterval(watching));
-  const failure = page.locator("#failure");
-  if (await failure.isVisible()) {
-    console.error(await failure.textContent());
-    process.exitCode = 1;
+  const turns: Turn[] = [];
+  for (let turn = 0; turn < Number(values.turns); turn++) {
+    const ours = await runPage(browser, site, query);
+    turns.push({ ours, theirs: peer ? await runPeer(peer, plan, Number(values.threads)) : [] });
+    if (values.report !== undefined) writeFileSync(values.report, JSON.stringify(turns, undefined, 1));
   }
-  const text = (await page.locator("#report").textContent()) ?? "";
-  if (text !== "") {
-    const report = JSON.parse(text) as Report;
-    const { adapter, browser: name, cores, copyBytesPerSecond } = report.surroundings ?? {};
-    console.log(`${adapter?.name}${adapter?.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name}, copy ${((copyBytesPerSecond ?? 0) / 1e9).toFixed(1)} GB/s\n`);
-    for (const workload of report.workloads) for (const table of tablesOf(workload)) console.log(printed(table));
-    if (file !== undefined) writeFileSync(file, text);
+  const { surroundings, workloads } = turns.at(-1)!.ours;
+  const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings!;
+  const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
+  console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name}${copy}\n`);
+  for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
+  if (peer) {
+    const random = plan.models.filter(({ kind }) => kind === "random");
+    for (const [index, models] of random.entries()) console.log(printed(compared(nameOf(models), plan, turns, index)));
   }
 } finally {
   await browser.close();
+  peer?.close();
   site.close();
 }

@@ -21,14 +21,19 @@ const plain = [
 /** What is waited for comes, but a busy machine may be slow: waiting longer costs nothing where it is not. */
 export const patience = 120_000;
 
-/** `swiftshader`: WebGPU on a software adapter. `none`: WebGPU finds no adapter. */
-export type Graphics = "swiftshader" | "none";
+/** `swiftshader`: WebGPU on a software adapter. `hardware`: on this machine's own. `none`: WebGPU finds no adapter. */
+export type Graphics = "swiftshader" | "hardware" | "none";
+
+const graphicsFlags: Record<Graphics, string[]> = {
+  swiftshader: ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
+  hardware: ["--enable-unsafe-webgpu", "--ignore-gpu-blocklist", "--enable-features=Vulkan", "--use-angle=vulkan"],
+  none: [],
+};
 
 export function launch(graphics: Graphics): Promise<Browser> {
-  const gpu = graphics === "swiftshader" ? ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"] : [];
   return chromium.launch({
     executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
-    args: [...plain, ...gpu, `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
+    args: [...plain, ...graphicsFlags[graphics], `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
   });
 }
 

@@ -1,4 +1,4 @@
-//! A Python with the makers' packages, in a virtual environment below Cargo's target folder.
+//! A Python with the packages of a folder of tests, in a virtual environment below Cargo's target folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,25 +9,27 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// The interpreter of the environment, made on first use and again when the requirements change.
+/// The interpreter of the environment for `tests/NAME/requirements.txt`, made on first use and again
+/// when the requirements change.
 ///
 /// # Errors
 /// When Python has no `venv`, or pip can't install the packages.
-pub fn ready(workspace: &Workspace) -> Result<PathBuf> {
-    let wanted = workspace.root.join("tests/parity/requirements.txt");
+pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    let wanted = workspace
+        .root
+        .join("tests")
+        .join(name)
+        .join("requirements.txt");
     let wanted = fs::read_to_string(&wanted)
         .with_context(|| format!("{} can't be read", wanted.display()))?;
-    let folder = workspace.target.join("parity/python");
+    let folder = workspace.target.join(name).join("python");
     let python = folder.join("bin/python");
     // What is installed is what this file says, written last.
     let installed = folder.join("requirements.txt");
     if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
         return Ok(python);
     }
-    println!(
-        "setting up Python packages in {} (some GB)",
-        folder.display()
-    );
+    println!("setting up Python packages in {}", folder.display());
     process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))
         .context("Python 3.10 or newer with venv is needed: install python3 and python3-venv")?;
     let requirements = folder.join("wanted.txt");

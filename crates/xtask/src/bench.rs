@@ -1,0 +1,288 @@
+//! `cargo xtask bench`: members and rounds measured natively, in a browser, and beside transformers.js.
+//!
+//! What measures is elsewhere: `conclave bench` natively, `web/src/bench` in the page. Here is only
+//! what they need: models, packages, builds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::toolchain::Toolchain;
+use crate::workspace::Workspace;
+use crate::{demo, parity, process, python, setup, wasm};
+
+/// The peer, as it is on npm.
+const TRANSFORMERS_JS: &str = "@huggingface/transformers@4.3.1";
+
+/// Tokens of context behind the longest prefix, for drafts and candidates in line.
+const ROOM: usize = 256;
+
+/// What to measure, and where.
+#[derive(Args)]
+pub struct Options {
+    /// `bundled`, or a shape and a format: SmolLM2-135M:Q4_0, SmolLM2-360M:Q8_0, Qwen2.5-0.5B:Q4_0,
+    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, tiny:Q4_0
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "bundled",
+        value_name = "MODELS"
+    )]
+    models: Vec<String>,
+
+    /// Members at a time
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,3",
+        value_name = "NUMBERS"
+    )]
+    ensembles: Vec<usize>,
+
+    /// Tokens of the conversation
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "128",
+        value_name = "NUMBERS"
+    )]
+    prefixes: Vec<usize>,
+
+    /// L, the tokens of a draft
+    #[arg(long, default_value_t = 10)]
+    segment_tokens: usize,
+
+    /// How often each is measured
+    #[arg(long, default_value_t = 5)]
+    repeats: usize,
+
+    /// GPU or CPU
+    #[arg(long, value_enum, default_value = "gpu")]
+    on: On,
+
+    /// In the page, in a headless Chromium
+    #[arg(long)]
+    browser: bool,
+
+    /// Beside transformers.js in the same browser (fetched from npm; its models are made with Python)
+    #[arg(long)]
+    peer: bool,
+
+    /// Runs of each of the two, in turn
+    #[arg(long, default_value_t = 1)]
+    turns: usize,
+
+    /// Threads of transformers.js on the CPU
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+
+    /// In the browser: this machine's own GPU, where it is otherwise SwiftShader
+    #[arg(long)]
+    hardware: bool,
+
+    /// Where all that was measured goes as JSON (in the browser only)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Build nothing: the page in web/dist is measured as it is
+    #[arg(long)]
+    keep: bool,
+
+    /// A Python that has the packages of tests/bench/requirements.txt
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+
+    /// A built `conclave`; if not given, it is built
+    #[arg(long, value_name = "PATH")]
+    tool: Option<PathBuf>,
+}
+
+/// What runs the members.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum On {
+    Gpu,
+    Cpu,
+}
+
+/// A shape with a format: random weights.
+struct Random<'a> {
+    shape: &'a str,
+    format: &'a str,
+}
+
+impl<'a> Random<'a> {
+    fn named(name: &'a str) -> Option<Self> {
+        let (shape, format) = name.split_once(':')?;
+        Some(Self { shape, format })
+    }
+
+    /// Its GGUF file with this seed, written if it is not there yet.
+    fn gguf(&self, workspace: &Workspace, seed: usize) -> Result<PathBuf> {
+        let Self { shape, format } = self;
+        let file = workspace
+            .target
+            .join(format!("bench/gguf/{shape}-{format}-{seed}.gguf"));
+        if !file.is_file() {
+            process::run(
+                script(workspace, "write-model")
+                    .args([shape, format, seed.to_string().as_str()])
+                    .arg(&file),
+            )?;
+        }
+        Ok(file)
+    }
+
+    /// The folder of the same weights for transformers.js, made if it is not there yet.
+    fn onnx(&self, workspace: &Workspace, python: &Path) -> Result<()> {
+        let Self { shape, format } = self;
+        let folder = workspace
+            .target
+            .join(format!("bench/peer/models/{shape}-{format}"));
+        let (dtype, name) = match *format {
+            "Q4_0" => ("q4", "model_q4.onnx"),
+            "Q8_0" => ("q8", "model_quantized.onnx"),
+            other => bail!("there is no format {other}; choose Q4_0 or Q8_0"),
+        };
+        if folder.join("onnx").join(name).is_file() {
+            return Ok(());
+        }
+        process::run(
+            Command::new(python)
+                .arg(workspace.root.join("tests/bench/make_onnx.py"))
+                .arg(self.gguf(workspace, 1)?)
+                .arg(&folder)
+                .args(["--dtype", dtype]),
+        )
+    }
+}
+
+/// Measures and prints tables.
+///
+/// # Errors
+/// When something can't be set up or built, or a run fails.
+pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    setup::web(workspace)?;
+    if options.browser || options.peer {
+        in_browser(workspace, options)
+    } else {
+        natively(workspace, options)
+    }
+}
+
+/// A program of web/tests/browser.
+fn script(workspace: &Workspace, name: &str) -> Command {
+    let mut command = Command::new("node");
+    command
+        .arg(workspace.web().join("scripts/test.mjs"))
+        .arg(name);
+    command
+}
+
+fn in_browser(workspace: &Workspace, options: &Options) -> Result<()> {
+    if !options.keep {
+        wasm::build(workspace, &Toolchain::ready(workspace)?)?;
+        demo::page(workspace)?;
+    }
+    let backend = match options.on {
+        On::Gpu => "webgpu",
+        On::Cpu => "cpu",
+    };
+    let query = format!(
+        "backend={backend}&models={}&ensembles={}&prefixes={}&segmentTokens={}&repeats={}",
+        options.models.join(","),
+        listed(&options.ensembles),
+        listed(&options.prefixes),
+        options.segment_tokens,
+        options.repeats
+    );
+    let mut command = script(workspace, "bench");
+    command.arg(query);
+    if options.peer {
+        command.arg("--peer").arg(peer(workspace, options)?);
+        command.args(["--turns", &options.turns.to_string()]);
+        command.args(["--threads", &options.threads.to_string()]);
+    }
+    if options.hardware {
+        command.args(["--graphics", "hardware"]);
+    }
+    if let Some(file) = &options.report {
+        command.arg("--report").arg(std::path::absolute(file)?);
+    }
+    command.env("CONCLAVE_CHROMIUM", setup::chromium()?);
+    process::run(&mut command)
+}
+
+/// The folder with transformers.js and its models.
+fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
+    let folder = workspace.target.join("bench/peer");
+    if !folder
+        .join("node_modules/@huggingface/transformers")
+        .is_dir()
+    {
+        fs::create_dir_all(&folder)?;
+        process::run(
+            Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--silent"])
+                .args(["--ignore-scripts", "--prefix"])
+                .arg(&folder)
+                .arg(TRANSFORMERS_JS),
+        )
+        .context(
+            "transformers.js is what the bench compares with; without --peer it is not needed",
+        )?;
+    }
+    let python = match &options.python {
+        Some(path) => path.clone(),
+        None => python::ready(workspace, "bench")?,
+    };
+    for model in options.models.iter().filter_map(|name| Random::named(name)) {
+        model.onnx(workspace, &python)?;
+    }
+    Ok(folder)
+}
+
+fn natively(workspace: &Workspace, options: &Options) -> Result<()> {
+    let tool = match &options.tool {
+        Some(path) => path.clone(),
+        None => parity::built(workspace)?,
+    };
+    let most = options.ensembles.iter().copied().max().unwrap_or(1);
+    let longest = options.prefixes.iter().copied().max().unwrap_or(0);
+    for name in &options.models {
+        let files = match Random::named(name) {
+            Some(model) => (1..=most)
+                .map(|seed| model.gguf(workspace, seed))
+                .collect::<Result<Vec<_>>>()?,
+            // Given no models, the tool takes those that come with it.
+            None if name == "bundled" => Vec::new(),
+            None => vec![PathBuf::from(name)],
+        };
+        println!("{name}");
+        let mut command = Command::new(&tool);
+        command
+            .args(["bench", "--prefixes", &listed(&options.prefixes)])
+            .args(["--segment-tokens", &options.segment_tokens.to_string()])
+            .args(["--repeats", &options.repeats.to_string()])
+            .args(["--ensembles", &listed(&options.ensembles)])
+            .args(["--context", &(longest + ROOM).to_string()])
+            .args([
+                "--device",
+                if options.on == On::Gpu { "gpu" } else { "cpu" },
+            ])
+            .current_dir(&workspace.root);
+        if !files.is_empty() {
+            // The page's bench draws greedily from random weights, too: every word is about as probable.
+            command.arg("--greedy").arg("--members").args(files);
+        }
+        process::run(&mut command)?;
+    }
+    Ok(())
+}
+
+fn listed(numbers: &[usize]) -> String {
+    let texts: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    texts.join(",")
+}

@@ -1,0 +1,74 @@
+/** Serves transformers.js with a model made for it, and runs the peer's page in a browser. */
+import { build } from "esbuild";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join, normalize } from "node:path";
+import type { Browser } from "playwright-core";
+import type { PeerPlan, PeerSeries } from "./peer-page.ts";
+
+const html = '<!doctype html><title>Peer</title><link rel="icon" href="data:,"><script type="module" src="./peer-page.js"></script>';
+const types: Record<string, string> = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
+/** Threads of WebAssembly need a page that is alone in its process. */
+const isolated = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cache-control": "no-store" };
+
+export class Peer {
+  readonly #server: Server;
+  readonly #browser: Browser;
+  address = "";
+
+  private constructor(server: Server, browser: Browser) {
+    this.#server = server;
+    this.#browser = browser;
+  }
+
+  /** `folder` holds `node_modules` with transformers.js, and `models`. */
+  static async open(browser: Browser, folder: string): Promise<Peer> {
+    const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/peer-page.ts`;
+    const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
+    const made = new Map([["", ["text/html", html]], ["peer-page.js", ["text/javascript", outputFiles[0]!.text]]]);
+    const places: [string, string][] = [
+      ["transformers.min.js", join(folder, "node_modules/@huggingface/transformers/dist/transformers.min.js")],
+      ["ort/", join(folder, "node_modules/onnxruntime-web/dist/")],
+      ["models/", join(folder, "models/")],
+    ];
+    const server = createServer((request, response) => {
+      void (async () => {
+        const path = normalize(decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname)).slice(1);
+        const [type, body] = made.get(path) ?? [];
+        if (body !== undefined) return response.writeHead(200, { "content-type": type, ...isolated }).end(body);
+        const [from, to] = places.find(([prefix]) => path.startsWith(prefix)) ?? [];
+        const file = from === undefined ? "" : to + path.slice(from.length);
+        const found = await stat(file).catch(() => undefined);
+        if (!found?.isFile()) return response.writeHead(404, isolated).end();
+        response.writeHead(200, { "content-type": types[extname(file)] ?? "application/octet-stream", "content-length": found.size, ...isolated });
+        return createReadStream(file).pipe(response);
+      })();
+    });
+    const peer = new Peer(server, browser);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    peer.address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    return peer;
+  }
+
+  /** One run in a page of its own. */
+  async measure(plan: PeerPlan): Promise<PeerSeries[]> {
+    const context = await this.#browser.newContext();
+    try {
+      const page = await context.newPage();
+      page.setDefaultTimeout(0);
+      page.on("pageerror", (error) => console.error(String(error)));
+      await page.goto(this.address);
+      await page.waitForFunction(() => "measurePeer" in globalThis);
+      return await page.evaluate((asked) => (globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> }).measurePeer(asked), plan);
+    } finally {
+      await context.close();
+    }
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
