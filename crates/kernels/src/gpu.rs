@@ -10,6 +10,7 @@ use bytemuck::Pod;
 use crate::buffer::Ledger;
 use crate::launch::{Shader, Use};
 use crate::queue::Queue;
+use crate::record::{Recorded, Tape};
 use crate::reports::Reports;
 use crate::signal::Signal;
 use crate::{AdapterChoice, AdapterInfo, Buffer, GpuCounters, GpuError, adapter};
@@ -39,6 +40,8 @@ struct Inner {
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
+    /// Where launches go while they are recorded.
+    tape: Option<Tape>,
 }
 
 impl Gpu {
@@ -89,6 +92,7 @@ impl Gpu {
                 reports,
                 zeros,
             }),
+            tape: None,
         })
     }
 
@@ -172,6 +176,11 @@ impl Gpu {
             ));
         }
         self.write_at(buffer, 0, bytes)
+    }
+
+    /// Overwrite the beginning of a buffer; the rest stays.
+    pub fn write_front<T: Pod>(&self, buffer: &Buffer, data: &[T]) -> Result<(), GpuError> {
+        self.write_at(buffer, 0, bytemuck::cast_slice(data))
     }
 
     /// Overwrite a buffer's bytes from `at` on; both `at` and the length are whole words.
@@ -261,12 +270,37 @@ impl Gpu {
     ) -> Result<(), GpuError> {
         let mut queue = self.queue();
         let dispatch = queue.prepare(shader, buffers, params, groups)?;
+        if let Some(tape) = &self.tape {
+            tape.push(dispatch, buffers);
+            return Ok(());
+        }
         queue.run(&dispatch);
         for used in buffers {
             queue.mark(used.buffer());
         }
         queue.submit_if_due();
         Ok(())
+    }
+
+    /// Queue recorded launches.
+    pub(crate) fn run_all(&self, recorded: &Recorded) {
+        let mut queue = self.queue();
+        let mark = |queue: &Queue| recorded.buffers().iter().for_each(|b| queue.mark(b));
+        mark(&queue);
+        for dispatch in recorded.dispatches() {
+            queue.run(dispatch);
+            if queue.submit_if_due() {
+                mark(&queue);
+            }
+        }
+    }
+
+    /// The same device, whose launches are recorded.
+    pub(crate) fn with_tape(&self, tape: Tape) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            tape: Some(tape),
+        }
     }
 
     /// Sixteen zeros, bound where an optional input is absent.

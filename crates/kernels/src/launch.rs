@@ -187,6 +187,40 @@ mod tests {
         });
     }
 
+    const COUNT: &str = "
+        @group(0) @binding(0) var<storage, read_write> data: array<f32>;
+        @group(0) @binding(1) var<uniform> params: vec4<u32>;
+        @compute @workgroup_size(1) fn main() { data[params.x] += 1.0; }";
+
+    static COUNTS: Shader = shader("count", &[COUNT]);
+
+    /// More parameters than there are slots for: those of recorded launches stay.
+    #[test]
+    fn parameters_never_run_out() {
+        pollster::block_on(async {
+            let gpu = Gpu::init(AdapterChoice::Best)
+                .await
+                .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"));
+            let data = gpu.upload(&[0.0_f32; 4]).unwrap();
+            let buffers = [Use::Write(&data)];
+            let recorded = gpu
+                .record(|gpu| launch(gpu, &COUNTS, &buffers, &[3_u32, 0, 0, 0], [1, 1, 1]))
+                .unwrap();
+            for i in 0..9000_u32 {
+                launch(&gpu, &COUNTS, &buffers, &[i % 3, i, 0, 0], [1, 1, 1]).unwrap();
+            }
+            gpu.replay(&recorded).unwrap();
+            let read = gpu.read_f32(&[&data]).await.unwrap();
+            assert_eq!(read, [[3000.0, 3000.0, 3000.0, 1.0]]);
+            let counters = gpu.counters();
+            assert_eq!((counters.bind_groups, counters.pipelines), (1, 1));
+            assert_eq!(counters.dispatches, 9001);
+            // 32, then 64 each; and where slots are taken back.
+            assert!((142..=145).contains(&counters.submits), "{counters:?}");
+            assert_eq!(counters.passes, counters.submits);
+        });
+    }
+
     #[test]
     fn grids_cover_their_workgroups() {
         for count in [1, 2, 65_535, 65_536, 131_071, 8 * 65_535 + 1, 4_000_000_000] {

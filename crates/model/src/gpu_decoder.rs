@@ -13,41 +13,10 @@ use conclave_weights::Format;
 use crate::config::{Activation, Config, Layer, QkNorm};
 use crate::error::ModelError;
 use crate::formats::{of_kernels, on_gpu};
+use crate::gpu_room::{Cache, Head, ROWS, Room, Scratch, TOKENS};
 use crate::pass::{Pass, TargetScore, rows_of};
 use crate::reading::Keep;
 use crate::weights::{Block, Linear, Weights};
-
-/// Bytes of logits held at once; more rows are taken in turns.
-pub(crate) const LOGITS_BYTES: usize = 64 << 20;
-
-/// Keys and values of one block, each `[rows, kv_heads, head_dim]`.
-#[derive(Debug)]
-struct Cache {
-    keys: Buffer,
-    values: Buffer,
-}
-
-/// The final normed hidden states of a pass.
-#[derive(Debug)]
-struct Hidden {
-    /// `[tokens, hidden]`.
-    states: Buffer,
-    tokens: usize,
-}
-
-/// Activations of one pass.
-struct Scratch {
-    /// The residual stream, and its place after a sum.
-    stream: [Buffer; 2],
-    normed: Buffer,
-    query: Buffer,
-    key: Buffer,
-    value: Buffer,
-    attended: Buffer,
-    gate: Buffer,
-    up: Buffer,
-    active: Buffer,
-}
 
 /// A transformer with its KV cache on the GPU.
 #[derive(Debug)]
@@ -58,9 +27,10 @@ pub struct GpuDecoder {
     weights: Weights<Matrix, Buffer>,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Buffer>,
-    /// Empty while released.
-    caches: Vec<Cache>,
-    hidden: Option<Hidden>,
+    /// Absent while released.
+    room: Option<Room>,
+    /// Tokens of the last pass, whose hidden states are there.
+    tokens: Option<usize>,
 }
 
 impl GpuDecoder {
@@ -80,8 +50,8 @@ impl GpuDecoder {
             context,
             weights,
             ropes: Vec::new(),
-            caches: Vec::new(),
-            hidden: None,
+            room: None,
+            tokens: None,
         };
         decoder.set_ropes(false)?;
         Ok(decoder)
@@ -105,39 +75,70 @@ impl GpuDecoder {
     /// [`logits`](Self::logits) and [`scores`](Self::scores).
     ///
     /// # Errors
-    /// [`ModelError::Gpu`] if the device is lost or out of memory.
+    /// [`ModelError::InLine`] for more tokens than a pass may have, [`ModelError::Gpu`] if the
+    /// device is lost or out of memory.
     pub fn run(&mut self, pass: &Pass) -> Result<(), ModelError> {
-        self.hidden = None;
-        self.reserve()?;
-        let (gpu, c, tokens) = (&self.gpu, &self.config, pass.len());
-        let ids = gpu.upload(&pass.tokens)?;
-        let places = gpu.upload(&pass.places)?;
-        let mut scratch = self.scratch(tokens)?;
-        let factor = c.stream_scale();
-        let embedding = &self.weights.embedding;
-        embed(gpu, &ids, tokens, embedding, factor, &scratch.stream[0])?;
-        let blocks = self.weights.blocks.iter().zip(&self.caches);
-        for ((block, cache), layer) in blocks.zip(&c.layers) {
-            self.attend(block, cache, layer, tokens, &places, &scratch)?;
-            let (attended, norm) = (scratch.attended.clone(), &block.attention_post_norm);
-            self.add_product(&attended, &block.output, norm, tokens, &mut scratch)?;
-            self.gate(block, tokens, &scratch)?;
-            let (active, norm) = (scratch.active.clone(), &block.feed_forward_post_norm);
-            self.add_product(&active, &block.down, norm, tokens, &mut scratch)?;
+        self.tokens = None;
+        if pass.len() > ROWS {
+            return Err(ModelError::InLine {
+                tokens: pass.len(),
+                limit: ROWS,
+            });
         }
-        let Scratch {
-            stream: [x, _],
-            normed,
-            ..
-        } = scratch;
-        let size = [tokens, c.hidden];
-        let epsilon = c.stream_epsilon();
-        rms_norm(gpu, &x, &self.weights.norm, epsilon, size, &normed)?;
-        self.hidden = Some(Hidden {
-            states: normed,
-            tokens,
-        });
+        if self.room.is_none() {
+            self.room = Some(Room::allocate(&self.gpu, &self.config, self.context)?);
+        }
+        let Some(room) = &self.room else {
+            return Ok(());
+        };
+        let gpu = &self.gpu;
+        gpu.write_front(&room.ids, &pass.tokens)?;
+        gpu.write_front(&room.places, &pass.places)?;
+        for begin in (0..pass.len()).step_by(TOKENS) {
+            let tokens = (pass.len() - begin).min(TOKENS);
+            self.run_turn(room, begin, tokens)?;
+        }
+        self.tokens = Some(pass.len());
         Ok(())
+    }
+
+    /// Queues `tokens` tokens of a pass from `begin` on.
+    fn run_turn(&self, room: &Room, begin: usize, tokens: usize) -> Result<(), ModelError> {
+        let (gpu, c, scratch) = (&self.gpu, &self.config, &room.scratch);
+        let ids = room.ids.part(4 * begin, 4 * TOKENS)?;
+        let places = room.places.part(16 * begin, 16 * TOKENS)?;
+        let mut stream = [&scratch.stream[0], &scratch.stream[1]];
+        let factor = c.stream_scale();
+        embed(
+            gpu,
+            &ids,
+            tokens,
+            &self.weights.embedding,
+            factor,
+            stream[0],
+        )?;
+        let blocks = self.weights.blocks.iter().zip(&room.caches);
+        for ((block, cache), layer) in blocks.zip(&c.layers) {
+            self.attend(block, cache, layer, tokens, &places, stream[0], scratch)?;
+            let norm = &block.attention_post_norm;
+            let attended = &scratch.attended;
+            self.add_product(attended, &block.output, norm, tokens, &mut stream, scratch)?;
+            self.gate(block, tokens, stream[0], scratch)?;
+            let norm = &block.feed_forward_post_norm;
+            let active = &scratch.active;
+            self.add_product(active, &block.down, norm, tokens, &mut stream, scratch)?;
+        }
+        let row = 4 * c.hidden;
+        let states = room.states.part(begin * row, TOKENS * row)?;
+        let (size, epsilon) = ([tokens, c.hidden], c.stream_epsilon());
+        Ok(rms_norm(
+            gpu,
+            stream[0],
+            &self.weights.norm,
+            epsilon,
+            size,
+            &states,
+        )?)
     }
 
     /// Logits `[rows][vocabulary]` after the given tokens of the last pass.
@@ -145,15 +146,19 @@ impl GpuDecoder {
     /// # Errors
     /// [`ModelError::Order`] without a pass, [`ModelError::Gpu`] if anything since failed.
     pub async fn logits(&self, rows: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        let vocabulary = self.config.vocabulary;
+        let (room, _) = self.ready()?;
         let mut all = Vec::with_capacity(rows.len());
-        for rows in rows.chunks(self.rows_at_once()) {
-            let logits = self.queue_logits(rows)?;
+        for rows in rows.chunks(room.head.at_once) {
+            self.pick(room, rows)?;
+            self.queue_logits(room, 0, rows.len())?;
+            let logits = room.head.logits.part(0, 4 * rows.len() * vocabulary)?;
             let read = self.gpu.read_f32(&[&logits]).await?;
             let mut flat = read.into_iter().next().unwrap_or_default();
             if let Some(cap) = self.config.logit_softcap {
                 flat.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
             }
-            all.extend(flat.chunks(self.config.vocabulary).map(<[f32]>::to_vec));
+            all.extend(flat.chunks(vocabulary).map(<[f32]>::to_vec));
         }
         Ok(all)
     }
@@ -168,31 +173,26 @@ impl GpuDecoder {
         rows: &[usize],
         targets: &[u32],
     ) -> Result<Vec<TargetScore>, ModelError> {
-        let at_once = self.rows_at_once();
-        let mut outs = Vec::new();
-        for (rows, targets) in rows.chunks(at_once).zip(targets.chunks(at_once)) {
-            let logits = self.queue_logits(rows)?;
-            let out = self.gpu.empty(8 * rows.len())?;
-            let targets = self.gpu.upload(targets)?;
-            score(
-                &self.gpu,
-                &logits,
-                &targets,
-                [rows.len(), self.config.vocabulary],
-                self.config.logit_softcap,
-                &out,
-            )?;
-            outs.push(out);
-        }
-        let read = self.gpu.read_f32(&outs.iter().collect::<Vec<_>>()).await?;
-        Ok(read
-            .iter()
-            .flat_map(|out| out.chunks_exact(2))
-            .map(|pair| TargetScore {
+        let (room, _) = self.ready()?;
+        let Head { at_once, turns, .. } = room.head;
+        let mut scores = Vec::with_capacity(rows.len());
+        let some = at_once * turns;
+        for (rows, targets) in rows.chunks(some).zip(targets.chunks(some)) {
+            self.pick(room, rows)?;
+            let targets = room.head.in_turns(targets);
+            self.gpu.write_front(&room.head.targets, &targets)?;
+            let mut outs = Vec::new();
+            for (turn, rows) in rows.chunks(at_once).enumerate() {
+                outs.push(self.queue_scores(room, turn, rows.len())?);
+            }
+            let read = self.gpu.read_f32(&outs.iter().collect::<Vec<_>>()).await?;
+            let pairs = read.iter().flat_map(|out| out.chunks_exact(2));
+            scores.extend(pairs.map(|pair| TargetScore {
                 logit: pair[0],
                 log_sum_exp: pair[1],
-            })
-            .collect())
+            }));
+        }
+        Ok(scores)
     }
 
     /// Moves KV rows `from .. from + count` to `to ..`, `to <= from`.
@@ -200,53 +200,49 @@ impl GpuDecoder {
     /// # Errors
     /// [`ModelError::Gpu`].
     pub fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
-        for Cache { keys, values } in &self.caches {
+        let caches = self.room.iter().flat_map(|room| &room.caches);
+        for Cache { keys, values } in caches {
             let width = self.config.kv_width();
             move_rows(&self.gpu, keys, values, width, from..from + count, to)?;
         }
         Ok(())
     }
 
-    /// Frees the KV cache; the next pass makes it anew.
+    /// Frees the KV cache and all that passes need; the next one makes it anew.
     pub fn release(&mut self) {
-        self.caches.clear();
-        self.hidden = None;
-    }
-
-    /// Room for the activations of `tokens` tokens.
-    fn scratch(&self, tokens: usize) -> Result<Scratch, ModelError> {
-        let c = &self.config;
-        let floats = |width: usize| self.gpu.empty(4 * tokens * width);
-        Ok(Scratch {
-            stream: [floats(c.hidden)?, floats(c.hidden)?],
-            normed: floats(c.hidden)?,
-            query: floats(c.query_width())?,
-            key: floats(c.kv_width())?,
-            value: floats(c.kv_width())?,
-            attended: floats(c.query_width())?,
-            gate: floats(c.feed_forward)?,
-            up: floats(c.feed_forward)?,
-            active: floats(c.feed_forward)?,
-        })
+        self.room = None;
+        self.tokens = None;
     }
 
     /// Attention of one block up to its output product, into `scratch.attended`.
+    #[expect(clippy::too_many_arguments, reason = "what a block reads and writes")]
     fn attend(
         &self,
         block: &Block<Matrix, Buffer>,
-        cache: &Cache,
+        cache: &Cache<Buffer>,
         layer: &Layer,
         tokens: usize,
         places: &Buffer,
-        scratch: &Scratch,
+        stream: &Buffer,
+        scratch: &Scratch<Buffer>,
     ) -> Result<(), ModelError> {
         let (gpu, c) = (&self.gpu, &self.config);
-        let x = self.before(&block.attention_norm, tokens, scratch)?;
+        let x = self.before(&block.attention_norm, tokens, stream, scratch)?;
         self.product(x, &block.query, tokens, None, &scratch.query)?;
         self.product(x, &block.key, tokens, None, &scratch.key)?;
         self.product(x, &block.value, tokens, None, &scratch.value)?;
-        let query = self.qk_norm(&scratch.query, &block.query_norm, tokens, c.heads)?;
-        let key = self.qk_norm(&scratch.key, &block.key_norm, tokens, c.kv_heads)?;
+        let [query_out, key_out] = match &scratch.qk_normed {
+            Some([query, key]) => [query, key],
+            None => [&scratch.query, &scratch.key],
+        };
+        let query = self.qk_norm(
+            &scratch.query,
+            &block.query_norm,
+            tokens,
+            c.heads,
+            query_out,
+        )?;
+        let key = self.qk_norm(&scratch.key, &block.key_norm, tokens, c.kv_heads, key_out)?;
         let capacity = rows_of(self.context);
         // A layer that turns nothing reads no table; any will do.
         let rope = layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim);
@@ -263,7 +259,7 @@ impl GpuDecoder {
         };
         let Cache { keys, values } = cache;
         let value = &scratch.value;
-        rope_append(gpu, &query, &key, value, keys, values, places, table, shape)?;
+        rope_append(gpu, query, key, value, keys, values, places, table, shape)?;
         let shape = AttentionShape {
             tokens,
             heads: c.heads,
@@ -276,7 +272,7 @@ impl GpuDecoder {
         };
         let out = &scratch.attended;
         Ok(verify_attention(
-            gpu, &query, keys, values, places, shape, out,
+            gpu, query, keys, values, places, shape, out,
         )?)
     }
 
@@ -285,10 +281,11 @@ impl GpuDecoder {
         &self,
         block: &Block<Matrix, Buffer>,
         tokens: usize,
-        scratch: &Scratch,
+        stream: &Buffer,
+        scratch: &Scratch<Buffer>,
     ) -> Result<(), ModelError> {
         let c = &self.config;
-        let x = self.before(&block.feed_forward_norm, tokens, scratch)?;
+        let x = self.before(&block.feed_forward_norm, tokens, stream, scratch)?;
         let Scratch {
             gate, up, active, ..
         } = scratch;
@@ -307,9 +304,9 @@ impl GpuDecoder {
         &self,
         norm: &Option<Buffer>,
         tokens: usize,
-        scratch: &'a Scratch,
+        x: &'a Buffer,
+        scratch: &'a Scratch<Buffer>,
     ) -> Result<&'a Buffer, ModelError> {
-        let [x, _] = &scratch.stream;
         let Some(weight) = norm else { return Ok(x) };
         let (size, out) = ([tokens, self.config.hidden], &scratch.normed);
         let epsilon = self.config.stream_epsilon();
@@ -317,24 +314,22 @@ impl GpuDecoder {
         Ok(out)
     }
 
-    /// Queries or keys behind their norm, where they have one.
-    fn qk_norm(
+    /// Queries or keys behind their norm, in `out`, where they have one.
+    fn qk_norm<'a>(
         &self,
-        x: &Buffer,
+        x: &'a Buffer,
         norm: &Option<Buffer>,
         tokens: usize,
         heads: usize,
-    ) -> Result<Buffer, ModelError> {
+        out: &'a Buffer,
+    ) -> Result<&'a Buffer, ModelError> {
         let c = &self.config;
-        let Some(weight) = norm else {
-            return Ok(x.clone());
-        };
+        let Some(weight) = norm else { return Ok(x) };
         let size = match c.qk_norm {
             QkNorm::Whole => [tokens, heads * c.head_dim],
             _ => [tokens * heads, c.head_dim],
         };
-        let out = self.gpu.empty(4 * size[0] * size[1])?;
-        rms_norm(&self.gpu, x, weight, c.norm_epsilon, size, &out)?;
+        rms_norm(&self.gpu, x, weight, c.norm_epsilon, size, out)?;
         Ok(out)
     }
 
@@ -359,66 +354,67 @@ impl GpuDecoder {
         linear: &Linear<Matrix, Buffer>,
         norm: &Option<Buffer>,
         tokens: usize,
-        scratch: &mut Scratch,
+        stream: &mut [&Buffer; 2],
+        scratch: &Scratch<Buffer>,
     ) -> Result<(), ModelError> {
         let (gpu, c) = (&self.gpu, &self.config);
-        let Scratch { stream, normed, .. } = scratch;
+        let [before, after] = *stream;
         let Some(weight) = norm else {
-            return self.product(x, linear, tokens, Some(&stream[0]), &stream[0]);
+            return self.product(x, linear, tokens, Some(before), before);
         };
         let size = [tokens, c.hidden];
-        let [before, after] = stream;
         self.product(x, linear, tokens, None, after)?;
+        let normed = &scratch.normed;
         rms_norm(gpu, after, weight, c.norm_epsilon, size, normed)?;
         add(gpu, before, normed, tokens * c.hidden, after)?;
         stream.swap(0, 1);
         Ok(())
     }
 
-    /// Allocates the KV cache once, for the whole context.
-    fn reserve(&mut self) -> Result<(), ModelError> {
-        let bytes = 4 * rows_of(self.context) * self.config.kv_width();
-        while self.caches.len() < self.config.layers.len() {
-            let keys = self.gpu.allocate(bytes)?;
-            let values = self.gpu.allocate(bytes)?;
-            self.caches.push(Cache { keys, values });
-        }
-        Ok(())
-    }
-
-    fn rows_at_once(&self) -> usize {
-        (LOGITS_BYTES / (4 * self.config.vocabulary)).max(1)
-    }
-
-    /// Queues the output product for some rows of the last pass: `[rows, vocabulary]`.
-    fn queue_logits(&self, rows: &[usize]) -> Result<Buffer, ModelError> {
-        let hidden = self.hidden.as_ref().ok_or(ModelError::Order(
+    /// The room, and the tokens of the last pass in it.
+    fn ready(&self) -> Result<(&Room, usize), ModelError> {
+        let ready = self.room.as_ref().zip(self.tokens);
+        ready.ok_or(ModelError::Order(
             "no pass has run whose logits could be read",
-        ))?;
-        let gpu = &self.gpu;
-        let width = self.config.hidden;
-        let picked: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
-        let picked = gpu.upload(&picked)?;
-        let states = gpu.empty(4 * rows.len() * width)?;
-        gather_rows(
-            gpu,
-            &hidden.states,
-            [hidden.tokens, width],
-            &picked,
-            rows.len(),
-            &states,
-        )?;
-        let logits = gpu.empty(4 * rows.len() * self.config.vocabulary)?;
+        ))
+    }
+
+    /// Says which rows of the last pass are wanted, for all turns.
+    fn pick(&self, room: &Room, rows: &[usize]) -> Result<(), ModelError> {
+        let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
+        let picked = room.head.in_turns(&rows);
+        Ok(self.gpu.write_front(&room.head.picked, &picked)?)
+    }
+
+    /// Queues the scores of a turn: `[rows, 2]`.
+    fn queue_scores(&self, room: &Room, turn: usize, rows: usize) -> Result<Buffer, ModelError> {
+        self.queue_logits(room, turn, rows)?;
+        let head = &room.head;
+        let targets = head.turn(&head.targets, turn, 4)?;
+        let out = head.turn(&head.out, turn, 8)?;
+        let size = [rows, self.config.vocabulary];
+        let softcap = self.config.logit_softcap;
+        score(&self.gpu, &head.logits, &targets, size, softcap, &out)?;
+        Ok(out.part(0, 8 * rows)?)
+    }
+
+    /// Queues the output product for the picked rows of a turn.
+    fn queue_logits(&self, room: &Room, turn: usize, rows: usize) -> Result<(), ModelError> {
+        let (_, tokens) = self.ready()?;
+        let (gpu, head, width) = (&self.gpu, &room.head, self.config.hidden);
+        let picked = head.turn(&head.picked, turn, 4)?;
+        let size = [tokens, width];
+        gather_rows(gpu, &room.states, size, &picked, rows, &head.states)?;
         let (weight, bias) = match &self.weights.head {
-            Some(head) => (&head.weight, head.bias.as_ref()),
+            Some(linear) => (&linear.weight, linear.bias.as_ref()),
             None => (&self.weights.embedding, None),
         };
         let plus = Plus {
             bias,
             residual: None,
         };
-        matmul(gpu, &states, rows.len(), weight, plus, &logits)?;
-        Ok(logits)
+        let (states, logits) = (&head.states, &head.logits);
+        Ok(matmul(gpu, states, rows, weight, plus, logits)?)
     }
 }
 

@@ -22,6 +22,7 @@ mod families;
 pub mod family;
 mod formats;
 mod gpu_decoder;
+mod gpu_room;
 pub mod keys;
 pub mod load;
 pub mod memory;

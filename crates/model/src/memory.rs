@@ -5,11 +5,10 @@ use conclave_kernels::Format as GpuFormat;
 use conclave_weights::Format;
 use serde::Serialize;
 
-use crate::config::{Config, QkNorm};
+use crate::config::Config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
-use crate::gpu_decoder::LOGITS_BYTES;
-use crate::pass::{IN_LINE_ROWS, rows_of};
+use crate::gpu_room::Room;
 use crate::plan::Plan;
 
 /// Bytes of GPU memory.
@@ -19,7 +18,7 @@ pub struct Memory {
     pub weights: u64,
     /// Keys and values of the whole context.
     pub kv: u64,
-    /// Activations and logits of the largest pass.
+    /// Activations of the largest pass, and logits.
     pub scratch: u64,
 }
 
@@ -66,22 +65,11 @@ impl Memory {
     fn around(weights: u64, c: &Config, context: usize) -> Self {
         let ropes = c.ropes.iter().map(|rope| rope.rotary_dim as u64);
         let tables: u64 = ropes.map(|width| 4 * context as u64 * width).sum();
-        let rows = rows_of(context) as u64;
-        // Candidates in line make the largest pass.
-        let tokens = IN_LINE_ROWS as u64;
-        let extra = match c.qk_norm {
-            QkNorm::None => 0,
-            _ => c.query_width() + c.kv_width(),
-        };
-        let floats = 3 * c.hidden + 2 * (c.query_width() + c.kv_width()) + 3 * c.feed_forward;
-        let row = 4 * c.vocabulary as u64;
-        let logits = (tokens * row).min((LOGITS_BYTES as u64).max(row));
-        // States picked for the head, and tokens with their places.
-        let picked = tokens * (4 * c.hidden as u64 + 4 + 16);
+        let [kv, scratch] = Room::bytes(c, context);
         Self {
             weights: weights + tables,
-            kv: 2 * 4 * rows * c.kv_width() as u64 * c.layers.len() as u64,
-            scratch: 4 * tokens * (floats + extra) as u64 + logits + picked,
+            kv,
+            scratch,
         }
     }
 }

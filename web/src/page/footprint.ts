@@ -13,8 +13,10 @@ export interface Memory {
 
 /** Rows a pass may add behind the context, and its most tokens: the engine's own number (crates/model, pass.rs). */
 const passRows = 512;
+/** Tokens that run at once; longer passes run in turns (crates/model, gpu_room.rs). */
+const turnTokens = 256;
 /** Logits are kept for as many tokens of a pass as fit into this, at least for one. */
-const logitsBytes = 64 * 2 ** 20;
+const logitsBytes = 16 * 2 ** 20;
 /** A GGUF's own vocabulary: a token's text, score, type and its merge rule, measured over several families. */
 const bytesPerToken = 40;
 
@@ -73,19 +75,22 @@ export function memoryOf({ shape, format }: CatalogueModel, context: number, bac
   const query = heads * headDim;
   const keys = kvHeads * headDim;
   const tokens = Math.min(context, shape.context);
-  const row = 4 * vocabulary;
-  const logits = Math.min(passRows * row, Math.max(logitsBytes, row));
+  // Rows of logits that the head makes at once, and in how many turns it makes all; a turn's place begins at a multiple of 256 bytes.
+  const rows = Math.min(Math.max(Math.floor(logitsBytes / (4 * vocabulary)), 1), passRows);
+  const turns = Math.ceil(passRows / rows);
+  const inTurns = (bytes: number): number => turns * 256 * Math.ceil((rows * bytes) / 256);
   const held = (block: Block): number => (backend === "cpu" ? onCpu[kept(block)] : undefined) ?? perWeight[kept(block)];
   const weights = matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0);
   // Two norms a layer and one at the end; the table of one rotary embedding.
   const vectors = 4 * hidden * (2 * layers + 1) + 4 * tokens * headDim;
   const activations = 3 * hidden + (normed ? 3 : 2) * (query + keys) + 3 * feedForward;
-  // What the head reads, and each token with its place.
-  const picked = 4 * hidden + 20;
+  // Each token with its place, its last hidden state; what the head picks, reads and makes, and the scores.
+  const tokenRoom = passRows * (4 + 16 + 4 * hidden);
+  const headRoom = 4 * rows * (hidden + vocabulary) + 2 * inTurns(4) + inTurns(8);
   return {
     weights: weights + vectors,
     kv: 2 * layers * (tokens + passRows) * (backend === "cpu" && format !== "F16" ? 2 * keys + 4 * kvHeads : 4 * keys),
-    scratch: passRows * (4 * activations + picked) + logits,
+    scratch: turnTokens * 4 * activations + tokenRoom + headRoom,
   };
 }
 

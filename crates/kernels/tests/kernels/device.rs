@@ -52,3 +52,53 @@ fn the_adapter_is_named() {
     assert!(matches!(&error, GpuError::NoAdapter { .. }));
     assert!(error.to_string().contains(&adapter.name), "{error}");
 }
+
+/// A write between two runs waits for the first of them; nothing is made for the second.
+#[test]
+fn recorded_launches_run_again_on_what_lies_in_their_buffers() {
+    let (x, sum) = (upload(&[1.0_f32; 4]), upload(&[0.0_f32; 4]));
+    let twice = marked(4);
+    let recorded = gpu()
+        .record(|gpu| {
+            // Longer than a submit.
+            for _ in 0..50 {
+                add(gpu, &x, &sum, 4, &twice)?;
+                add(gpu, &twice, &x, 4, &sum)?;
+            }
+            Ok::<(), GpuError>(())
+        })
+        .unwrap();
+    assert_eq!(recorded.len(), 100);
+    assert_eq!(read(&[&sum]), [[0.0; 4]], "recorded, not run");
+    for value in [1.0_f32, 2.0, 3.0] {
+        gpu().write(&x, &[value; 4]).unwrap();
+        gpu().replay(&recorded).unwrap();
+    }
+    assert_eq!(read(&[&sum]), [[600.0; 4]]);
+    // Also after nobody else holds the buffers.
+    let again = sum.clone();
+    drop((x, sum, twice));
+    gpu().replay(&recorded).unwrap();
+    assert_eq!(read(&[&again]), [[900.0; 4]]);
+}
+
+#[test]
+fn parts_of_a_buffer_are_read_and_written_alone() {
+    let all = upload(&[0.0_f32; 192]);
+    let part = all.part(256, 256).unwrap();
+    gpu().write(&part, &[2.0_f32; 64]).unwrap();
+    gpu().write_front(&part, &[1.0_f32; 4]).unwrap();
+    let out = marked(64);
+    add(gpu(), &part, &part, 64, &out).unwrap();
+    let (front, data) = (all.part(252, 20).unwrap(), read(&[&out]));
+    assert_eq!(data[0][..5], [2.0, 2.0, 2.0, 2.0, 4.0]);
+    assert_eq!(read(&[&front]), [[0.0, 1.0, 1.0, 1.0, 1.0]]);
+    assert!(all.part(512, 260).is_err() && all.part(2, 4).is_err());
+    assert!(part.part(0, 260).is_err());
+    // Kernels take parts at multiples of 256 only.
+    let odd = all.part(4, 256).unwrap();
+    let error = add(gpu(), &odd, &odd, 64, &out).unwrap_err();
+    assert!(matches!(error, GpuError::Shape { .. }), "{error}");
+    // A part is the same memory: it cannot be read and written at once.
+    assert!(add(gpu(), &part, &part, 64, &all).is_err());
+}

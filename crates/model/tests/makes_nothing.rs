@@ -1,0 +1,118 @@
+//! Rounds on the GPU make nothing once the first is over, and their memory is what was foretold:
+//! alone in its process, to be countable.
+
+use conclave_kernels::{AdapterChoice, Gpu, GpuCounters};
+use conclave_model::{Backend, Sampler, Sampling, Session};
+
+mod both;
+
+/// Tokens of a segment.
+const SEGMENT: usize = 3;
+
+fn gpu() -> Gpu {
+    pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+        "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
+    )
+}
+
+/// A round of a member whose draft and `others` of other lengths are candidates; `winner` is kept.
+fn round(session: &mut Session, sampler: &mut Sampler, others: usize, winner: usize) {
+    let draft = pollster::block_on(session.draft(SEGMENT, sampler, &[])).unwrap();
+    let mut candidates = vec![draft.tokens];
+    for other in 0..others {
+        let first = 7 + other as u32;
+        candidates.push((first..first + 1 + other as u32 % 5).collect());
+    }
+    pollster::block_on(session.verify(&candidates)).unwrap();
+    let count = candidates[winner].len();
+    pollster::block_on(session.keep(winner, count)).unwrap();
+}
+
+fn made(counters: GpuCounters) -> [u64; 3] {
+    [counters.buffers, counters.bind_groups, counters.pipelines]
+}
+
+/// Two members on one device, in 500 rounds of theirs with candidates of any number and length.
+#[test]
+fn rounds_after_the_first_make_nothing() {
+    let gpu = gpu();
+    let backend = Backend::Gpu(gpu.clone());
+    let mut members = ["qwen3-q80", "gemma-f32"].map(|name| both::session(name, &backend, 256));
+    let mut sampler = Sampler::new(Sampling::default(), 1);
+    let prompt = [1, 2, 3, 4, 5];
+    let begin = |members: &mut [Session]| {
+        for member in members {
+            pollster::block_on(member.prefill(&prompt)).unwrap();
+        }
+    };
+    begin(&mut members);
+    for member in &mut members {
+        round(member, &mut sampler, 2, 1);
+    }
+    let (first, held) = (gpu.counters(), gpu.memory_in_use());
+    let reserved = gpu.memory_reserved();
+    let mut rounds = 0;
+    while rounds < 500 {
+        let member = &mut members[rounds % 2];
+        round(member, &mut sampler, 1 + rounds % 7, rounds / 2 % 2);
+        rounds += 1;
+        if rounds % 60 == 0 {
+            begin(&mut members);
+        }
+    }
+    let later = gpu.counters() - first;
+    println!("{rounds} rounds: {later:?}");
+    assert_eq!(made(later), [0; 3]);
+    assert_eq!(gpu.memory_in_use(), held);
+    assert!(gpu.memory_reserved() <= reserved, "{reserved}");
+    assert!(later.passes <= later.submits, "{later:?}");
+}
+
+/// The sizes that a page shows before a download are those that are allocated.
+#[test]
+fn memory_is_what_was_foretold() {
+    let gpu = gpu();
+    let backend = Backend::Gpu(gpu.clone());
+    for name in ["llama-f32", "qwen2-f32", "qwen3-q40", "gemma-q80"] {
+        let before = gpu.memory_in_use();
+        let mut session = both::session(name, &backend, 300);
+        let memory = session.about().memory;
+        let loaded = gpu.memory_in_use() - before;
+        assert!(loaded >= memory.weights, "{name}");
+        // Matrices end at a multiple of 16 bytes.
+        assert!(loaded <= memory.weights + 16 * 100, "{name}: {loaded}");
+        pollster::block_on(session.prefill(&[1, 2, 3])).unwrap();
+        let run = gpu.memory_in_use() - before - loaded;
+        // Where results are copied to, beside it.
+        let spare = run - memory.kv - memory.scratch;
+        assert!(spare <= 4096, "{name}: {spare}");
+        drop(session);
+        assert!(gpu.memory_in_use() <= before + spare, "{name}");
+    }
+}
+
+/// A prompt longer than a turn, and one pass of as many candidates as there is room for.
+#[test]
+fn long_passes_run_in_turns() {
+    let candidates: Vec<Vec<u32>> = (0..8)
+        .map(|i| (0..60).map(|j| (i * 7 + j * 3) % 96).collect())
+        .collect();
+    let scores = both::backends().map(|(_, backend)| {
+        let mut session = both::session("gemma-f32", &backend, 200);
+        pollster::block_on(session.prefill(&[5, 6, 7])).unwrap();
+        let scores = pollster::block_on(session.verify(&candidates)).unwrap();
+        pollster::block_on(session.keep(7, 60)).unwrap();
+        (scores, session.next_logits().to_vec())
+    });
+    let (wanted, wanted_next) = &scores[0];
+    for (found, next) in &scores[1..] {
+        for (found, wanted) in found.iter().zip(wanted) {
+            let difference = (found.mean_logprob - wanted.mean_logprob).abs();
+            assert!(
+                difference < 1e-4 * wanted.mean_logprob.abs(),
+                "{difference}"
+            );
+        }
+        assert!(both::relative_error(next, wanted_next) < 1e-4);
+    }
+}
