@@ -4,8 +4,8 @@
 //! | rows | kernel | why |
 //! |---|---|---|
 //! | 1 | `product_vector` | bound by the bytes of W; on a GPU the norm rides along |
-//! | 2 – 31 | `product_block` | a weight is dequantised once for four rows |
-//! | from 32 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
+//! | 2 – 27 | `product_block` | a weight is dequantised once for four rows |
+//! | from 28 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
 //!
 //! How many rows there are is read from the GPU ([`Rows`]), so that one recorded launch
 //! serves passes of any size.
@@ -153,16 +153,20 @@ pub enum ProductKernel {
 }
 
 impl ProductKernel {
-    /// The fastest for so many rows of x. On lavapipe and SwiftShader block and tile cross
-    /// between 28 and 64 rows, whatever the format (`examples/crossover.rs`).
+    /// The fastest for so many rows of x. A tile takes as long for one row as for 32, and as
+    /// `product_block` for about [`AS_A_TILE`] (`examples/crossover.rs`; on SwiftShader for 20):
+    /// passes of many rows are best multiples of 32.
     pub fn for_rows(rows: usize) -> Self {
         match rows {
             0..=1 => Self::Vector,
-            2..=31 => Self::Block,
-            _ => Self::Tile,
+            _ if rows >= AS_A_TILE * rows.div_ceil(TILE_ROWS as usize) => Self::Tile,
+            _ => Self::Block,
         }
     }
 }
+
+/// Rows of x that `product_block` makes while `product_tile` makes 32.
+const AS_A_TILE: usize = 28;
 
 /// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
 /// one below another, n rows together, a dispatch each (one matrix, as a rule; several
