@@ -14,8 +14,8 @@ use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
 use crate::{demo, parity, process, python, setup, wasm};
 
-/// The peer, as it is on npm.
-const TRANSFORMERS_JS: &str = "@huggingface/transformers@4.3.1";
+/// The peers, as they are on npm: transformers.js, and llama.cpp in wasm.
+const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8.1"];
 
 /// Tokens of context behind the longest prefix, for drafts and candidates in line.
 const ROOM: usize = 256;
@@ -67,7 +67,8 @@ pub struct Options {
     #[arg(long)]
     browser: bool,
 
-    /// Beside transformers.js in the same browser (fetched from npm; its models are made with Python)
+    /// Beside transformers.js and, on the CPU, llama.cpp in the same browser (fetched from npm; the
+    /// one's models are made with Python)
     #[arg(long)]
     peer: bool,
 
@@ -75,7 +76,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     turns: usize,
 
-    /// Threads of transformers.js on the CPU
+    /// Threads of the others on the CPU
     #[arg(long, default_value_t = 1)]
     threads: usize,
 
@@ -215,30 +216,26 @@ fn in_browser(workspace: &Workspace, options: &Options) -> Result<()> {
     process::run(&mut command)
 }
 
-/// The folder with transformers.js and its models.
+/// The folder with the peers and their models.
 fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
     let folder = workspace.target.join("bench/peer");
-    if !folder
-        .join("node_modules/@huggingface/transformers")
-        .is_dir()
-    {
+    if !folder.join("node_modules/@wllama/wllama").is_dir() {
         fs::create_dir_all(&folder)?;
         process::run(
             Command::new("npm")
                 .args(["install", "--no-audit", "--no-fund", "--silent"])
                 .args(["--ignore-scripts", "--prefix"])
                 .arg(&folder)
-                .arg(TRANSFORMERS_JS),
+                .args(PEERS),
         )
-        .context(
-            "transformers.js is what the bench compares with; without --peer it is not needed",
-        )?;
+        .context("they are what the bench compares with; without --peer they are not needed")?;
     }
     let python = match &options.python {
         Some(path) => path.clone(),
         None => python::ready(workspace, "bench")?,
     };
     for model in options.models.iter().filter_map(|name| Random::named(name)) {
+        model.gguf(workspace, 1)?;
         model.onnx(workspace, &python)?;
     }
     Ok(folder)

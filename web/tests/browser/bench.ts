@@ -4,8 +4,8 @@
  *     node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
  *         [--peer FOLDER] [--turns N] [--threads N] [--graphics hardware]
  *
- * With a folder that holds transformers.js and the same models for it, the same workloads run there
- * too, in the same browser, turn about; the tables then end with the ratios.
+ * With a folder that holds transformers.js, wllama and the same models for them, the same workloads
+ * run there too, in the same browser, turn about; the tables then end with the ratios.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -15,6 +15,7 @@ import type { Plan, Report } from "../../src/bench/report.ts";
 import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
 import { compared, type Turn } from "./comparison.ts";
 import { Peer } from "./peer.ts";
+import type { PeerSeries } from "./peer-page.ts";
 import { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 import { launch } from "./visitor.ts";
@@ -48,16 +49,22 @@ async function runPage(browser: Browser, site: Site, query: string): Promise<Rep
   }
 }
 
-/** The same workloads with transformers.js; its members of an ensemble are the same model several times. */
-async function runPeer(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats }: Plan, threads: number): Promise<Turn["theirs"]> {
-  const theirs: Turn["theirs"] = [];
-  for (const each of models) {
-    if (each.kind === "bundled") continue;
-    const dtype = each.format === "Q4_0" ? "q4" : "q8";
-    const device = backend === "webgpu" ? "webgpu" : "wasm";
-    const model = `${each.shape}-${each.format}`;
-    console.error(`transformers.js: ${model} on ${device}`);
-    theirs.push(await peer.measure({ model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats }));
+/**
+ * The same workloads with the others; their members of an ensemble are the same model several times.
+ * llama.cpp runs on the CPU alone.
+ */
+async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats }: Plan, threads: number): Promise<Turn["theirs"]> {
+  const theirs: Turn["theirs"] = {};
+  for (const engine of backend === "cpu" ? (["transformers.js", "llama.cpp"] as const) : (["transformers.js"] as const)) {
+    const measured = (theirs[engine] = [] as PeerSeries[][]);
+    for (const each of models) {
+      if (each.kind === "bundled") continue;
+      const dtype = each.format === "Q4_0" ? "q4" : "q8";
+      const device = backend === "webgpu" ? "webgpu" : "wasm";
+      const model = `${each.shape}-${each.format}`;
+      console.error(`${engine}: ${model} on ${device}`);
+      measured.push(await peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats }));
+    }
   }
   return theirs;
 }
@@ -78,7 +85,7 @@ try {
   const turns: Turn[] = [];
   for (let turn = 0; turn < Number(values.turns); turn++) {
     const ours = await runPage(browser, site, query);
-    turns.push({ ours, theirs: peer ? await runPeer(peer, plan, Number(values.threads)) : [] });
+    turns.push({ ours, theirs: peer ? await runPeers(peer, plan, Number(values.threads)) : {} });
     if (values.report !== undefined) writeFileSync(values.report, JSON.stringify(turns, undefined, 1));
   }
   const { surroundings, workloads } = turns.at(-1)!.ours;
@@ -88,7 +95,9 @@ try {
   for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
   if (peer) {
     const random = plan.models.filter(({ kind }) => kind === "random");
-    for (const [index, models] of random.entries()) console.log(printed(compared(nameOf(models), plan, turns, index)));
+    for (const engine of Object.keys(turns[0]!.theirs)) {
+      for (const [index, models] of random.entries()) console.log(printed(compared(nameOf(models), engine, plan, turns, index)));
+    }
   }
 } finally {
   await browser.close();

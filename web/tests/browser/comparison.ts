@@ -1,4 +1,4 @@
-/** Our times beside transformers.js' in the same browser, and how many times as long theirs are. */
+/** Our times beside another engine's in the same browser, and how many times as long theirs are. */
 import type { Plan, Report } from "../../src/bench/report.ts";
 import { median } from "../../src/bench/statistics.ts";
 import { figure, type Table } from "../../src/bench/tables.ts";
@@ -7,17 +7,17 @@ import type { PeerSeries } from "./peer-page.ts";
 /** One run of each, one after the other. */
 export interface Turn {
   ours: Report;
-  /** By random workload of the plan. */
-  theirs: PeerSeries[][];
+  /** By engine, and by random workload of the plan. */
+  theirs: Record<string, PeerSeries[][]>;
 }
 
 /** One workload, a row for each prefix and measure. A ratio is the median over the turns, with the least and the most. */
-export function compared(name: string, plan: Plan, turns: readonly Turn[], index: number): Table {
+export function compared(name: string, engine: string, plan: Plan, turns: readonly Turn[], index: number): Table {
   const rows: string[][] = [];
   const most = Math.max(...plan.ensembles);
   for (const [at, prefix] of plan.prefixes.entries()) {
     const add = (what: string, ours: (turn: Turn) => number | undefined, theirs: (series: PeerSeries) => number): void => {
-      const pairs = turns.map((turn) => [ours(turn) ?? NaN, theirs(turn.theirs[index]![at]!)] as const).filter((pair) => pair.every(Number.isFinite));
+      const pairs = turns.map((turn) => [ours(turn) ?? NaN, theirs(turn.theirs[engine]![index]![at]!)] as const).filter((pair) => pair.every(Number.isFinite));
       if (pairs.length === 0) return;
       const ratios = pairs.map(([own, other]) => other / own);
       const wander = turns.length > 1 ? ` (${figure(Math.min(...ratios))}–${figure(Math.max(...ratios))})` : "";
@@ -35,5 +35,5 @@ export function compared(name: string, plan: Plan, turns: readonly Turn[], index
     };
     if (plan.backend === "webgpu") for (const what of ["dispatches", "readbacks", "readBytes"] as const) count(what);
   }
-  return { caption: `${name}: ours and transformers.js`, head: ["prefix", "measure", "ours", "theirs", "theirs / ours"], rows };
+  return { caption: `${name}: ours and ${engine}`, head: ["prefix", "measure", "ours", "theirs", "theirs / ours"], rows };
 }

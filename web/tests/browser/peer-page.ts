@@ -1,7 +1,8 @@
 /**
- * Runs in a page of its own: times transformers.js on the bench's workloads, as someone would write
- * them with it, and counts what it asks of WebGPU.
+ * Runs in a page of its own: times other engines on the bench's workloads, as someone would write them
+ * with these, and counts what they ask of WebGPU.
  */
+import { textOf } from "../../src/bench/words.ts";
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
 
 const counters = GpuCounters.install();
@@ -29,7 +30,15 @@ interface Transformers {
   Tensor: new (type: string, data: BigInt64Array, dims: number[]) => unknown;
 }
 
+/** The part of wllama, which is llama.cpp in wasm, that is used. */
+interface LlamaCpp {
+  loadModel(files: Blob[], options: object): Promise<void>;
+  createCompletion(options: object): Promise<{ timings?: { prompt_n: number; prompt_ms: number; predicted_n: number; predicted_ms: number } }>;
+  exit(): Promise<void>;
+}
+
 export interface PeerPlan {
+  engine: "transformers.js" | "llama.cpp";
   model: string;
   dtype: "q4" | "q8";
   device: "webgpu" | "wasm";
@@ -52,7 +61,34 @@ export interface PeerSeries {
 
 const scope = globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> };
 
-scope.measurePeer = async ({ model: name, dtype, device, threads, members, prefixes, segmentTokens, repeats }) => {
+scope.measurePeer = (plan) => (plan.engine === "llama.cpp" ? llamaCpp(plan) : transformers(plan));
+
+/** Prompts and drafts of one member on the CPU: it has no scores of a given text, so there are no rounds. */
+async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats }: PeerPlan): Promise<PeerSeries[]> {
+  const { Wllama } = (await import(new URL("./wllama/index.js", document.baseURI).href)) as { Wllama: new (paths: object, options: object) => LlamaCpp };
+  const engine = new Wllama({ default: new URL("./wllama/wasm/wllama.wasm", document.baseURI).href }, { logger: { debug() {}, log() {}, warn() {}, error: console.error } });
+  const file = await (await fetch(`./gguf/${model}-1.gguf`)).blob();
+  await engine.loadModel([file], { n_ctx: Math.max(...prefixes) + 4 * segmentTokens, n_threads: threads, n_gpu_layers: 0 });
+  const series = emptySeries(prefixes);
+  for (let repeat = -1; repeat < repeats; repeat++) {
+    for (const at of series) {
+      // Another first word every time: nothing of the last prompt can be used again.
+      const prompt = textOf(at.prefix + repeat + 1).split(" ").slice(-at.prefix).map((word) => ` ${word}`).join("");
+      const { timings } = await engine.createCompletion({ prompt, max_tokens: segmentTokens, temperature: 0, ignore_eos: true, cache_prompt: false });
+      if (repeat < 0 || !timings) continue;
+      at.prefillMs.push(timings.prompt_ms * (at.prefix / timings.prompt_n));
+      // The first token comes with the prompt.
+      at.stepMs.push(timings.predicted_ms / (timings.predicted_n - 1));
+    }
+  }
+  await engine.exit();
+  return series;
+}
+
+const emptySeries = (prefixes: number[]): PeerSeries[] =>
+  prefixes.map((prefix) => ({ prefix, prefillMs: [], stepMs: [], stepCounts: null, roundMs: [], roundCounts: null }));
+
+async function transformers({ model: name, dtype, device, threads, members, prefixes, segmentTokens, repeats }: PeerPlan): Promise<PeerSeries[]> {
   const address = new URL("./transformers.min.js", document.baseURI).href;
   const { env, AutoModelForCausalLM, BaseStreamer, Tensor } = (await import(address)) as Transformers;
   env.localModelPath = new URL("./models/", document.baseURI).href;
@@ -105,7 +141,7 @@ scope.measurePeer = async ({ model: name, dtype, device, threads, members, prefi
     return scores;
   };
 
-  const series = prefixes.map((prefix): PeerSeries => ({ prefix, prefillMs: [], stepMs: [], stepCounts: null, roundMs: [], roundCounts: null }));
+  const series = emptySeries(prefixes);
   // The first time around compiles shaders, and is not counted.
   for (let repeat = -1; repeat < repeats; repeat++) {
     for (const at of series) {
@@ -134,4 +170,4 @@ scope.measurePeer = async ({ model: name, dtype, device, threads, members, prefi
   }
   for (const model of models) await model.dispose();
   return series;
-};
+}

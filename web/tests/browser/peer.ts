@@ -1,4 +1,4 @@
-/** Serves transformers.js with a model made for it, and runs the peer's page in a browser. */
+/** Serves other engines with the models of the bench, and runs their page in a browser. */
 import { build } from "esbuild";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -23,7 +23,7 @@ export class Peer {
     this.#browser = browser;
   }
 
-  /** `folder` holds `node_modules` with transformers.js, and `models`. */
+  /** `folder` holds `node_modules` with transformers.js and wllama, `models` for the one and `gguf` for the other. */
   static async open(browser: Browser, folder: string): Promise<Peer> {
     const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/peer-page.ts`;
     const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
@@ -32,6 +32,8 @@ export class Peer {
       ["transformers.min.js", join(folder, "node_modules/@huggingface/transformers/dist/transformers.min.js")],
       ["ort/", join(folder, "node_modules/onnxruntime-web/dist/")],
       ["models/", join(folder, "models/")],
+      ["wllama/", join(folder, "node_modules/@wllama/wllama/esm/")],
+      ["gguf/", join(folder, "../gguf/")],
     ];
     const server = createServer((request, response) => {
       void (async () => {
