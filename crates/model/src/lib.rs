@@ -14,6 +14,7 @@
 //!
 //! The crate knows tokens, not text, and nothing of other members.
 
+#[cfg(not(target_family = "wasm"))]
 mod burn_decoder;
 pub mod config;
 mod cpu_decoder;

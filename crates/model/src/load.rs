@@ -1,10 +1,12 @@
 //! From a checkpoint to a model that runs, on one of three backends.
 
+#[cfg(not(target_family = "wasm"))]
 use burn::tensor::Device;
 use conclave_kernels::Gpu;
 use conclave_weights::{Checkpoint, Description, Format, Source};
 use serde::Serialize;
 
+#[cfg(not(target_family = "wasm"))]
 use crate::burn_decoder::{BurnDecoder, BurnWeights};
 use crate::config::Config;
 use crate::cpu_decoder::{CpuDecoder, CpuWeights};
@@ -25,6 +27,7 @@ pub enum Backend {
     /// Our products on the CPU, natively and in wasm SIMD.
     Cpu,
     /// burn tensor operations on any burn device: plain, slow, and what the others are held to.
+    #[cfg(not(target_family = "wasm"))]
     Burn(Device),
     /// Our WGSL kernels on wgpu.
     Gpu(Gpu),
@@ -32,6 +35,7 @@ pub enum Backend {
 
 impl Backend {
     /// The oracle: burn's `flex` backend, with weights and cache in f32 on the CPU.
+    #[cfg(not(target_family = "wasm"))]
     pub fn oracle() -> Self {
         Self::Burn(Device::flex())
     }
@@ -100,6 +104,7 @@ pub struct Model {
 #[derive(Debug)]
 enum Decoder {
     Cpu(Box<CpuDecoder>),
+    #[cfg(not(target_family = "wasm"))]
     Burn(Box<BurnDecoder>),
     Gpu(Box<GpuDecoder>),
 }
@@ -134,6 +139,7 @@ impl Model {
                 let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
                 Decoder::Cpu(Box::new(CpuDecoder::new(weights, config, context)))
             }
+            #[cfg(not(target_family = "wasm"))]
             Backend::Burn(device) => {
                 let keep = BurnWeights { device, quantise };
                 let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
@@ -180,6 +186,7 @@ impl Model {
             let long = !self.long;
             match &mut self.decoder {
                 Decoder::Cpu(decoder) => decoder.set_ropes(long),
+                #[cfg(not(target_family = "wasm"))]
                 Decoder::Burn(decoder) => decoder.set_ropes(long),
                 Decoder::Gpu(decoder) => decoder.set_ropes(long)?,
             }
@@ -196,6 +203,7 @@ impl Model {
         pass.check(self.about.config.vocabulary, self.about.context)?;
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.run(pass),
+            #[cfg(not(target_family = "wasm"))]
             Decoder::Burn(decoder) => {
                 decoder.run(pass);
                 Ok(())
@@ -211,6 +219,7 @@ impl Model {
     pub async fn logits(&mut self, rows: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.logits(rows),
+            #[cfg(not(target_family = "wasm"))]
             Decoder::Burn(decoder) => decoder.logits(rows).await,
             Decoder::Gpu(decoder) => decoder.logits(rows).await,
         }
@@ -227,6 +236,7 @@ impl Model {
     ) -> Result<Vec<TargetScore>, ModelError> {
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.scores(rows, targets),
+            #[cfg(not(target_family = "wasm"))]
             Decoder::Burn(decoder) => decoder.scores(rows, targets).await,
             Decoder::Gpu(decoder) => decoder.scores(rows, targets).await,
         }
@@ -245,6 +255,7 @@ impl Model {
                 decoder.move_rows(from, to, count);
                 Ok(())
             }
+            #[cfg(not(target_family = "wasm"))]
             Decoder::Burn(decoder) => {
                 decoder.move_rows(from, to, count);
                 Ok(())
@@ -257,6 +268,7 @@ impl Model {
     pub fn release(&mut self) {
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.release(),
+            #[cfg(not(target_family = "wasm"))]
             Decoder::Burn(decoder) => decoder.release(),
             Decoder::Gpu(decoder) => decoder.release(),
         }

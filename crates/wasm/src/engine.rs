@@ -76,21 +76,14 @@ impl Engine {
     #[wasm_bindgen(getter)]
     pub fn backend(&self) -> String {
         match self.backend {
-            Backend::Cpu | Backend::Burn(_) => "cpu".to_owned(),
             Backend::Gpu(_) => "webgpu".to_owned(),
+            _ => "cpu".to_owned(),
         }
     }
 
     /// What runs the models.
     pub fn adapter(&self) -> Result<JsValue, Failure> {
         let adapter = match &self.backend {
-            Backend::Cpu | Backend::Burn(_) => Adapter {
-                name: "CPU",
-                vendor: "",
-                architecture: "wasm",
-                backend: "cpu",
-                software: false,
-            },
             Backend::Gpu(gpu) => {
                 let info = gpu.adapter();
                 Adapter {
@@ -101,6 +94,13 @@ impl Engine {
                     software: info.software,
                 }
             }
+            _ => Adapter {
+                name: "CPU",
+                vendor: "",
+                architecture: "wasm",
+                backend: "cpu",
+                software: false,
+            },
         };
         Ok(serde_wasm_bindgen::to_value(&adapter)?)
     }
@@ -144,8 +144,8 @@ impl Engine {
     /// Why the device was lost, once it is.
     pub fn lost(&self) -> Option<String> {
         match &self.backend {
-            Backend::Cpu | Backend::Burn(_) => None,
             Backend::Gpu(gpu) => gpu.lost(),
+            _ => None,
         }
     }
 
