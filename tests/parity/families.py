@@ -51,6 +51,8 @@ def cases(seed=0, tiny=False):
     """All cases. `seed` draws the free shapes; `tiny` makes them fit for fixtures under version control."""
     draw = random.Random(f"shapes {seed}")
     width = 32 if tiny else 256
+    # Seed 0 stays within widths that hold all formats.
+    wide = seed and not tiny
     vocabulary = (lambda: draw.randrange(59, 80)) if tiny else (lambda: draw.randrange(381, 560))
 
     def shape(heads=None, free_heads=True, layers=None, hidden=None, tiny_width=1, **more):
@@ -58,18 +60,26 @@ def cases(seed=0, tiny=False):
         at = hidden or width
         if heads is None:
             choices = [(4, 2), (4, 1), (2, 1)] if tiny else [(8, 2), (8, 4), (4, 1), (4, 4), (8, 8), (16, 2)]
+            if wide:
+                # As Qwen2.5-0.5B, Phi-4-mini, Llama 3.2 3B and Gemma 3 1B: widths that no power of two divides.
+                choices += [(14, 2), (6, 2), (3, 1), (5, 5), (12, 2)]
             heads = draw.choice(choices)
         queries, keys = heads
+        if wide and hidden is None and (at % queries or not free_heads):
+            at = queries * draw.choice([16, 20, 28, 32, 36, 48, 64])
         own = at // queries
         found = {
             "hidden_size": at, "num_attention_heads": queries, "num_key_value_heads": keys,
-            "num_hidden_layers": layers or (2 if tiny else draw.choice([2, 3])),
-            "intermediate_size": 32 if tiny else draw.choice([256, 512]),
+            "num_hidden_layers": layers or (2 if tiny else draw.choice([1, 2, 3] if wide else [2, 3])),
+            "intermediate_size": 32 if tiny else draw.choice([256, 512, 352, 96] if wide else [256, 512]),
             "vocab_size": vocabulary(), "max_position_embeddings": CONTEXT,
             "rms_norm_eps": draw.choice([1e-5, 1e-6]),
         }
         if free_heads:
-            found["head_dim"] = own * (tiny_width if tiny else draw.choice([1, 2]))
+            found["head_dim"] = (own + 3) // 4 * 4 * (tiny_width if tiny else draw.choice([1, 2]))
+        if wide and "hidden_activation" not in more and "hidden_act" not in more:
+            # All but Gemma come both ways.
+            more["tie_word_embeddings"] = draw.random() < 0.5
         return found | more
 
     made = []
@@ -127,18 +137,18 @@ def cases(seed=0, tiny=False):
                layer_types=["full_attention", "sliding_attention", "sliding_attention"]))
     case("gemma3-wrapped", "Gemma3", "gemma", "default", family="gemma3", wrapped=True, config=
          gemma(layers=6, sliding_window=64, rope_parameters=both))
-    heads = (4, 2) if tiny else (8, 4)
+    heads, at = (4, 2) if tiny else (8, 4), width + 128 * (seed % 3 if wide else 0)
     case("phi3", "Phi3", "spm", "default",
-         shape(heads=heads, free_heads=False, tie_word_embeddings=False, sliding_window=90,
+         shape(heads=heads, hidden=at, free_heads=False, tie_word_embeddings=False, sliding_window=90,
                original_max_position_embeddings=128,
-               rope_parameters=longrope(draw, width // heads[0], 10000.0, 128)))
+               rope_parameters=longrope(draw, at // heads[0], 10000.0, 128)))
     case("phi3-short", "Phi3", "spm", "default", family="phi3", config=
          shape(free_heads=False, tie_word_embeddings=False, sliding_window=75,
                original_max_position_embeddings=CONTEXT, rope_parameters=default_rope(10000.0)))
-    heads = (2, 1) if tiny else (4, 2)
-    rotary = int(0.75 * width // heads[0])
+    heads, at = (2, 1) if tiny else (4, 2), width + 128 * (seed % 3 if wide else 0)
+    rotary = int(0.75 * at // heads[0])
     case("phi4-mini", "Phi3", "gpt-4o", "gpt-4o", family="phi3", config=
-         shape(heads=heads, free_heads=False, tie_word_embeddings=True, sliding_window=262144,
+         shape(heads=heads, hidden=at, free_heads=False, tie_word_embeddings=True, sliding_window=262144,
                original_max_position_embeddings=128, partial_rotary_factor=0.75,
                rope_parameters=longrope(draw, rotary, 10000.0, 128, partial=0.75)))
     case("smollm3", "SmolLM3", "llama-bpe", "smaug-bpe",

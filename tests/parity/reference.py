@@ -28,20 +28,31 @@ def compute(model, seed, limit):
 def greedy(model, draw, vocabulary, limit):
     """A prompt whose continuation has no close choice: twice what `limit` lets a logit differ, and a margin."""
     for _ in range(12):
-        tokens = torch.randint(FIRST, vocabulary, (64, PROMPTS[0]), generator=draw)
-        clear = torch.full((64,), float("inf"))
-        for _ in range(GREEDY):
-            last = logits(model, tokens.tolist())[:, -1]
-            best = last.topk(2)
-            clear = torch.minimum(clear, (best.values[:, 0] - best.values[:, 1]) / last.abs().amax(1))
-            tokens = torch.cat([tokens, best.indices[:, :1]], 1)
-        added = tokens[:, PROMPTS[0]:]
-        variety = torch.tensor([len(set(row)) for row in added.tolist()])
-        good = (clear > 3 * limit) & (variety >= 6)
-        if good.any():
-            row = tokens[int((clear * good).argmax())].tolist()
+        tokens = continued(model, torch.randint(FIRST, vocabulary, (64, PROMPTS[0]), generator=draw))
+        variety = torch.tensor([len(set(row[PROMPTS[0]:])) for row in tokens.tolist()])
+        tokens = tokens[variety >= 6]
+        if not len(tokens):
+            continue
+        # Whole and without a cache, as all references.
+        last = logits(model, tokens.tolist())[:, PROMPTS[0] - 1:-1]
+        best = last.topk(2)
+        clear = ((best.values[..., 0] - best.values[..., 1]) / last.abs().amax(2)).amin(1)
+        clear *= (best.indices[..., 0] == tokens[:, PROMPTS[0]:]).all(1)
+        if clear.max() > 3 * limit:
+            row = tokens[int(clear.argmax())].tolist()
             return {"prompt": row[:PROMPTS[0]], "continuation": row[PROMPTS[0]:]}
     raise RuntimeError("no prompt gives a clear greedy text")
+
+
+def continued(model, prompts):
+    """`[prompts][PROMPTS[0] + GREEDY]`: each prompt with its greedy continuation."""
+    tokens, step, cache = prompts, prompts, None
+    with torch.no_grad():
+        for _ in range(GREEDY):
+            out = model(input_ids=step, past_key_values=cache, use_cache=True)
+            step, cache = out.logits[:, -1].argmax(1, keepdim=True), out.past_key_values
+            tokens = torch.cat([tokens, step], 1)
+    return tokens
 
 
 def write(stem, prompts, rows, greedy, kept=None, **more):

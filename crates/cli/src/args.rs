@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use conclave_ensemble::{Exit, Rate, Scoring, Settings, Update};
 use conclave_hub::Reference;
-use conclave_model::Sampling;
+use conclave_model::{LoadOptions, Sampling};
+use conclave_weights::Format;
 
 /// Several small language models that answer as one.
 ///
@@ -54,10 +55,10 @@ impl Cli {
             Command::Bench(bench) => &mut bench.members,
             Command::Logits(Logits { model, .. })
             | Command::Generate(Generate { model, .. })
-            | Command::Verify(Verify { model, .. })
-            | Command::Tokenize(Tokenize { model, .. })
+            | Command::Verify(Verify { model, .. }) => return (vec![&mut model.path], None),
+            Command::Tokenize(Tokenize { model, .. })
             | Command::Template(Template { model, .. })
-            | Command::Inspect { model } => return (vec![model], None),
+            | Command::Inspect(Inspect { model, .. }) => return (vec![model], None),
             Command::Replay(_) | Command::Models { .. } => return (Vec::new(), None),
         };
         (members.files.iter_mut().collect(), Some(&mut members.names))
@@ -79,11 +80,8 @@ pub enum Command {
     Tokenize(Tokenize),
     /// Render a conversation with a model's own chat template.
     Template(Template),
-    /// What a model file holds.
-    Inspect {
-        /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
-        model: PathBuf,
-    },
+    /// What a model is, what becomes of its weights, and the memory it takes, from its header alone.
+    Inspect(Inspect),
     /// Downloaded models: list, get, remove.
     Models {
         /// What to do; without it they are listed.
@@ -162,6 +160,19 @@ pub struct Members {
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
+    /// Round weights of plain numbers (F32, F16, BF16) while they load.
+    #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
+    pub quantise: Option<Format>,
+}
+
+impl Members {
+    /// How the members are loaded.
+    pub fn options(&self) -> LoadOptions {
+        LoadOptions {
+            context: self.context,
+            quantise: self.quantise,
+        }
+    }
 }
 
 /// `conclave bench`.
@@ -334,12 +345,48 @@ impl Method {
     }
 }
 
+/// A model that runs, and how its weights are kept.
+#[derive(Debug, Clone, Args)]
+pub struct Chosen {
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
+    #[arg(long = "model", value_name = "MODEL")]
+    pub path: PathBuf,
+    /// Round weights of plain numbers (F32, F16, BF16) while they load.
+    #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
+    pub quantise: Option<Format>,
+}
+
+/// What weights can be rounded to while they load.
+fn quantised(name: &str) -> Result<Format, String> {
+    let known = [Format::Q8_0, Format::Q4_0];
+    known
+        .into_iter()
+        .find(|format| format.name().eq_ignore_ascii_case(name))
+        .ok_or_else(|| "choose q8_0 or q4_0".to_owned())
+}
+
+/// `conclave inspect`.
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
+    pub model: PathBuf,
+    /// Tokens of context the memory is told for, at most what the model was made for.
+    #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
+    pub context: usize,
+    /// Tell what the model is when its weights are rounded while they load.
+    #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
+    pub quantise: Option<Format>,
+    /// List every tensor.
+    #[arg(long)]
+    pub tensors: bool,
+}
+
 /// `conclave logits`.
 #[derive(Debug, Args)]
 pub struct Logits {
-    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
-    #[arg(long)]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub model: Chosen,
     /// Token ids, comma separated; several times for several prompts, each on its own.
     #[arg(long, required = true, value_name = "IDS")]
     pub tokens: Vec<TokenList>,
@@ -355,9 +402,9 @@ pub struct Logits {
 /// `conclave generate`.
 #[derive(Debug, Args)]
 pub struct Generate {
-    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
-    #[arg(long)]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub model: Chosen,
     /// Token ids, comma separated.
     #[arg(long, value_delimiter = ',', required = true, value_parser = token_id)]
     pub tokens: Vec<u32>,
@@ -375,9 +422,9 @@ pub struct Generate {
 /// `conclave verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
-    #[arg(long)]
-    pub model: PathBuf,
+    /// The model.
+    #[command(flatten)]
+    pub model: Chosen,
     /// Token ids of the prefix, comma separated.
     #[arg(long, value_delimiter = ',', required = true, value_parser = token_id)]
     pub prefix_tokens: Vec<u32>,

@@ -7,6 +7,7 @@ mod chat;
 mod device;
 mod eval;
 mod failure;
+mod inspect;
 mod members;
 mod models;
 mod progress;
@@ -65,12 +66,12 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Verify(args) => tokens::verify(args, &device::open(&cli.device).await?.0).await?,
         Command::Tokenize(args) => tokens::tokenize(args).await?,
         Command::Template(args) => tokens::template(args).await?,
-        Command::Inspect { model } => {
-            let inspected = tokens::inspect(model).await?;
+        Command::Inspect(args) => {
+            let inspected = inspect::run(args).await?;
             if !cli.json {
-                return print(&tokens::describe(&inspected));
+                return print(&inspected.text(args.tensors));
             }
-            inspected
+            inspected.json()
         }
         Command::Models { command } => {
             let (answer, text) = models::run(command.as_ref(), cli)?;

@@ -26,7 +26,7 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
             .into_iter()
             .map(|(name, file)| {
                 let source = Memory::file(format!("{name}.gguf"), file.to_vec());
-                Ok(load_from(name, &source, backend, members.context)?)
+                Ok(load_from(name, &source, backend, members.options())?)
             })
             .collect();
     }
@@ -34,7 +34,7 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
         .files
         .iter()
         .zip(&members.names)
-        .map(|(path, name)| open(path, name, backend, members.context))
+        .map(|(path, name)| open(path, name, backend, members.options()))
         .collect()
 }
 
@@ -42,9 +42,14 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
 ///
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], naming the file.
-pub fn open(path: &Path, name: &str, backend: &Backend, context: usize) -> Result<Member, Failure> {
+pub fn open(
+    path: &Path,
+    name: &str,
+    backend: &Backend,
+    options: LoadOptions,
+) -> Result<Member, Failure> {
     let source = source(path)?;
-    load_from(name, source.as_ref(), backend, context).map_err(|source| Failure::Model {
+    load_from(name, source.as_ref(), backend, options).map_err(|source| Failure::Model {
         path: path.to_owned(),
         source,
     })
@@ -54,9 +59,8 @@ fn load_from(
     name: &str,
     source: &dyn Source,
     backend: &Backend,
-    context: usize,
+    options: LoadOptions,
 ) -> Result<Member, MemberError> {
-    let options = LoadOptions::with_context(context);
     pollster::block_on(Member::load(name, source, backend, options, &mut |_| ()))
 }
 

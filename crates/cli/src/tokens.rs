@@ -1,33 +1,34 @@
-//! The commands that speak in tokens: `logits`, `generate`, `verify`, `tokenize`, `template`, `inspect`.
+//! The commands that speak in tokens: `logits`, `generate`, `verify`, `tokenize`, `template`.
 
 use std::path::Path;
 
 use conclave_model::{Backend, LoadOptions, Model, Sampler, Session};
 use conclave_text::{ChatTemplate, Message, Tokenizer};
-use conclave_weights::{Checkpoint, Description, Source};
+use conclave_weights::{Checkpoint, Source};
 use serde_json::{Value, json};
 
-use crate::args;
+use crate::args::{self, Chosen};
 use crate::failure::Failure;
 use crate::members;
 
-/// Context of a command on given tokens: the model's own.
-const WHOLE_CONTEXT: usize = usize::MAX;
-
-async fn session(path: &Path, backend: &Backend, needed: usize) -> Result<Session, Failure> {
-    let source = members::source(path)?;
+async fn session(model: &Chosen, backend: &Backend, needed: usize) -> Result<Session, Failure> {
+    let source = members::source(&model.path)?;
     let checkpoint = Checkpoint::open(source.as_ref()).await?;
-    start(&checkpoint, source.as_ref(), backend, needed).await
+    start(&checkpoint, source.as_ref(), model, backend, needed).await
 }
 
 async fn start(
     checkpoint: &Checkpoint,
     source: &dyn Source,
+    model: &Chosen,
     backend: &Backend,
     needed: usize,
 ) -> Result<Session, Failure> {
     // No longer than asked for: a model made for 128k tokens would fill the memory with KV rows.
-    let options = LoadOptions::with_context(needed);
+    let options = LoadOptions {
+        context: needed,
+        quantise: model.quantise,
+    };
     let model = Model::load(checkpoint, source, backend, options, &mut |_| ()).await?;
     Ok(Session::new(model))
 }
@@ -84,10 +85,10 @@ pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Fai
 /// What loading or running reports.
 pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value, Failure> {
     let count = args.count as usize;
-    let source = members::source(&args.model)?;
+    let source = members::source(&args.model.path)?;
     let checkpoint = Checkpoint::open(source.as_ref()).await?;
     let needed = args.tokens.len() + count + 1;
-    let mut session = start(&checkpoint, source.as_ref(), backend, needed).await?;
+    let mut session = start(&checkpoint, source.as_ref(), &args.model, backend, needed).await?;
     let ends = if args.stop {
         Tokenizer::from_checkpoint(checkpoint.description())?
             .end_ids()
@@ -157,55 +158,4 @@ pub async fn template(args: &args::Template) -> Result<Value, Failure> {
     let template = ChatTemplate::from_checkpoint(checkpoint.description(), &tokenizer)?;
     let prompt = template.render(&messages, args.add_generation_prompt)?;
     Ok(json!({ "text": prompt.text(), "ids": tokenizer.encode_prompt(&prompt)? }))
-}
-
-/// `conclave inspect`.
-///
-/// # Errors
-/// What reading the file reports.
-pub async fn inspect(path: &Path) -> Result<Value, Failure> {
-    let source = members::source(path)?;
-    let checkpoint = Checkpoint::open(source.as_ref()).await?;
-    let tensors: Vec<Value> = checkpoint
-        .tensors()
-        .iter()
-        .map(|t| json!({"name": t.name, "shape": t.shape, "format": t.format.name(), "bytes": t.bytes}))
-        .collect();
-    let about = conclave_model::about(&checkpoint, LoadOptions::with_context(WHOLE_CONTEXT));
-    let name = match checkpoint.description() {
-        Description::Gguf(metadata) => metadata.opt_str("general.name").ok().flatten(),
-        Description::HuggingFace(_) => None,
-    };
-    let files: Vec<Value> = source
-        .files()
-        .iter()
-        .map(|file| json!({ "name": file.name, "bytes": file.bytes }))
-        .collect();
-    Ok(json!({
-        "files": files,
-        "name": name,
-        "model": about.as_ref().ok(),
-        "runs": about.is_ok(),
-        "why_not": about.err().map(|error| error.to_string()),
-        "tensors": tensors,
-    }))
-}
-
-/// `inspect` for people.
-pub fn describe(inspected: &Value) -> String {
-    let mut out = String::new();
-    for key in ["name", "files", "model", "runs", "why_not"] {
-        if !inspected[key].is_null() {
-            out += &format!("{key}: {}\n", inspected[key]);
-        }
-    }
-    for tensor in inspected["tensors"].as_array().into_iter().flatten() {
-        out += &format!(
-            "  {:<32} {:<6} {}\n",
-            tensor["name"].as_str().unwrap_or_default(),
-            tensor["format"].as_str().unwrap_or_default(),
-            tensor["shape"]
-        );
-    }
-    out
 }

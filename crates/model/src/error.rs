@@ -33,7 +33,7 @@ pub enum ModelError {
     },
     /// A key that the decoder needs is missing or out of range.
     #[error(
-        "the model file's `{key}` {problem}; the file is incomplete or damaged, download or convert it again"
+        "the model file's `{key}` {problem}; the file is damaged or of a kind that is not supported, download or convert it again, or choose another model"
     )]
     Key {
         /// The metadata key.
@@ -50,6 +50,14 @@ pub enum ModelError {
         name: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// The folder's weights are quantised in a way of transformers'.
+    #[error(
+        "the folder's weights are quantised by `{method}`, which cannot be read; choose the model in F32, F16 or BF16, or as a .gguf file"
+    )]
+    Quantised {
+        /// `quant_method` of `config.json`.
+        method: String,
     },
     /// Weights cannot be rounded to that format while they load.
     #[error("weights cannot be loaded as {format}; choose Q8_0 or Q4_0, or load them as they are")]

@@ -103,7 +103,7 @@ impl Family {
                 name: name.chars().take(64).collect(),
                 known: families::ALL
                     .iter()
-                    .map(|family| family.hugging_face[0])
+                    .map(|family| family.gguf)
                     .collect::<Vec<_>>()
                     .join(", "),
             })

@@ -77,6 +77,8 @@ pub struct About {
     pub context: usize,
     /// What it takes of a GPU's memory.
     pub memory: Memory,
+    /// Why it can't run on a GPU, where it can't.
+    pub not_on_gpu: Option<String>,
 }
 
 /// What becomes of the matrices of one format on a GPU.
@@ -293,6 +295,16 @@ fn describe(checkpoint: &Checkpoint, options: LoadOptions) -> Result<(About, Pla
     let family = Family::of(checkpoint)?;
     let gguf = matches!(checkpoint.description(), Description::Gguf(_));
     let keys = Keys::of(checkpoint, family.gguf, family.defaults)?;
+    if let Description::HuggingFace(folder) = checkpoint.description()
+        && let Some(quantised) = folder.config.get("quantization_config")
+        && !quantised.is_null()
+    {
+        let method = quantised.get("quant_method").and_then(|name| name.as_str());
+        let method = method.unwrap_or("an unnamed method");
+        return Err(ModelError::Quantised {
+            method: method.chars().take(64).collect(),
+        });
+    }
     let (_, vocabulary) = embedding(checkpoint, gguf)?;
     let config = Config::read(&keys, family, vocabulary)?;
     let plan = plan(checkpoint, family, &config, gguf)?;
@@ -314,6 +326,7 @@ fn describe(checkpoint: &Checkpoint, options: LoadOptions) -> Result<(About, Pla
         bytes: read.chain(formats.iter().map(|kept| kept.bytes)).sum(),
         quantisation: most.map(|kept| kept.stored.to_owned()).unwrap_or_default(),
         memory: Memory::of_plan(&plan, &config, context, quantise),
+        not_on_gpu: check_heads(&config).err().map(|error| error.to_string()),
         formats,
         context,
         config,

@@ -1,7 +1,7 @@
 //! From a plan to weights that run: rows are read in pieces of a few megabytes, put in order,
 //! converted, and handed on, so that a model is never whole in memory on its way to a GPU.
 
-use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
+use conclave_weights::{BlockError, Checkpoint, Format, Source, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
@@ -171,6 +171,31 @@ impl<K: Keep> Reader<'_, K> {
     }
 
     async fn matrix(&mut self, part: &MatrixPart) -> Result<K::Matrix, ModelError> {
+        let (tensor, cols) = (&part.tensor, part.cols);
+        let Some(kept) = self.keep.format(tensor.format, cols) else {
+            let problem =
+                format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
+            return Err(wrong(&tensor.name, &problem));
+        };
+        let begun = self.bytes;
+        match self.matrix_as(part, kept).await? {
+            Ok(matrix) => Ok(matrix),
+            // BF16 reaches further than F16: what goes beyond stays right in F32.
+            Err(_) if kept == Format::F16 => {
+                self.bytes = begun;
+                let whole = self.matrix_as(part, Format::F32).await?;
+                whole.map_err(|error| wrong(&tensor.name, &error.to_string()))
+            }
+            Err(error) => Err(wrong(&tensor.name, &error.to_string())),
+        }
+    }
+
+    /// The matrix kept in one format; the inner error is a number which that can't hold.
+    async fn matrix_as(
+        &mut self,
+        part: &MatrixPart,
+        kept: Format,
+    ) -> Result<Result<K::Matrix, BlockError>, ModelError> {
         let MatrixPart {
             tensor,
             rows,
@@ -178,11 +203,6 @@ impl<K: Keep> Reader<'_, K> {
             order,
         } = part;
         let stored = tensor.format;
-        let Some(kept) = self.keep.format(stored, *cols) else {
-            let problem =
-                format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
-            return Err(wrong(&tensor.name, &problem));
-        };
         let row_bytes = (tensor.bytes / tensor.rows().max(1)).max(1);
         let at_once = (PIECE / row_bytes).max(1);
         let at_once = match *order {
@@ -204,9 +224,9 @@ impl<K: Keep> Reader<'_, K> {
                 piece = &self.ordered;
             }
             if kept != stored {
-                self.converted.clear();
-                convert(stored, piece, kept, &mut self.converted)
-                    .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
+                if let Err(error) = convert(stored, piece, kept, &mut self.converted) {
+                    return Ok(Err(error));
+                }
                 piece = &self.converted;
             }
             self.keep.push(&mut upload, piece)?;
@@ -214,7 +234,7 @@ impl<K: Keep> Reader<'_, K> {
             (self.progress)(self.bytes);
             next = end;
         }
-        self.keep.finish(upload)
+        self.keep.finish(upload).map(Ok)
     }
 
     async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {

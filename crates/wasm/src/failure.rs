@@ -56,6 +56,7 @@ impl From<ModelError> for Failure {
             ModelError::File(_)
             | ModelError::Metadata(_)
             | ModelError::Quantise { .. }
+            | ModelError::Quantised { .. }
             | ModelError::HeadWidth { .. }
             | ModelError::Architecture { .. }
             | ModelError::RopeScaling { .. }

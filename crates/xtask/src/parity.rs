@@ -6,15 +6,18 @@
 mod comparison;
 mod table;
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::workspace::Workspace;
 use crate::{process, python};
-use comparison::Comparison;
+use comparison::{Comparison, Outcome};
 
 /// What to make and compare.
 #[derive(Args)]
@@ -57,6 +60,10 @@ pub struct Options {
     /// A built `conclave`; if not given, it is built
     #[arg(long, value_name = "PATH")]
     tool: Option<PathBuf>,
+
+    /// How many comparisons run at a time
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    jobs: usize,
 }
 
 /// Makes, compares and prints the table. Returns whether every comparison held its limit.
@@ -89,24 +96,56 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
         Some(path) => path.clone(),
         None => built(workspace)?,
     };
-    let mut outcomes = Vec::new();
-    let total = comparisons.len() * options.device.len();
-    for comparison in &comparisons {
-        for device in &options.device {
-            let outcome = comparison.run(&tool, device, &out);
-            println!(
-                "[{}/{total}] {} {} on {device}: {outcome}",
-                outcomes.len() + 1,
-                comparison.case,
-                comparison.format,
-            );
-            outcomes.push((comparison, outcome));
-        }
-    }
+    let outcomes = compared(&comparisons, options, &tool, &out);
     println!("\n{}", table::markdown(&outcomes, &options.device));
+    let total = outcomes.len();
     let missed = outcomes.iter().filter(|(_, found)| !found.held()).count();
     println!("{} comparisons held, {missed} missed", total - missed);
     Ok(missed == 0)
+}
+
+/// Runs every comparison on every device, several at a time: most of each is the start of a
+/// program and of a device. Outcomes come in the order of the comparisons.
+fn compared<'a>(
+    comparisons: &'a [Comparison],
+    options: &Options,
+    tool: &Path,
+    out: &Path,
+) -> Vec<(&'a Comparison, Outcome)> {
+    let devices = options.device.iter();
+    let all: Vec<_> = comparisons
+        .iter()
+        .flat_map(|one| devices.clone().map(move |device| (one, device)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut found = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&(one, device)) = all.get(number) else {
+                return found;
+            };
+            let outcome = one.run(tool, device, out, number);
+            println!(
+                "[{}/{}] {} {} on {device}: {outcome}",
+                number + 1,
+                all.len(),
+                one.case,
+                one.format
+            );
+            found.push((number, (one, outcome)));
+        }
+    };
+    let jobs = options.jobs.clamp(1, all.len().max(1));
+    let mut outcomes: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
+    outcomes.sort_by_key(|&(number, _)| number);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// Runs make.py.
@@ -128,12 +167,12 @@ fn make(workspace: &Workspace, options: &Options, python: &Path, out: &Path) -> 
     process::run(&mut command)
 }
 
-/// Builds the tool. The whole workspace, as the tests do: any other selection of crates would
-/// compile burn a second time.
+/// Builds the tool, as the tests do: any other selection of crates has other features, and
+/// compiles burn a second time.
 pub fn built(workspace: &Workspace) -> Result<PathBuf> {
     process::run(
         Command::new(process::cargo())
-            .args(["build", "--workspace"])
+            .args(["test", "--workspace", "--no-run"])
             .current_dir(&workspace.root),
     )?;
     let tool = workspace.target.join("debug/conclave");

@@ -7,26 +7,30 @@ use conclave_kernels::{AdapterChoice, Gpu};
 use conclave_model::{Backend, LoadOptions, Model, Session};
 use conclave_weights::{Checkpoint, Memory};
 
-/// Path of a fixture.
+/// Path of a file of the fixtures.
 pub fn fixture(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures/parity")
         .join(file)
 }
 
-/// A session on a fixture's model, made for as long a context as asked for:
-/// rotary positions know no limit, only the file's number does.
+#[allow(dead_code, reason = "each file of tests uses some of this one")]
+/// A session on the fixture `name`, `CASE-gguf` or `CASE-hf`, with a context of at most 512 tokens.
 pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
-    let mut file = std::fs::read(fixture(&format!("{name}.gguf"))).expect("the fixture is there");
-    let key = b".context_length";
-    let at = file
-        .windows(key.len())
-        .position(|bytes| bytes == key)
-        .expect("the key is there");
-    // Behind the key stand the value's type (4 bytes, u32) and the value.
-    let value = at + key.len() + 4;
-    file[value..value + 4].copy_from_slice(&(context as u32).to_le_bytes());
-    let source = Memory::file("model.gguf", file);
+    let names: &[&str] = match name.ends_with("-gguf") {
+        true => &["model.gguf"],
+        false => &["config.json", "model.safetensors"],
+    };
+    let read = |file: &&str| {
+        let bytes = std::fs::read(fixture(name).join(file)).expect("the fixture is there");
+        ((*file).to_owned(), bytes)
+    };
+    session_of(names.iter().map(read).collect(), backend, context)
+}
+
+/// A session on a model's files.
+pub fn session_of(files: Vec<(String, Vec<u8>)>, backend: &Backend, context: usize) -> Session {
+    let source = Memory::new(files);
     let checkpoint = pollster::block_on(Checkpoint::open(&source)).expect("the fixture is sound");
     let options = LoadOptions::with_context(context);
     let mut silent = |_| ();

@@ -129,13 +129,13 @@ impl Comparison {
         self.on_gpu.as_ref().map(|(_, moved)| *moved)
     }
 
-    /// Runs the tool on the model and compares.
-    pub fn run(&self, tool: &Path, device: &str, folder: &Path) -> Outcome {
-        self.compared(tool, device, folder)
+    /// Runs the tool on the model and compares; `index` tells it from others that run meanwhile.
+    pub fn run(&self, tool: &Path, device: &str, folder: &Path, index: usize) -> Outcome {
+        self.compared(tool, device, folder, index)
             .unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
     }
 
-    fn compared(&self, tool: &Path, device: &str, folder: &Path) -> Result<Outcome> {
+    fn compared(&self, tool: &Path, device: &str, folder: &Path, index: usize) -> Result<Outcome> {
         let stem = folder.join(match &self.on_gpu {
             Some((rounded, _)) => rounded,
             None => &self.reference,
@@ -145,7 +145,7 @@ impl Comparison {
         let vocabulary = number(&about["vocabulary"])?;
         let prompts = about["prompts"].as_array().context("no prompts")?;
 
-        let raw = folder.join(format!("logits-{}.f32", std::process::id()));
+        let raw = folder.join(format!("logits-{}-{index}.f32", std::process::id()));
         let mut command = self.tool(tool, device, folder, "logits");
         command.arg("--all").arg("--raw").arg(&raw);
         for prompt in prompts {

@@ -1,0 +1,140 @@
+//! `conclave inspect`: what a model is, what becomes of its weights, and the memory it takes,
+//! from its header alone.
+
+use std::fmt::Write;
+
+use conclave_hub::in_words;
+use conclave_model::{About, LoadOptions, ModelError};
+use conclave_weights::{Checkpoint, Description, SourceFile, Tensor};
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::failure::Failure;
+use crate::members;
+
+/// What a model's header says.
+pub struct Inspected {
+    name: Option<String>,
+    files: Vec<SourceFile>,
+    tensors: Vec<Tensor>,
+    about: Result<About, ModelError>,
+}
+
+/// Reads the header of the model asked for. A model that does not run is no error: what stands
+/// against it is part of the answer.
+///
+/// # Errors
+/// What opening the files reports.
+pub async fn run(args: &args::Inspect) -> Result<Inspected, Failure> {
+    let source = members::source(&args.model)?;
+    let checkpoint = Checkpoint::open(source.as_ref()).await?;
+    let options = LoadOptions {
+        context: args.context,
+        quantise: args.quantise,
+    };
+    let name = match checkpoint.description() {
+        Description::Gguf(metadata) => metadata.opt_str("general.name").ok().flatten(),
+        Description::HuggingFace(_) => None,
+    };
+    Ok(Inspected {
+        name: name.map(str::to_owned),
+        files: source.files().to_vec(),
+        tensors: checkpoint.tensors().to_vec(),
+        about: conclave_model::about(&checkpoint, options),
+    })
+}
+
+impl Inspected {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let tensors = self.tensors.iter().map(|t| {
+            json!({"name": t.name, "shape": t.shape, "format": t.format.name(), "bytes": t.bytes})
+        });
+        let files = self.files.iter();
+        json!({
+            "name": self.name,
+            "files": files.map(|f| json!({"name": f.name, "bytes": f.bytes})).collect::<Vec<_>>(),
+            "model": self.about.as_ref().ok(),
+            "runs": self.about.is_ok(),
+            "why_not": self.about.as_ref().err().map(ToString::to_string),
+            "tensors": tensors.collect::<Vec<_>>(),
+        })
+    }
+
+    /// For people; with `tensors` each of them.
+    pub fn text(&self, tensors: bool) -> String {
+        let mut text = String::new();
+        // Writing to a String can't fail.
+        if let Some(name) = &self.name {
+            let _ = writeln!(text, "name      {name}");
+        }
+        for file in &self.files {
+            let _ = writeln!(text, "file      {}, {}", file.name, in_words(file.bytes));
+        }
+        match &self.about {
+            Ok(about) => describe(about, &mut text),
+            Err(error) => {
+                let _ = writeln!(text, "can't run {error}");
+            }
+        }
+        let _ = writeln!(text, "tensors   {}", self.tensors.len());
+        for tensor in self.tensors.iter().filter(|_| tensors) {
+            let (name, format) = (&tensor.name, tensor.format.name());
+            let _ = writeln!(text, "  {name:<40} {format:<6} {:?}", tensor.shape);
+        }
+        text
+    }
+}
+
+fn describe(about: &About, text: &mut String) {
+    let (config, memory) = (&about.config, &about.memory);
+    let _ = writeln!(
+        text,
+        "family    {}, {} weights, {} layers, width {}, {} heads of {} on {}, vocabulary {}",
+        config.architecture,
+        count(about.parameters),
+        config.layers.len(),
+        config.hidden,
+        config.heads,
+        config.head_dim,
+        config.kv_heads,
+        config.vocabulary,
+    );
+    for (index, kept) in about.formats.iter().enumerate() {
+        let stored = format!(
+            "{} matrices stored as {}, {}",
+            kept.matrices,
+            kept.stored,
+            in_words(kept.bytes)
+        );
+        let kept = match kept.kept {
+            Some(format) if format == kept.stored => "as they are".to_owned(),
+            Some(format) => format!("as {format}"),
+            None => "not at all: no kernel reads rows of their length, use the CPU".to_owned(),
+        };
+        let label = if index == 0 { "weights" } else { "" };
+        let _ = writeln!(text, "{label:<9} {stored}; on the GPU {kept}");
+    }
+    let _ = writeln!(
+        text,
+        "memory    {} on the GPU: {} weights, {} keys and values, {} scratch, for {} of {} tokens of context",
+        in_words(memory.total()),
+        in_words(memory.weights),
+        in_words(memory.kv),
+        in_words(memory.scratch),
+        about.context,
+        config.context,
+    );
+    if let Some(error) = &about.not_on_gpu {
+        let _ = writeln!(text, "GPU       {error}");
+    }
+}
+
+/// A number of weights, as models are called by it: 1.24 billion.
+fn count(weights: u64) -> String {
+    match weights as f64 {
+        w if w >= 1e9 => format!("{:.2} billion", w / 1e9),
+        w if w >= 1e6 => format!("{:.0} million", w / 1e6),
+        w => format!("{:.0} thousand", w / 1e3),
+    }
+}
