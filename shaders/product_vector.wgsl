@@ -1,6 +1,6 @@
 // The product of one row of x: it is limited by the bytes of W. Sixteen lanes sweep four
 // weight rows, a unit each at a time, so that a quad of x is read once for four; with two
-// weight rows it took 1.4 times as long on software adapters. A workgroup makes eight pairs.
+// weight rows it took up to 1.4 times as long on software adapters. A workgroup makes eight pairs.
 const WORKGROUP: u32 = 64u;
 const LANES: u32 = 16u;
 const PAIRS: u32 = 8u;
