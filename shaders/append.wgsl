@@ -1,6 +1,8 @@
 // Norm and rotary embedding of queries and keys, and the append of keys and values to the
-// cache as packed f16, out of one row of q, k and v a token. A workgroup owns one head of
-// one token: of a query, a key or a value.
+// cache, out of one row of q, k and v a token. A workgroup owns one head of one token: of a
+// query, a key or a value. How the cache has a head is the business of `cache/write_*.wgsl`:
+// as it is, or as shares of its largest number, 16 bits each (against f16 four bits more where
+// it counts), which that number follows.
 // Queries go to a buffer of their own, since a norm of all heads is read by each of them.
 struct Params {
     heads: u32,
@@ -15,8 +17,8 @@ struct Params {
 
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;               // [tokens, heads + 2 kv_heads, width]
 @group(0) @binding(1) var<storage, read_write> q: array<f32>;           // [tokens, heads, width]
-@group(0) @binding(2) var<storage, read_write> keys: array<u32>;        // [capacity, kv_heads, width / 2] f16 pairs
-@group(0) @binding(3) var<storage, read_write> values: array<u32>;      // [capacity, kv_heads, width / 2] f16 pairs
+@group(0) @binding(2) var<storage, read_write> keys: array<u32>;        // [capacity, kv_heads, words of a head]
+@group(0) @binding(3) var<storage, read_write> values: array<u32>;      // [capacity, kv_heads, words of a head]
 @group(0) @binding(4) var<storage, read> tokens: array<vec4<u32>>;      // position, row, start, prefix
 @group(0) @binding(5) var<storage, read> table: array<vec2<f32>>;       // [context, half_rotary] cos, sin
 @group(0) @binding(6) var<storage, read> q_norm: array<f32>;            // [width] or [heads, width]
@@ -24,10 +26,10 @@ struct Params {
 @group(0) @binding(8) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
-const LARGEST: f32 = 65504.0;  // of f16
 
 var<workgroup> numbers: array<f32, 256>;
 var<workgroup> squares: array<f32, 64>;
+var<workgroup> peaks: array<f32, 64>;
 
 // Number i of the head behind the rotation at this row of the table.
 fn turned(i: u32, turns: u32) -> f32 {
@@ -41,6 +43,14 @@ fn turned(i: u32, turns: u32) -> f32 {
         return numbers[i] * turn.x + numbers[i - half] * turn.y;
     }
     return numbers[i];
+}
+
+// Number i as the cache has it: values do not turn.
+fn cached(i: u32, turns: u32, is_value: bool) -> f32 {
+    if (is_value) {
+        return numbers[i];
+    }
+    return turned(i, turns);
 }
 
 @compute @workgroup_size(64)
@@ -94,6 +104,12 @@ fn main(
     workgroupBarrier();
 
     let turns = min(place.x, params.context - 1u) * params.half_rotary;
+    var peak = 0.0;
+    for (var i = local; i < width; i += WORKGROUP) {
+        peak = max(peak, abs(cached(i, turns, is_value)));
+    }
+    peaks[local] = peak;
+    workgroupBarrier();
     if (is_query) {
         for (var i = local; i < width; i += WORKGROUP) {
             q[(group.y * params.heads + head) * width + i] = turned(i, turns);
@@ -103,14 +119,15 @@ fn main(
     if (place.y >= params.capacity) {
         return;
     }
+    var unit = 0.0;
+    for (var i = 0u; i < WORKGROUP; i++) {
+        unit = max(unit, peaks[i]);
+    }
+    let words = words_of_head();
     let kv_head = (head - params.heads) % params.kv_heads;
-    let into = (place.y * params.kv_heads + kv_head) * width / 2u;
-    for (var i = local; i < width / 2u; i += WORKGROUP) {
-        var pair = vec2<f32>(numbers[2u * i], numbers[2u * i + 1u]);
-        if (!is_value) {
-            pair = vec2<f32>(turned(2u * i, turns), turned(2u * i + 1u, turns));
-        }
-        let word = pack2x16float(clamp(pair, vec2<f32>(-LARGEST), vec2<f32>(LARGEST)));
+    let into = (place.y * params.kv_heads + kv_head) * words;
+    for (var i = local; i < words; i += WORKGROUP) {
+        let word = word_of_head(i, turns, is_value, unit);
         if (is_value) {
             values[into + i] = word;
         } else {

@@ -1,4 +1,4 @@
-// Masked attention over caches of packed f16. A query sees the rows of the prefix and, of
+// Masked attention over the caches that `append` fills (`cache/read_*.wgsl` has their form). A query sees the rows of the prefix and, of
 // what lies behind it, only its own candidate up to itself; so one kernel verifies in line,
 // decodes and prefills. A workgroup takes four queries that share a key head, so that a key
 // is read and unpacked once for four; keys pass in tiles of 64, a key a thread, and the
@@ -17,8 +17,6 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;                // [m, heads, quads]
-@group(0) @binding(1) var<storage, read> keys: array<vec2<u32>>;             // [capacity, kv_heads, quads] f16
-@group(0) @binding(2) var<storage, read> values: array<vec2<u32>>;           // [capacity, kv_heads, quads] f16
 @group(0) @binding(3) var<storage, read> tokens: array<vec4<u32>>;           // [m] position, row, start, prefix
 @group(0) @binding(4) var<storage, read> counts: array<u32>;                 // [2] m, chunks
 @group(0) @binding(5) var<storage, read_write> out: array<vec4<f32>>;        // [m, heads, quads]
@@ -64,10 +62,6 @@ fn sight(token: u32) -> Sight {
 
 fn sees(s: Sight, row: u32) -> bool {
     return (row >= s.seen && row < s.prefix) || (row >= s.begin && row <= s.row);
-}
-
-fn unpacked(halves: vec2<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(halves.x), unpack2x16float(halves.y));
 }
 
 @compute @workgroup_size(64)
@@ -116,7 +110,8 @@ fn main(
     let parts = WORKGROUP / quads;
     let part = local / quads;
     let lane = local % quads;
-    let line = params.kv_heads * quads;
+    let line = params.kv_heads * elements_of_head();
+    let column_of_head = kv_head * elements_of_head();
 
     var highest = vec4<f32>(LOWEST);
     var total = vec4<f32>(0.0);
@@ -130,10 +125,10 @@ fn main(
         var seen = vec4<bool>(false);
         if (key < to_key) {
             let row = select(begin + key - behind, low + key, key < behind);
-            let at = row * line + kv_head * quads;
+            let at = row * line + column_of_head;
             var dots = vec4<f32>(0.0);
             for (var i = 0u; i < quads; i++) {
-                let k = unpacked(keys[at + i]);
+                let k = key_quad(at, i);
                 dots += vec4<f32>(
                     dot(query[i], k),
                     dot(query[quads + i], k),
@@ -141,6 +136,7 @@ fn main(
                     dot(query[3u * quads + i], k),
                 );
             }
+            dots *= key_unit(at);
             if (params.softcap > 0.0) {
                 // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
                 dots = params.softcap
@@ -169,7 +165,8 @@ fn main(
             for (var i = part; i < limit; i += parts) {
                 let its_key = tile + i;
                 let row = select(begin + its_key - behind, low + its_key, its_key < behind);
-                let v = unpacked(values[row * line + kv_head * quads + lane]);
+                let at = row * line + column_of_head;
+                let v = value_quad(at, lane);
                 let chance = chances[i];
                 total += chance;
                 sum0 += chance.x * v;

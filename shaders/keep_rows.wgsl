@@ -1,4 +1,4 @@
-// Keep the winner's rows: move rows src..src+count of both caches of packed f16 to dst..,
+// Keep the winner's rows: move rows src..src+count of both caches to dst..,
 // where dst ≤ src. A thread owns two words of a row and goes through the rows upwards:
 // overlapping moves need no scratch.
 struct Params {

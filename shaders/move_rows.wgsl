@@ -1,14 +1,14 @@
-// Move rows src..src+count of both caches to dst.., where dst ≤ src. A thread owns one
-// quad column and goes through the rows upwards: overlapping moves need no scratch.
+// Move rows src..src+count of both caches to dst.., where dst ≤ src. A thread owns one column
+// of two words and goes through the rows upwards: overlapping moves need no scratch.
 struct Params {
-    quads: u32,   // numbers in a row / 4
+    pairs: u32,   // words in a row / 2
     src: u32,
     dst: u32,
     count: u32,
 }
 
-@group(0) @binding(0) var<storage, read_write> keys: array<vec4<f32>>;    // [capacity, quads]
-@group(0) @binding(1) var<storage, read_write> values: array<vec4<f32>>;  // [capacity, quads]
+@group(0) @binding(0) var<storage, read_write> keys: array<vec2<u32>>;    // [capacity, pairs]
+@group(0) @binding(1) var<storage, read_write> values: array<vec2<u32>>;  // [capacity, pairs]
 @group(0) @binding(2) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
@@ -20,12 +20,12 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let column = (group.y * groups.x + group.x) * WORKGROUP + local;
-    if (column >= params.quads) {
+    if (column >= params.pairs) {
         return;
     }
     for (var i = 0u; i < params.count; i++) {
-        let into = (params.dst + i) * params.quads + column;
-        let at = (params.src + i) * params.quads + column;
+        let into = (params.dst + i) * params.pairs + column;
+        let at = (params.src + i) * params.pairs + column;
         keys[into] = keys[at];
         values[into] = values[at];
     }

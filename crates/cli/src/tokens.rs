@@ -51,7 +51,7 @@ pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Fai
         prompts.push(if args.all {
             session.all_logits(&prompt.0).await?
         } else {
-            vec![session.last_logits(&prompt.0).await?.to_vec()]
+            vec![session.last_logits(&prompt.0).await?]
         });
     }
     if let Some(path) = &args.raw {

@@ -44,6 +44,7 @@ impl Layer {
             kv_heads,
             width,
             capacity: prefix + m,
+            exact: false,
         };
         let floats = |count: usize| gpu.upload(&vec![0.01_f32; count]);
         let matrix = |rows: usize, cols: usize| {

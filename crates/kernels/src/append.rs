@@ -1,13 +1,14 @@
 //! Norm and rotary embedding of queries and keys, and the append of keys and values to
-//! caches of packed f16: one dispatch behind the product of q, k and v.
+//! their caches: one dispatch behind the product of q, k and v.
 
 use bytemuck::{Pod, Zeroable};
-use half::f16;
 
 use crate::launch::{Shader, Use, count, launch, workgroup};
 use crate::{Buffer, Gpu, GpuError, Place, rms_norm_cpu};
 
 const WGSL: &str = include_str!("../../../shaders/append.wgsl");
+const SHORT: &str = include_str!("../../../shaders/cache/write_short.wgsl");
+const EXACT: &str = include_str!("../../../shaders/cache/write_exact.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -22,14 +23,23 @@ struct Params {
     epsilon: f32,
 }
 
-pub(crate) static SHADER: Shader = Shader {
-    name: "append",
-    pieces: &[WGSL],
-    workgroup: workgroup(WGSL),
-    params: size_of::<Params>(),
-};
+/// For caches of 16 bits a number, and for exact ones.
+pub(crate) static SHADERS: [Shader; 2] = [
+    Shader {
+        name: "append",
+        pieces: &[WGSL, SHORT],
+        workgroup: workgroup(WGSL),
+        params: size_of::<Params>(),
+    },
+    Shader {
+        name: "append_exact",
+        pieces: &[WGSL, EXACT],
+        workgroup: workgroup(WGSL),
+        params: size_of::<Params>(),
+    },
+];
 
-/// The heads of an attention and their caches, `[capacity, kv_heads, width]` in f16.
+/// The heads of an attention and their caches, `[capacity, kv_heads, words of a head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
     /// Query heads, a multiple of `kv_heads`; consecutive ones share a key head.
@@ -40,6 +50,9 @@ pub struct Heads {
     pub width: usize,
     /// Rows of each cache.
     pub capacity: usize,
+    /// Caches hold f32. Otherwise a head's numbers lie there as shares of the largest of them, 16
+    /// bits each, then that number and a zero.
+    pub exact: bool,
 }
 
 impl Heads {
@@ -48,9 +61,56 @@ impl Heads {
         (self.heads + 2 * self.kv_heads) * self.width
     }
 
+    /// Words of a head in a cache.
+    pub fn words(&self) -> usize {
+        if self.exact {
+            self.width
+        } else {
+            self.width / 2 + 2
+        }
+    }
+
+    /// Words of a cache's row.
+    pub fn row_words(&self) -> usize {
+        self.kv_heads * self.words()
+    }
+
     /// Bytes of a cache of keys, or of values.
     pub fn cache_bytes(&self) -> usize {
-        self.capacity * self.kv_heads * self.width * 2
+        4 * self.capacity * self.row_words()
+    }
+
+    /// Numbers of heads as a cache has them.
+    pub fn pack(&self, numbers: &[f32]) -> Vec<u32> {
+        if self.exact {
+            return numbers.iter().map(|v| v.to_bits()).collect();
+        }
+        let share = |v: f32| u32::from((v.clamp(-1.0, 1.0) * 32767.0 + 0.5).floor() as i16 as u16);
+        let heads = numbers.chunks_exact(self.width).flat_map(|head| {
+            let unit = head.iter().fold(0.0_f32, |unit, v| unit.max(v.abs()));
+            let inverse = if unit > 1.0e-37 { 1.0 / unit } else { 0.0 };
+            let pairs = head.chunks_exact(2);
+            let words =
+                pairs.map(move |pair| share(pair[0] * inverse) | share(pair[1] * inverse) << 16);
+            words.chain([unit.to_bits(), 0])
+        });
+        heads.collect()
+    }
+
+    /// The numbers of [`Self::pack`].
+    pub fn unpack(&self, words: &[u32]) -> Vec<f32> {
+        if self.exact {
+            return words.iter().map(|&word| f32::from_bits(word)).collect();
+        }
+        let half = self.width / 2;
+        let heads = words.chunks_exact(half + 2).flat_map(|head| {
+            let unit = f32::from_bits(head[half]);
+            let number =
+                move |bits: u32| (f32::from(bits as u16 as i16) / 32767.0).max(-1.0) * unit;
+            let pairs = head[..half].iter();
+            pairs.flat_map(move |&word| [number(word), number(word >> 16)])
+        });
+        heads.collect()
     }
 
     pub(crate) fn check(&self, kernel: &'static str) -> Result<(), GpuError> {
@@ -59,6 +119,7 @@ impl Heads {
             kv_heads,
             width,
             capacity,
+            ..
         } = *self;
         if width == 0 || !width.is_multiple_of(4) || width > 256 {
             return Err(GpuError::shape(
@@ -74,7 +135,7 @@ impl Heads {
         }
         // Kernels count the numbers of a cache in 32 bits.
         count(kernel, "rows of the cache", capacity)?;
-        count(kernel, "the cache's numbers", self.cache_bytes() / 2)?;
+        count(kernel, "the cache's words", self.cache_bytes() / 4)?;
         Ok(())
     }
 }
@@ -106,7 +167,7 @@ pub struct Rotary<'a> {
 
 /// Norm and turn the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
 /// `[tokens, heads, width]`; norm and turn its keys into the rows of `keys` that `places` names, and copy its values into
-/// the same rows of `values`, both rounded to f16. A row past the capacity is not written; a
+/// the same rows of `values`, both as [`Heads`] says. A row past the capacity is not written; a
 /// position past the table takes its last row.
 ///
 /// # Errors
@@ -123,7 +184,8 @@ pub fn append(
     q: &Buffer,
     [keys, values]: [&Buffer; 2],
 ) -> Result<(), GpuError> {
-    let name = SHADER.name;
+    let shader = &SHADERS[usize::from(heads.exact)];
+    let name = shader.name;
     heads.check(name)?;
     let Heads {
         kv_heads, width, ..
@@ -172,7 +234,7 @@ pub fn append(
         Use::Read(norm.map_or(gpu.zeros(), |norm| norm.key)),
     ];
     let groups = [(heads.heads + 2 * kv_heads) as u32, tokens as u32, 1];
-    launch(gpu, &SHADER, &buffers, &params, groups)
+    launch(gpu, shader, &buffers, &params, groups)
 }
 
 /// Norms of the CPU twin: weights of queries and keys, epsilon, and whether over all heads.
@@ -209,32 +271,13 @@ pub fn append_cpu(
                 head[i + rotary / 2] = b * cos + a * sin;
             }
         }
-        let into = place.row as usize * wide / 2..(place.row as usize + 1) * wide / 2;
+        let into =
+            place.row as usize * heads.row_words()..(place.row as usize + 1) * heads.row_words();
         if (place.row as usize) < heads.capacity {
-            keys[into.clone()].copy_from_slice(&pack_halves(&k));
-            values[into].copy_from_slice(&pack_halves(v));
+            keys[into.clone()].copy_from_slice(&heads.pack(&k));
+            values[into].copy_from_slice(&heads.pack(v));
         }
         queries.extend(q);
     }
     queries
-}
-
-/// Numbers as pairs of f16, the first of a pair in the low half; what exceeds f16 becomes
-/// its largest number.
-pub fn pack_halves(numbers: &[f32]) -> Vec<u32> {
-    let largest = f16::MAX.to_f32();
-    let half = |v: f32| u32::from(f16::from_f32(v.clamp(-largest, largest)).to_bits());
-    let pairs = numbers.chunks_exact(2);
-    pairs
-        .map(|pair| half(pair[0]) | half(pair[1]) << 16)
-        .collect()
-}
-
-/// The numbers of [`pack_halves`].
-pub fn unpack_halves(words: &[u32]) -> Vec<f32> {
-    let half = |bits: u32| f16::from_bits(bits as u16).to_f32();
-    let words = words.iter();
-    words
-        .flat_map(|&word| [half(word), half(word >> 16)])
-        .collect()
 }

@@ -1,12 +1,14 @@
-//! Masked attention over caches of packed f16, for verifying all candidates in line; decode
+//! Masked attention, for verifying all candidates in line; decode
 //! and prefill are one candidate right behind the prefix.
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::launch::{Shader, Use, count, launch, number_in, workgroup};
-use crate::{AttentionShape, Buffer, Gpu, GpuError, Heads, Place, Rows, unpack_halves};
+use crate::{AttentionShape, Buffer, Gpu, GpuError, Heads, Place, Rows};
 
 const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
+const SHORT: &str = include_str!("../../../shaders/cache/read_short.wgsl");
+const EXACT: &str = include_str!("../../../shaders/cache/read_exact.wgsl");
 const COMBINE: &str = include_str!("../../../shaders/attention_combine.wgsl");
 
 /// Queries that a workgroup takes.
@@ -37,12 +39,21 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader {
-    name: "attention",
-    pieces: &[WGSL],
-    workgroup: workgroup(WGSL),
-    params: size_of::<Params>(),
-};
+/// For caches of 16 bits a number, and for exact ones.
+pub(crate) static SHADERS: [Shader; 2] = [
+    Shader {
+        name: "attention",
+        pieces: &[WGSL, SHORT],
+        workgroup: workgroup(WGSL),
+        params: size_of::<Params>(),
+    },
+    Shader {
+        name: "attention_exact",
+        pieces: &[WGSL, EXACT],
+        workgroup: workgroup(WGSL),
+        params: size_of::<Params>(),
+    },
+];
 
 pub(crate) static COMBINE_SHADER: Shader = Shader {
     name: "attention_combine",
@@ -79,7 +90,7 @@ pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
 }
 
 /// Attention of the queries `q` `[m, heads, width]` over the caches
-/// `[capacity, kv_heads, width]`, packed f16, into `out` `[m, heads, width]`. Each query sees
+/// of [`Heads`] into `out` `[m, heads, width]`. Each query sees
 /// what its [`Place`] says: cache rows `0..prefix` (row = position there) and `start..=row`.
 /// Rows past the capacity are clamped, never read.
 ///
@@ -101,7 +112,8 @@ pub fn attention(
     partials: &Buffer,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let name = SHADER.name;
+    let shader = &SHADERS[usize::from(heads.exact)];
+    let name = shader.name;
     heads.check(name)?;
     let m = rows.count;
     let queries = m * heads.heads * heads.width;
@@ -140,7 +152,7 @@ pub fn attention(
         (m * share).div_ceil(QUERIES) as u32,
         count(name, "chunks", chunks)?,
     ];
-    launch(gpu, &SHADER, &buffers, &params, groups)?;
+    launch(gpu, shader, &buffers, &params, groups)?;
     if chunks == 1 {
         return Ok(());
     }
@@ -172,6 +184,6 @@ pub fn attention_cpu(
         window: scores.window,
         softcap: scores.softcap,
     };
-    let (keys, values) = (unpack_halves(keys), unpack_halves(values));
+    let [keys, values] = [keys, values].map(|cache| heads.unpack(cache));
     crate::verify_attention_cpu(q, &keys, &values, places, shape)
 }

@@ -198,6 +198,22 @@ impl Gpu {
         Ok(())
     }
 
+    /// A buffer with the contents of these one behind another.
+    pub fn concat(&self, buffers: &[&Buffer]) -> Result<Buffer, GpuError> {
+        let whole = self.allocate(buffers.iter().map(|buffer| buffer.bytes()).sum())?;
+        let mut at = 0;
+        for buffer in buffers {
+            self.copy((buffer, 0), (&whole, at), buffer.bytes());
+            at += buffer.bytes();
+        }
+        Ok(whole)
+    }
+
+    /// Queue a copy of `bytes` bytes, whole words, of which both buffers have enough.
+    pub(crate) fn copy(&self, from: (&Buffer, usize), to: (&Buffer, usize), bytes: usize) {
+        self.queue().copy(from, to, bytes);
+    }
+
     /// Run everything queued and copy these buffers back, in one wait for all of them.
     /// Reports whatever went wrong since the last read or sync.
     pub async fn read(&self, buffers: &[&Buffer]) -> Result<Vec<Vec<u8>>, GpuError> {

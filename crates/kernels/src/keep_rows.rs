@@ -1,4 +1,4 @@
-//! Keeping the winner's rows in caches of packed f16.
+//! Keeping the winner's rows in the caches of [`Heads`].
 
 use bytemuck::{Pod, Zeroable};
 
@@ -39,7 +39,7 @@ pub fn keep_rows(
     moves.holds(3, name, "moves")?;
     keys.holds(heads.cache_bytes() / 4, name, "keys")?;
     values.holds(heads.cache_bytes() / 4, name, "values")?;
-    let pairs = heads.kv_heads * heads.width / 4;
+    let pairs = heads.row_words() / 2;
     let params = Params {
         pairs: pairs as u32,
         capacity: heads.capacity as u32,

@@ -8,14 +8,14 @@
 //! | [`product()`] | the same with norm, bias, gate and residual in one launch |
 //! | [`rope_append()`] | rotary embedding, append to the KV cache |
 //! | [`verify_attention()`] | masked attention over prefix and own candidate |
-//! | [`append()`], [`attention()`] | the same with norms, on caches of packed f16 |
+//! | [`append()`], [`attention()`] | the same with norms, on caches of 16 bits a number |
 //! | [`gated()`] | act(gate) · up |
 //! | [`score()`] | raw logit and log-sum-exp of target ids |
 //! | [`score_head()`], [`target_logits()`] | the same straight from hidden states |
 //! | [`sample()`] | draws the next token |
 //! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
 //! | [`move_rows()`], [`keep_rows()`] | keep the winner's cache rows |
-//! | [`gather_rows()`], [`add()`] | a few rows, a sum |
+//! | [`gather_rows()`], [`put_rows()`], [`add()`] | a few rows, rows to their place, a sum |
 //!
 //! A family is three of one name: `shaders/NAME.wgsl`, `NAME.rs` here (parameters,
 //! launcher), and `NAME_cpu`, the same in plain Rust, which the tests hold it to. Shaders
@@ -49,6 +49,7 @@ mod pack;
 mod pick_norm;
 mod place;
 mod product;
+mod put_rows;
 mod queue;
 mod record;
 mod reports;
@@ -65,9 +66,7 @@ mod verify_attention;
 
 pub use adapter::{AdapterChoice, AdapterInfo};
 pub use add::{add, add_cpu};
-pub use append::{
-    Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, pack_halves, unpack_halves,
-};
+pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu};
 pub use attention::{Scores, attention, attention_chunks, attention_cpu, attention_partials};
 pub use buffer::Buffer;
 pub use counters::GpuCounters;
@@ -85,6 +84,7 @@ pub use norm_add::{norm_add, norm_add_cpu};
 pub use pick_norm::{pick_norm, pick_norm_cpu};
 pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
 pub use product::{Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu};
+pub use put_rows::{put_rows, put_rows_cpu};
 pub use record::Recorded;
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};
@@ -106,12 +106,11 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         &rms_norm::SHADER,
         &rope_append::SHADER,
         &verify_attention::SHADER,
-        &append::SHADER,
-        &attention::SHADER,
         &attention::COMBINE_SHADER,
         &keep_rows::SHADER,
         &norm_add::SHADER,
         &pick_norm::SHADER,
+        &put_rows::SHADER,
         &sample::SHADER,
         &score_head::COMBINE_SHADER,
         &gated::SHADER,
@@ -125,6 +124,8 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         .chain(&matmul::VECTOR_SHADERS)
         .chain(&matmul::BLOCK_SHADERS)
         .chain(product::FAMILIES.into_iter().flatten())
+        .chain(&append::SHADERS)
+        .chain(&attention::SHADERS)
         .chain(&score_head::HEAD_SHADERS)
         .chain(&score_head::TARGET_SHADERS)
         .chain(alone)

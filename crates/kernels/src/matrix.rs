@@ -75,6 +75,62 @@ impl Matrix {
         upload.finish()
     }
 
+    /// Whether matrices of these formats and rows, all `cols` wide, can lie in one buffer on any
+    /// device, as [`Self::stack`] puts them.
+    pub fn stacks(of: &[(Format, usize)], cols: usize) -> bool {
+        /// What every device binds.
+        const LIMIT: usize = 128 << 20;
+        let Some(&(format, _)) = of.first() else {
+            return false;
+        };
+        let blocks = cols / format.block();
+        let rows: usize = of.iter().map(|(_, rows)| rows).sum();
+        // Copies are of whole words.
+        let whole = |&(other, rows): &(Format, usize)| {
+            let planes = format.planes().iter();
+            other == format
+                && planes
+                    .clone()
+                    .all(|plane| (rows * blocks * plane).is_multiple_of(4))
+        };
+        of.iter().all(whole) && rows.saturating_mul(blocks * format.block_bytes()) <= LIMIT - 16
+    }
+
+    /// One matrix of all rows of these, in their order, if they [stack](Self::stacks).
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`] and the device's.
+    pub fn stack(gpu: &Gpu, matrices: &[&Matrix]) -> Result<Option<Self>, GpuError> {
+        let of: Vec<_> = matrices.iter().map(|m| (m.format, m.rows)).collect();
+        let Some(first) = matrices.first() else {
+            return Ok(None);
+        };
+        let (format, cols) = (first.format, first.cols);
+        let alike = matrices
+            .iter()
+            .all(|m| m.cols == cols && m.parts.len() == 1);
+        if !alike || !Self::stacks(&of, cols) {
+            return Ok(None);
+        }
+        let rows = matrices.iter().map(|matrix| matrix.rows).sum();
+        let stack = Self::allocate(gpu, format, rows, cols, u64::MAX)?;
+        let [part] = stack.parts.as_slice() else {
+            return Ok(None);
+        };
+        let blocks = cols / format.block();
+        let mut to = 0;
+        for (index, plane) in format.planes().iter().enumerate() {
+            let before: usize = format.planes()[..index].iter().sum();
+            for matrix in matrices {
+                let bytes = matrix.rows * blocks * plane;
+                let from = (&matrix.parts[0].buffer, matrix.rows * blocks * before);
+                gpu.copy(from, (&part.buffer, to), bytes);
+                to += bytes;
+            }
+        }
+        Ok(Some(stack))
+    }
+
     /// The matrix with its memory, the content still unspecified.
     fn allocate(
         gpu: &Gpu,

@@ -12,7 +12,7 @@ const WGSL: &str = include_str!("../../../shaders/move_rows.wgsl");
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
-    quads: u32,
+    pairs: u32,
     src: u32,
     dst: u32,
     count: u32,
@@ -25,21 +25,21 @@ pub(crate) static SHADER: Shader = Shader {
     params: size_of::<Params>(),
 };
 
-/// Move the rows `src` of both caches `[capacity, width]` to `dst..`, where `dst` is not
-/// behind `src.start`; they may overlap. width is a multiple of 4.
+/// Move the rows `src` of both caches `[capacity, words]` to `dst..`, where `dst` is not
+/// behind `src.start`; they may overlap. A row is an even number of 32-bit words.
 pub fn move_rows(
     gpu: &Gpu,
     keys: &Buffer,
     values: &Buffer,
-    width: usize,
+    words: usize,
     src: Range<usize>,
     dst: usize,
 ) -> Result<(), GpuError> {
     let name = SHADER.name;
-    if width == 0 || !width.is_multiple_of(4) {
+    if words == 0 || !words.is_multiple_of(2) {
         return Err(GpuError::shape(
             name,
-            format!("width {width}, must be a multiple of 4"),
+            format!("rows of {words} words, must be a multiple of 2"),
         ));
     }
     if dst > src.start || src.end < src.start {
@@ -51,16 +51,16 @@ pub fn move_rows(
     if src.is_empty() || src.start == dst {
         return Ok(());
     }
-    keys.holds(src.end * width, name, "keys")?;
-    values.holds(src.end * width, name, "values")?;
+    keys.holds(src.end * words, name, "keys")?;
+    values.holds(src.end * words, name, "values")?;
     let params = Params {
-        quads: count(name, "width", width)? / 4,
+        pairs: count(name, "words", words)? / 2,
         src: count(name, "src", src.start)?,
         dst: count(name, "dst", dst)?,
         count: count(name, "rows", src.len())?,
     };
     let buffers = [Use::Write(keys), Use::Write(values)];
-    launch(gpu, &SHADER, &buffers, &params, flat(&SHADER, width / 4))
+    launch(gpu, &SHADER, &buffers, &params, flat(&SHADER, words / 2))
 }
 
 /// The CPU twin, for one cache.

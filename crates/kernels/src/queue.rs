@@ -224,6 +224,22 @@ impl Queue {
         self.queue.write_buffer(buffer.raw(), at, data);
     }
 
+    /// Queue a copy of bytes of a buffer to another one.
+    pub fn copy(
+        &mut self,
+        (from, at): (&Buffer, usize),
+        (to, into): (&Buffer, usize),
+        bytes: usize,
+    ) {
+        // Between passes: an open one ends here.
+        self.submit();
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        let (at, into) = ((from.at() + at) as u64, (to.at() + into) as u64);
+        encoder.copy_buffer_to_buffer(from.raw(), at, to.raw(), into, bytes as u64);
+        self.queue.submit([encoder.finish()]);
+        self.counters.submits += 1;
+    }
+
     /// Submit everything, with copies of these buffers, one behind another, into memory that
     /// the CPU can map.
     pub fn copy_out(&mut self, buffers: &[&Buffer]) -> (Buffer, Option<wgpu::SubmissionIndex>) {

@@ -1,22 +1,36 @@
-//! The decoder as launches of our WGSL kernels on wgpu.
+//! The decoder as launches of our WGSL kernels.
 //!
-//! Weights stay quantised on the GPU; activations and the KV cache are f32.
-//! Launches only queue work: the CPU waits where logits or scores are read.
+//! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where
+//! no weight is quantised), activations f32. A step of one
+//! token takes six launches a block (one more over a long prefix, one more for each norm behind a
+//! product). Launches only queue work: the CPU waits where ids, logits or scores are read, once for
+//! a whole draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, AttentionShape, Buffer, Gpu, Matrix, MatrixUpload, Pairs, Plus,
-    RopeShape, add, embed, gated, gather_rows, matmul, move_rows, rms_norm, rope_append, score,
-    verify_attention,
+    Activation as GpuActivation, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads, Matrix,
+    NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention,
+    attention_chunks, embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows,
+    sample, score_head,
 };
-use conclave_weights::Format;
 
 use crate::config::{Activation, Config, Layer, QkNorm};
 use crate::error::ModelError;
-use crate::formats::{of_kernels, on_gpu};
-use crate::gpu_room::{Cache, Head, ROWS, Room, Scratch, TOKENS};
-use crate::pass::{Pass, TargetScore, rows_of};
-use crate::reading::Keep;
-use crate::weights::{Block, Linear, Weights};
+use crate::gpu_scratch::{SCORED, Scratch, TOKENS, heads};
+use crate::gpu_weights::{Gate, GpuBlock, GpuModel, Product};
+use crate::memory::exact_with;
+use crate::pass::{Pass, TargetScore};
+use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
+use crate::weights::Weights;
+
+/// Bytes of logits held at once; more rows are taken in turns.
+const LOGITS_BYTES: usize = 64 << 20;
+
+/// Keys and values of one block, as [`Heads`] says.
+#[derive(Debug)]
+struct Cache {
+    keys: Buffer,
+    values: Buffer,
+}
 
 /// A transformer with its KV cache on the GPU.
 #[derive(Debug)]
@@ -24,13 +38,23 @@ pub struct GpuDecoder {
     gpu: Gpu,
     config: Config,
     context: usize,
-    weights: Weights<Matrix, Buffer>,
+    weights: GpuModel,
+    /// Keys and values are f32.
+    exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Buffer>,
-    /// Absent while released.
-    room: Option<Room>,
-    /// Tokens of the last pass, whose hidden states are there.
-    tokens: Option<usize>,
+    scratch: Scratch<Buffer>,
+    /// Empty while released.
+    caches: Vec<Cache>,
+}
+
+/// What a run of launches works on: the rows of a pass, or a step of a draft.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    rows: Rows<'a>,
+    chunks: usize,
+    ids: &'a Buffer,
+    places: &'a Buffer,
 }
 
 impl GpuDecoder {
@@ -44,14 +68,19 @@ impl GpuDecoder {
         context: usize,
         gpu: &Gpu,
     ) -> Result<Self, ModelError> {
+        let exact = weights.matrices().all(|matrix| exact_with(matrix.format()));
+        let weights = GpuModel::new(gpu, weights)?;
+        let apart = |block: &GpuBlock| matches!(block.gate, Gate::Apart(_));
+        let apart = weights.blocks.iter().any(apart);
         let mut decoder = Self {
             gpu: gpu.clone(),
             config: config.clone(),
             context,
             weights,
+            exact,
             ropes: Vec::new(),
-            room: None,
-            tokens: None,
+            scratch: Scratch::new(gpu, config, context, apart)?,
+            caches: Vec::new(),
         };
         decoder.set_ropes(false)?;
         Ok(decoder)
@@ -65,134 +94,228 @@ impl GpuDecoder {
         self.ropes.clear();
         for rope in &self.config.ropes {
             let table = rope.table(self.context, long);
-            let table = bytemuck::cast_slice(&table).to_vec();
-            self.ropes.push(self.gpu.keep(table)?);
+            self.ropes.push(self.gpu.upload(&table)?);
         }
         Ok(())
     }
 
-    /// Queues a pass: writes its KV rows and leaves its hidden states for
-    /// [`logits`](Self::logits) and [`scores`](Self::scores).
+    /// Queues a pass: writes its KV rows and leaves its hidden states in the slots from `slot` on.
     ///
     /// # Errors
-    /// [`ModelError::InLine`] for more tokens than a pass may have, [`ModelError::Gpu`] if the
-    /// device is lost or out of memory.
-    pub fn run(&mut self, pass: &Pass) -> Result<(), ModelError> {
-        self.tokens = None;
-        if pass.len() > ROWS {
-            return Err(ModelError::InLine {
-                tokens: pass.len(),
-                limit: ROWS,
-            });
+    /// [`ModelError::Gpu`] if the device is lost or out of memory.
+    pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
+        self.reserve()?;
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let turns = pass.tokens.chunks(TOKENS).zip(pass.places.chunks(TOKENS));
+        let mut slot = slot as u32;
+        for (tokens, places) in turns {
+            let count = tokens.len();
+            let chunks = attention_chunks(count, self.heads(), pass.rows());
+            gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
+            gpu.write(&s.places.part(0, 16 * count)?, places)?;
+            gpu.write(&s.counts, &[count as u32, chunks as u32, slot, 0])?;
+            self.blocks(Run {
+                rows: Rows {
+                    count,
+                    counts: &s.counts,
+                },
+                chunks,
+                ids: &s.ids,
+                places: &s.places,
+            })?;
+            let all = [SLOTS, self.config.hidden];
+            put_rows(gpu, &s.stream, count, (&s.counts, 2), &s.states, all)?;
+            slot += count as u32;
         }
-        if self.room.is_none() {
-            self.room = Some(Room::allocate(&self.gpu, &self.config, self.context)?);
-        }
-        let Some(room) = &self.room else {
-            return Ok(());
+        Ok(())
+    }
+
+    /// Draws `steps` tokens, at most [`MOST_DRAFTED`], behind a prefix
+    /// of `prefix` tokens whose last one has its hidden state in [`PREFIX`]; the states of all but
+    /// the last drawn go to [`DRAFT`] and behind. One wait, for the ids.
+    ///
+    /// # Errors
+    /// [`ModelError::NotFinite`], [`ModelError::Gpu`].
+    pub async fn draft(
+        &mut self,
+        prefix: usize,
+        steps: usize,
+        draws: Draws,
+        random: &[u32],
+    ) -> Result<Vec<u32>, ModelError> {
+        self.reserve()?;
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let chunks = attention_chunks(1, self.heads(), prefix + steps);
+        let place = Place {
+            position: prefix as u32 - 1,
+            row: prefix as u32 - 1,
+            start: prefix as u32,
+            prefix: prefix as u32,
         };
-        let gpu = &self.gpu;
-        gpu.write_front(&room.ids, &pass.tokens)?;
-        gpu.write_front(&room.places, &pass.places)?;
-        for begin in (0..pass.len()).step_by(TOKENS) {
-            let tokens = (pass.len() - begin).min(TOKENS);
-            self.run_turn(room, begin, tokens)?;
+        gpu.write(&s.random.part(0, 4 * steps)?, random)?;
+        gpu.write(&s.next, &[0_u32; 2])?;
+        gpu.write(&s.place, &[place])?;
+        gpu.write(&s.step, &[1, chunks as u32, 0, 0])?;
+        let run = Run {
+            rows: Rows {
+                count: 1,
+                counts: &s.step,
+            },
+            chunks,
+            ids: &s.next,
+            places: &s.place,
+        };
+        let draws = Draws {
+            softcap: c.logit_softcap,
+            ..draws
+        };
+        let buffers = DrawBuffers {
+            random: &s.random,
+            scratch: &s.sampling,
+            drawn: &s.drawn,
+            next: &s.next,
+            place: &s.place,
+        };
+        let (head, bias) = self.weights.head();
+        let fused = Fused {
+            norm: Some(Norm {
+                weight: &self.weights.norm,
+                epsilon: c.stream_epsilon(),
+                scratch: &s.normed,
+            }),
+            bias,
+            ..Fused::default()
+        };
+        let first = s.states.part(4 * c.hidden * PREFIX, 4 * c.hidden)?;
+        for step in 0..steps {
+            let state = if step == 0 { &first } else { &s.stream };
+            product(gpu, state, run.rows, &[head], fused, &s.logits)?;
+            // Room for the most, so that launches of shorter drafts are the same.
+            sample(gpu, &s.logits, c.vocabulary, MOST_DRAFTED, draws, buffers)?;
+            if step + 1 < steps {
+                self.blocks(run)?;
+                // The number of draws so far is the slot: drafts begin at the first.
+                const { assert!(DRAFT == 1) };
+                put_rows(
+                    gpu,
+                    &s.stream,
+                    1,
+                    (&s.next, 1),
+                    &s.states,
+                    [SLOTS, c.hidden],
+                )?;
+            }
         }
-        self.tokens = Some(pass.len());
-        Ok(())
+        let drawn = s.drawn.part(0, 4 * steps)?;
+        let read = gpu.read(&[&drawn]).await?;
+        let ids: Vec<u32> = read
+            .first()
+            .map(|bytes| bytemuck::pod_collect_to_vec(bytes))
+            .unwrap_or_default();
+        match ids.contains(&NO_TOKEN) {
+            true => Err(ModelError::NotFinite),
+            false => Ok(ids),
+        }
     }
 
-    /// Queues `tokens` tokens of a pass from `begin` on.
-    fn run_turn(&self, room: &Room, begin: usize, tokens: usize) -> Result<(), ModelError> {
-        let (gpu, c, scratch) = (&self.gpu, &self.config, &room.scratch);
-        let ids = room.ids.part(4 * begin, 4 * TOKENS)?;
-        let places = room.places.part(16 * begin, 16 * TOKENS)?;
-        let mut stream = [&scratch.stream[0], &scratch.stream[1]];
-        let factor = c.stream_scale();
-        embed(
-            gpu,
-            &ids,
-            tokens,
-            &self.weights.embedding,
-            factor,
-            stream[0],
-        )?;
-        let blocks = self.weights.blocks.iter().zip(&room.caches);
-        for ((block, cache), layer) in blocks.zip(&c.layers) {
-            self.attend(block, cache, layer, tokens, &places, stream[0], scratch)?;
-            let norm = &block.attention_post_norm;
-            let attended = &scratch.attended;
-            self.add_product(attended, &block.output, norm, tokens, &mut stream, scratch)?;
-            self.gate(block, tokens, stream[0], scratch)?;
-            let norm = &block.feed_forward_post_norm;
-            let active = &scratch.active;
-            self.add_product(active, &block.down, norm, tokens, &mut stream, scratch)?;
-        }
-        let row = 4 * c.hidden;
-        let states = room.states.part(begin * row, TOKENS * row)?;
-        let (size, epsilon) = ([tokens, c.hidden], c.stream_epsilon());
-        Ok(rms_norm(
-            gpu,
-            stream[0],
-            &self.weights.norm,
-            epsilon,
-            size,
-            &states,
-        )?)
-    }
-
-    /// Logits `[rows][vocabulary]` after the given tokens of the last pass.
+    /// Makes the state in a slot that of the prefix.
     ///
     /// # Errors
-    /// [`ModelError::Order`] without a pass, [`ModelError::Gpu`] if anything since failed.
-    pub async fn logits(&self, rows: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
-        let vocabulary = self.config.vocabulary;
-        let (room, _) = self.ready()?;
-        let mut all = Vec::with_capacity(rows.len());
-        for rows in rows.chunks(room.head.at_once) {
-            self.pick(room, rows)?;
-            self.queue_logits(room, 0, rows.len())?;
-            let logits = room.head.logits.part(0, 4 * rows.len() * vocabulary)?;
-            let read = self.gpu.read_f32(&[&logits]).await?;
+    /// [`ModelError::Gpu`].
+    pub fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
+        let (gpu, s, all) = (&self.gpu, &self.scratch, [SLOTS, self.config.hidden]);
+        gpu.write(&s.picks.part(0, 4)?, &[slot as u32])?;
+        gather_rows(gpu, &s.states, all, &s.picks, 1, &s.stream)?;
+        const { assert!(PREFIX == 0) };
+        gpu.write(&s.counts, &[0_u32; 4])?;
+        Ok(put_rows(gpu, &s.stream, 1, (&s.counts, 3), &s.states, all)?)
+    }
+
+    /// Logits `[slots][vocabulary]` after the tokens in these slots.
+    ///
+    /// # Errors
+    /// [`ModelError::Gpu`] if anything since the last read failed.
+    pub async fn logits(&self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let (head, bias) = self.weights.head();
+        let at_once = (LOGITS_BYTES / (4 * c.vocabulary)).clamp(1, SCORED);
+        let mut all = Vec::with_capacity(slots.len());
+        for slots in slots.chunks(at_once) {
+            let logits = gpu.allocate(4 * slots.len() * c.vocabulary)?;
+            let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
+            gpu.write(&s.picks.part(0, 4 * slots.len())?, &picks)?;
+            gpu.write(&s.turns.part(0, 4)?, &[slots.len() as u32])?;
+            let rows = Rows {
+                count: slots.len(),
+                counts: &s.turns,
+            };
+            self.pick(&s.picks, rows)?;
+            let fused = Fused {
+                bias,
+                ..Fused::default()
+            };
+            product(gpu, &s.normed, rows, &[head], fused, &logits)?;
+            let read = gpu.read_f32(&[&logits]).await?;
             let mut flat = read.into_iter().next().unwrap_or_default();
-            if let Some(cap) = self.config.logit_softcap {
+            if let Some(cap) = c.logit_softcap {
                 flat.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
             }
-            all.extend(flat.chunks(vocabulary).map(<[f32]>::to_vec));
+            all.extend(flat.chunks(c.vocabulary).map(<[f32]>::to_vec));
         }
         Ok(all)
     }
 
-    /// Scores of `targets[i]` under the logits after token `rows[i]` of the
-    /// last pass. The logits themselves stay on the GPU.
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the logits are never
+    /// in memory. One wait.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
     pub async fn scores(
         &self,
-        rows: &[usize],
+        slots: &[usize],
         targets: &[u32],
     ) -> Result<Vec<TargetScore>, ModelError> {
-        let (room, _) = self.ready()?;
-        let Head { at_once, turns, .. } = room.head;
-        let mut scores = Vec::with_capacity(rows.len());
-        let some = at_once * turns;
-        for (rows, targets) in rows.chunks(some).zip(targets.chunks(some)) {
-            self.pick(room, rows)?;
-            let targets = room.head.in_turns(targets);
-            self.gpu.write_front(&room.head.targets, &targets)?;
-            let mut outs = Vec::new();
-            for (turn, rows) in rows.chunks(at_once).enumerate() {
-                outs.push(self.queue_scores(room, turn, rows.len())?);
-            }
-            let read = self.gpu.read_f32(&outs.iter().collect::<Vec<_>>()).await?;
-            let pairs = read.iter().flat_map(|out| out.chunks_exact(2));
-            scores.extend(pairs.map(|pair| TargetScore {
-                logit: pair[0],
-                log_sum_exp: pair[1],
-            }));
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let (weight, bias) = self.weights.head();
+        let head = Head {
+            weight,
+            bias,
+            softcap: self.config.logit_softcap,
+        };
+        let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
+        let turns = slots.chunks(SCORED).flat_map(|turn| {
+            let mut rows = [0_u32; 64];
+            rows[0] = turn.len() as u32;
+            rows
+        });
+        let turns: Vec<u32> = turns.collect();
+        gpu.write(&s.picks.part(0, 4 * picks.len())?, &picks)?;
+        gpu.write(&s.targets.part(0, 4 * targets.len())?, targets)?;
+        gpu.write(&s.turns.part(0, 4 * turns.len())?, &turns)?;
+        for (turn, slots) in slots.chunks(SCORED).enumerate() {
+            // A turn's numbers begin where every device binds a part.
+            const { assert!(SCORED == 64) };
+            let part = |buffer: &Buffer, words: usize| {
+                let bytes = 4 * words * SCORED;
+                buffer.part(turn * bytes, bytes)
+            };
+            let counts = part(&s.turns, 1)?;
+            let rows = Rows {
+                count: slots.len(),
+                counts: &counts,
+            };
+            self.pick(&part(&s.picks, 1)?, rows)?;
+            let (targets, out) = (part(&s.targets, 1)?, part(&s.scores, 2)?);
+            score_head(gpu, &s.normed, rows, &targets, head, &s.tiles, &out)?;
         }
-        Ok(scores)
+        let scores = s.scores.part(0, 8 * slots.len())?;
+        let read = gpu.read_f32(&[&scores]).await?;
+        let pairs = read.iter().flat_map(|scores| scores.chunks_exact(2));
+        let score = |pair: &[f32]| TargetScore {
+            logit: pair[0],
+            log_sum_exp: pair[1],
+        };
+        Ok(pairs.map(score).collect())
     }
 
     /// Moves KV rows `from .. from + count` to `to ..`, `to <= from`.
@@ -200,256 +323,206 @@ impl GpuDecoder {
     /// # Errors
     /// [`ModelError::Gpu`].
     pub fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
-        let caches = self.room.iter().flat_map(|room| &room.caches);
-        for Cache { keys, values } in caches {
-            let width = self.config.kv_width();
-            move_rows(&self.gpu, keys, values, width, from..from + count, to)?;
+        let moves = &self.scratch.moves;
+        self.gpu
+            .write(moves, &[from as u32, to as u32, count as u32, 0])?;
+        for Cache { keys, values } in &self.caches {
+            keep_rows(&self.gpu, moves, self.heads(), [keys, values])?;
         }
         Ok(())
     }
 
-    /// Frees the KV cache and all that passes need; the next one makes it anew.
+    /// Waits until everything has run.
+    ///
+    /// # Errors
+    /// [`ModelError::Gpu`] for what went wrong since the last wait.
+    pub async fn settle(&self) -> Result<(), ModelError> {
+        Ok(self.gpu.sync().await?)
+    }
+
+    /// Frees the KV cache; the next pass makes it anew.
     pub fn release(&mut self) {
-        self.room = None;
-        self.tokens = None;
+        self.caches.clear();
+    }
+
+    /// Embedding and blocks: the residual stream behind the last one, in `scratch.stream`.
+    fn blocks(&self, run: Run<'_>) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let (count, factor) = (run.rows.count, c.stream_scale());
+        embed(
+            gpu,
+            run.ids,
+            count,
+            &self.weights.embedding,
+            factor,
+            &s.stream,
+        )?;
+        let blocks = self.weights.blocks.iter().zip(&self.caches);
+        for ((block, cache), layer) in blocks.zip(&c.layers) {
+            self.attend(block, cache, layer, run)?;
+            let norm = &block.attention_post_norm;
+            self.add(&s.attended, &block.output, norm, run.rows)?;
+            self.gate(block, run.rows)?;
+            let norm = &block.feed_forward_post_norm;
+            self.add(&s.active, &block.down, norm, run.rows)?;
+        }
+        Ok(())
     }
 
     /// Attention of one block up to its output product, into `scratch.attended`.
-    #[expect(clippy::too_many_arguments, reason = "what a block reads and writes")]
     fn attend(
         &self,
-        block: &Block<Matrix, Buffer>,
-        cache: &Cache<Buffer>,
+        block: &GpuBlock,
+        cache: &Cache,
         layer: &Layer,
-        tokens: usize,
-        places: &Buffer,
-        stream: &Buffer,
-        scratch: &Scratch<Buffer>,
+        run: Run<'_>,
     ) -> Result<(), ModelError> {
-        let (gpu, c) = (&self.gpu, &self.config);
-        let x = self.before(&block.attention_norm, tokens, stream, scratch)?;
-        self.product(x, &block.query, tokens, None, &scratch.query)?;
-        self.product(x, &block.key, tokens, None, &scratch.key)?;
-        self.product(x, &block.value, tokens, None, &scratch.value)?;
-        let [query_out, key_out] = match &scratch.qk_normed {
-            Some([query, key]) => [query, key],
-            None => [&scratch.query, &scratch.key],
-        };
-        let query = self.qk_norm(
-            &scratch.query,
-            &block.query_norm,
-            tokens,
-            c.heads,
-            query_out,
-        )?;
-        let key = self.qk_norm(&scratch.key, &block.key_norm, tokens, c.kv_heads, key_out)?;
-        let capacity = rows_of(self.context);
-        // A layer that turns nothing reads no table; any will do.
-        let rope = layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim);
-        let table = &self.ropes[layer.rope.unwrap_or(0)];
-        let shape = RopeShape {
-            tokens,
-            heads: c.heads,
-            kv_heads: c.kv_heads,
-            width: c.head_dim,
-            rotary: rope,
-            capacity,
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let norm = self.norm(&block.attention_norm);
+        self.multiply(&s.stream, run.rows, &block.qkv, norm, &s.qkv)?;
+        let qk_norm = block.qk_norm.as_ref().map(|[query, key]| GpuQkNorm {
+            query,
+            key,
+            epsilon: c.norm_epsilon,
+            whole: c.qk_norm == QkNorm::Whole,
+        });
+        let rope = Rotary {
+            // A layer that turns nothing reads no table; any will do.
+            table: &self.ropes[layer.rope.unwrap_or(0)],
             context: self.context,
-            pairs: Pairs::Halves,
+            rotary: layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim),
         };
-        let Cache { keys, values } = cache;
-        let value = &scratch.value;
-        rope_append(gpu, query, key, value, keys, values, places, table, shape)?;
-        let shape = AttentionShape {
-            tokens,
-            heads: c.heads,
-            kv_heads: c.kv_heads,
-            width: c.head_dim,
-            capacity,
+        let (heads, caches) = (self.heads(), [&cache.keys, &cache.values]);
+        let (count, places) = (run.rows.count, run.places);
+        append(
+            gpu, &s.qkv, count, qk_norm, rope, places, heads, &s.query, caches,
+        )?;
+        let scores = Scores {
             scale: c.attention_scale,
             window: layer.window,
             softcap: c.attention_softcap,
         };
-        let out = &scratch.attended;
-        Ok(verify_attention(
-            gpu, query, keys, values, places, shape, out,
+        let Run { rows, chunks, .. } = run;
+        Ok(attention(
+            gpu,
+            &s.query,
+            rows,
+            chunks,
+            places,
+            heads,
+            scores,
+            caches,
+            &s.partials,
+            &s.attended,
         )?)
     }
 
     /// The gated MLP of one block up to its last product, into `scratch.active`.
-    fn gate(
-        &self,
-        block: &Block<Matrix, Buffer>,
-        tokens: usize,
-        stream: &Buffer,
-        scratch: &Scratch<Buffer>,
-    ) -> Result<(), ModelError> {
-        let c = &self.config;
-        let x = self.before(&block.feed_forward_norm, tokens, stream, scratch)?;
-        let Scratch {
-            gate, up, active, ..
-        } = scratch;
-        self.product(x, &block.gate, tokens, None, gate)?;
-        self.product(x, &block.up, tokens, None, up)?;
-        let activation = match c.activation {
+    fn gate(&self, block: &GpuBlock, rows: Rows<'_>) -> Result<(), ModelError> {
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let norm = self.norm(&block.feed_forward_norm);
+        let activation = match self.config.activation {
             Activation::Silu => GpuActivation::Silu,
             Activation::Gelu => GpuActivation::Gelu,
         };
-        let numbers = tokens * c.feed_forward;
-        Ok(gated(&self.gpu, gate, up, activation, numbers, active)?)
-    }
-
-    /// The stream as a block reads it: behind its norm, where it has one.
-    fn before<'a>(
-        &self,
-        norm: &Option<Buffer>,
-        tokens: usize,
-        x: &'a Buffer,
-        scratch: &'a Scratch<Buffer>,
-    ) -> Result<&'a Buffer, ModelError> {
-        let Some(weight) = norm else { return Ok(x) };
-        let (size, out) = ([tokens, self.config.hidden], &scratch.normed);
-        let epsilon = self.config.stream_epsilon();
-        rms_norm(&self.gpu, x, weight, epsilon, size, out)?;
-        Ok(out)
-    }
-
-    /// Queries or keys behind their norm, in `out`, where they have one.
-    fn qk_norm<'a>(
-        &self,
-        x: &'a Buffer,
-        norm: &Option<Buffer>,
-        tokens: usize,
-        heads: usize,
-        out: &'a Buffer,
-    ) -> Result<&'a Buffer, ModelError> {
-        let c = &self.config;
-        let Some(weight) = norm else { return Ok(x) };
-        let size = match c.qk_norm {
-            QkNorm::Whole => [tokens, heads * c.head_dim],
-            _ => [tokens * heads, c.head_dim],
-        };
-        rms_norm(&self.gpu, x, weight, c.norm_epsilon, size, out)?;
-        Ok(out)
-    }
-
-    /// `x · Wᵀ + bias (+ residual)`.
-    fn product(
-        &self,
-        x: &Buffer,
-        linear: &Linear<Matrix, Buffer>,
-        tokens: usize,
-        residual: Option<&Buffer>,
-        out: &Buffer,
-    ) -> Result<(), ModelError> {
-        let bias = linear.bias.as_ref();
-        let plus = Plus { bias, residual };
-        Ok(matmul(&self.gpu, x, tokens, &linear.weight, plus, out)?)
-    }
-
-    /// Adds a block's product to the stream, behind its norm where it has one.
-    fn add_product(
-        &self,
-        x: &Buffer,
-        linear: &Linear<Matrix, Buffer>,
-        norm: &Option<Buffer>,
-        tokens: usize,
-        stream: &mut [&Buffer; 2],
-        scratch: &Scratch<Buffer>,
-    ) -> Result<(), ModelError> {
-        let (gpu, c) = (&self.gpu, &self.config);
-        let [before, after] = *stream;
-        let Some(weight) = norm else {
-            return self.product(x, linear, tokens, Some(before), before);
-        };
-        let size = [tokens, c.hidden];
-        self.product(x, linear, tokens, None, after)?;
-        let normed = &scratch.normed;
-        rms_norm(gpu, after, weight, c.norm_epsilon, size, normed)?;
-        add(gpu, before, normed, tokens * c.hidden, after)?;
-        stream.swap(0, 1);
+        match (&block.gate, &s.apart) {
+            (Gate::Stacked(gate), _) => {
+                let fused = Fused {
+                    norm,
+                    bias: gate.bias.as_ref(),
+                    gate: Some(activation),
+                    adds: false,
+                };
+                let matrices: Vec<&Matrix> = gate.matrices.iter().collect();
+                product(gpu, &s.stream, rows, &matrices, fused, &s.active)?;
+            }
+            (Gate::Apart([gate, up]), Some([gates, ups])) => {
+                self.multiply(&s.stream, rows, gate, norm, gates)?;
+                self.multiply(&s.stream, rows, up, norm, ups)?;
+                let numbers = rows.count * self.config.feed_forward;
+                gated(gpu, gates, ups, activation, numbers, &s.active)?;
+            }
+            (Gate::Apart(_), None) => {
+                return Err(ModelError::Order("there is no room for gate and up apart"));
+            }
+        }
         Ok(())
     }
 
-    /// The room, and the tokens of the last pass in it.
-    fn ready(&self) -> Result<(&Room, usize), ModelError> {
-        let ready = self.room.as_ref().zip(self.tokens);
-        ready.ok_or(ModelError::Order(
-            "no pass has run whose logits could be read",
-        ))
-    }
-
-    /// Says which rows of the last pass are wanted, for all turns.
-    fn pick(&self, room: &Room, rows: &[usize]) -> Result<(), ModelError> {
-        let rows: Vec<u32> = rows.iter().map(|&row| row as u32).collect();
-        let picked = room.head.in_turns(&rows);
-        Ok(self.gpu.write_front(&room.head.picked, &picked)?)
-    }
-
-    /// Queues the scores of a turn: `[rows, 2]`.
-    fn queue_scores(&self, room: &Room, turn: usize, rows: usize) -> Result<Buffer, ModelError> {
-        self.queue_logits(room, turn, rows)?;
-        let head = &room.head;
-        let targets = head.turn(&head.targets, turn, 4)?;
-        let out = head.turn(&head.out, turn, 8)?;
-        let size = [rows, self.config.vocabulary];
-        let softcap = self.config.logit_softcap;
-        score(&self.gpu, &head.logits, &targets, size, softcap, &out)?;
-        Ok(out.part(0, 8 * rows)?)
-    }
-
-    /// Queues the output product for the picked rows of a turn.
-    fn queue_logits(&self, room: &Room, turn: usize, rows: usize) -> Result<(), ModelError> {
-        let (_, tokens) = self.ready()?;
-        let (gpu, head, width) = (&self.gpu, &room.head, self.config.hidden);
-        let picked = head.turn(&head.picked, turn, 4)?;
-        let size = [tokens, width];
-        gather_rows(gpu, &room.states, size, &picked, rows, &head.states)?;
-        let (weight, bias) = match &self.weights.head {
-            Some(linear) => (&linear.weight, linear.bias.as_ref()),
-            None => (&self.weights.embedding, None),
+    /// `norm(x) · Wᵀ + bias`.
+    fn multiply(
+        &self,
+        x: &Buffer,
+        rows: Rows<'_>,
+        weights: &Product,
+        norm: Option<Norm<'_>>,
+        out: &Buffer,
+    ) -> Result<(), ModelError> {
+        let fused = Fused {
+            norm,
+            bias: weights.bias.as_ref(),
+            ..Fused::default()
         };
-        let plus = Plus {
-            bias,
-            residual: None,
+        let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
+        Ok(product(&self.gpu, x, rows, &matrices, fused, out)?)
+    }
+
+    /// Adds a product to the stream, behind its norm where it has one.
+    fn add(
+        &self,
+        x: &Buffer,
+        weights: &Product,
+        norm: &Option<Buffer>,
+        rows: Rows<'_>,
+    ) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let Some(weight) = norm else {
+            let fused = Fused {
+                bias: weights.bias.as_ref(),
+                adds: true,
+                ..Fused::default()
+            };
+            let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
+            return Ok(product(gpu, x, rows, &matrices, fused, &s.stream)?);
         };
-        let (states, logits) = (&head.states, &head.logits);
-        Ok(matmul(gpu, states, rows, weight, plus, logits)?)
-    }
-}
-
-/// Keeps weights on a GPU.
-#[derive(Debug)]
-pub struct GpuWeights<'a> {
-    /// The device.
-    pub gpu: &'a Gpu,
-    /// What plain numbers are rounded to.
-    pub quantise: Option<Format>,
-}
-
-impl Keep for GpuWeights<'_> {
-    type Matrix = Matrix;
-    type Vector = Buffer;
-    type Upload = MatrixUpload;
-
-    fn format(&self, stored: Format, cols: usize) -> Option<Format> {
-        on_gpu(stored, cols, self.quantise).map(|(format, _)| format)
+        self.multiply(x, rows, weights, None, &s.behind)?;
+        let epsilon = c.norm_epsilon;
+        Ok(norm_add(
+            gpu, &s.behind, rows, weight, epsilon, c.hidden, &s.stream,
+        )?)
     }
 
-    fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<MatrixUpload, ModelError> {
-        let format = of_kernels(format).ok_or(ModelError::Order("no kernel reads that format"))?;
-        Ok(Matrix::begin(self.gpu, format, rows, cols)?)
+    /// A norm of the stream, where there is one.
+    fn norm<'a>(&'a self, weight: &'a Option<Buffer>) -> Option<Norm<'a>> {
+        weight.as_ref().map(|weight| Norm {
+            weight,
+            epsilon: self.config.stream_epsilon(),
+            scratch: &self.scratch.normed,
+        })
     }
 
-    fn push(&self, upload: &mut MatrixUpload, rows: &[u8]) -> Result<(), ModelError> {
-        Ok(upload.push(rows)?)
+    /// Normed hidden states of the slots in `picks`, in `scratch.normed`.
+    fn pick(&self, picks: &Buffer, rows: Rows<'_>) -> Result<(), ModelError> {
+        let (c, s) = (&self.config, &self.scratch);
+        let all = [SLOTS, c.hidden];
+        let (weight, epsilon) = (&self.weights.norm, c.stream_epsilon());
+        Ok(pick_norm(
+            &self.gpu, &s.states, all, picks, rows, weight, epsilon, &s.normed,
+        )?)
     }
 
-    fn finish(&self, upload: MatrixUpload) -> Result<Matrix, ModelError> {
-        Ok(upload.finish()?)
+    fn heads(&self) -> Heads {
+        heads(&self.config, self.context, self.exact)
     }
 
-    fn vector(&self, values: Vec<f32>) -> Result<Buffer, ModelError> {
-        Ok(self.gpu.keep(bytemuck::cast_slice(&values).to_vec())?)
+    /// Allocates the KV cache once, for the whole context.
+    fn reserve(&mut self) -> Result<(), ModelError> {
+        let bytes = self.heads().cache_bytes();
+        while self.caches.len() < self.config.layers.len() {
+            let keys = self.gpu.allocate(bytes)?;
+            let values = self.gpu.allocate(bytes)?;
+            self.caches.push(Cache { keys, values });
+        }
+        Ok(())
     }
 }

@@ -23,7 +23,9 @@ mod families;
 pub mod family;
 mod formats;
 mod gpu_decoder;
-mod gpu_room;
+mod gpu_scratch;
+mod gpu_weights;
+mod host;
 pub mod keys;
 pub mod load;
 pub mod memory;
@@ -34,6 +36,7 @@ pub mod rope;
 mod rope_keys;
 pub mod sampling;
 pub mod session;
+mod slots;
 mod weights;
 
 pub use config::{Activation, Config};

@@ -2,7 +2,7 @@
 
 #[cfg(not(target_family = "wasm"))]
 use burn::tensor::Device;
-use conclave_kernels::Gpu;
+use conclave_kernels::{Draws, Gpu};
 use conclave_weights::{Checkpoint, Description, Format, Source};
 use serde::Serialize;
 
@@ -13,13 +13,16 @@ use crate::cpu_decoder::{CpuDecoder, CpuWeights};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::on_gpu;
-use crate::gpu_decoder::{GpuDecoder, GpuWeights};
+use crate::gpu_decoder::GpuDecoder;
+use crate::gpu_weights::GpuWeights;
+use crate::host::Host;
 use crate::keys::Keys;
 use crate::memory::{Memory, check_heads};
 use crate::pass::{Pass, TargetScore};
 use crate::plan::{Plan, embedding, plan};
 use crate::reading;
 use crate::rope::Factors;
+use crate::slots::{MOST_DRAFTED, PREFIX};
 
 /// Where a model runs.
 #[derive(Debug, Clone)]
@@ -99,6 +102,8 @@ pub struct Kept {
 pub struct Model {
     about: About,
     decoder: Decoder,
+    /// Logits of decoders that run on the host.
+    host: Host,
     /// The long frequencies of a rotary embedding that has two sets are in use.
     long: bool,
 }
@@ -157,6 +162,7 @@ impl Model {
         Ok(Self {
             about,
             decoder,
+            host: Host::default(),
             long: false,
         })
     }
@@ -197,12 +203,14 @@ impl Model {
         Ok(())
     }
 
-    /// Runs a pass: its KV rows are written, its logits can be read.
+    /// Runs a pass: its KV rows are written, and the states of its tokens lie in the slots from
+    /// `slot` on.
     ///
     /// # Errors
     /// [`ModelError::ContextFull`], [`ModelError::InLine`], [`ModelError::Token`], or the GPU's.
-    pub fn run(&mut self, pass: &Pass) -> Result<(), ModelError> {
+    pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         pass.check(self.about.config.vocabulary, self.about.context)?;
+        self.host.ran(slot, pass.len());
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.run(pass),
             #[cfg(not(target_family = "wasm"))]
@@ -210,37 +218,95 @@ impl Model {
                 decoder.run(pass);
                 Ok(())
             }
-            Decoder::Gpu(decoder) => decoder.run(pass),
+            Decoder::Gpu(decoder) => decoder.run(pass, slot),
         }
     }
 
-    /// Logits `[rows][vocabulary]` after the given tokens of the last pass.
+    /// Draws `steps` tokens behind the prefix without a word from the CPU, where the backend can:
+    /// at most [`MOST_DRAFTED`] with the numbers `random`. The states of all but the last lie in
+    /// the slots from [`DRAFT`] on.
     ///
     /// # Errors
-    /// [`ModelError::Order`] without a pass, or the backend's.
-    pub async fn logits(&mut self, rows: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+    /// [`ModelError::NotFinite`], or the GPU's.
+    pub async fn draft(
+        &mut self,
+        prefix: usize,
+        steps: usize,
+        draws: Draws,
+        random: &[u32],
+    ) -> Result<Option<Vec<u32>>, ModelError> {
         match &mut self.decoder {
-            Decoder::Cpu(decoder) => decoder.logits(rows),
-            #[cfg(not(target_family = "wasm"))]
-            Decoder::Burn(decoder) => decoder.logits(rows).await,
-            Decoder::Gpu(decoder) => decoder.logits(rows).await,
+            Decoder::Gpu(decoder) if steps <= MOST_DRAFTED => {
+                decoder.draft(prefix, steps, draws, random).await.map(Some)
+            }
+            _ => Ok(None),
         }
     }
 
-    /// Scores of `targets[i]` under the logits after token `rows[i]` of the last pass.
+    /// Makes the state in `slot` that of the prefix's last token.
+    ///
+    /// # Errors
+    /// As [`logits`](Self::logits).
+    pub async fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
+        if let Decoder::Gpu(decoder) = &mut self.decoder {
+            return decoder.keep_state(slot);
+        }
+        let logits = self.logits(&[slot]).await?.pop().unwrap_or_default();
+        self.host.keep(PREFIX, logits);
+        Ok(())
+    }
+
+    /// Logits `[slots][vocabulary]` after the tokens in these slots.
+    ///
+    /// # Errors
+    /// [`ModelError::Order`] for a slot without a state, or the backend's.
+    pub async fn logits(&mut self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        if let Decoder::Gpu(decoder) = &self.decoder {
+            return decoder.logits(slots).await;
+        }
+        let rows = self.host.rows(slots)?;
+        let computed = match &mut self.decoder {
+            _ if rows.is_empty() => Vec::new(),
+            Decoder::Cpu(decoder) => decoder.logits(&rows)?,
+            #[cfg(not(target_family = "wasm"))]
+            Decoder::Burn(decoder) => decoder.logits(&rows).await?,
+            Decoder::Gpu(_) => Vec::new(),
+        };
+        self.host.join(slots, computed)
+    }
+
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
     pub async fn scores(
         &mut self,
-        rows: &[usize],
+        slots: &[usize],
         targets: &[u32],
     ) -> Result<Vec<TargetScore>, ModelError> {
-        match &mut self.decoder {
-            Decoder::Cpu(decoder) => decoder.scores(rows, targets),
+        if let Decoder::Gpu(decoder) = &self.decoder {
+            return decoder.scores(slots, targets).await;
+        }
+        let rows = self.host.rows(slots)?;
+        let wanted = self.host.targets(slots, targets);
+        let computed = match &mut self.decoder {
+            _ if rows.is_empty() => Vec::new(),
+            Decoder::Cpu(decoder) => decoder.scores(&rows, &wanted)?,
             #[cfg(not(target_family = "wasm"))]
-            Decoder::Burn(decoder) => decoder.scores(rows, targets).await,
-            Decoder::Gpu(decoder) => decoder.scores(rows, targets).await,
+            Decoder::Burn(decoder) => decoder.scores(&rows, &wanted).await?,
+            Decoder::Gpu(_) => Vec::new(),
+        };
+        self.host.judge(slots, targets, computed)
+    }
+
+    /// Waits until everything has run; what went wrong since the last wait is its error.
+    ///
+    /// # Errors
+    /// The GPU's.
+    pub async fn settle(&self) -> Result<(), ModelError> {
+        match &self.decoder {
+            Decoder::Gpu(decoder) => decoder.settle().await,
+            _ => Ok(()),
         }
     }
 
@@ -268,6 +334,7 @@ impl Model {
 
     /// Frees the KV cache.
     pub fn release(&mut self) {
+        self.host = Host::default();
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.release(),
             #[cfg(not(target_family = "wasm"))]

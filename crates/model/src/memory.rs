@@ -1,14 +1,14 @@
 //! How much GPU memory a model takes, from the same sizes the GPU decoder allocates: known from
 //! its configuration alone, before anything is downloaded.
 
-use conclave_kernels::Format as GpuFormat;
+use conclave_kernels::{Format as GpuFormat, Matrix};
 use conclave_weights::Format;
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
-use crate::gpu_room::Room;
+use crate::gpu_scratch;
 use crate::plan::Plan;
 
 /// Bytes of GPU memory.
@@ -18,7 +18,7 @@ pub struct Memory {
     pub weights: u64,
     /// Keys and values of the whole context.
     pub kv: u64,
-    /// Activations of the largest pass, and logits.
+    /// Activations and logits of the largest pass.
     pub scratch: u64,
 }
 
@@ -37,7 +37,21 @@ impl Memory {
         };
         let matrices: u64 = plan.matrices().map(matrix).sum();
         let numbers: u64 = plan.vectors().map(|part| part.numbers.len() as u64).sum();
-        Self::around(matrices + 4 * numbers, config, context)
+        let apart = plan.blocks.iter().any(|block| {
+            let parts = [&block.gate.weight, &block.up.weight];
+            let format = |part: &crate::plan::MatrixPart| {
+                let kept = on_gpu(part.tensor.format, part.cols, quantise)?;
+                Some((kept.1, config.feed_forward))
+            };
+            let of: Vec<_> = parts.into_iter().filter_map(format).collect();
+            !Matrix::stacks(&of, config.hidden)
+        });
+        let mut kept = plan.matrices().filter_map(|part| {
+            let kept = on_gpu(part.tensor.format, part.cols, quantise)?;
+            Some(kept.1)
+        });
+        let exact = kept.all(exact_with);
+        Self::around(matrices + 4 * numbers, config, context, apart, exact)
     }
 
     /// What a model takes whose matrices are all stored in one format: an estimate for one that
@@ -59,19 +73,33 @@ impl Memory {
         let vocabulary = matrix(c.vocabulary as u64, hidden);
         let heads = if c.tied == Some(true) { 1 } else { 2 };
         let weights = heads * vocabulary + c.layers.len() as u64 * block;
-        Self::around(weights, config, context)
+        let kept = on_gpu(format, c.hidden, None);
+        let apart = kept.is_some_and(|(_, format)| {
+            !Matrix::stacks(
+                &[(format, c.feed_forward), (format, c.feed_forward)],
+                c.hidden,
+            )
+        });
+        let exact = kept.is_some_and(|(_, format)| exact_with(format));
+        Self::around(weights, config, context, apart, exact)
     }
 
-    fn around(weights: u64, c: &Config, context: usize) -> Self {
+    fn around(weights: u64, c: &Config, context: usize, apart: bool, exact: bool) -> Self {
         let ropes = c.ropes.iter().map(|rope| rope.rotary_dim as u64);
         let tables: u64 = ropes.map(|width| 4 * context as u64 * width).sum();
-        let [kv, scratch] = Room::bytes(c, context);
+        let cache = gpu_scratch::heads(c, context, exact).cache_bytes() as u64;
         Self {
             weights: weights + tables,
-            kv,
-            scratch,
+            kv: 2 * cache * c.layers.len() as u64,
+            scratch: gpu_scratch::bytes(c, context, apart),
         }
     }
+}
+
+/// Whether keys and values stay exact beside matrices of this format: rounding them costs less
+/// than rounded weights do, and more than plain ones.
+pub fn exact_with(format: GpuFormat) -> bool {
+    matches!(format, GpuFormat::F32 | GpuFormat::F16)
 }
 
 /// Bytes of a matrix on the GPU.

@@ -1,5 +1,6 @@
 //! Choosing the next token from a row of logits.
 
+use conclave_kernels::{Draws, NO_TOKEN, sample_cpu};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -41,12 +42,11 @@ impl Sampling {
     }
 }
 
-/// A seeded stream of choices.
+/// A seeded stream of choices: the same on the CPU as on a GPU, by the kernels' [`sample_cpu`].
 #[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
     random: ChaCha8Rng,
-    order: Vec<u32>,
 }
 
 impl Sampler {
@@ -55,11 +55,7 @@ impl Sampler {
     pub fn new(sampling: Sampling, stream: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(sampling.seed);
         random.set_stream(stream);
-        Self {
-            sampling,
-            random,
-            order: Vec::new(),
-        }
+        Self { sampling, random }
     }
 
     /// The next token under `logits` (`[vocabulary]`). Ties go to the lowest id.
@@ -67,64 +63,34 @@ impl Sampler {
     /// # Errors
     /// [`ModelError::NotFinite`] if the logits hold NaN or no finite number.
     pub fn choose(&mut self, logits: &[f32]) -> Result<u32, ModelError> {
-        let best = argmax(logits)?;
-        if self.sampling.temperature <= 0.0 {
-            return Ok(best);
-        }
-        let top = logits[best as usize];
-        let temperature = f64::from(self.sampling.temperature);
-        let weight = |id: u32| (f64::from(logits[id as usize] - top) / temperature).exp();
-
-        self.order.clear();
-        self.order.extend(0..logits.len() as u32);
-        self.order.sort_unstable_by(|&a, &b| {
-            logits[b as usize]
-                .total_cmp(&logits[a as usize])
-                .then(a.cmp(&b))
-        });
-        if self.sampling.top_k > 0 {
-            self.order.truncate(self.sampling.top_k as usize);
-        }
-        let total: f64 = self.order.iter().map(|&id| weight(id)).sum();
-        let mut kept = 0.0;
-        let nucleus = self
-            .order
-            .iter()
-            .position(|&id| {
-                kept += weight(id);
-                kept >= f64::from(self.sampling.top_p) * total
-            })
-            .map_or(self.order.len(), |last| last + 1);
-        self.order.truncate(nucleus);
-
-        // 53 random bits: every f64 in [0, 1) a draw can tell apart.
-        let draw = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        let mut left = draw * self.order.iter().map(|&id| weight(id)).sum::<f64>();
-        for &id in &self.order {
-            left -= weight(id);
-            if left < 0.0 {
-                return Ok(id);
-            }
-        }
-        Ok(best)
-    }
-}
-
-/// The id of the largest logit, the lowest id among equals.
-///
-/// # Errors
-/// [`ModelError::NotFinite`] if the logits hold NaN or no finite number.
-pub fn argmax(logits: &[f32]) -> Result<u32, ModelError> {
-    let mut best: Option<(u32, f32)> = None;
-    for (id, &logit) in logits.iter().enumerate() {
-        if logit.is_nan() {
-            return Err(ModelError::NotFinite);
-        }
-        if logit.is_finite() && best.is_none_or(|(_, top)| logit > top) {
-            best = Some((id as u32, logit));
+        match sample_cpu(logits, self.draws(), self.random.next_u32()) {
+            NO_TOKEN => Err(ModelError::NotFinite),
+            id => Ok(id),
         }
     }
-    best.map(|(id, _)| id).ok_or(ModelError::NotFinite)
+
+    /// How tokens are drawn; logits are softcapped where the model does that.
+    pub fn draws(&self) -> Draws {
+        Draws {
+            temperature: self.sampling.temperature,
+            top_k: self.sampling.top_k,
+            top_p: self.sampling.top_p,
+            softcap: None,
+        }
+    }
+
+    /// The numbers that the next `count` choices draw by.
+    pub fn numbers(&self, count: usize) -> Vec<u32> {
+        let mut random = self.random.clone();
+        (0..count).map(|_| random.next_u32()).collect()
+    }
+
+    /// `count` choices were made elsewhere.
+    pub fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            self.random.next_u32();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use crate::error::ModelError;
 use crate::load::{About, Model};
-use crate::pass::{Pass, TargetScore, log_sum_exp};
+use crate::pass::{Pass, TargetScore};
 use crate::sampling::Sampler;
+use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
 
 /// Tokens of a prompt run in one pass.
 const PREFILL_CHUNK: usize = 256;
@@ -67,16 +68,6 @@ impl Score {
     }
 }
 
-/// A token of the last draft.
-#[derive(Debug)]
-struct Drafted {
-    id: u32,
-    /// How it was judged when it was drawn.
-    score: TargetScore,
-    /// Logits after it, once it has run: its KV row is there then.
-    after: Option<Vec<f32>>,
-}
-
 /// A candidate of the last verify pass.
 #[derive(Debug)]
 struct InLine {
@@ -89,15 +80,28 @@ struct InLine {
     row: usize,
 }
 
+impl InLine {
+    /// Where the state before token `index` is.
+    fn slot_before(&self, index: usize) -> usize {
+        match index.checked_sub(self.drafted + 1) {
+            Some(behind) => PASS + self.offset + behind,
+            None if index == 0 => PREFIX,
+            None => DRAFT + index - 1,
+        }
+    }
+}
+
 /// The state of one text on one model.
 #[derive(Debug)]
 pub struct Session {
     model: Model,
     prefix: Vec<u32>,
-    /// Logits after the last token of the prefix, `[vocabulary]`; empty before the first.
-    next: Vec<f32>,
+    /// Whether the state after the prefix's last token is in its slot.
+    ready: bool,
     /// The last draft, while its KV rows lie behind the prefix.
-    drafted: Vec<Drafted>,
+    drafted: Vec<u32>,
+    /// How many of its tokens have run, and have their states.
+    ran: usize,
     /// The different candidates of the last verify pass, and which of them each one is.
     in_line: Option<(Vec<InLine>, Vec<usize>)>,
     counters: Counters,
@@ -109,8 +113,9 @@ impl Session {
         Self {
             model,
             prefix: Vec::new(),
-            next: Vec::new(),
+            ready: false,
             drafted: Vec::new(),
+            ran: 0,
             in_line: None,
             counters: Counters::default(),
         }
@@ -127,8 +132,13 @@ impl Session {
     }
 
     /// Logits after the prefix, `[vocabulary]`.
-    pub fn next_logits(&self) -> &[f32] {
-        &self.next
+    ///
+    /// # Errors
+    /// [`ModelError::Order`] before a prompt, or the backend's.
+    pub async fn next_logits(&mut self) -> Result<Vec<f32>, ModelError> {
+        self.expect_prompt("there are no logits before a prompt")?;
+        let logits = self.model.logits(&[PREFIX]).await?.pop();
+        logits.ok_or(ModelError::Order("the pass left no logits"))
     }
 
     /// Tokens run so far.
@@ -162,11 +172,11 @@ impl Session {
             .zip(tokens)
             .take_while(|(a, b)| a == b)
             .count();
-        // The logits after a token are kept only for the prefix's last one.
+        // The state after a token is kept only for the prefix's last one.
         let same = shared == tokens.len() && shared == self.prefix.len();
         let kept = if self.model.turns_otherwise(tokens.len()) {
             0
-        } else if same && !self.next.is_empty() {
+        } else if same && self.ready {
             shared
         } else {
             shared.min(tokens.len() - 1)
@@ -174,8 +184,8 @@ impl Session {
         self.forget_drafts();
         self.prefix.truncate(kept);
         if kept < tokens.len() {
-            // Should a pass fail, no logits are better than those of another prefix.
-            self.next.clear();
+            // Should a pass fail, no state is better than that of another prefix.
+            self.ready = false;
         }
         self.model.turn_for(tokens.len())?;
         self.extend(&tokens[kept..]).await?;
@@ -189,26 +199,28 @@ impl Session {
         if self.model.stretches(length) {
             self.forget_drafts();
             let prefix = std::mem::take(&mut self.prefix);
-            self.next.clear();
+            self.ready = false;
             self.model.turn_for(length)?;
             self.extend(&prefix).await?;
         }
         Ok(())
     }
 
-    /// Runs `tokens` behind the prefix. The head is wanted after the last of them only, and
-    /// what a device could not run shows when that is read: until then the prefix is as it was.
+    /// Runs `tokens` behind the prefix. What a device could not run shows when that is waited for:
+    /// until then the prefix is as it was.
     async fn extend(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
         let mut rows = self.prefix.len();
         let mut last = None;
         for chunk in tokens.chunks(PREFILL_CHUNK) {
-            self.model.run(&Pass::plain(rows, chunk))?;
+            self.model.run(&Pass::plain(rows, chunk), PASS)?;
             self.counters.prefill_tokens += chunk.len();
             rows += chunk.len();
-            last = Some(chunk.len() - 1);
+            last = Some(PASS + chunk.len() - 1);
         }
         if let Some(last) = last {
-            self.next = self.logits_after(last).await?;
+            self.model.keep_state(last).await?;
+            self.model.settle().await?;
+            self.ready = true;
             self.prefix.extend_from_slice(tokens);
         }
         Ok(())
@@ -234,59 +246,85 @@ impl Session {
                 context,
             });
         }
-        if self.next.is_empty() {
-            return Err(ModelError::Order("a draft needs a prompt first"));
-        }
+        self.expect_prompt("a draft needs a prompt first")?;
         self.forget_drafts();
         let begin = self.prefix.len();
+        if self.model.stretches(begin + limit) {
+            return self.draft_by_step(limit, sampler, end_ids).await;
+        }
+        let random = sampler.numbers(limit);
+        let drawn = self.model.draft(begin, limit, sampler.draws(), &random);
+        let Some(mut tokens) = drawn.await? else {
+            return self.draft_by_step(limit, sampler, end_ids).await;
+        };
+        self.counters.draft_tokens += limit - 1;
+        // All but the last have run; what is behind an end token is discarded.
+        let end = tokens.iter().position(|id| end_ids.contains(id));
+        sampler.skip(end.map_or(tokens.len(), |end| end + 1));
+        tokens.truncate(end.unwrap_or(tokens.len()));
+        self.ran = tokens.len().min(limit - 1);
+        self.drafted.clone_from(&tokens);
+        let ended = end.is_some();
+        Ok(Draft { tokens, ended })
+    }
+
+    /// The same with a word from the CPU between any two tokens.
+    async fn draft_by_step(
+        &mut self,
+        limit: usize,
+        sampler: &mut Sampler,
+        end_ids: &[u32],
+    ) -> Result<Draft, ModelError> {
+        let begin = self.prefix.len();
+        // Where there are more tokens than slots, the last slot serves the rest.
+        let slot = |index: usize| DRAFT + index.min(MOST_DRAFTED - 1);
         let mut turned = false;
+        let mut tokens = Vec::with_capacity(limit);
         let ended = loop {
-            let drawn = self.drafted.len();
-            let logits = self.logits_before(drawn);
+            let drawn = tokens.len();
+            let before = match drawn.checked_sub(1) {
+                Some(last) => slot(last),
+                None => PREFIX,
+            };
+            let logits = self.model.logits(&[before]).await?;
+            let logits = logits.first().map(Vec::as_slice).unwrap_or_default();
             let id = sampler.choose(logits)?;
             if end_ids.contains(&id) {
                 break true;
             }
-            let score = TargetScore::of(logits, id);
-            let after = None;
-            self.drafted.push(Drafted { id, score, after });
+            tokens.push(id);
             if drawn + 1 == limit {
                 break false;
             }
             if self.model.stretches(begin + drawn + 1) {
                 turned = true;
-                let drafted = std::mem::take(&mut self.drafted);
                 self.stretch(begin + drawn + 1).await?;
-                self.drafted = drafted;
                 if drawn > 0 {
-                    let ids: Vec<u32> = self.drafted[..drawn].iter().map(|d| d.id).collect();
-                    self.model.run(&Pass::plain(begin, &ids))?;
+                    self.model
+                        .run(&Pass::plain(begin, &tokens[..drawn]), PASS)?;
                 }
             }
-            self.model.run(&Pass::plain(begin + drawn, &[id]))?;
+            let step = Pass::plain(begin + drawn, &[id]);
+            self.model.run(&step, slot(drawn))?;
             self.counters.draft_tokens += 1;
-            self.drafted[drawn].after = Some(self.logits_after(0).await?);
         };
-        let tokens = self.drafted.iter().map(|drafted| drafted.id).collect();
-        if turned {
-            // Drawn in part under other frequencies than the text now has.
-            self.forget_drafts();
+        // Those drawn in part under other frequencies than the text now has are no use later.
+        if !turned {
+            let states = match limit <= MOST_DRAFTED {
+                true => limit - 1,
+                false => MOST_DRAFTED - 1,
+            };
+            self.ran = tokens.len().min(states);
+            self.drafted.clone_from(&tokens);
         }
         Ok(Draft { tokens, ended })
     }
 
-    /// Logits that token `index` behind the prefix was or would be drawn from; the tokens before it
-    /// are the last draft's, and have run.
-    fn logits_before(&self, index: usize) -> &[f32] {
-        let last = index.checked_sub(1).and_then(|last| self.drafted.get(last));
-        last.and_then(|drafted| drafted.after.as_deref())
-            .unwrap_or(&self.next)
-    }
-
     /// How many of the first tokens of `candidate` the last draft has run.
     fn drafted_of(&self, candidate: &[u32]) -> usize {
-        let same = |(id, drafted): &(&u32, &Drafted)| **id == drafted.id && drafted.after.is_some();
-        candidate.iter().zip(&self.drafted).take_while(same).count()
+        let ran = &self.drafted[..self.ran];
+        let same = |(a, b): &(&u32, &u32)| a == b;
+        candidate.iter().zip(ran).take_while(same).count()
     }
 
     /// Scores all candidates in one in-line pass behind the prefix. Equal candidates run once; of
@@ -296,9 +334,7 @@ impl Session {
     /// [`ModelError::Order`] for an empty candidate or before a prompt;
     /// [`ModelError::InLine`] if they do not fit; the backend's.
     pub async fn verify(&mut self, candidates: &[Vec<u32>]) -> Result<Vec<Score>, ModelError> {
-        if self.next.is_empty() {
-            return Err(ModelError::Order("verifying needs a prompt first"));
-        }
+        self.expect_prompt("verifying needs a prompt first")?;
         if candidates.iter().any(Vec::is_empty) {
             return Err(ModelError::Order("a candidate needs at least one token"));
         }
@@ -314,45 +350,26 @@ impl Session {
         if !pass.is_empty() {
             // The pass writes over the rows of the draft that no candidate has taken.
             let kept = in_line.iter().map(|candidate| candidate.drafted).max();
-            self.drafted.truncate(kept.unwrap_or_default());
-            self.model.run(&pass)?;
+            self.ran = kept.unwrap_or_default();
+            self.model.run(&pass, PASS)?;
             self.counters.verify_tokens += pass.len();
         }
 
-        // The logits after token t judge token t + 1; those of the prefix and of the draft are there.
-        let mut rows = Vec::new();
+        // The state after token t judges token t + 1; those of the prefix and the draft are there.
+        let mut slots = Vec::new();
         let mut targets = Vec::new();
         for candidate in &in_line {
-            let behind = candidate
-                .tokens
-                .get(candidate.drafted + 1..)
-                .unwrap_or_default();
-            rows.extend(candidate.offset..candidate.offset + behind.len());
-            targets.extend_from_slice(behind);
+            slots.extend((0..candidate.tokens.len()).map(|index| candidate.slot_before(index)));
+            targets.extend_from_slice(&candidate.tokens);
         }
-        let mut judged = match rows.is_empty() {
-            true => Vec::new(),
-            false => self.model.scores(&rows, &targets).await?,
-        }
-        .into_iter();
-        let prefix_sum = log_sum_exp(&self.next);
-        let mut scores = Vec::with_capacity(in_line.len());
-        for candidate in &in_line {
-            let drafted = self.drafted[..candidate.drafted].iter().map(|d| d.score);
-            let next = candidate.tokens.get(candidate.drafted).map(|&id| {
-                let logits = self.logits_before(candidate.drafted);
-                let log_sum_exp = match candidate.drafted {
-                    0 => prefix_sum,
-                    _ => log_sum_exp(logits),
-                };
-                let logit = logits[id as usize];
-                TargetScore { logit, log_sum_exp }
-            });
-            let count = candidate.tokens.len();
-            let known = candidate.drafted + usize::from(next.is_some());
-            let rest = judged.by_ref().take(count - known);
-            scores.push(Score::mean(drafted.chain(next).chain(rest), count));
-        }
+        let mut judged = self.model.scores(&slots, &targets).await?.into_iter();
+        let scores: Vec<Score> = in_line
+            .iter()
+            .map(|candidate| {
+                let count = candidate.tokens.len();
+                Score::mean(judged.by_ref().take(count), count)
+            })
+            .collect();
         // The log-probability too: another token's broken logit shows only there.
         let broken = |s: &Score| !s.mean_logit.is_finite() || !s.mean_logprob.is_finite();
         if scores.iter().any(broken) {
@@ -420,15 +437,10 @@ impl Session {
         if candidate.tokens.is_empty() {
             return Ok(());
         }
-        // Read before rows move: the hidden states of the pass are still there.
-        let next = match count.checked_sub(candidate.drafted + 1) {
-            Some(index) => self.logits_after(candidate.offset + index).await?,
-            None => self.logits_before(count).to_vec(),
-        };
+        self.model.keep_state(candidate.slot_before(count)).await?;
         let prefix = self.prefix.len();
         self.model.move_rows(candidate.row, prefix, count)?;
-        self.drafted.clear();
-        self.next = next;
+        self.forget_drafts();
         self.prefix.extend(candidate.tokens);
         Ok(())
     }
@@ -436,14 +448,22 @@ impl Session {
     /// The rows behind the prefix are free again.
     fn forget_drafts(&mut self) {
         self.drafted.clear();
+        self.ran = 0;
         self.in_line = None;
+    }
+
+    fn expect_prompt(&self, otherwise: &'static str) -> Result<(), ModelError> {
+        match self.ready {
+            true => Ok(()),
+            false => Err(ModelError::Order(otherwise)),
+        }
     }
 
     /// Frees the KV cache and forgets the prefix.
     pub fn release(&mut self) {
         self.model.release();
         self.prefix.clear();
-        self.next.clear();
+        self.ready = false;
         self.forget_drafts();
     }
 
@@ -452,13 +472,14 @@ impl Session {
     ///
     /// # Errors
     /// [`ModelError::ContextFull`], [`ModelError::NotFinite`], or the backend's.
-    pub async fn last_logits(&mut self, tokens: &[u32]) -> Result<&[f32], ModelError> {
+    pub async fn last_logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
         self.release();
         self.check_room(tokens)?;
         self.model.turn_for(tokens.len())?;
         self.extend(tokens).await?;
-        finite(&self.next)?;
-        Ok(&self.next)
+        let logits = self.next_logits().await?;
+        finite(&logits)?;
+        Ok(logits)
     }
 
     /// Logits after each of `tokens`, run as [`last_logits`](Self::last_logits) does:
@@ -472,17 +493,18 @@ impl Session {
         self.model.turn_for(tokens.len())?;
         let mut all = Vec::with_capacity(tokens.len());
         for chunk in tokens.chunks(PREFILL_CHUNK) {
-            self.model.run(&Pass::plain(self.prefix.len(), chunk))?;
+            self.model
+                .run(&Pass::plain(self.prefix.len(), chunk), PASS)?;
             self.counters.prefill_tokens += chunk.len();
-            all.extend(
-                self.model
-                    .logits(&(0..chunk.len()).collect::<Vec<_>>())
-                    .await?,
-            );
+            let slots: Vec<usize> = (PASS..PASS + chunk.len()).collect();
+            all.extend(self.model.logits(&slots).await?);
             self.prefix.extend_from_slice(chunk);
         }
         all.iter().try_for_each(|row| finite(row))?;
-        self.next = all.last().cloned().unwrap_or_default();
+        if let Some(last) = tokens.chunks(PREFILL_CHUNK).next_back() {
+            self.model.keep_state(PASS + last.len() - 1).await?;
+            self.ready = true;
+        }
         Ok(all)
     }
 
@@ -493,14 +515,6 @@ impl Session {
             return Err(ModelError::ContextFull { needed, context });
         }
         Ok(())
-    }
-
-    async fn logits_after(&mut self, row: usize) -> Result<Vec<f32>, ModelError> {
-        self.model
-            .logits(&[row])
-            .await?
-            .pop()
-            .ok_or(ModelError::Order("the pass left no logits"))
     }
 }
 

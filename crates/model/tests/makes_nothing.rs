@@ -37,7 +37,7 @@ fn made(counters: GpuCounters) -> [u64; 3] {
 fn rounds_after_the_first_make_nothing() {
     let gpu = gpu();
     let backend = Backend::Gpu(gpu.clone());
-    let mut members = ["qwen3-q80", "gemma-f32"].map(|name| both::session(name, &backend, 256));
+    let mut members = ["qwen3-gguf", "gemma-gguf"].map(|name| both::session(name, &backend, 256));
     let mut sampler = Sampler::new(Sampling::default(), 1);
     let prompt = [1, 2, 3, 4, 5];
     let begin = |members: &mut [Session]| {
@@ -73,18 +73,19 @@ fn rounds_after_the_first_make_nothing() {
 fn memory_is_what_was_foretold() {
     let gpu = gpu();
     let backend = Backend::Gpu(gpu.clone());
-    for name in ["llama-f32", "qwen2-f32", "qwen3-q40", "gemma-q80"] {
+    for name in ["llama-gguf", "qwen2-gguf", "qwen3-gguf", "gemma2-gguf"] {
         let before = gpu.memory_in_use();
         let mut session = both::session(name, &backend, 300);
         let memory = session.about().memory;
         let loaded = gpu.memory_in_use() - before;
-        assert!(loaded >= memory.weights, "{name}");
+        let foretold = memory.weights + memory.scratch;
+        assert!(loaded >= foretold, "{name}: {loaded}");
         // Matrices end at a multiple of 16 bytes.
-        assert!(loaded <= memory.weights + 16 * 100, "{name}: {loaded}");
+        assert!(loaded <= foretold + 16 * 100, "{name}: {loaded}");
         pollster::block_on(session.prefill(&[1, 2, 3])).unwrap();
         let run = gpu.memory_in_use() - before - loaded;
         // Where results are copied to, beside it.
-        let spare = run - memory.kv - memory.scratch;
+        let spare = run - memory.kv;
         assert!(spare <= 4096, "{name}: {spare}");
         drop(session);
         assert!(gpu.memory_in_use() <= before + spare, "{name}");
@@ -95,14 +96,14 @@ fn memory_is_what_was_foretold() {
 #[test]
 fn long_passes_run_in_turns() {
     let candidates: Vec<Vec<u32>> = (0..8)
-        .map(|i| (0..60).map(|j| (i * 7 + j * 3) % 96).collect())
+        .map(|i| (0..60).map(|j| (i * 7 + j * 3) % 60).collect())
         .collect();
     let scores = both::backends().map(|(_, backend)| {
-        let mut session = both::session("gemma-f32", &backend, 200);
+        let mut session = both::session("gemma-gguf", &backend, 200);
         pollster::block_on(session.prefill(&[5, 6, 7])).unwrap();
         let scores = pollster::block_on(session.verify(&candidates)).unwrap();
         pollster::block_on(session.keep(7, 60)).unwrap();
-        (scores, session.next_logits().to_vec())
+        (scores, pollster::block_on(session.next_logits()).unwrap())
     });
     let (wanted, wanted_next) = &scores[0];
     for (found, next) in &scores[1..] {

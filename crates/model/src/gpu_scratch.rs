@@ -1,0 +1,158 @@
+//! The GPU memory that passes work in: allocated once for the largest pass, used by all.
+
+use conclave_kernels::{Buffer, Gpu, Heads, attention_chunks, attention_partials};
+
+use crate::config::Config;
+use crate::error::ModelError;
+use crate::pass::rows_of;
+use crate::slots::{MOST_DRAFTED, SLOTS};
+
+/// Tokens that run at once; a longer pass runs in turns.
+pub(crate) const TOKENS: usize = 256;
+
+/// Rows whose scores are computed at once.
+pub(crate) const SCORED: usize = 64;
+
+/// The scores of every token in line and of every draft, in turns of [`SCORED`].
+const TURNS: usize = SLOTS.div_ceil(SCORED);
+
+/// Rows of the output matrix in a tile of the scoring kernel, at least.
+const TILE: usize = 16;
+
+/// The heads of a model's attention and their caches.
+pub fn heads(c: &Config, context: usize, exact: bool) -> Heads {
+    Heads {
+        heads: c.heads,
+        kv_heads: c.kv_heads,
+        width: c.head_dim,
+        capacity: rows_of(context),
+        exact,
+    }
+}
+
+/// Activations and small buffers. `[m, …]` where m is [`TOKENS`].
+#[derive(Debug)]
+pub struct Scratch<B> {
+    /// The residual stream, `[m, hidden]`.
+    pub stream: B,
+    /// Behind a norm, `[m, hidden]`.
+    pub normed: B,
+    /// A product before its norm is added to the stream, `[m, hidden]`.
+    pub behind: B,
+    /// Queries, keys and values of a token side by side.
+    pub qkv: B,
+    /// Queries, turned.
+    pub query: B,
+    /// What attention gives.
+    pub attended: B,
+    /// Attention's partial results.
+    pub partials: B,
+    /// The gated activations, `[m, feed_forward]`.
+    pub active: B,
+    /// Gate and up, where they are products apart.
+    pub apart: Option<[B; 2]>,
+    /// Hidden states by slot.
+    pub states: B,
+    /// Token ids of a pass.
+    pub ids: B,
+    /// Their places.
+    pub places: B,
+    /// Rows, attention's chunks, the first slot, and a zero, of a pass.
+    pub counts: B,
+    /// Which KV rows move where, and how many.
+    pub moves: B,
+    /// Slots whose scores or logits are wanted.
+    pub picks: B,
+    /// A target for each.
+    pub targets: B,
+    /// The rows of each turn, at a multiple of 64 numbers.
+    pub turns: B,
+    /// Partial scores of a turn.
+    pub tiles: B,
+    /// Scores, `[picks, 2]`.
+    pub scores: B,
+    /// One row, `[vocabulary]`.
+    pub logits: B,
+    /// The sampler's own, `[vocabulary, 2]`.
+    pub sampling: B,
+    /// Random numbers of a draft.
+    pub random: B,
+    /// Its ids.
+    pub drawn: B,
+    /// The id drawn last, and how many were drawn.
+    pub next: B,
+    /// Where it stands.
+    pub place: B,
+    /// Rows, chunks, and two zeros of a draft's step.
+    pub step: B,
+}
+
+/// Allocates the buffers of [`Scratch`] one after another, or only adds up their sizes.
+fn lay_out<B>(
+    c: &Config,
+    context: usize,
+    apart: bool,
+    mut take: impl FnMut(usize) -> Result<B, ModelError>,
+) -> Result<Scratch<B>, ModelError> {
+    let m = TOKENS;
+    // Both kinds of caches need the same room here.
+    let heads = heads(c, context, false);
+    let partials = (1..=m).map(|rows| {
+        let chunks = attention_chunks(rows, heads, heads.capacity);
+        attention_partials(rows, heads, chunks)
+    });
+    let scored = TURNS * SCORED;
+    let mut words = |words: usize| take(4 * words);
+    Ok(Scratch {
+        stream: words(m * c.hidden)?,
+        normed: words(m * c.hidden)?,
+        behind: words(m * c.hidden)?,
+        qkv: words(m * heads.row())?,
+        query: words(m * c.query_width())?,
+        attended: words(m * c.query_width())?,
+        partials: words(partials.max().unwrap_or(4))?,
+        active: words(m * c.feed_forward)?,
+        apart: match apart {
+            true => Some([words(m * c.feed_forward)?, words(m * c.feed_forward)?]),
+            false => None,
+        },
+        states: words(SLOTS * c.hidden)?,
+        ids: words(m)?,
+        places: words(4 * m)?,
+        counts: words(4)?,
+        moves: words(4)?,
+        picks: words(scored)?,
+        targets: words(scored)?,
+        turns: words(scored)?,
+        tiles: words(SCORED * (2 * (c.vocabulary.div_ceil(TILE) + TURNS) + 1))?,
+        scores: words(2 * scored)?,
+        logits: words(c.vocabulary)?,
+        sampling: words(2 * c.vocabulary)?,
+        random: words(MOST_DRAFTED)?,
+        drawn: words(MOST_DRAFTED)?,
+        next: words(2)?,
+        place: words(4)?,
+        step: words(4)?,
+    })
+}
+
+impl Scratch<Buffer> {
+    /// Allocates it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(gpu: &Gpu, c: &Config, context: usize, apart: bool) -> Result<Self, ModelError> {
+        lay_out(c, context, apart, |bytes| Ok(gpu.allocate(bytes)?))
+    }
+}
+
+/// Bytes of all of it.
+pub fn bytes(c: &Config, context: usize, apart: bool) -> u64 {
+    let mut all = 0;
+    // Adding up does not fail.
+    let _ = lay_out(c, context, apart, |bytes| {
+        all += bytes as u64;
+        Ok(())
+    });
+    all
+}

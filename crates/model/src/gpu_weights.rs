@@ -1,0 +1,197 @@
+//! Weights as the GPU multiplies by them: quantised, and stacked where one product serves several.
+
+use conclave_kernels::{Buffer, Gpu, Matrix, MatrixUpload};
+use conclave_weights::Format;
+
+use crate::error::ModelError;
+use crate::formats::{of_kernels, on_gpu};
+use crate::reading::Keep;
+use crate::weights::{Block, Linear, Weights};
+
+/// One or more matrices with the same input, their outputs side by side, and their biases.
+#[derive(Debug)]
+pub struct Product {
+    /// One, unless formats differ or rows do not fit.
+    pub matrices: Vec<Matrix>,
+    /// As many numbers as all matrices have rows.
+    pub bias: Option<Buffer>,
+}
+
+/// The gate and what it lets through.
+#[derive(Debug)]
+pub enum Gate {
+    /// One matrix, gate over up.
+    Stacked(Product),
+    /// Two products: formats differ, or one buffer does not hold both.
+    Apart([Product; 2]),
+}
+
+/// The weights of one block, as launches take them.
+#[derive(Debug)]
+pub struct GpuBlock {
+    /// Before attention.
+    pub attention_norm: Option<Buffer>,
+    /// Queries, keys and values.
+    pub qkv: Product,
+    /// Norms of queries and keys.
+    pub qk_norm: Option<[Buffer; 2]>,
+    /// Attention's output.
+    pub output: Product,
+    /// After attention.
+    pub attention_post_norm: Option<Buffer>,
+    /// Before the MLP.
+    pub feed_forward_norm: Option<Buffer>,
+    /// Gate and up.
+    pub gate: Gate,
+    /// Down.
+    pub down: Product,
+    /// After the MLP.
+    pub feed_forward_post_norm: Option<Buffer>,
+}
+
+impl GpuBlock {
+    /// Stacks a block's weights.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(gpu: &Gpu, block: Block<Matrix, Buffer>) -> Result<Self, ModelError> {
+        let gate = stack(gpu, vec![block.gate, block.up])?;
+        Ok(Self {
+            attention_norm: block.attention_norm,
+            qkv: join(gpu, stack(gpu, vec![block.query, block.key, block.value])?)?,
+            qk_norm: block
+                .query_norm
+                .zip(block.key_norm)
+                .map(|(query, key)| [query, key]),
+            output: alone(block.output),
+            attention_post_norm: block.attention_post_norm,
+            feed_forward_norm: block.feed_forward_norm,
+            gate: match <[Linear<Matrix, Buffer>; 2]>::try_from(gate) {
+                Ok(two) => Gate::Apart(two.map(alone)),
+                Err(one) => Gate::Stacked(join(gpu, one)?),
+            },
+            down: alone(block.down),
+            feed_forward_post_norm: block.feed_forward_post_norm,
+        })
+    }
+}
+
+fn alone(linear: Linear<Matrix, Buffer>) -> Product {
+    Product {
+        matrices: vec![linear.weight],
+        bias: linear.bias,
+    }
+}
+
+/// All in one matrix with one bias, or all as they are.
+fn stack(
+    gpu: &Gpu,
+    linears: Vec<Linear<Matrix, Buffer>>,
+) -> Result<Vec<Linear<Matrix, Buffer>>, ModelError> {
+    let matrices: Vec<&Matrix> = linears.iter().map(|linear| &linear.weight).collect();
+    let Some(weight) = Matrix::stack(gpu, &matrices)? else {
+        return Ok(linears);
+    };
+    let bias = biases(gpu, &linears)?;
+    Ok(vec![Linear { weight, bias }])
+}
+
+/// Products side by side.
+fn join(gpu: &Gpu, linears: Vec<Linear<Matrix, Buffer>>) -> Result<Product, ModelError> {
+    let bias = match linears.as_slice() {
+        [one] => one.bias.clone(),
+        several => biases(gpu, several)?,
+    };
+    let matrices = linears.into_iter().map(|linear| linear.weight).collect();
+    Ok(Product { matrices, bias })
+}
+
+/// The biases one behind another, zeros for those that are missing.
+fn biases(gpu: &Gpu, linears: &[Linear<Matrix, Buffer>]) -> Result<Option<Buffer>, ModelError> {
+    if linears.iter().all(|linear| linear.bias.is_none()) {
+        return Ok(None);
+    }
+    let mut all = Vec::with_capacity(linears.len());
+    for linear in linears {
+        all.push(match &linear.bias {
+            Some(bias) => bias.clone(),
+            None => gpu.upload(&vec![0.0_f32; linear.weight.rows()])?,
+        });
+    }
+    Ok(Some(gpu.concat(&all.iter().collect::<Vec<_>>())?))
+}
+
+/// Keeps weights on a GPU.
+#[derive(Debug)]
+pub struct GpuWeights<'a> {
+    /// The device.
+    pub gpu: &'a Gpu,
+    /// What plain numbers are rounded to.
+    pub quantise: Option<Format>,
+}
+
+impl Keep for GpuWeights<'_> {
+    type Matrix = Matrix;
+    type Vector = Buffer;
+    type Upload = MatrixUpload;
+
+    fn format(&self, stored: Format, cols: usize) -> Option<Format> {
+        on_gpu(stored, cols, self.quantise).map(|(format, _)| format)
+    }
+
+    fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<MatrixUpload, ModelError> {
+        let format = of_kernels(format).ok_or(ModelError::Order("no kernel reads that format"))?;
+        Ok(Matrix::begin(self.gpu, format, rows, cols)?)
+    }
+
+    fn push(&self, upload: &mut MatrixUpload, rows: &[u8]) -> Result<(), ModelError> {
+        Ok(upload.push(rows)?)
+    }
+
+    fn finish(&self, upload: MatrixUpload) -> Result<Matrix, ModelError> {
+        Ok(upload.finish()?)
+    }
+
+    fn vector(&self, values: Vec<f32>) -> Result<Buffer, ModelError> {
+        Ok(self.gpu.upload(&values)?)
+    }
+}
+
+/// All weights, as launches take them.
+#[derive(Debug)]
+pub struct GpuModel {
+    /// `[vocabulary, hidden]`.
+    pub embedding: Matrix,
+    /// The blocks, one after another.
+    pub blocks: Vec<GpuBlock>,
+    /// The final norm's weight, `[hidden]`.
+    pub norm: Buffer,
+    /// The output matrix, if it is not the embedding.
+    pub head: Option<Linear<Matrix, Buffer>>,
+}
+
+impl GpuModel {
+    /// Stacks weights block by block, so that no more than one block is on the GPU twice.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(gpu: &Gpu, weights: Weights<Matrix, Buffer>) -> Result<Self, ModelError> {
+        let blocks = weights.blocks.into_iter();
+        Ok(Self {
+            embedding: weights.embedding,
+            blocks: blocks
+                .map(|block| GpuBlock::new(gpu, block))
+                .collect::<Result<_, _>>()?,
+            norm: weights.norm,
+            head: weights.head,
+        })
+    }
+
+    /// The output matrix and its bias.
+    pub fn head(&self) -> (&Matrix, Option<&Buffer>) {
+        match &self.head {
+            Some(head) => (&head.weight, head.bias.as_ref()),
+            None => (&self.embedding, None),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+// out[at[index] + i] = x[i] for count rows: where they go is read from the GPU.
+struct Params {
+    count: u32,   // rows of x
+    rows: u32,    // rows of out; what would lie beyond is not written
+    quads: u32,   // width / 4
+    index: u32,   // which number of at
+}
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;          // [count, quads]
+@group(0) @binding(1) var<storage, read> at: array<u32>;
+@group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;  // [rows, quads]
+@group(0) @binding(3) var<uniform> params: Params;
+
+const WORKGROUP: u32 = 64u;
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let item = (group.y * groups.x + group.x) * WORKGROUP + local;
+    if (item >= params.count * params.quads) {
+        return;
+    }
+    let row = at[params.index] + item / params.quads;
+    if (row < params.rows) {
+        out[row * params.quads + item % params.quads] = x[item];
+    }
+}
