@@ -63,10 +63,22 @@ async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segm
       const device = backend === "webgpu" ? "webgpu" : "wasm";
       const model = `${each.shape}-${each.format}`;
       console.error(`${engine}: ${model} on ${device}`);
-      measured.push(await peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats }));
+      const run = () => peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats });
+      // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is left out.
+      measured.push(await run().catch(run).catch((error: unknown) => (console.error(`${engine} failed: ${String(error)}`), [])));
     }
   }
   return theirs;
+}
+
+/** Where it ran, and all tables. */
+function tell({ surroundings, workloads }: Report): void {
+  if (surroundings) {
+    const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings;
+    const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
+    console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name}${copy}\n`);
+  }
+  for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
 }
 
 const { values, positionals } = parseArgs({
@@ -85,14 +97,14 @@ try {
   const turns: Turn[] = [];
   for (let turn = 0; turn < Number(values.turns); turn++) {
     const ours = await runPage(browser, site, query);
-    turns.push({ ours, theirs: peer ? await runPeers(peer, plan, Number(values.threads)) : {} });
-    if (values.report !== undefined) writeFileSync(values.report, JSON.stringify(turns, undefined, 1));
+    tell(ours);
+    const done: Turn = { ours, theirs: {} };
+    turns.push(done);
+    const keep = (): void => void (values.report !== undefined && writeFileSync(values.report, JSON.stringify(turns, undefined, 1)));
+    keep();
+    if (peer) done.theirs = await runPeers(peer, plan, Number(values.threads));
+    keep();
   }
-  const { surroundings, workloads } = turns.at(-1)!.ours;
-  const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings!;
-  const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
-  console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name}${copy}\n`);
-  for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
   if (peer) {
     const random = plan.models.filter(({ kind }) => kind === "random");
     for (const engine of Object.keys(turns[0]!.theirs)) {

@@ -17,7 +17,12 @@ export function compared(name: string, engine: string, plan: Plan, turns: readon
   const most = Math.max(...plan.ensembles);
   for (const [at, prefix] of plan.prefixes.entries()) {
     const add = (what: string, ours: (turn: Turn) => number | undefined, theirs: (series: PeerSeries) => number): void => {
-      const pairs = turns.map((turn) => [ours(turn) ?? NaN, theirs(turn.theirs[engine]![index]![at]!)] as const).filter((pair) => pair.every(Number.isFinite));
+      const pairs = turns
+        .map((turn) => {
+          const series = turn.theirs[engine]?.[index]?.[at];
+          return [ours(turn) ?? NaN, series ? theirs(series) : NaN] as const;
+        })
+        .filter((pair) => pair.every(Number.isFinite));
       if (pairs.length === 0) return;
       const ratios = pairs.map(([own, other]) => other / own);
       const wander = turns.length > 1 ? ` (${figure(Math.min(...ratios))}–${figure(Math.max(...ratios))})` : "";

@@ -28,11 +28,11 @@ const maxRounds = 4;
 /** What a later round of the three bundled members may ask for at most. */
 const most: Partial<GpuStep> = {
   readbacks: 33,
-  submits: 170,
-  passes: 130,
-  dispatches: 2_300,
-  bindGroups: 2_300,
-  buffers: 60,
+  submits: 66,
+  passes: 66,
+  dispatches: 2_200,
+  bindGroups: 0,
+  buffers: 0,
   pipelines: 0,
   shaders: 0,
   waits: 0,
