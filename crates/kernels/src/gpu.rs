@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 
+use crate::batch::{Batch, turn};
 use crate::buffer::Ledger;
 use crate::launch::{Shader, Use};
 use crate::queue::Queue;
@@ -34,6 +35,7 @@ struct Inner {
     limits: Limits,
     reports: Reports,
     zeros: Buffer,
+    batch: Mutex<Option<Arc<Batch>>>,
 }
 
 /// A GPU device with its queue, shared by every member. Cloning is cheap.
@@ -91,6 +93,7 @@ impl Gpu {
                 },
                 reports,
                 zeros,
+                batch: Mutex::default(),
             }),
             tape: None,
         })
@@ -214,34 +217,55 @@ impl Gpu {
         self.queue().copy(from, to, bytes);
     }
 
-    /// Run everything queued and copy these buffers back, in one wait for all of them.
-    /// Reports whatever went wrong since the last read or sync.
+    /// Run everything queued and copy these buffers back. Reads that are asked for in one turn of
+    /// the executor are one copy and one wait. Reports whatever went wrong since the last read or
+    /// sync.
     pub async fn read(&self, buffers: &[&Buffer]) -> Result<Vec<Vec<u8>>, GpuError> {
-        let total: usize = buffers.iter().map(|buffer| buffer.bytes()).sum();
-        if total == 0 {
+        if buffers.iter().all(|buffer| buffer.bytes() == 0) {
             self.sync().await?;
             return Ok(Vec::new());
         }
         self.check_lost()?;
-        let (staging, index) = self.queue().copy_out(buffers);
-        let mapped = Signal::new();
-        let range = staging.raw().slice(..total as u64);
-        range.map_async(wgpu::MapMode::Read, mapped.sender());
-        self.poll(index)?;
-        let mapped = mapped.receive().await;
+        let batch = self.batch().get_or_insert_default().clone();
+        let mut at = batch.join(buffers);
+        turn().await;
+        self.batch().take_if(|open| Arc::ptr_eq(open, &batch));
+        batch.start(self)?;
+        let bytes = batch.finish(self).await?;
+        let data = buffers.iter().map(|buffer| {
+            at += buffer.bytes();
+            bytes[at - buffer.bytes()..at].to_vec()
+        });
+        Ok(data.collect())
+    }
+
+    /// The batch that reads join now.
+    fn batch(&self) -> MutexGuard<'_, Option<Arc<Batch>>> {
+        let batch = self.inner.batch.lock();
+        batch.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Submit everything, with a copy of these buffers to memory that the CPU can map.
+    pub(crate) fn copy_out(&self, buffers: &[&Buffer]) -> (Buffer, Option<wgpu::SubmissionIndex>) {
+        self.queue().copy_out(buffers)
+    }
+
+    /// The first bytes of mapped memory, which is given back.
+    pub(crate) fn take_mapped(
+        &self,
+        staging: Buffer,
+        bytes: usize,
+        mapped: Result<(), String>,
+    ) -> Result<Vec<u8>, GpuError> {
         // First what went wrong behind the call: a copy that was refused maps well.
         self.inner.reports.take()?;
         let refused = |reason: String| GpuError::Refused { reason };
-        mapped.map_err(|error| refused(error.to_string()))?;
+        mapped.map_err(refused)?;
+        let range = staging.raw().slice(..bytes as u64);
         let view = range
             .get_mapped_range()
             .map_err(|error| refused(error.to_string()))?;
-        let mut at = 0;
-        let data = buffers.iter().map(|buffer| {
-            at += buffer.bytes();
-            view[at - buffer.bytes()..at].to_vec()
-        });
-        let data = data.collect();
+        let data = view.to_vec();
         drop(view);
         staging.raw().unmap();
         self.queue().put_staging(staging);
@@ -336,7 +360,7 @@ impl Gpu {
 
     /// Natively callbacks come while somebody waits for the device; in a browser by
     /// themselves.
-    fn poll(&self, index: Option<wgpu::SubmissionIndex>) -> Result<(), GpuError> {
+    pub(crate) fn poll(&self, index: Option<wgpu::SubmissionIndex>) -> Result<(), GpuError> {
         if cfg!(target_family = "wasm") {
             return Ok(());
         }

@@ -29,6 +29,7 @@ mod adapter;
 mod add;
 mod append;
 mod attention;
+mod batch;
 mod bindings;
 mod block;
 mod buffer;

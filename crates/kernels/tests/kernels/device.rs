@@ -1,5 +1,7 @@
 //! Memory, reads and limits of the device.
 
+use std::future::Future;
+
 use conclave_kernels::*;
 
 use crate::support::*;
@@ -101,4 +103,40 @@ fn parts_of_a_buffer_are_read_and_written_alone() {
     assert!(matches!(error, GpuError::Shape { .. }), "{error}");
     // A part is the same memory: it cannot be read and written at once.
     assert!(add(gpu(), &part, &part, 64, &all).is_err());
+}
+
+/// Reads that are asked for side by side are one copy and one wait; a lone one waits for nobody.
+#[test]
+fn reads_side_by_side_are_one() {
+    use std::task::{Context, Poll, Waker};
+    let gpu = pollster::block_on(Gpu::init(AdapterChoice::Best)).expect("an adapter");
+    let buffers: Vec<Buffer> = (0..3_u32)
+        .map(|i| gpu.upload(&vec![i; 2 + i as usize]).unwrap())
+        .collect();
+    let before = gpu.counters();
+    let mut reads: Vec<_> = buffers
+        .iter()
+        .map(|buffer| {
+            let gpu = gpu.clone();
+            Box::pin(async move { gpu.read(&[buffer, buffer]).await })
+        })
+        .collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut found = vec![None; 3];
+    for _ in 0..1000 {
+        for (read, found) in reads.iter_mut().zip(&mut found) {
+            if found.is_none()
+                && let Poll::Ready(read) = read.as_mut().poll(&mut context)
+            {
+                *found = Some(read.unwrap());
+            }
+        }
+    }
+    for (i, found) in (0_u32..).zip(found) {
+        let wanted: Vec<u8> = i.to_le_bytes().repeat(2 + i as usize);
+        assert_eq!(found, Some(vec![wanted.clone(), wanted]));
+    }
+    assert_eq!((gpu.counters() - before).read_backs, 1);
+    assert!(pollster::block_on(gpu.read(&[&buffers[0]])).is_ok());
+    assert_eq!((gpu.counters() - before).read_backs, 2);
 }
