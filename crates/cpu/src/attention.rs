@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use crate::cache::{Cache, Numbers, Planes};
-use crate::exp::{exp_sum, largest, softcap};
+use crate::cache::{Cache, Keys, Numbers, Planes};
+use crate::exp::{powers, scale};
 use crate::lanes::{self, LANES, Lanes, Work};
 use crate::tile::{MOST, Tile};
 
@@ -57,6 +57,7 @@ impl Attention {
                 queries,
                 seen,
                 scratch,
+                parts: Vec::new(),
                 out,
             }),
             Numbers::Single(planes) => lanes::run(Run {
@@ -66,25 +67,28 @@ impl Attention {
                 queries,
                 seen,
                 scratch,
+                parts: Vec::new(),
                 out,
             }),
         }
     }
 }
 
-struct Run<'a, N> {
+struct Run<'a, K: Keys> {
     attention: Attention,
     cache: &'a Cache,
-    planes: &'a Planes<N>,
+    planes: &'a Planes<K, [K::Number; LANES]>,
     queries: &'a [f32],
     seen: &'a [Seen],
     scratch: &'a mut Vec<f32>,
+    /// Queries as products take them.
+    parts: Vec<K::Part>,
     out: &'a mut [f32],
 }
 
-impl<N: Copy + Default> Work for Run<'_, N>
+impl<K: Keys> Work for Run<'_, K>
 where
-    [N; LANES]: Tile<Part = f32>,
+    [K::Number; LANES]: Tile<Part = f32>,
 {
     type Out = ();
 
@@ -108,9 +112,9 @@ where
     }
 }
 
-impl<N: Copy + Default> Run<'_, N>
+impl<K: Keys> Run<'_, K>
 where
-    [N; LANES]: Tile<Part = f32>,
+    [K::Number; LANES]: Tile<Part = f32>,
 {
     /// Attends from `T` queries that share a head of the cache.
     #[inline(always)]
@@ -136,10 +140,15 @@ where
 
         self.scratch.clear();
         self.scratch.resize(T * rows, 0.0);
-        let queries = at.map(|at| &self.queries[at..][..width]);
+        self.parts.clear();
+        for at in at {
+            K::parts(&self.queries[at..][..width], &mut self.parts);
+        }
+        let each = self.parts.len() / T;
+        let queries = std::array::from_fn(|t| &self.parts[t * each..][..each]);
         for eight in begin..end {
             let keys = self.planes.keys(cache.shape(), head, eight);
-            let sums = <[N; LANES]>::products::<L, T>(l, keys, queries);
+            let sums = K::products::<L, T>(l, keys, queries);
             for (t, sums) in sums.into_iter().enumerate() {
                 let to = &mut self.scratch[t * rows + (eight - begin) * LANES..];
                 if let Some(to) = to.first_chunk_mut() {
@@ -151,13 +160,15 @@ where
         let scores = self.scratch.chunks_exact_mut(rows.max(1));
         let scales = &cache.value_scales(head)[begin * LANES..][..rows];
         for ((scores, seen), factor) in scores.zip(seen).zip(&mut factors) {
-            *factor = self.attention.softmax(scores, begin * LANES, seen, scales);
+            *factor = self
+                .attention
+                .softmax(l, scores, begin * LANES, seen, scales);
         }
         let weights = std::array::from_fn(|t| &self.scratch[t * rows..][..rows]);
         for eight in 0..width.div_ceil(LANES) {
             let values = self.planes.values(cache.shape(), head, eight);
             let values = &values[begin * LANES..][..rows];
-            let sums = <[N; LANES]>::products::<L, T>(l, values, weights);
+            let sums = <[K::Number; LANES]>::products::<L, T>(l, values, weights);
             for (t, sums) in sums.into_iter().enumerate() {
                 let mut lanes = [0.0; LANES];
                 l.store(l.times(sums, l.floats(factors[t])), &mut lanes);
@@ -173,29 +184,28 @@ impl Attention {
     /// Makes the scores of the rows from `first` on what their values are multiplied with: weights
     /// times `scales`, unseen rows' zeros. Returns what all of it is still to be multiplied with.
     #[inline(always)]
-    fn softmax(self, scores: &mut [f32], first: usize, seen: &Seen, scales: &[f32]) -> f32 {
+    fn softmax<L: Lanes>(
+        self,
+        l: L,
+        scores: &mut [f32],
+        first: usize,
+        seen: &Seen,
+        scales: &[f32],
+    ) -> f32 {
         let here =
             |range: &Range<usize>| range.start.max(first) - first..range.end.max(first) - first;
-        let (prefix, own) = (here(&seen.prefix), here(&seen.own));
+        let seen = [here(&seen.prefix), here(&seen.own)];
         let mut top = f32::NEG_INFINITY;
-        for range in [prefix.clone(), own.clone()] {
-            let scores = &mut scores[range];
-            for score in &mut *scores {
-                *score *= self.scale;
-            }
-            if let Some(cap) = self.softcap {
-                softcap(scores, cap);
-            }
-            top = top.max(largest(scores));
+        for range in &seen {
+            let largest = scale(l, &mut scores[range.clone()], self.scale, self.softcap);
+            top = top.max(largest);
         }
         let mut sum = 0.0;
-        for range in [prefix.clone(), own.clone()] {
-            let (scores, scales) = (&mut scores[range.clone()], &scales[range]);
-            sum += exp_sum(scores, top);
-            for (score, scale) in scores.iter_mut().zip(scales) {
-                *score *= scale;
-            }
+        for range in &seen {
+            let scales = &scales[range.clone()];
+            sum += powers(l, &mut scores[range.clone()], top, Some(scales));
         }
+        let [prefix, own] = seen;
         scores[..prefix.start].fill(0.0);
         scores[prefix.end..own.start].fill(0.0);
         scores[own.end..].fill(0.0);

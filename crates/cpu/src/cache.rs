@@ -1,12 +1,15 @@
 //! The KV cache of one block, packed as the products read matrices: the keys as a matrix of rows,
 //! the values as the transposed one.
 //!
-//! A row of a head is 16-bit integers that share a scale: against f16 that takes two operations in
-//! place of four to become f32 in wasm, and has an eighth of its error where numbers are large,
-//! which is where scores are. Where not even that may be lost, it is f32.
+//! A row of a head is 16-bit integers that share a scale, with an eighth of f16's error where numbers
+//! are large, which is where scores are. Queries are rounded to meet keys as integers; the weights of
+//! values are not: eight rounded together would depend on which rows lie side by side, and a
+//! candidate in line is to get what it gets alone. Where no rounding may be, the cache is f32.
 
-use crate::input::{ROUND, step};
+use crate::input::{Eight, nearest, step_of};
 use crate::lanes::LANES;
+use crate::packed::{Short, Shorts, Single};
+use crate::tile::Tile;
 
 /// Keys and values of one block.
 #[derive(Debug, Clone)]
@@ -32,19 +35,65 @@ pub(crate) struct Shape {
 #[derive(Debug, Clone)]
 pub(crate) enum Numbers {
     /// Times a scale.
-    Short(Planes<i16>),
+    Short(Planes<Shorts, Short>),
     /// As they are.
-    Single(Planes<f32>),
+    Single(Planes<Single, Single>),
 }
 
-/// Keys and values as numbers of one kind.
+/// Keys in blocks `K` and values in columns `V` of the same numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct Planes<N> {
-    /// `[heads, groups, width]`, a lane for each of eight rows.
-    keys: Vec<[N; LANES]>,
+pub(crate) struct Planes<K, V> {
+    /// `[heads, groups, width / COLS]`, a lane for each of eight rows.
+    keys: Vec<K>,
     /// `[heads, width / 8, groups · 8]`, a lane for each of eight dimensions; those beyond `width`
     /// are zeros.
-    values: Vec<[N; LANES]>,
+    values: Vec<V>,
+}
+
+/// Blocks of keys.
+pub(crate) trait Keys: Tile + Copy {
+    /// One number.
+    type Number: Copy + Default;
+    /// Columns of a block.
+    const COLS: usize;
+    /// All zeros.
+    const NONE: Self;
+
+    /// The number of a lane and a column.
+    fn number(&mut self, lane: usize, col: usize) -> &mut Self::Number;
+
+    /// Appends what a query is in products.
+    fn parts(query: &[f32], to: &mut Vec<Self::Part>);
+}
+
+impl Keys for Shorts {
+    type Number = i16;
+    const COLS: usize = 8;
+    const NONE: Self = [[0; 2 * LANES]; 4];
+
+    #[inline(always)]
+    fn number(&mut self, lane: usize, col: usize) -> &mut i16 {
+        &mut self[col / 2][2 * lane + col % 2]
+    }
+
+    fn parts(query: &[f32], to: &mut Vec<Eight>) {
+        to.extend(query.chunks(8).map(Eight::of));
+    }
+}
+
+impl Keys for Single {
+    type Number = f32;
+    const COLS: usize = 1;
+    const NONE: Self = [0.0; LANES];
+
+    #[inline(always)]
+    fn number(&mut self, lane: usize, _: usize) -> &mut f32 {
+        &mut self[lane]
+    }
+
+    fn parts(query: &[f32], to: &mut Vec<f32>) {
+        to.extend_from_slice(query);
+    }
 }
 
 impl Cache {
@@ -103,16 +152,18 @@ impl Cache {
         for (head, (key, value)) in heads.enumerate().take(shape.heads) {
             match &mut self.numbers {
                 Numbers::Single(planes) => {
-                    planes.write_key(shape, head, row, key, |number| number);
-                    planes.write_value(shape, head, row, value, |number| number);
+                    planes.write(shape, head, row, |dimension| {
+                        (key[dimension], value[dimension])
+                    });
                 }
                 Numbers::Short(planes) => {
-                    let (scale, inverse) = step(key);
-                    self.key_scales[head * shape.rows() + row] = scale;
-                    planes.write_key(shape, head, row, key, |x| rounded(x * inverse));
-                    let (scale, inverse) = step(value);
-                    self.value_scales[head * shape.rows() + row] = scale;
-                    planes.write_value(shape, head, row, value, |x| rounded(x * inverse));
+                    let [(key_scale, k), (value_scale, v)] = [key, value].map(step_of);
+                    self.key_scales[head * shape.rows() + row] = key_scale;
+                    self.value_scales[head * shape.rows() + row] = value_scale;
+                    planes.write(shape, head, row, |dimension| {
+                        let (key, value) = (k * key[dimension], v * value[dimension]);
+                        (nearest(key) as i16, nearest(value) as i16)
+                    });
                 }
             }
         }
@@ -160,12 +211,6 @@ impl Shape {
         self.groups * LANES
     }
 
-    /// Where the keys `8 · group ..` of a head begin.
-    #[inline(always)]
-    fn keys(self, head: usize, group: usize) -> usize {
-        (head * self.groups + group) * self.width
-    }
-
     /// Where the dimensions `8 · eight ..` of a head's values begin.
     #[inline(always)]
     fn values(self, head: usize, eight: usize) -> usize {
@@ -173,12 +218,13 @@ impl Shape {
     }
 }
 
-impl<N: Copy + Default> Planes<N> {
-    fn new(shape: Shape) -> Self {
-        let none = [N::default(); LANES];
+impl<K: Keys> Planes<K, [K::Number; LANES]> {
+    fn new(s: Shape) -> Self {
+        let keys = s.heads * s.groups * s.width.div_ceil(K::COLS);
+        let values = s.heads * s.width.div_ceil(LANES) * s.rows();
         Self {
-            keys: vec![none; shape.keys(shape.heads, 0)],
-            values: vec![none; shape.values(shape.heads, 0)],
+            keys: vec![K::NONE; keys],
+            values: vec![[K::Number::default(); LANES]; values],
         }
     }
 
@@ -186,60 +232,53 @@ impl<N: Copy + Default> Planes<N> {
         size_of_val(&self.keys[..]) + size_of_val(&self.values[..])
     }
 
-    fn write_key(&mut self, s: Shape, head: usize, row: usize, key: &[f32], to: impl Fn(f32) -> N) {
-        let keys = &mut self.keys[s.keys(head, row / LANES)..];
-        for (lanes, number) in keys.iter_mut().zip(key) {
-            lanes[row % LANES] = to(*number);
-        }
+    fn key(&mut self, s: Shape, head: usize, row: usize, dimension: usize) -> &mut K::Number {
+        let at = (head * s.groups + row / LANES) * s.width.div_ceil(K::COLS);
+        self.keys[at + dimension / K::COLS].number(row % LANES, dimension % K::COLS)
     }
 
-    fn write_value(
+    fn value(&mut self, s: Shape, head: usize, row: usize, dimension: usize) -> &mut K::Number {
+        &mut self.values[s.values(head, dimension / LANES) + row][dimension % LANES]
+    }
+
+    /// Writes key and value of one row of a head, which `numbers` tells for each dimension.
+    fn write(
         &mut self,
         s: Shape,
         head: usize,
         row: usize,
-        value: &[f32],
-        to: impl Fn(f32) -> N,
+        numbers: impl Fn(usize) -> (K::Number, K::Number),
     ) {
-        for (eight, value) in value.chunks(LANES).enumerate() {
-            let lanes = &mut self.values[s.values(head, eight) + row];
-            for (lane, number) in lanes.iter_mut().zip(value) {
-                *lane = to(*number);
-            }
+        for dimension in 0..s.width {
+            let (key, value) = numbers(dimension);
+            *self.key(s, head, row, dimension) = key;
+            *self.value(s, head, row, dimension) = value;
         }
     }
 
     fn move_rows(&mut self, s: Shape, from: usize, to: usize, count: usize) {
         for head in 0..s.heads {
             for (from, to) in (0..count).map(|i| (from + i, to + i)) {
-                let [source, target] = [from, to].map(|row| s.keys(head, row / LANES));
                 for dimension in 0..s.width {
-                    let number = self.keys[source + dimension][from % LANES];
-                    self.keys[target + dimension][to % LANES] = number;
+                    let key = *self.key(s, head, from, dimension);
+                    *self.key(s, head, to, dimension) = key;
+                    let value = *self.value(s, head, from, dimension);
+                    *self.value(s, head, to, dimension) = value;
                 }
-            }
-            for eight in 0..s.width.div_ceil(LANES) {
-                let at = s.values(head, eight);
-                self.values
-                    .copy_within(at + from..at + from + count, at + to);
             }
         }
     }
 
-    /// Keys of the rows `8 · group ..`, `[width]`.
+    /// Keys of the rows `8 · group ..`.
     #[inline(always)]
-    pub fn keys(&self, s: Shape, head: usize, group: usize) -> &[[N; LANES]] {
-        &self.keys[s.keys(head, group)..][..s.width]
+    pub fn keys(&self, s: Shape, head: usize, group: usize) -> &[K] {
+        let blocks = s.width.div_ceil(K::COLS);
+        &self.keys[(head * s.groups + group) * blocks..][..blocks]
     }
 
-    /// The dimensions `8 · eight ..` of all values, `[rows]`.
+    /// The dimensions `8 · eight ..` of the values of all rows.
     #[inline(always)]
-    pub fn values(&self, s: Shape, head: usize, eight: usize) -> &[[N; LANES]] {
+    pub fn values(&self, s: Shape, head: usize, eight: usize) -> &[[K::Number; LANES]] {
         &self.values[s.values(head, eight)..][..s.rows()]
     }
-}
-
-/// The nearest integer to a number of at most 2¹⁵.
-fn rounded(number: f32) -> i16 {
-    (number + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i16
 }

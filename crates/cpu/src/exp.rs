@@ -1,114 +1,199 @@
-//! e^x and what is made of it, without branches or calls, so that compilers make vectors of them.
+//! e^x and what is made of it, in vectors: compilers make none of the loops themselves for wasm.
 
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// ln 2 in two parts; products of the first with small integers are exact.
-const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+use crate::lanes::{self, LANES, Lanes, Work};
+
 /// Added to a number of at most 2²², this leaves its nearest integer in the lowest bits.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 
-/// e^x to 2 units in the last place; of less than −87 it is that of −87, of more than 88 that of 88.
+/// ln 2 in two parts; products of the first with small integers are exact.
+const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+
+/// The polynomial of Cephes' expf, highest power first.
+const POLYNOMIAL: [f32; 6] = [
+    1.987_569_1e-4,
+    1.398_2e-3,
+    8.333_452e-3,
+    4.166_579_6e-2,
+    1.666_666_5e-1,
+    0.5,
+];
+
+/// e^x to 2 units in the last place; of less than −87 it is that of −87, of more than 88 that of
+/// 88. A NaN stays one.
 #[inline(always)]
-pub fn exp(x: f32) -> f32 {
-    // Not `clamp`: compilers take these for vector minima and maxima, and a NaN stays one.
-    let x = if x < -87.0 { -87.0 } else { x };
-    let x = if x > 88.0 { 88.0 } else { x };
-    let shifted = x * LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = x - n * LN_2[0] - n * LN_2[1];
-    // The polynomial of Cephes' expf.
-    let p = 1.987_569_1e-4;
-    let p = p * r + 1.398_2e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_579_6e-2;
-    let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 0.5;
-    let fraction = p * r * r + r + 1.0;
-    let exponent = shifted.to_bits().wrapping_sub(ROUND.to_bits());
-    fraction * f32::from_bits(exponent.wrapping_add(127) << 23)
+pub(crate) fn exp<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+    let x = l.most(l.floats(-87.0), l.least(l.floats(88.0), x));
+    let n = l.nearest(l.times(x, l.floats(std::f32::consts::LOG2_E)));
+    let r = l.times_add(x, n, l.floats(-LN_2[0]));
+    let r = l.times_add(r, n, l.floats(-LN_2[1]));
+    let mut p = l.floats(POLYNOMIAL[0]);
+    for factor in &POLYNOMIAL[1..] {
+        p = l.times_add(l.floats(*factor), p, r);
+    }
+    let fraction = l.plus(l.times_add(r, l.times(p, r), r), l.floats(1.0));
+    l.times(fraction, l.power_of_two(n))
 }
 
 /// tanh x to 2⁻²³ of 1.
 #[inline(always)]
-pub fn tanh(x: f32) -> f32 {
-    1.0 - 2.0 / (exp(2.0 * x) + 1.0)
+fn tanh<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+    let power = exp(l, l.plus(x, x));
+    let part = l.over(l.floats(-2.0), l.plus(power, l.floats(1.0)));
+    l.plus(part, l.floats(1.0))
 }
 
 /// x · σ(x).
 #[inline(always)]
-pub fn silu(x: f32) -> f32 {
-    x / (1.0 + exp(-x))
+pub(crate) fn silu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+    let power = exp(l, l.times(x, l.floats(-1.0)));
+    l.over(x, l.plus(power, l.floats(1.0)))
 }
 
 /// The tanh form of GELU.
 #[inline(always)]
-pub fn gelu(x: f32) -> f32 {
+pub(crate) fn gelu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+    let cube = l.times(l.times(x, x), x);
+    let inner = l.times_add(x, cube, l.floats(0.044_715));
     let root = (2.0 * std::f32::consts::FRAC_1_PI).sqrt();
-    0.5 * x * (1.0 + tanh(root * (x + 0.044_715 * x * x * x)))
+    let half = l.times(x, l.floats(0.5));
+    l.times_add(half, half, tanh(l, l.times(inner, l.floats(root))))
 }
 
-/// Makes every number `cap · tanh(number / cap)`.
+/// Makes every number what `of` says, eight at a time; with each goes its eight of `with`, which
+/// is as long.
 #[inline(always)]
-pub fn softcap(values: &mut [f32], cap: f32) {
-    for value in values {
-        *value = cap * tanh(*value / cap);
+pub(crate) fn each<L: Lanes>(
+    l: L,
+    values: &mut [f32],
+    with: &[f32],
+    of: impl Fn(L::Floats, L::Floats) -> L::Floats,
+) {
+    let (eights, rest) = values.as_chunks_mut();
+    let (withs, with_rest) = with.as_chunks();
+    for (eight, with) in eights.iter_mut().zip(withs) {
+        l.store(of(l.load(eight), l.load(with)), eight);
     }
+    let (mut eight, mut with) = ([0.0; LANES], [0.0; LANES]);
+    eight[..rest.len()].copy_from_slice(rest);
+    with[..with_rest.len()].copy_from_slice(with_rest);
+    let made = of(l.load(&eight), l.load(&with));
+    l.store(made, &mut eight);
+    rest.copy_from_slice(&eight[..rest.len()]);
 }
 
-/// The largest number; of none, −∞.
+/// Makes every number `factor · number`, then `cap · tanh(number / cap)` where there is a cap.
+/// Returns the largest; of none, −∞.
 #[inline(always)]
-pub(crate) fn largest(values: &[f32]) -> f32 {
-    let (eights, rest) = values.as_chunks::<8>();
-    let mut most = [f32::NEG_INFINITY; 8];
-    for eight in eights {
-        for (most, value) in most.iter_mut().zip(eight) {
-            *most = if *value > *most { *value } else { *most };
+pub(crate) fn scale<L: Lanes>(l: L, values: &mut [f32], factor: f32, cap: Option<f32>) -> f32 {
+    let one = |x| {
+        let x = l.times(x, l.floats(factor));
+        match cap {
+            None => x,
+            Some(cap) => {
+                let within = tanh(l, l.times(x, l.floats(1.0 / cap)));
+                l.times(within, l.floats(cap))
+            }
         }
+    };
+    let (eights, rest) = values.as_chunks_mut();
+    let mut most = l.floats(f32::NEG_INFINITY);
+    for eight in eights {
+        let scaled = one(l.load(eight));
+        most = l.most(most, scaled);
+        l.store(scaled, eight);
     }
-    most.iter()
-        .chain(rest)
+    let mut eight = [0.0; LANES];
+    eight[..rest.len()].copy_from_slice(rest);
+    l.store(one(l.load(&eight)), &mut eight);
+    rest.copy_from_slice(&eight[..rest.len()]);
+    l.store(most, &mut eight);
+    eight
+        .iter()
+        .chain(&*rest)
         .copied()
         .fold(f32::NEG_INFINITY, f32::max)
 }
 
-/// Makes every number e^(number − top) and returns their sum.
+/// Makes every number e^(number − top) · factor, where `factors` are as long; returns the sum of
+/// the powers alone.
 #[inline(always)]
-pub(crate) fn exp_sum(values: &mut [f32], top: f32) -> f32 {
-    let (eights, rest) = values.as_chunks_mut::<8>();
-    let mut sums = [0.0; 8];
-    for eight in eights {
-        for (sum, value) in sums.iter_mut().zip(eight) {
-            *value = exp(*value - top);
-            *sum += *value;
+pub(crate) fn powers<L: Lanes>(l: L, values: &mut [f32], top: f32, factors: Option<&[f32]>) -> f32 {
+    let (eights, rest) = values.as_chunks_mut();
+    let (mut all, ones) = (l.floats(0.0), [1.0; LANES]);
+    let (factors, factors_rest) = factors.map_or((&[][..], &[][..]), |all| all.as_chunks());
+    for (i, eight) in eights.iter_mut().enumerate() {
+        let power = exp(l, l.plus(l.load(eight), l.floats(-top)));
+        all = l.plus(all, power);
+        let factor = l.load(factors.get(i).unwrap_or(&ones));
+        l.store(l.times(power, factor), eight);
+    }
+    let mut eight = [0.0; LANES];
+    l.store(all, &mut eight);
+    let mut sum: f32 = eight.iter().sum();
+    eight[..rest.len()].copy_from_slice(rest);
+    let last = exp(l, l.plus(l.load(&eight), l.floats(-top)));
+    l.store(last, &mut eight);
+    for (i, (value, power)) in rest.iter_mut().zip(eight).enumerate() {
+        sum += power;
+        *value = power * factors_rest.get(i).unwrap_or(&1.0);
+    }
+    sum
+}
+
+/// Makes every number `cap · tanh(number / cap)`.
+pub fn softcap(values: &mut [f32], cap: f32) {
+    struct Cap<'a>(&'a mut [f32], f32);
+    impl Work for Cap<'_> {
+        type Out = ();
+
+        #[inline(always)]
+        fn with<L: Lanes>(self, lanes: L) {
+            scale(lanes, self.0, 1.0, Some(self.1));
         }
     }
-    for value in &mut *rest {
-        *value = exp(*value - top);
-    }
-    sums.iter().chain(&*rest).sum()
+    lanes::run(Cap(values, cap));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a function makes of each number, with the vectors of this machine.
+    macro_rules! each_of {
+        ($values:expr, $of:ident) => {{
+            struct Of<'a>(&'a mut [f32]);
+            impl Work for Of<'_> {
+                type Out = ();
+                #[inline(always)]
+                fn with<L: Lanes>(self, l: L) {
+                    let with = vec![0.0; self.0.len()];
+                    each(l, self.0, &with, |x, _| $of(l, x));
+                }
+            }
+            let mut made = $values.to_vec();
+            lanes::run(Of(&mut made));
+            made
+        }};
+    }
+
     #[test]
     fn exp_is_that_of_the_library() {
+        let x: Vec<f32> = (-870_000..880_000).map(|i| i as f32 * 1e-4).collect();
         let mut worst = 0.0f64;
-        for i in -870_000..880_000 {
-            let x = i as f32 * 1e-4;
-            let wanted = f64::from(x).exp();
-            worst = worst.max((f64::from(exp(x)) / wanted - 1.0).abs());
+        for (found, x) in each_of!(x, exp).iter().zip(&x) {
+            worst = worst.max((f64::from(*found) / f64::from(*x).exp() - 1.0).abs());
         }
         assert!(worst < 2.4e-7, "{worst:e}");
-        assert!(exp(f32::NAN).is_nan());
-        assert!(exp(f32::NEG_INFINITY) < 1e-37 && exp(f32::INFINITY) > 1e38);
+        let odd = each_of!([f32::NAN, f32::NEG_INFINITY, f32::INFINITY], exp);
+        assert!(odd[0].is_nan() && odd[1] < 1e-37 && odd[2] > 1e38 && odd[2].is_finite());
     }
 
     #[test]
     fn activations_are_those_of_the_definition() {
-        for i in -2000..2000 {
-            let x = i as f32 * 0.01;
-            let wide = f64::from(x);
+        let x: Vec<f32> = (-2000..2003).map(|i| i as f32 * 0.01).collect();
+        let (tanhs, silus, gelus) = (each_of!(x, tanh), each_of!(x, silu), each_of!(x, gelu));
+        for (i, x) in x.iter().enumerate() {
+            let wide = f64::from(*x);
             let close = |found: f32, wanted: f64| {
                 let error = (f64::from(found) - wanted).abs();
                 assert!(
@@ -116,21 +201,46 @@ mod tests {
                     "{x}: {found} is not {wanted}"
                 );
             };
-            close(tanh(x), wide.tanh());
-            close(silu(x), wide / (1.0 + (-wide).exp()));
+            close(tanhs[i], wide.tanh());
+            close(silus[i], wide / (1.0 + (-wide).exp()));
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044715 * wide.powi(3));
-            close(gelu(x), 0.5 * wide * (1.0 + inner.tanh()));
+            close(gelus[i], 0.5 * wide * (1.0 + inner.tanh()));
+        }
+    }
+
+    /// Scales, then makes powers with factors of 3.
+    struct Both<'a>(&'a mut [f32], Option<f32>);
+
+    impl Work for Both<'_> {
+        type Out = (f32, f32);
+
+        #[inline(always)]
+        fn with<L: Lanes>(self, l: L) -> (f32, f32) {
+            let top = scale(l, self.0, 0.5, self.1);
+            let factors = vec![3.0; self.0.len()];
+            (top, powers(l, self.0, top, Some(&factors)))
         }
     }
 
     #[test]
     fn sums_and_maxima_take_every_number() {
         for length in 0..20 {
-            let mut values: Vec<f32> = (0..length).map(|i| (i * 7 % 11) as f32).collect();
-            let wanted = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            assert_eq!(largest(&values), wanted);
-            let sum: f32 = values.iter().map(|x| (x - wanted).exp()).sum();
-            assert!((exp_sum(&mut values, wanted) - sum).abs() < 1e-5);
+            for cap in [None, Some(2.0f32)] {
+                let values: Vec<f32> = (0..length).map(|i| (i * 7 % 11) as f32 - 20.0).collect();
+                let scaled: Vec<f32> = values
+                    .iter()
+                    .map(|x| cap.map_or(x * 0.5, |cap| cap * (x * 0.5 / cap).tanh()))
+                    .collect();
+                let wanted = scaled.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let mut found = values.clone();
+                let (top, sum) = lanes::run(Both(&mut found, cap));
+                assert!(top == wanted || (top - wanted).abs() < 1e-6);
+                let powers: Vec<f32> = scaled.iter().map(|x| (x - wanted).exp()).collect();
+                assert!((sum - powers.iter().sum::<f32>()).abs() < 1e-5);
+                for (found, power) in found.iter().zip(powers) {
+                    assert!((found - 3.0 * power).abs() < 1e-5);
+                }
+            }
         }
     }
 }

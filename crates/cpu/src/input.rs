@@ -5,7 +5,7 @@
 //! engines take them, would cost a logit some hundredths and save nothing: wasm has no product of
 //! bytes, so they would have to be widened first.
 
-pub(crate) use crate::exp::ROUND;
+use crate::exp::ROUND;
 
 /// Numbers that share a scale.
 pub(crate) const BLOCK: usize = 32;
@@ -72,13 +72,54 @@ impl Input {
     }
 }
 
-/// The step of which the largest magnitude is 32767, and 1 over it. No number for numbers that are
-/// none: then no sum with them is one either.
-pub(crate) fn step(values: &[f32]) -> (f32, f32) {
-    // NaNs and infinities have the largest bits of all.
+/// Eight numbers `scale · q`, |q| at most 8191, for products with 16-bit integers: their sum fits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Eight {
+    /// Two `q` each, the first in the low half.
+    pub pairs: [i32; 4],
+    /// The step.
+    pub scale: f32,
+}
+
+impl Eight {
+    /// Rounds up to eight numbers, the missing ones zeros.
+    pub fn of(values: &[f32]) -> Self {
+        let (scale, inverse) = step::<8191>(largest(values));
+        let mut rounded = [0; 8];
+        for (q, value) in rounded.iter_mut().zip(values) {
+            *q = nearest(value * inverse);
+        }
+        Self {
+            pairs: std::array::from_fn(|i| rounded[2 * i + 1] << 16 | rounded[2 * i] & 0xffff),
+            scale,
+        }
+    }
+}
+
+/// The largest magnitude; of NaNs and infinities, which have the largest bits of all, one of them.
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
     let magnitudes = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
-    let largest = f32::from_bits(magnitudes.fold(0, u32::max));
-    let scale = largest / 32767.0;
+    f32::from_bits(magnitudes.fold(0, u32::max))
+}
+
+/// The step of 16 bits of which the largest magnitude is 32767, and 1 over it.
+pub(crate) fn step_of(values: &[f32]) -> (f32, f32) {
+    step::<32767>(largest(values))
+}
+
+/// The nearest integer to a number of at most 2²²; to what is none, any.
+#[inline(always)]
+pub(crate) fn nearest(number: f32) -> i32 {
+    let shifted = (number + ROUND).to_bits();
+    shifted.wrapping_sub(ROUND.to_bits()).cast_signed()
+}
+
+/// The step of which `largest` is `MOST`, and 1 over it. No number for what is none: then no sum
+/// with it is one either.
+#[inline(always)]
+fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
+    let scale = largest / f32::from(MOST);
     if !largest.is_finite() {
         (f32::NAN, 0.0)
     } else if scale.is_normal() {
@@ -89,7 +130,7 @@ pub(crate) fn step(values: &[f32]) -> (f32, f32) {
 }
 
 fn quantise(values: &[f32; BLOCK]) -> Quants {
-    let (scale, inverse) = step(values);
+    let (scale, inverse) = step_of(values);
     if scale.is_nan() {
         return Quants {
             scale,
@@ -97,10 +138,7 @@ fn quantise(values: &[f32; BLOCK]) -> Quants {
             ..Quants::default()
         };
     }
-    let mut rounded = [0; BLOCK];
-    for (q, value) in rounded.iter_mut().zip(values) {
-        *q = (value * inverse + ROUND).to_bits().cast_signed() - ROUND.to_bits().cast_signed();
-    }
+    let rounded = values.map(|value| nearest(value * inverse));
     let (pairs, _) = rounded.as_chunks::<2>();
     let sum = rounded.iter().sum::<i32>();
     Quants {

@@ -25,6 +25,8 @@ pub trait Lanes: Copy {
     /// 8 × f32.
     type Floats: Copy;
 
+    /// From memory.
+    fn load_words(self, from: &[i16; 16]) -> Self::Words;
     /// Widens bytes.
     fn words(self, from: &[i8; 16]) -> Self::Words;
     /// The four nibbles of each of 16 little-endian u16, lowest first.
@@ -36,6 +38,8 @@ pub trait Lanes: Copy {
     /// `sum + a₀ · b₀ + a₁ · b₁` in each lane.
     fn dot(self, sum: Self::Ints, a: Self::Words, b: Self::Words) -> Self::Ints;
 
+    /// Of i16.
+    fn of_words(self, from: &[i16; 8]) -> Self::Floats;
     /// The same number in every lane.
     fn floats(self, value: f32) -> Self::Floats;
     /// Numbers from memory.
@@ -46,10 +50,20 @@ pub trait Lanes: Copy {
     fn halves(self, from: &[u16; 8]) -> Self::Floats;
     /// Of integers.
     fn of_ints(self, values: Self::Ints) -> Self::Floats;
-    /// Of i16.
-    fn of_words(self, from: &[i16; 8]) -> Self::Floats;
     /// Of signed bytes.
     fn of_bytes(self, from: &[i8; 8]) -> Self::Floats;
+    /// The nearest integers, ties to even.
+    fn nearest(self, values: Self::Floats) -> Self::Floats;
+    /// 2ⁿ of integers from −126 to 127.
+    fn power_of_two(self, n: Self::Floats) -> Self::Floats;
+    /// The smaller; `b` where that is no number.
+    fn least(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// The larger; `b` where that is no number.
+    fn most(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a + b`.
+    fn plus(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a / b`.
+    fn over(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// `a · b`.
     fn times(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// `sum + a · b`, rounded once or twice.

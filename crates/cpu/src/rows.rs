@@ -1,6 +1,7 @@
 //! What is done to rows of activations between the products.
 
-use crate::exp::{gelu, silu};
+use crate::exp::{each, gelu, silu};
+use crate::lanes::{self, Lanes, Work};
 
 /// `x / √(mean(x²) + ε) · weight` in each row as long as `weight`, in place.
 pub fn rms_norm(x: &mut [f32], weight: &[f32], epsilon: f32) {
@@ -34,17 +35,40 @@ pub fn add(x: &mut [f32], y: &[f32]) {
     }
 }
 
-/// `gate = silu(gate) · up`.
-pub fn silu_times(gate: &mut [f32], up: &[f32]) {
-    for (gate, up) in gate.iter_mut().zip(up) {
-        *gate = silu(*gate) * up;
-    }
+/// The activation of a gated MLP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// x · σ(x).
+    Silu,
+    /// The tanh form of GELU.
+    Gelu,
 }
 
-/// `gate = gelu(gate) · up`, with the tanh form of GELU.
-pub fn gelu_times(gate: &mut [f32], up: &[f32]) {
-    for (gate, up) in gate.iter_mut().zip(up) {
-        *gate = gelu(*gate) * up;
+/// `gate = activation(gate) · up`; as far as the shorter goes.
+pub fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
+    let length = gate.len().min(up.len());
+    lanes::run(Gated {
+        activation,
+        gate: &mut gate[..length],
+        up: &up[..length],
+    });
+}
+
+struct Gated<'a> {
+    activation: Activation,
+    gate: &'a mut [f32],
+    up: &'a [f32],
+}
+
+impl Work for Gated<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(self, l: L) {
+        match self.activation {
+            Activation::Silu => each(l, self.gate, self.up, |x, up| l.times(silu(l, x), up)),
+            Activation::Gelu => each(l, self.gate, self.up, |x, up| l.times(gelu(l, x), up)),
+        }
     }
 }
 

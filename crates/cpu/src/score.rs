@@ -1,8 +1,9 @@
 //! What a row of logits says of one token, without a buffer of all logits.
 
 use crate::error::CpuError;
-use crate::exp::{exp_sum, largest, softcap};
+use crate::exp::{powers, scale};
 use crate::input::Input;
+use crate::lanes::{self, Lanes, Work};
 use crate::matrix::Matrix;
 
 /// Rows of the output matrix at once: their logits stay in the cache.
@@ -49,32 +50,68 @@ pub fn judge(
             target as usize + 1,
         ));
     }
-    // The target's logit, the largest logit so far, and Σ exp(logit − largest).
-    let mut running = vec![(f32::NAN, f32::NEG_INFINITY, 0.0f32); count];
+    let begun = SoFar {
+        logit: f32::NAN,
+        top: f32::NEG_INFINITY,
+        sum: 0.0,
+    };
+    let mut running = vec![begun; count];
     for begin in (0..vocabulary).step_by(ROWS) {
         let rows = begin..vocabulary.min(begin + ROWS);
         scratch.clear();
         scratch.resize(count * rows.len(), 0.0);
         head.times(input, rows.clone(), scratch)?;
         let logits = scratch.chunks_exact_mut(rows.len());
-        for ((logits, &target), (logit, top, sum)) in logits.zip(targets).zip(&mut running) {
+        for ((logits, &target), so_far) in logits.zip(targets).zip(&mut running) {
             if let Some(bias) = bias.and_then(|bias| bias.get(rows.clone())) {
                 crate::rows::add(logits, bias);
             }
-            if let Some(cap) = cap {
-                softcap(logits, cap);
-            }
-            if rows.contains(&(target as usize)) {
-                *logit = logits[target as usize - begin];
-            }
-            let new = top.max(largest(logits));
-            *sum = *sum * (*top - new).exp() + exp_sum(logits, new);
-            *top = new;
+            lanes::run(Fold {
+                logits,
+                cap,
+                of_target: (target as usize).checked_sub(begin),
+                so_far,
+            });
         }
     }
-    let judged = running.into_iter().map(|(logit, top, sum)| Judged {
-        logit,
-        log_sum_exp: top + sum.ln(),
+    let judged = running.into_iter().map(|so_far| Judged {
+        logit: so_far.logit,
+        log_sum_exp: so_far.top + so_far.sum.ln(),
     });
     Ok(judged.collect())
+}
+
+/// What is known of a row after some of its logits.
+#[derive(Clone, Copy)]
+struct SoFar {
+    /// The target's.
+    logit: f32,
+    /// The largest.
+    top: f32,
+    /// Σ exp(logit − top).
+    sum: f32,
+}
+
+/// Takes some more logits into account.
+struct Fold<'a> {
+    logits: &'a mut [f32],
+    cap: Option<f32>,
+    /// Where the target's logit is, if it is among them.
+    of_target: Option<usize>,
+    so_far: &'a mut SoFar,
+}
+
+impl Work for Fold<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(self, l: L) {
+        let SoFar { logit, top, sum } = self.so_far;
+        let new = scale(l, self.logits, 1.0, self.cap).max(*top);
+        if let Some(found) = self.of_target.and_then(|at| self.logits.get(at)) {
+            *logit = *found;
+        }
+        *sum = *sum * (*top - new).exp() + powers(l, self.logits, new, None);
+        *top = new;
+    }
 }

@@ -1,9 +1,9 @@
 //! The inner products: eight rows of a matrix with up to four rows of input at once, so that what
 //! is unpacked of the matrix serves all four.
 
-use crate::input::Quants;
+use crate::input::{Eight, Quants};
 use crate::lanes::Lanes;
-use crate::packed::{Half, Q4, Q4K, Q6K, Q8, Short, Single};
+use crate::packed::{Half, Q4, Q4K, Q6K, Q8, Short, Shorts, Single};
 
 /// Rows of input that are multiplied at once.
 pub(crate) const MOST: usize = 4;
@@ -200,6 +200,34 @@ impl Tile for Single {
         input: [&[f32]; T],
     ) -> [L::Floats; T] {
         plain(l, rows, input, |column| l.load(column))
+    }
+}
+
+impl Tile for Shorts {
+    type Part = Eight;
+
+    #[inline(always)]
+    fn products<L: Lanes, const T: usize>(
+        l: L,
+        rows: &[Self],
+        input: [&[Eight]; T],
+    ) -> [L::Floats; T] {
+        let mut sums = [l.floats(0.0); T];
+        let input = input.map(|row| &row[..rows.len()]);
+        for (i, block) in rows.iter().enumerate() {
+            let mut dots = [l.ints(0); T];
+            for (pair, words) in block.iter().enumerate() {
+                let words = l.load_words(words);
+                for t in 0..T {
+                    dots[t] = l.dot(dots[t], words, l.pair(input[t][i].pairs[pair]));
+                }
+            }
+            for t in 0..T {
+                let scale = l.floats(input[t][i].scale);
+                sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
+            }
+        }
+        sums
     }
 }
 

@@ -266,10 +266,11 @@ fn gate(c: &Config, block: &Block<Matrix, Vector>, s: &mut Scratch) -> Result<()
     before(c, &block.feed_forward_norm, s);
     product(&block.gate, &s.input, &mut s.gate)?;
     product(&block.up, &s.input, &mut s.up)?;
-    match c.activation {
-        Activation::Silu => rows::silu_times(&mut s.gate, &s.up),
-        Activation::Gelu => rows::gelu_times(&mut s.gate, &s.up),
-    }
+    let activation = match c.activation {
+        Activation::Silu => rows::Activation::Silu,
+        Activation::Gelu => rows::Activation::Gelu,
+    };
+    rows::gated(activation, &mut s.gate, &s.up);
     s.input.set(&s.gate, c.feed_forward);
     product(&block.down, &s.input, &mut s.added)
 }

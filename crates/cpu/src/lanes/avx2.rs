@@ -41,6 +41,11 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn load_words(self, from: &[i16; 16]) -> __m256i {
+        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
     fn nibbles(self, from: &[u8; 32]) -> [__m256i; 4] {
         unsafe {
             let all = _mm256_loadu_si256(from.as_ptr().cast());
@@ -108,6 +113,39 @@ impl Lanes for Avx2 {
             let bytes = _mm_loadl_epi64(from.as_ptr().cast());
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))
         }
+    }
+
+    #[inline(always)]
+    fn nearest(self, values: __m256) -> __m256 {
+        unsafe { _mm256_round_ps::<0x08>(values) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: __m256) -> __m256 {
+        unsafe {
+            let n = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(n))
+        }
+    }
+
+    #[inline(always)]
+    fn least(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn most(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn plus(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn over(self, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_div_ps(a, b) }
     }
 
     #[inline(always)]

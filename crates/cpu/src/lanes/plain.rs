@@ -18,6 +18,11 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    fn load_words(self, from: &[i16; 16]) -> [i16; 16] {
+        *from
+    }
+
+    #[inline(always)]
     fn nibbles(self, from: &[u8; 32]) -> [[i16; 16]; 4] {
         let (words, _) = from.as_chunks::<2>();
         std::array::from_fn(|which| {
@@ -76,6 +81,36 @@ impl Lanes for Plain {
     #[inline(always)]
     fn of_bytes(self, from: &[i8; 8]) -> [f32; 8] {
         from.map(f32::from)
+    }
+
+    #[inline(always)]
+    fn nearest(self, values: [f32; 8]) -> [f32; 8] {
+        values.map(f32::round_ties_even)
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: [f32; 8]) -> [f32; 8] {
+        n.map(|n| f32::from_bits(((n as i32 + 127) as u32) << 23))
+    }
+
+    #[inline(always)]
+    fn least(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn most(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn plus(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+
+    #[inline(always)]
+    fn over(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|i| a[i] / b[i])
     }
 
     #[inline(always)]

@@ -31,6 +31,12 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
+    fn load_words(self, from: &[i16; 16]) -> Two {
+        let from: *const v128 = from.as_ptr().cast();
+        unsafe { [v128_load(from), v128_load(from.add(1))] }
+    }
+
+    #[inline(always)]
     fn nibbles(self, from: &[u8; 32]) -> [Two; 4] {
         let from: *const v128 = from.as_ptr().cast();
         let [a, b] = unsafe { [v128_load(from), v128_load(from.add(1))] };
@@ -130,6 +136,40 @@ impl Lanes for Simd128 {
             i32x4_extend_high_i16x8(words),
         ];
         self.of_ints(ints)
+    }
+
+    #[inline(always)]
+    fn nearest(self, values: Two) -> Two {
+        [f32x4_nearest(values[0]), f32x4_nearest(values[1])]
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: Two) -> Two {
+        let power = |n| {
+            let n = i32x4_add(i32x4_trunc_sat_f32x4(n), i32x4_splat(127));
+            i32x4_shl(n, 23)
+        };
+        [power(n[0]), power(n[1])]
+    }
+
+    #[inline(always)]
+    fn least(self, a: Two, b: Two) -> Two {
+        [f32x4_pmin(b[0], a[0]), f32x4_pmin(b[1], a[1])]
+    }
+
+    #[inline(always)]
+    fn most(self, a: Two, b: Two) -> Two {
+        [f32x4_pmax(b[0], a[0]), f32x4_pmax(b[1], a[1])]
+    }
+
+    #[inline(always)]
+    fn plus(self, a: Two, b: Two) -> Two {
+        [f32x4_add(a[0], b[0]), f32x4_add(a[1], b[1])]
+    }
+
+    #[inline(always)]
+    fn over(self, a: Two, b: Two) -> Two {
+        [f32x4_div(a[0], b[0]), f32x4_div(a[1], b[1])]
     }
 
     #[inline(always)]
