@@ -25,7 +25,6 @@ const modelShape = shape({
   /** Query, key and value are one matrix, gate and up another. */
   fused: optional(flag),
   /** Queries and keys have norms of their own. */
-  normed: optional(flag),
   context: count,
 });
 

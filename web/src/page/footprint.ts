@@ -13,10 +13,12 @@ export interface Memory {
 
 /** Rows a pass may add behind the context, and its most tokens: the engine's own number (crates/model, pass.rs). */
 const passRows = 512;
-/** Tokens that run at once; longer passes run in turns (crates/model, gpu_room.rs). */
+/** Tokens that run at once; longer passes run in turns (crates/model, gpu_scratch.rs). */
 const turnTokens = 256;
-/** Logits are kept for as many tokens of a pass as fit into this, at least for one. */
-const logitsBytes = 16 * 2 ** 20;
+/** Hidden states that are kept: the prefix's last, a draft's, a pass's (crates/model, slots.rs). */
+const slots = 1 + 64 + passRows;
+/** Bytes that every device binds as one buffer: gate and up in one where they fit. */
+const bindable = 128 * 2 ** 20;
 /** A GGUF's own vocabulary: a token's text, score, type and its merge rule, measured over several families. */
 const bytesPerToken = 40;
 
@@ -66,31 +68,48 @@ export function fileBytes({ shape, format }: CatalogueModel): number {
   return Math.round(blocks + shape.vocabulary * bytesPerToken);
 }
 
+/** Numbers for attention's partial results, where the keys of few queries are shared out (crates/kernels, attention.rs). */
+function partials({ heads, kvHeads, headDim }: ModelShape, rows: number): number {
+  let most = 4;
+  for (let tokens = 1; tokens <= turnTokens; tokens++) {
+    const groups = kvHeads * Math.ceil((tokens * heads) / kvHeads / 4);
+    const chunks = Math.min(Math.ceil(128 / groups), Math.floor(rows / 256));
+    if (chunks > 1) most = Math.max(most, tokens * heads * chunks * (headDim + 4));
+  }
+  return most;
+}
+
+/** Bytes that passes work in (crates/model, gpu_scratch.rs). */
+function scratchBytes(shape: ModelShape, rows: number, gateBytes: number): number {
+  const { hidden, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
+  const query = heads * headDim;
+  const wide = gateBytes > bindable - 16 ? 3 * feedForward : feedForward;
+  const perToken = 3 * hidden + (query + 2 * kvHeads * headDim) + 2 * query + wide + 1 + 4;
+  const scored = 64 * Math.ceil(slots / 64);
+  const scores = 5 * scored + 64 * (2 * (Math.ceil(vocabulary / 16) + scored / 64) + 1);
+  const drawing = 3 * vocabulary + 2 * 64 + 2 + 4 * 4;
+  return 4 * (turnTokens * perToken + partials(shape, rows) + slots * hidden + scores + drawing);
+}
+
 /**
  * Memory with room for `context` tokens: on the GPU as the engine allocates it (crates/model,
- * memory.rs), on the CPU about so, with keys and values in 16 bits where weights are rounded too.
+ * memory.rs), on the CPU about so. Keys and values have 16 bits where weights are rounded too.
  */
 export function memoryOf({ shape, format }: CatalogueModel, context: number, backend: "webgpu" | "cpu"): Memory {
-  const { layers, hidden, heads, kvHeads, headDim, feedForward, vocabulary, normed = false } = shape;
-  const query = heads * headDim;
-  const keys = kvHeads * headDim;
+  const { layers, hidden, kvHeads, headDim, feedForward } = shape;
   const tokens = Math.min(context, shape.context);
-  // Rows of logits that the head makes at once, and in how many turns it makes all; a turn's place begins at a multiple of 256 bytes.
-  const rows = Math.min(Math.max(Math.floor(logitsBytes / (4 * vocabulary)), 1), passRows);
-  const turns = Math.ceil(passRows / rows);
-  const inTurns = (bytes: number): number => turns * 256 * Math.ceil((rows * bytes) / 256);
+  const rows = tokens + passRows;
   const held = (block: Block): number => (backend === "cpu" ? onCpu[kept(block)] : undefined) ?? perWeight[kept(block)];
   const weights = matrices(shape, format).reduce((sum, { block, weights }) => sum + weights * held(block), 0);
   // Two norms a layer and one at the end; the table of one rotary embedding.
   const vectors = 4 * hidden * (2 * layers + 1) + 4 * tokens * headDim;
-  const activations = 3 * hidden + (normed ? 3 : 2) * (query + keys) + 3 * feedForward;
-  // Each token with its place, its last hidden state; what the head picks, reads and makes, and the scores.
-  const tokenRoom = passRows * (4 + 16 + 4 * hidden);
-  const headRoom = 4 * rows * (hidden + vocabulary) + 2 * inTurns(4) + inTurns(8);
+  // A head of short numbers has its unit: on the GPU with a word that keeps rows even.
+  const short = 2 * headDim + (backend === "cpu" ? 4 : 8);
+  const plain = format === "Q4_K_M" ? "Q4_K" : format;
   return {
     weights: weights + vectors,
-    kv: 2 * layers * (tokens + passRows) * (backend === "cpu" && format !== "F16" ? 2 * keys + 4 * kvHeads : 4 * keys),
-    scratch: turnTokens * 4 * activations + tokenRoom + headRoom,
+    kv: 2 * layers * rows * kvHeads * (format === "F16" ? 4 * headDim : short),
+    scratch: scratchBytes(shape, rows, 2 * hidden * feedForward * perWeight[plain]),
   };
 }
 

@@ -27,10 +27,10 @@ const segmentTokens = 10;
 const maxRounds = 4;
 /** What a later round of the three bundled members may ask for at most. */
 const most: Partial<GpuStep> = {
-  readbacks: 33,
-  submits: 66,
-  passes: 66,
-  dispatches: 2_200,
+  readbacks: 2,
+  submits: 27,
+  passes: 27,
+  dispatches: 1_500,
   bindGroups: 0,
   buffers: 0,
   pipelines: 0,

@@ -21,7 +21,7 @@ after(() => rm(folder, { recursive: true, force: true }));
 /** The toys as their makers list them (tests/members/roster.py). */
 const toys: Record<string, CatalogueModel["shape"]> = {
   Ada: { layers: 6, hidden: 128, heads: 4, kvHeads: 2, headDim: 32, feedForward: 352, vocabulary: 640, tied: false, context: 1024 },
-  Quill: { layers: 5, hidden: 128, heads: 6, kvHeads: 2, headDim: 32, feedForward: 384, vocabulary: 1024, tied: true, normed: true, context: 1024 },
+  Quill: { layers: 5, hidden: 128, heads: 6, kvHeads: 2, headDim: 32, feedForward: 384, vocabulary: 1024, tied: true, context: 1024 },
   Juno: { layers: 5, hidden: 128, heads: 6, kvHeads: 1, headDim: 32, feedForward: 448, vocabulary: 832, tied: true, context: 1024 },
 };
 
