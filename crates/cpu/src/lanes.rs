@@ -4,10 +4,12 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod plain;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
 
+#[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 pub use plain::Plain;
 
 /// Rows that are packed together: one for each lane.
