@@ -20,7 +20,10 @@ pub enum Failure {
         source: std::io::Error,
     },
     #[error("{path}: {source}")]
-    Model { path: PathBuf, source: MemberError },
+    Model {
+        path: PathBuf,
+        source: Box<MemberError>,
+    },
     #[error("{path} is not the JSON asked for: {source}")]
     Json {
         path: PathBuf,

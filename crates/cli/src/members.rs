@@ -51,7 +51,7 @@ pub fn open(
     let source = source(path)?;
     load_from(name, source.as_ref(), backend, options).map_err(|source| Failure::Model {
         path: path.to_owned(),
-        source,
+        source: Box::new(source),
     })
 }
 

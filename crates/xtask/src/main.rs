@@ -122,6 +122,8 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
     /// references with transformers in f32, runs the tool on each model and prints a table of the
     /// largest relative errors. Ends with 1 where a limit is missed: 1e-4 for F32, F16 and BF16,
     /// 2e-3 for quantised weights against the dequantised model, or a greedy text that differs.
+    ///
+    /// All of it takes half an hour on two idle cores and 2 GB of disk; one family a few minutes.
     #[command(after_help = "\
 Example: cargo xtask parity --family gemma3,phi3 --format hf-f32,q4_k_m --device cpu
          cargo xtask parity --seed 7          all of it, in other shapes")]
