@@ -241,8 +241,8 @@ class Answer {
     }
     if (kind === "stall") return;
     if (sent === length) return response.end();
-    // What was written must leave first, or the client sees less than `after`.
-    await sleep(20);
+    // What was written must arrive first, or the client sees less than `after`: long enough for a busy machine.
+    await sleep(250);
     response.destroy();
   }
 }
