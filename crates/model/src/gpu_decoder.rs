@@ -1,10 +1,10 @@
 //! The decoder as launches of our WGSL kernels.
 //!
-//! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where
-//! no weight is quantised), activations f32. A step of one
-//! token takes six launches a block (one more over a long prefix, one more for each norm behind a
-//! product; software adapters keep two norms apart). Launches only queue work: the CPU waits where ids, logits or scores are read, once for
-//! a whole draft and once for a whole verify pass.
+//! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
+//! quantised), activations f32. A step of one token takes six launches a block (one more over a
+//! long prefix, one more for each norm behind a product; software adapters keep two norms apart).
+//! Launches only queue work: the CPU waits where ids, logits or scores are read, once for a whole
+//! draft and once for a whole verify pass.
 
 use conclave_kernels::{
     Activation as GpuActivation, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads, Matrix,
