@@ -14,8 +14,6 @@ struct Params {
 
 const WORKGROUP: u32 = 64u;
 
-var<workgroup> partial: array<f32, 64>;
-
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -27,18 +25,7 @@ fn main(
         return;
     }
     let base = row * params.quads;
-    var sum = 0.0;
-    for (var i = local; i < params.quads; i += WORKGROUP) {
-        let v = x[base + i];
-        sum += dot(v, v);
-    }
-    partial[local] = sum;
-    workgroupBarrier();
-    var total = 0.0;
-    for (var i = 0u; i < WORKGROUP; i++) {
-        total += partial[i];
-    }
-    let factor = inverseSqrt(total / f32(params.quads * 4u) + params.epsilon);
+    let factor = row_factor(base, local);
     for (var i = local; i < params.quads; i += WORKGROUP) {
         out[base + i] += x[base + i] * factor * weight[i];
     }

@@ -16,8 +16,6 @@ struct Params {
 
 const WORKGROUP: u32 = 64u;
 
-var<workgroup> partial: array<f32, 64>;
-
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -29,18 +27,7 @@ fn main(
         return;
     }
     let from_row = min(picks[row], params.rows - 1u) * params.quads;
-    var sum = 0.0;
-    for (var i = local; i < params.quads; i += WORKGROUP) {
-        let v = x[from_row + i];
-        sum += dot(v, v);
-    }
-    partial[local] = sum;
-    workgroupBarrier();
-    var total = 0.0;
-    for (var i = 0u; i < WORKGROUP; i++) {
-        total += partial[i];
-    }
-    let factor = inverseSqrt(total / f32(params.quads * 4u) + params.epsilon);
+    let factor = row_factor(from_row, local);
     for (var i = local; i < params.quads; i += WORKGROUP) {
         out[row * params.quads + i] = x[from_row + i] * factor * weight[i];
     }

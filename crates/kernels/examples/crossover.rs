@@ -30,7 +30,7 @@ fn main() -> Result<(), GpuError> {
             let matrix = Matrix::upload(&gpu, format, n, k, &blocks)?;
             for m in [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64] {
                 let x = gpu.upload(&vec![0.5_f32; m * k])?;
-                let out = gpu.empty(4 * m * n)?;
+                let out = gpu.allocate(4 * m * n)?;
                 let counts = gpu.upload(&[m as u32])?;
                 let rows = Rows {
                     count: m,

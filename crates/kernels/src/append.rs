@@ -157,12 +157,30 @@ pub struct QkNorm<'a> {
 /// i + rotary / 2.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotary<'a> {
-    /// `[context, rotary / 2, 2]`, from [`crate::rope_table`]; with a rotary of 0 any will do.
+    /// `[context, rotary / 2, 2]`, from [`rope_table`]; with a rotary of 0 any will do.
     pub table: &'a Buffer,
     /// Positions of the table.
     pub context: usize,
     /// Even, at most the width of a head.
     pub rotary: usize,
+}
+
+/// Cosines and sines `[context, rotary / 2, 2]` of `position · frequency`, to be uploaded
+/// once. `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`; `factor` multiplies
+/// both, as YaRN and LongRoPE scale attention, and is 1 otherwise.
+///
+/// The angle is rounded to f32, as transformers has it: models are trained with those angles,
+/// and at position 600 exact ones move a small model's logits by 1.5e-4 of the largest.
+pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> {
+    (0..context)
+        .flat_map(|position| {
+            frequencies.iter().flat_map(move |frequency| {
+                let angle = position as f32 * frequency;
+                let (sin, cos) = f64::from(angle).sin_cos();
+                [cos as f32 * factor, sin as f32 * factor]
+            })
+        })
+        .collect()
 }
 
 /// Norm and turn the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`

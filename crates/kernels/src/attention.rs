@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::launch::{Shader, Use, count, launch, number_in, workgroup};
-use crate::{AttentionShape, Buffer, Gpu, GpuError, Heads, Place, Rows};
+use crate::{Buffer, Gpu, GpuError, Heads, Place, Rows};
 
 const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
 const SHORT: &str = include_str!("../../../shaders/cache/read_short.wgsl");
@@ -174,16 +174,46 @@ pub fn attention_cpu(
     heads: Heads,
     scores: Scores,
 ) -> Vec<f32> {
-    let shape = AttentionShape {
-        tokens: places.len(),
-        heads: heads.heads,
-        kv_heads: heads.kv_heads,
-        width: heads.width,
-        capacity: heads.capacity,
-        scale: scores.scale,
-        window: scores.window,
-        softcap: scores.softcap,
-    };
     let [keys, values] = [keys, values].map(|cache| heads.unpack(cache));
-    crate::verify_attention_cpu(q, &keys, &values, places, shape)
+    let (width, kv_heads) = (heads.width, heads.kv_heads);
+    let mut out = vec![0.0; q.len()];
+    for (i, query) in q.chunks(width).enumerate() {
+        let (place, head) = (places[i / heads.heads], i % heads.heads);
+        let kv_head = head / (heads.heads / kv_heads);
+        let last = (place.row as usize).min(heads.capacity - 1);
+        let start = (place.start as usize).min(last);
+        let prefix = (place.prefix as usize).min(start);
+        let position = place.position as usize;
+        let near = |distance: usize| {
+            scores
+                .window
+                .is_none_or(|window| distance < window as usize)
+        };
+        let rows: Vec<usize> = (0..prefix)
+            .filter(|&row| near(position.saturating_sub(row)))
+            .chain((start..=last).filter(|&row| near(last - row)))
+            .collect();
+        let at = |row: usize| (row * kv_heads + kv_head) * width;
+        let found: Vec<f32> = rows
+            .iter()
+            .map(|&row| {
+                let key = &keys[at(row)..][..width];
+                let dot: f32 = query.iter().zip(key).map(|(a, b)| a * b).sum();
+                let score = dot * scores.scale;
+                scores
+                    .softcap
+                    .map_or(score, |cap| cap * (score / cap).tanh())
+            })
+            .collect();
+        let top = found.iter().copied().fold(f32::MIN, f32::max);
+        let total: f32 = found.iter().map(|score| (score - top).exp()).sum();
+        for (row, score) in rows.iter().zip(&found) {
+            let chance = (score - top).exp() / total;
+            let value = &values[at(*row)..][..width];
+            for (sum, v) in out[i * width..][..width].iter_mut().zip(value) {
+                *sum += chance * v;
+            }
+        }
+    }
+    out
 }

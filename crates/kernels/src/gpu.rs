@@ -149,11 +149,6 @@ impl Gpu {
         Ok(self.queue().storage(bytes))
     }
 
-    /// [`Self::allocate`].
-    pub fn empty(&self, bytes: usize) -> Result<Buffer, GpuError> {
-        self.allocate(bytes)
-    }
-
     /// A buffer with these numbers.
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer, GpuError> {
         let bytes = bytemuck::cast_slice::<T, u8>(data);
@@ -162,11 +157,6 @@ impl Gpu {
         let buffer = queue.storage(bytes.len());
         queue.write(&buffer, 0, bytes);
         Ok(buffer)
-    }
-
-    /// [`Self::upload`] of bytes.
-    pub fn keep(&self, data: Vec<u8>) -> Result<Buffer, GpuError> {
-        self.upload(&data)
     }
 
     /// Overwrite a buffer from its start. `data` must fill it exactly.

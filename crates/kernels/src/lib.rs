@@ -4,18 +4,16 @@
 //! |---|---|
 //! | [`embed()`] | token ids → rows of the embedding |
 //! | [`rms_norm()`] | normalisation, also per head |
-//! | [`matmul()`] | products with weights in every [`Format`] |
-//! | [`product()`] | the same with norm, bias, gate and residual in one launch |
-//! | [`rope_append()`] | rotary embedding, append to the KV cache |
-//! | [`verify_attention()`] | masked attention over prefix and own candidate |
-//! | [`append()`], [`attention()`] | the same with norms, on caches of 16 bits a number |
+//! | [`product()`] | products with weights in every [`Format`], with norm, bias, gate and residual |
+//! | [`append()`] | norms of queries and keys, rotary embedding, append to the KV cache |
+//! | [`attention()`] | masked attention over prefix and own candidate |
 //! | [`gated()`] | act(gate) · up |
-//! | [`score()`] | raw logit and log-sum-exp of target ids |
-//! | [`score_head()`], [`target_logits()`] | the same straight from hidden states |
+//! | [`score_head()`], [`target_logits()`] | raw logit and log-sum-exp of target ids, from hidden states |
 //! | [`sample()`] | draws the next token |
 //! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
-//! | [`move_rows()`], [`keep_rows()`] | keep the winner's cache rows |
-//! | [`gather_rows()`], [`put_rows()`], [`add()`] | a few rows, rows to their place, a sum |
+//! | [`keep_rows()`] | keep the winner's cache rows |
+//! | [`gather_rows()`], [`put_rows()`] | a few rows, rows to their place |
+//! | [`add()`] | a sum: the least there is to launch, for trying a device |
 //!
 //! A family is three of one name: `shaders/NAME.wgsl`, `NAME.rs` here (parameters,
 //! launcher), and `NAME_cpu`, the same in plain Rust, which the tests hold it to. Shaders
@@ -42,9 +40,7 @@ mod gather_rows;
 mod gpu;
 mod keep_rows;
 mod launch;
-mod matmul;
 mod matrix;
-mod move_rows;
 mod norm_add;
 mod pack;
 mod pick_norm;
@@ -55,19 +51,16 @@ mod queue;
 mod record;
 mod reports;
 mod rms_norm;
-mod rope_append;
 mod sample;
-mod score;
 mod score_head;
 mod signal;
 mod upload;
 #[cfg(test)]
 mod validation;
-mod verify_attention;
 
 pub use adapter::{AdapterChoice, AdapterInfo};
 pub use add::{add, add_cpu};
-pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu};
+pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, rope_table};
 pub use attention::{Scores, attention, attention_chunks, attention_cpu, attention_partials};
 pub use buffer::Buffer;
 pub use counters::GpuCounters;
@@ -78,9 +71,7 @@ pub use gated::{Activation, gated, gated_cpu};
 pub use gather_rows::{gather_rows, gather_rows_cpu};
 pub use gpu::{Gpu, Limits};
 pub use keep_rows::{keep_rows, keep_rows_cpu};
-pub use matmul::{Plus, matmul, matmul_cpu};
 pub use matrix::Matrix;
-pub use move_rows::{move_rows, move_rows_cpu};
 pub use norm_add::{norm_add, norm_add_cpu};
 pub use pick_norm::{pick_norm, pick_norm_cpu};
 pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
@@ -88,12 +79,9 @@ pub use product::{Fused, Norm, ProductKernel, Rows, can_gate, product, product_b
 pub use put_rows::{put_rows, put_rows_cpu};
 pub use record::Recorded;
 pub use rms_norm::{rms_norm, rms_norm_cpu};
-pub use rope_append::{Pairs, RopeShape, rope_append, rope_append_cpu, rope_table};
 pub use sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
-pub use score::{score, score_cpu};
 pub use score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};
 pub use upload::MatrixUpload;
-pub use verify_attention::{AttentionShape, verify_attention, verify_attention_cpu};
 
 /// Every shader variant: its name and complete WGSL.
 pub fn shaders() -> Vec<(String, String)> {
@@ -105,8 +93,6 @@ pub fn shaders() -> Vec<(String, String)> {
 fn all() -> impl Iterator<Item = &'static launch::Shader> {
     let alone = [
         &rms_norm::SHADER,
-        &rope_append::SHADER,
-        &verify_attention::SHADER,
         &attention::COMBINE_SHADER,
         &keep_rows::SHADER,
         &norm_add::SHADER,
@@ -115,15 +101,11 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
         &sample::SHADER,
         &score_head::COMBINE_SHADER,
         &gated::SHADER,
-        &score::SHADER,
-        &move_rows::SHADER,
         &gather_rows::SHADER,
         &add::SHADER,
     ];
     embed::SHADERS
         .iter()
-        .chain(&matmul::VECTOR_SHADERS)
-        .chain(&matmul::BLOCK_SHADERS)
         .chain(product::FAMILIES.into_iter().flatten())
         .chain(&append::SHADERS)
         .chain(&attention::SHADERS)

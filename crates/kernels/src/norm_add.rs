@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::launch::{Shader, Use, count, grid, launch, workgroup};
+use crate::rms_norm::FACTOR;
 use crate::{Buffer, Gpu, GpuError, Rows, rms_norm_cpu};
 
 const WGSL: &str = include_str!("../../../shaders/norm_add.wgsl");
@@ -17,7 +18,7 @@ struct Params {
 
 pub(crate) static SHADER: Shader = Shader {
     name: "norm_add",
-    pieces: &[WGSL],
+    pieces: &[WGSL, FACTOR],
     workgroup: workgroup(WGSL),
     params: size_of::<Params>(),
 };

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::launch::{Shader, Use, count, grid, launch, workgroup};
+use crate::rms_norm::FACTOR;
 use crate::{Buffer, Gpu, GpuError, Rows, rms_norm_cpu};
 
 const WGSL: &str = include_str!("../../../shaders/pick_norm.wgsl");
@@ -18,7 +19,7 @@ struct Params {
 
 pub(crate) static SHADER: Shader = Shader {
     name: "pick_norm",
-    pieces: &[WGSL],
+    pieces: &[WGSL, FACTOR],
     workgroup: workgroup(WGSL),
     params: size_of::<Params>(),
 };

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Where one token of a pass stands. A buffer of these (`tokens`) drives
-/// [`crate::rope_append()`] and [`crate::verify_attention()`]; it is data rather than launch
+/// [`crate::append()`] and [`crate::attention()`]; it is data rather than launch
 /// parameters, so that the same recorded launches serve every step.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]

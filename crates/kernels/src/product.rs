@@ -14,7 +14,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::block::per_format;
 use crate::launch::{Shader, Use, count, grid, launch, number_in};
-use crate::{Activation, Buffer, Format, Gpu, GpuError, Matrix, gated_cpu, matmul_cpu, rms_norm};
+use crate::{Activation, Buffer, Format, Gpu, GpuError, Matrix, gated_cpu, rms_norm};
 
 pub(crate) const SHARED: &str = include_str!("../../../shaders/product.wgsl");
 const VECTOR: &str = include_str!("../../../shaders/product_vector.wgsl");
@@ -314,7 +314,15 @@ pub fn product_cpu(
     gate: Option<Activation>,
     adds_to: Option<&[f32]>,
 ) -> Vec<f32> {
-    let mut out = matmul_cpu(x, k, weights, bias, None);
+    let rows = x.chunks(k);
+    let mut out: Vec<f32> = rows
+        .flat_map(|row| {
+            weights.chunks(k).enumerate().map(move |(column, weight)| {
+                let dot: f32 = row.iter().zip(weight).map(|(a, b)| a * b).sum();
+                dot + bias.map_or(0.0, |bias| bias[column])
+            })
+        })
+        .collect();
     if let Some(activation) = gate {
         let n = weights.len() / k;
         let halves = |second: usize| -> Vec<f32> {

@@ -6,6 +6,7 @@ use crate::launch::{Shader, Use, count, grid, launch, workgroup};
 use crate::{Buffer, Gpu, GpuError};
 
 const WGSL: &str = include_str!("../../../shaders/rms_norm.wgsl");
+pub(crate) const FACTOR: &str = include_str!("../../../shaders/norm/row_factor.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -18,7 +19,7 @@ struct Params {
 
 pub(crate) static SHADER: Shader = Shader {
     name: "rms_norm",
-    pieces: &[WGSL],
+    pieces: &[WGSL, FACTOR],
     workgroup: workgroup(WGSL),
     params: size_of::<Params>(),
 };

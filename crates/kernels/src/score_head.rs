@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::block::per_format;
 use crate::launch::{Shader, Use, count, grid, launch, workgroup};
-use crate::product::{Family, Params, ROWS, SHARED, TILE_PAIRS, TILE_ROWS, TILES};
+use crate::product::{Family, Params, ROWS, SHARED, TILE_PAIRS, TILE_ROWS, TILES, product_cpu};
 use crate::{Buffer, Gpu, GpuError, Matrix, Rows};
 
 const HEAD: &str = include_str!("../../../shaders/score_head.wgsl");
@@ -95,9 +95,9 @@ pub fn score_partials(m: usize, weight: &Matrix) -> usize {
 }
 
 /// For each row of normed hidden states `x` `[m, hidden]` and its id in `targets` `[m]` (u32):
-/// the id's raw logit and the row's log-sum-exp into `out` `[m, 2]`, as
-/// [`crate::score()`] of the product, of which nothing is kept but [`score_partials`] numbers in
-/// `partials`.
+/// the id's raw logit and the row's log-sum-exp into `out` `[m, 2]`; the difference is the id's
+/// log-probability. Of the logits nothing is kept but [`score_partials`] numbers in `partials`. An
+/// id past the vocabulary gives a logit of −3·10³⁸.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for buffers too small and a softcap that is not positive.
@@ -213,6 +213,16 @@ pub fn score_head_cpu(
     softcap: Option<f32>,
     targets: &[u32],
 ) -> Vec<[f32; 2]> {
-    let logits = crate::matmul_cpu(x, k, weights, bias, None);
-    crate::score_cpu(&logits, targets, weights.len() / k, softcap)
+    let logits = product_cpu(x, k, weights, bias, None, None);
+    let capped = |logit: f32| softcap.map_or(logit, |cap| cap * (logit / cap).tanh());
+    logits
+        .chunks(weights.len() / k)
+        .zip(targets)
+        .map(|(row, &id)| {
+            let top = capped(row.iter().copied().fold(-3.0e38, f32::max));
+            let sum: f32 = row.iter().map(|&logit| (capped(logit) - top).exp()).sum();
+            let logit = row.get(id as usize).map_or(-3.0e38, |&logit| capped(logit));
+            [logit, top + sum.ln()]
+        })
+        .collect()
 }

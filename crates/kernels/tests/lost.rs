@@ -22,7 +22,7 @@ fn a_lost_device_is_an_error_and_a_new_one_works() {
             gpu.upload(&[1.0_f32; 4]).unwrap(),
             gpu.upload(&[2.0_f32; 4]).unwrap(),
         );
-        let out = gpu.empty(16).unwrap();
+        let out = gpu.allocate(16).unwrap();
         add(&gpu, &a, &b, 4, &out).unwrap();
         assert_eq!(gpu.lost(), None);
         // With work still queued.
@@ -31,7 +31,7 @@ fn a_lost_device_is_an_error_and_a_new_one_works() {
         let lost = |error: GpuError| matches!(error, GpuError::DeviceLost { .. });
         assert!(lost(gpu.read(&[&out]).await.unwrap_err()));
         assert!(lost(gpu.sync().await.unwrap_err()));
-        assert!(lost(gpu.empty(16).unwrap_err()));
+        assert!(lost(gpu.allocate(16).unwrap_err()));
         assert!(lost(gpu.upload(&[1.0_f32]).unwrap_err()));
         assert!(lost(add(&gpu, &a, &b, 4, &out).unwrap_err()));
         drop((a, b, out, gpu));
@@ -41,7 +41,7 @@ fn a_lost_device_is_an_error_and_a_new_one_works() {
             gpu.upload(&[1.0_f32; 4]).unwrap(),
             gpu.upload(&[2.0_f32; 4]).unwrap(),
         );
-        let out = gpu.empty(16).unwrap();
+        let out = gpu.allocate(16).unwrap();
         add(&gpu, &a, &b, 4, &out).unwrap();
         assert_eq!(gpu.read_f32(&[&out]).await.unwrap(), [[3.0; 4]]);
     });

@@ -39,9 +39,9 @@ fn writes_and_launches_keep_their_order() {
 fn sizes_the_device_cannot_bind_are_refused() {
     let limit = gpu().limits().binding_bytes as usize;
     assert!(limit >= 128 << 20);
-    let large = gpu().empty(limit + 4).unwrap_err();
+    let large = gpu().allocate(limit + 4).unwrap_err();
     assert!(matches!(large, GpuError::TooLarge { .. }), "{large}");
-    assert!(matches!(gpu().empty(0), Err(GpuError::Shape { .. })));
+    assert!(matches!(gpu().allocate(0), Err(GpuError::Shape { .. })));
     assert!(matches!(gpu().allocate(6), Err(GpuError::Shape { .. })));
 }
 

@@ -10,6 +10,5 @@ mod elementwise;
 mod fused;
 mod products;
 mod scores;
-mod shares;
 mod support;
 mod uploads;

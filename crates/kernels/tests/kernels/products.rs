@@ -12,8 +12,8 @@ struct Case {
     k: usize,
     rows_a_part: usize,
     bias: bool,
-    /// 0: none, 1: another buffer, 2: the output itself
-    residual: usize,
+    /// Added to what the output holds.
+    adds: bool,
 }
 
 fn check(seed: u64, case: &Case) {
@@ -27,17 +27,13 @@ fn check(seed: u64, case: &Case) {
     let matrix = matrix(format, [n, k], &blocks, case.rows_a_part);
 
     let gpu_bias = upload(&bias);
-    let gpu_residual = upload(&residual);
-    let out = if case.residual == 2 {
-        upload(&residual)
-    } else {
-        marked(m * n)
-    };
-    let plus = Plus {
+    let out = upload(&residual);
+    let fused = Fused {
         bias: case.bias.then_some(&gpu_bias),
-        residual: [None, Some(&gpu_residual), Some(&out)][case.residual],
+        adds: case.adds,
+        ..Fused::default()
     };
-    matmul(gpu(), &upload(&x), m, &matrix, plus, &out).unwrap();
+    multiplied(&upload(&x), m, &matrix, fused, &out);
     let found = &read(&[&out])[0];
 
     let weights = dequantised(format, &blocks);
@@ -52,7 +48,7 @@ fn check(seed: u64, case: &Case) {
             if case.bias {
                 expected += f64::from(bias[j]);
             }
-            if case.residual > 0 {
+            if case.adds {
                 expected += f64::from(residual[i * n + j]);
             }
             let off = (f64::from(found[i * n + j]) - expected).abs();
@@ -68,40 +64,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn matmul_equals_f64(
-        seed: u64, format in 0..Format::ALL.len(), m in 1_usize..14, n in 1_usize..70, blocks in 1_usize..40,
-        rows_a_part in 1_usize..80, bias: bool, residual in 0_usize..3,
+    fn products_equal_f64(
+        seed: u64, format in 0..Format::ALL.len(), m in 1_usize..40, n in 1_usize..70, blocks in 1_usize..40,
+        rows_a_part in 1_usize..80, bias: bool, adds: bool,
     ) {
         let format = Format::ALL[format];
         let k = blocks * format.block();
-        check(seed, &Case { format, m, n, k, rows_a_part, bias, residual });
-    }
-}
-
-#[test]
-fn matmul_equals_its_twin() {
-    let mut numbers = Numbers(5);
-    for (format, m) in Format::ALL.into_iter().flat_map(|f| [(f, 1), (f, 6)]) {
-        let (n, k) = (37, 512);
-        let (x, bias, residual) = (numbers.many(m * k), numbers.many(n), numbers.many(m * n));
-        let blocks = numbers.blocks(format, n * k);
-        let matrix = Matrix::upload(gpu(), format, n, k, &blocks).unwrap();
-        let (gpu_bias, gpu_residual) = (upload(&bias), upload(&residual));
-        let plus = Plus {
-            bias: Some(&gpu_bias),
-            residual: Some(&gpu_residual),
-        };
-        let out = marked(m * n);
-        matmul(gpu(), &upload(&x), m, &matrix, plus, &out).unwrap();
-        let weights = dequantised(format, &blocks);
-        let expected = matmul_cpu(&x, k, &weights, Some(&bias), Some(&residual));
-        assert_close(&read(&[&out])[0], &expected, 1e-5);
+        check(seed, &Case { format, m, n, k, rows_a_part, bias, adds });
     }
 }
 
 /// Wide, deep and tall ends of the range, each in the format where it hurts most.
 #[test]
-fn matmul_at_the_ends_of_its_range() {
+fn products_at_the_ends_of_its_range() {
     let case = |format, m, n, k, rows_a_part| Case {
         format,
         m,
@@ -109,7 +84,7 @@ fn matmul_at_the_ends_of_its_range() {
         k,
         rows_a_part,
         bias: true,
-        residual: 1,
+        adds: true,
     };
     check(1, &case(Format::Q4_0, 1, 9, 16_384, 9));
     check(2, &case(Format::Q8_0, 3, 5, 16_384, 2));
@@ -123,7 +98,7 @@ fn matmul_at_the_ends_of_its_range() {
 
 /// More workgroups than one dimension holds.
 #[test]
-fn matmul_beyond_one_dimension_of_workgroups() {
+fn products_beyond_one_dimension_of_workgroups() {
     check(
         6,
         &Case {
@@ -133,7 +108,7 @@ fn matmul_beyond_one_dimension_of_workgroups() {
             k: 4,
             rows_a_part: 1 << 20,
             bias: false,
-            residual: 0,
+            adds: false,
         },
     );
 }
@@ -167,8 +142,18 @@ fn shapes_that_do_not_fit_are_refused() {
     let matrix = upload(1, 32).unwrap();
     assert_eq!(matrix.bytes(), 48);
     let (short, x, out) = (marked(31), marked(32), marked(1));
-    let product = |x, out| matmul(gpu(), x, 1, &matrix, Plus::default(), out);
-    assert!(matches!(product(&short, &out), Err(GpuError::Shape { .. })));
-    assert!(matches!(product(&x, &x), Err(GpuError::Shape { .. })));
-    assert!(product(&x, &out).is_ok());
+    let counts = gpu().upload(&[1_u32]).unwrap();
+    let multiply = |x: &Buffer, out: &Buffer| {
+        let rows = Rows {
+            count: 1,
+            counts: &counts,
+        };
+        product(gpu(), x, rows, &[&matrix], Fused::default(), out)
+    };
+    assert!(matches!(
+        multiply(&short, &out),
+        Err(GpuError::Shape { .. })
+    ));
+    assert!(matches!(multiply(&x, &x), Err(GpuError::Shape { .. })));
+    assert!(multiply(&x, &out).is_ok());
 }

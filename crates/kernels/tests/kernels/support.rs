@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use conclave_kernels::{AdapterChoice, Buffer, Format, Gpu, Matrix};
+use conclave_kernels::{AdapterChoice, Buffer, Format, Fused, Gpu, Matrix, Rows, product};
 
 static GPU: OnceLock<Gpu> = OnceLock::new();
 
@@ -152,4 +152,13 @@ pub fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
         difference <= tolerance,
         "off by {difference}, allowed {tolerance}"
     );
+}
+
+/// A plain product by the kernel that goes with its rows: `x · Wᵀ`, `[m, n]`.
+pub fn multiplied(x: &Buffer, m: usize, matrix: &Matrix, fused: Fused<'_>, out: &Buffer) {
+    let rows = Rows {
+        count: m,
+        counts: &upload(&[m as u32]),
+    };
+    product(gpu(), x, rows, &[matrix], fused, out).expect("a product");
 }

@@ -70,7 +70,7 @@ fn uploads_and_launches_keep_their_order() {
             .collect();
         let matrix = Matrix::upload(gpu(), Format::Q8_0, 5, 32, &rows).unwrap();
         let out = marked(5);
-        matmul(gpu(), &x, 1, &matrix, Plus::default(), &out).unwrap();
+        multiplied(&x, 1, &matrix, Fused::default(), &out);
         drop(matrix);
         let other = Matrix::upload(gpu(), Format::Q8_0, 5, 32, &[0x11; 5 * 34]).unwrap();
         assert_eq!(read(&[&out])[0], [32.0 * f32::from(byte as i8); 5]);
@@ -101,7 +101,7 @@ proptest! {
             let x = upload(&numbers.many(cols));
             let outs = [&stack, &whole].map(|matrix| {
                 let out = marked(matrix.rows());
-                matmul(gpu(), &x, 1, matrix, Plus::default(), &out).unwrap();
+                multiplied(&x, 1, matrix, Fused::default(), &out);
                 read(&[&out]).remove(0)
             });
             prop_assert_eq!(&outs[0], &outs[1]);
