@@ -19,7 +19,7 @@ export type { BackendChoice } from "./backend.ts";
 export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Sampling, Score, Settings } from "./engine.ts";
 export * from "./errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "./load.ts";
-export type { BeginEvent, ConclaveEvent, EndEvent, MemberSource, Plan, Progress, RoundCounters, RoundEvent, Stored, StoredModel } from "./messages.ts";
+export type { BeginEvent, ConclaveEvent, EndEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel } from "./messages.ts";
 export { parseReference, referenceName, referenceText, type Reference } from "./reference.ts";
 export type { Port } from "./wire.ts";
 
@@ -185,8 +185,9 @@ export class Conclave {
   }
 
   /**
-   * Answers the last of `messages`. Yields `begin`, one `round` for every accepted segment, `end`.
-   * The texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
+   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, one `round`
+   * for every accepted segment, `end`. A stop is heard within a step of the reading, of which
+   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
    * conversation run only what is new. Throws ContextFull, DeviceLost, OutOfMemory, Template,
    * Engine, Settings; the error's `partial` is the text so far.
    */

@@ -98,15 +98,29 @@ export interface Counters {
   verifyTokens: number;
 }
 
+/** What became of a conversation's beginning, in tokens. `stopped`: it did not come to its end. */
+export interface Begun {
+  prefix: number;
+  run: number;
+  stopped: boolean;
+}
+
+/**
+ * Hears after each step how many of the conversation's tokens a member has read, and of how many.
+ * The next step waits for the answer; `false` stops.
+ */
+export type OnReading = (done: number, total: number) => boolean | Promise<boolean>;
+
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
   about(): About;
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
-   * seed draw different numbers by their `stream`.
+   * seed draw different numbers by their `stream`. What was read before a stop is kept: the same
+   * call again runs only the rest.
    */
-  begin(messages: Message[], sampling: Sampling, stream: number): Promise<{ prefix: number; run: number }>;
+  begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading): Promise<Begun>;
   draft(maxTokens: number): Promise<Candidate & { tokens: number }>;
   verify(candidates: Candidate[]): Promise<(Score & { tokens: number })[]>;
   keep(winner: number): Promise<void>;

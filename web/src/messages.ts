@@ -114,6 +114,8 @@ const stored = shape({
 const roundCounters = shape({ prefix: number, prefilled: number, drafted: number, verified: number });
 
 const event = variant({
+  /** A member has read `done` of the conversation's `total` tokens; those it had before count. */
+  reading: shape({ member: text, done: number, total: number }),
   begin: shape({
     members: list(text),
     settings,
@@ -185,6 +187,7 @@ export type StoredModel = Checked<typeof storedModel>;
 export type Stored = Checked<typeof stored>;
 export type RoundCounters = Checked<typeof roundCounters>;
 export type ConclaveEvent = Checked<typeof event>;
+export type ReadingEvent = Extract<ConclaveEvent, { type: "reading" }>;
 export type BeginEvent = Extract<ConclaveEvent, { type: "begin" }>;
 export type RoundEvent = Extract<ConclaveEvent, { type: "round" }>;
 export type EndEvent = Extract<ConclaveEvent, { type: "end" }>;

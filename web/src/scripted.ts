@@ -3,7 +3,7 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { About, Candidate, Counters, Member, Message, Query, Sampling, Score, Settings } from "./engine.ts";
+import type { About, Begun, Candidate, Counters, Member, Message, OnReading, Query, Sampling, Score, Settings } from "./engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,
@@ -28,12 +28,14 @@ export interface Script {
   failure?: { move: "begin" | "draft" | "verify"; call: number; error: Error };
   /** Resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
+  /** Tokens of a conversation read in one step; all of them if left out. */
+  step?: number;
   /** Called at every move, before it is done. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
 
 export class ScriptedMember implements Member {
-  readonly name: string;
+  readonly #name: string;
   readonly #script: Script;
   readonly #journal: string[];
   readonly #calls: Record<string, number> = {};
@@ -45,23 +47,38 @@ export class ScriptedMember implements Member {
   stream: number | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
-    this.name = name;
+    this.#name = name;
     this.#journal = journal;
     this.#script = script;
   }
 
-  about(): About {
-    return { name: this.name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
+  get name(): string {
+    this.#refuseBusy();
+    return this.#name;
   }
 
-  async begin(messages: Message[], sampling: Sampling, stream: number): Promise<{ prefix: number; run: number }> {
-    return this.#move("begin", () => {
+  about(): About {
+    this.#refuseBusy();
+    return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
+  }
+
+  /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
+  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
+    return this.#move("begin", async () => {
       this.messages = messages;
       this.sampling = sampling;
       this.stream = stream;
-      this.#counters.prefix = 5;
-      this.#counters.prefillTokens += 5;
-      return { prefix: 5, run: 5 };
+      const total = 5;
+      if (this.#counters.prefix >= total) this.#counters.prefix = 0;
+      const held = this.#counters.prefix;
+      for (let goOn = true; goOn && this.#counters.prefix < total; ) {
+        const tokens = Math.min(this.#script.step ?? total, total - this.#counters.prefix);
+        this.#counters.prefix += tokens;
+        this.#counters.prefillTokens += tokens;
+        goOn = await onReading(this.#counters.prefix, total);
+      }
+      const { prefix } = this.#counters;
+      return { prefix, run: prefix - held, stopped: prefix < total };
     });
   }
 
@@ -89,30 +106,35 @@ export class ScriptedMember implements Member {
   }
 
   counters(): Counters {
+    this.#refuseBusy();
     return { ...this.#counters };
   }
 
   release(): void {
-    this.#journal.push(`${this.name} release`);
+    this.#journal.push(`${this.#name} release`);
   }
 
   free(): void {
-    this.#journal.push(`${this.name} free`);
+    this.#journal.push(`${this.#name} free`);
   }
 
-  /** As wasm-bindgen does, refuses a call while another is under way. */
-  async #move<T>(move: string, work: () => T): Promise<T> {
+  /** As wasm-bindgen does, refuses whatever is asked of it while a call is under way. */
+  #refuseBusy(): void {
     if (this.#busy) throw new Error("recursive use of an object detected which would lead to unsafe aliasing in rust");
+  }
+
+  async #move<T>(move: string, work: () => T | Promise<T>): Promise<T> {
+    this.#refuseBusy();
     this.#busy = true;
     try {
       const kind = move.split(" ")[0]!;
       const call = (this.#calls[kind] = (this.#calls[kind] ?? 0) + 1);
-      this.#journal.push(`${this.name} ${move}`);
+      this.#journal.push(`${this.#name} ${move}`);
       await this.#script.onMove?.(kind, call);
       if (!this.#script.instant) await new Promise((resolve) => setImmediate(resolve));
       const failure = this.#script.failure;
       if (failure?.move === kind && failure.call === call) throw failure.error;
-      return work();
+      return await work();
     } finally {
       this.#busy = false;
     }

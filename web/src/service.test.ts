@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Conclave, type Port } from "./conclave.ts";
 import type { Adapter, Engine, EngineModule, Message } from "./engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "./errors.ts";
-import type { ConclaveEvent } from "./messages.ts";
+import type { BeginEvent, ConclaveEvent } from "./messages.ts";
 import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
 import { openLocks } from "./locks.ts";
 import { Service } from "./service.ts";
@@ -82,12 +82,18 @@ async function collect(events: AsyncIterable<ConclaveEvent>): Promise<ConclaveEv
   return all;
 }
 
+function begun(events: ConclaveEvent[]): BeginEvent {
+  const event = events.find((candidate) => candidate.type === "begin");
+  assert.ok(event, "the members have begun");
+  return event;
+}
+
 const talker: Script = { drafts: [{ text: "Hello", ended: false }, { text: " there.", ended: true }], taste: () => 1 };
 
-test("ask yields begin, rounds and end; the segments joined are the answer", async () => {
+test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
   const events = await collect(conclave.ask(hello, { sampling: { seed: 7 } }));
-  assert.deepEqual(events.map((event) => event.type), ["begin", "round", "round", "end"]);
+  assert.deepEqual(events.map((event) => event.type), ["reading", "reading", "begin", "round", "round", "end"]);
   const end = events.at(-1);
   assert.ok(end?.type === "end");
   assert.equal(end.stop, "ended");
@@ -95,16 +101,36 @@ test("ask yields begin, rounds and end; the segments joined are the answer", asy
   assert.deepEqual(members.get("Bo")?.messages, hello);
   assert.equal(members.get("Bo")?.sampling?.seed, 7);
   assert.notEqual(members.get("Ada")?.stream, members.get("Bo")?.stream, "members of one seed must not draft in step");
-  const round = events[1];
+  const round = events[3];
   assert.ok(round?.type === "round");
   assert.deepEqual(round.counters[0], { prefix: 10, prefilled: 0, drafted: 9, verified: 10 });
 });
 
 test("settings are the engine's defaults with what the caller changes", async () => {
   const { conclave } = await open({ Ada: talker });
-  const [begin] = await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
-  assert.ok(begin?.type === "begin");
+  const begin = begun(await collect(conclave.ask(hello, { settings: { maxRounds: 1 } })));
   assert.deepEqual(begin.settings, { ...settings, maxRounds: 1 });
+});
+
+test("a stop while members read ends the answer within a step, and what was read is not read again", async () => {
+  const { conclave, members } = await open({ Ada: { ...talker, step: 1 }, Bo: { ...talker, step: 2 } });
+  const controller = new AbortController();
+  const events: ConclaveEvent[] = [];
+  for await (const event of conclave.ask(hello, { signal: controller.signal })) {
+    events.push(event);
+    if (event.type === "reading") controller.abort();
+  }
+  const read = [...members.values()].map((member) => member.counters().prefix);
+  assert.ok(read.some((tokens) => tokens < 5), `they read ${read.join(" and ")} of 5 tokens`);
+  const end = events.at(-1);
+  assert.ok(end?.type === "end");
+  assert.equal(end.stop, "stopped");
+  assert.ok(events.slice(0, -1).every(({ type }) => type === "reading"), "neither begin nor a round");
+
+  const again = await collect(conclave.ask(hello));
+  assert.deepEqual(begun(again).prefixes, read.map((tokens) => ({ prefix: 5, run: tokens < 5 ? 5 - tokens : 5 })));
+  const last = again.filter((event) => event.type === "reading").at(-1);
+  assert.deepEqual({ done: last?.done, total: last?.total }, { done: 5, total: 5 });
 });
 
 test("stopping keeps the text so far, and the next question is answered", async () => {
@@ -199,8 +225,7 @@ test("a removed member is freed and no longer takes part", async () => {
   const { conclave, journal } = await open({ Ada: talker, Bo: talker });
   await conclave.remove("Bo");
   assert.ok(journal.includes("Bo free"));
-  const [begin] = await collect(conclave.ask(hello));
-  assert.ok(begin?.type === "begin");
+  const begin = begun(await collect(conclave.ask(hello)));
   assert.deepEqual(begin.members, ["Ada"]);
 });
 
@@ -236,8 +261,7 @@ test("members keep the order they are listed in, whichever download ends first",
   const sources = ["Ada", "Bo"].map((name) => ({ name, url: `https://host.test/${name.toLowerCase()}.gguf` }));
   const conclave = await Conclave.load({ backend: "cpu", members: sources }, port);
   assert.deepEqual([...members.keys()], ["Bo", "Ada"], "Bo was here first");
-  const [begin] = await collect(conclave.ask(hello));
-  assert.ok(begin?.type === "begin");
+  const begin = begun(await collect(conclave.ask(hello)));
   assert.deepEqual(begin.members, ["Ada", "Bo"]);
 });
 

@@ -10,7 +10,7 @@ import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, typ
 import { pickedFiles, type ModelFiles } from "./model-files.ts";
 import { rounds, type StopReason } from "./round.ts";
 import type { Store } from "./store.ts";
-import { together } from "./together.ts";
+import { together, turn } from "./together.ts";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
@@ -175,8 +175,14 @@ export class Service {
     try {
       let stop: StopReason = "stopped";
       if (!signal.aborted) {
-        const prefixes = await together(members, (member, index) => member.begin(request.messages, request.sampling, index));
-        emit({ type: "begin", members: request.members, settings, sampling: request.sampling, prefixes });
+        const prefixes = await together(members, (member, index) =>
+          member.begin(request.messages, request.sampling, index, async (done, total) => {
+            emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
+            await turn(); // lets a stop in
+            return !signal.aborted;
+          }),
+        );
+        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, prefixes });
         const counted = members.map((member) => member.counters());
         const run = rounds(members, query, module.cut, settings, signal);
         let step = await run.next();

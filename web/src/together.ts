@@ -21,7 +21,7 @@ export async function together<M extends { readonly name: string }, T>(
 }
 
 /** One turn of the event loop; a timer would be held back by 4 ms. */
-function turn(): Promise<void> {
+export function turn(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::Bench;
 use crate::failure::Failure;
 use crate::members;
-use crate::round::answer;
+use crate::round::{Round, answer};
 
 /// Rounds in a row; the first is told apart, as it waits for the prompt.
 const ROUNDS_IN_A_ROW: usize = 3;
@@ -191,15 +191,15 @@ async fn play(
         }
         let mut started = Instant::now();
         let mut rounds = 0;
-        answer(members, &messages, settings, sampling, |_| {
+        let watch = |_: &Round| {
             let times = if rounds == 0 { &mut first } else { &mut later };
             if repeat > 0 {
                 times.add(started);
             }
             rounds += 1;
             started = Instant::now();
-        })
-        .await?;
+        };
+        answer(members, &messages, settings, sampling, |_, _, _| (), watch).await?;
     }
     let over = later.median() / own;
     let mut row = String::new();

@@ -12,6 +12,7 @@ use crate::args;
 use crate::failure::Failure;
 use crate::members;
 use crate::print;
+use crate::progress::Reading;
 use crate::round::{Answer, Round, answer};
 
 /// Runs the command on `backend`.
@@ -102,11 +103,13 @@ async fn ask(
     quiet: bool,
 ) -> Result<Answer, Failure> {
     let names: Vec<String> = members.iter().map(|m| m.name().to_owned()).collect();
+    let mut reading = Reading::new(quiet);
     let answer = answer(
         members,
         messages,
         settings,
         chat.drawing.sampling(),
+        |member, done, total| reading.show(member, done, total),
         |round| {
             if quiet {
                 return;
@@ -119,7 +122,9 @@ async fn ask(
             };
         },
     )
-    .await?;
+    .await;
+    reading.end();
+    let answer = answer?;
     if !quiet {
         if chat.show_votes {
             print(&format!("{}\n", answer.text.trim()))?;

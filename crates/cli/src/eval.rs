@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::failure::Failure;
 use crate::members;
-use crate::round::answer;
+use crate::round::{Round, answer};
 
 /// Tokens a member may use for an answer of its own.
 const ALONE_TOKENS: usize = 256;
@@ -114,10 +114,8 @@ async fn examine(
         alone.push(check(asked, &member.draft(ALONE_TOKENS).await?.text));
     }
     let mut won = vec![0; members.len()];
-    let said = answer(members, &messages, settings, sampling, |round| {
-        won[round.active[round.winner]] += 1;
-    })
-    .await;
+    let watch = |round: &Round| won[round.active[round.winner]] += 1;
+    let said = answer(members, &messages, settings, sampling, |_, _, _| (), watch).await;
     Ok(Outcome {
         skill: asked.skill,
         alone,

@@ -1,4 +1,4 @@
-//! One line on standard error that says how a download goes; nothing where nobody watches.
+//! One line on standard error that says how a download or a prompt goes; nothing where nobody watches.
 
 use std::io::{IsTerminal, Write};
 
@@ -43,6 +43,44 @@ impl Line {
     pub fn end(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let _ = writeln!(std::io::stderr());
+        }
+    }
+}
+
+/// The line of members that take in a conversation; it leaves nothing on the screen.
+pub struct Reading {
+    watched: bool,
+    drawn: bool,
+}
+
+impl Reading {
+    /// `quiet` if another program reads along.
+    pub fn new(quiet: bool) -> Self {
+        let watched = !quiet && std::io::stderr().is_terminal();
+        Self {
+            watched,
+            drawn: false,
+        }
+    }
+
+    /// Shows how many of its tokens `member` has read. What is read in one step shows nothing.
+    pub fn show(&mut self, member: &str, done: usize, total: usize) {
+        if done == total {
+            self.end();
+        } else if self.watched {
+            self.drawn = true;
+            // A terminal that is gone is no reason to end an answer.
+            let _ = write!(
+                std::io::stderr(),
+                "\r{member} reads the conversation, {done} of {total} tokens\x1b[K"
+            );
+        }
+    }
+
+    /// Takes the line away, if one was drawn.
+    pub fn end(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
 }

@@ -46,7 +46,8 @@ pub struct Answer {
     pub rounds: Vec<Round>,
 }
 
-/// Answers `messages`, telling `watch` of every round as it ends.
+/// Answers `messages`, telling `reading` how many tokens of them a member has read and of how many,
+/// and `watch` of every round as it ends.
 ///
 /// # Errors
 /// What a member or the method reports; text of earlier rounds has been watched.
@@ -55,11 +56,20 @@ pub async fn answer(
     messages: &[Message],
     settings: &Settings,
     sampling: Sampling,
+    mut reading: impl FnMut(&str, usize, usize),
     mut watch: impl FnMut(&Round),
 ) -> Result<Answer, Failure> {
     let mut query = Query::new(members.len(), settings.clone())?;
     for (stream, member) in members.iter_mut().enumerate() {
-        member.begin(messages, sampling, stream as u64).await?;
+        let name = member.name().to_owned();
+        let go_on = async |done, total| {
+            reading(&name, done, total);
+            true
+        };
+        let stream = stream as u64;
+        member
+            .begin_while(messages, sampling, stream, go_on)
+            .await?;
     }
     let mut text = String::new();
     let mut rounds = Vec::new();

@@ -20,6 +20,8 @@ pub struct Begun {
     pub prefix: usize,
     /// How many of them had to be run: a follow-up runs only what is new.
     pub run: usize,
+    /// It was stopped before the conversation's end; [`Member::begin`] goes on where it was.
+    pub stopped: bool,
 }
 
 /// A drafted segment before it is cut to whole words.
@@ -51,8 +53,10 @@ pub struct Member {
     tokenizer: Tokenizer,
     template: ChatTemplate,
     sampler: Sampler,
-    /// The text of the prefix, control tokens as the template wrote them.
+    /// The text last taken in, with what was kept since; control tokens as the template wrote them.
     shown: String,
+    /// The ids of that text, whatever of them the session holds.
+    ids: Vec<u32>,
     /// Each candidate of the last verify pass: its text, and how many of its tokens to keep.
     in_line: Vec<(String, usize)>,
 }
@@ -92,6 +96,7 @@ impl Member {
             template,
             sampler: Sampler::new(Sampling::default(), 0),
             shown: String::new(),
+            ids: Vec::new(),
             in_line: Vec::new(),
         })
     }
@@ -123,6 +128,23 @@ impl Member {
         sampling: Sampling,
         stream: u64,
     ) -> Result<Begun, MemberError> {
+        self.begin_while(messages, sampling, stream, async |_, _| true)
+            .await
+    }
+
+    /// The same in steps. After each, `go_on` hears how many of the conversation's tokens are in
+    /// the prefix and how many there are, and says whether to go on. What ran before a stop stays:
+    /// the same call again runs only the rest.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub async fn begin_while(
+        &mut self,
+        messages: &[Message],
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MemberError> {
         let prompt = self.template.render(messages, true)?;
         // Ids are never merged across a segment's boundary, so an answer in the
         // prefix has other ids than its text in a prompt: continue behind it.
@@ -132,17 +154,21 @@ impl Member {
             self.tokenizer.encode_beyond(&self.shown, &prompt)?
         };
         let tokens = match beyond {
-            Some(beyond) => [self.session.prefix(), &beyond].concat(),
+            Some(beyond) => [self.ids.as_slice(), &beyond].concat(),
             None => self.tokenizer.encode_prompt(&prompt)?,
         };
         self.sampler = Sampler::new(sampling, stream);
         self.in_line.clear();
-        self.shown.clear();
-        let run = self.session.prefill(&tokens).await?;
-        prompt.text().clone_into(&mut self.shown);
+        let prefilled = self.session.prefill_while(&tokens, go_on).await?;
+        // A prompt that was stopped is not shown: the next one finds its ids as this one did.
+        if !prefilled.stopped {
+            prompt.text().clone_into(&mut self.shown);
+            self.ids = tokens;
+        }
         Ok(Begun {
             prefix: self.session.prefix().len(),
-            run,
+            run: prefilled.run,
+            stopped: prefilled.stopped,
         })
     }
 
@@ -219,6 +245,7 @@ impl Member {
         self.in_line.clear();
         self.session.keep(winner, count).await?;
         self.shown.push_str(&text);
+        self.session.prefix().clone_into(&mut self.ids);
         Ok(())
     }
 
@@ -226,6 +253,7 @@ impl Member {
     pub fn release(&mut self) {
         self.session.release();
         self.shown.clear();
+        self.ids.clear();
         self.in_line.clear();
     }
 }

@@ -148,3 +148,50 @@ fn a_follow_up_continues_on_the_kept_rows() {
         );
     }
 }
+
+/// A question with much before it.
+fn long(question: &str) -> Vec<Message> {
+    let story = "The fox went over the hill and the goose went home. ".repeat(8);
+    vec![Message::new("user", format!("{story}{question}"))]
+}
+
+/// A begin that is stopped after its first step, in a new conversation and in a follow-up, loses
+/// nothing: the same begin runs the rest, and drafts as a member whom nobody stopped.
+#[test]
+fn a_begin_that_was_stopped_goes_on_where_it_was() {
+    use conclave_ensemble::Candidate;
+    for name in NAMES {
+        let (file, _) = golden(name);
+        let [mut stopped, mut undisturbed] = [load(name, &file), load(name, &file)];
+        let mut messages = Vec::new();
+        for turn in 0..2 {
+            messages.extend(long("What is 12 + 30?"));
+            let held = stopped.counters().prefix;
+            let first = stopped.begin_while(&messages, Sampling::default(), 0, async |_, _| false);
+            let first = pollster::block_on(first).unwrap();
+            assert!(first.stopped, "{name}");
+            assert_eq!(first.prefix, held + first.run, "{name}, turn {turn}");
+            let rest = stopped.begin(&messages, Sampling::default(), 0);
+            let rest = pollster::block_on(rest).unwrap();
+            let whole = undisturbed.begin(&messages, Sampling::default(), 0);
+            let whole = pollster::block_on(whole).unwrap();
+            assert!(first.run > 0 && rest.run > 0, "{name}, turn {turn}");
+            assert_eq!(first.run + rest.run, whole.run, "{name}, turn {turn}");
+            assert_eq!(rest.prefix, whole.prefix, "{name}, turn {turn}");
+            // Cut within words, so that its ids are others than its text has in a prompt.
+            let answer = ["Add on", "es 2+0=2; Answ", "er: 42."];
+            for member in [&mut stopped, &mut undisturbed] {
+                for text in answer {
+                    let text = text.to_owned();
+                    let ended = false;
+                    pollster::block_on(member.verify(&[Candidate { text, ended }])).unwrap();
+                    pollster::block_on(member.keep(0)).unwrap();
+                }
+            }
+            messages.push(Message::new("assistant", answer.concat()));
+            let [found, wanted] = [&mut stopped, &mut undisturbed]
+                .map(|member| pollster::block_on(member.draft(10)).unwrap());
+            assert_eq!(found, wanted, "{name}, turn {turn}");
+        }
+    }
+}

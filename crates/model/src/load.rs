@@ -20,6 +20,7 @@ use crate::keys::Keys;
 use crate::memory::{Memory, check_heads};
 use crate::pass::{Pass, TargetScore};
 use crate::plan::{Plan, embedding, plan};
+use crate::prefill::{CPU_CHUNK, gpu_chunk};
 use crate::reading;
 use crate::rope::Factors;
 use crate::slots::{MOST_DRAFTED, PREFIX};
@@ -297,6 +298,14 @@ impl Model {
             Decoder::Gpu(_) => Vec::new(),
         };
         self.host.judge(slots, targets, computed)
+    }
+
+    /// Tokens of a prompt to run in one step.
+    pub fn prefill_chunk(&self) -> usize {
+        match &self.decoder {
+            Decoder::Gpu(_) => gpu_chunk(self.about.parameters, self.about.config.layers.len()),
+            _ => CPU_CHUNK,
+        }
     }
 
     /// Waits until everything has run; what went wrong since the last wait is its error.

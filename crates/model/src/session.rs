@@ -12,9 +12,6 @@ use crate::pass::{Pass, TargetScore};
 use crate::sampling::Sampler;
 use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
 
-/// Tokens of a prompt run in one pass.
-const PREFILL_CHUNK: usize = 256;
-
 /// Tokens that went through the model, since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +24,15 @@ pub struct Counters {
     pub draft_tokens: usize,
     /// Run while verifying in line.
     pub verify_tokens: usize,
+}
+
+/// What became of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefilled {
+    /// Tokens that had to be run: what the prompt shares with the prefix before stays as it is.
+    pub run: usize,
+    /// It was stopped before its end; what ran is the prefix.
+    pub stopped: bool,
 }
 
 /// What a member drafted.
@@ -156,6 +162,22 @@ impl Session {
     /// [`ModelError::ContextFull`] before anything is run, if `tokens` leave no
     /// room for one more; [`ModelError::Order`] if there are none; the backend's.
     pub async fn prefill(&mut self, tokens: &[u32]) -> Result<usize, ModelError> {
+        let prefilled = self.prefill_while(tokens, to_the_end).await?;
+        Ok(prefilled.run)
+    }
+
+    /// The same in steps, each of which has run on the device before the next begins. After each,
+    /// `go_on` hears how many of the prompt's tokens are in the prefix and how many there are, and
+    /// says whether to go on. A prompt that was stopped leaves what ran as prefix, so that the next
+    /// one runs only the rest; until a prompt has come to its end there are no logits.
+    ///
+    /// # Errors
+    /// As [`prefill`](Self::prefill).
+    pub async fn prefill_while(
+        &mut self,
+        tokens: &[u32],
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Prefilled, ModelError> {
         let context = self.about().context;
         if tokens.is_empty() {
             return Err(ModelError::Order("a prompt needs at least one token"));
@@ -188,8 +210,11 @@ impl Session {
             self.ready = false;
         }
         self.model.turn_for(tokens.len())?;
-        self.extend(&tokens[kept..]).await?;
-        Ok(tokens.len() - kept)
+        self.extend(&tokens[kept..], go_on).await?;
+        Ok(Prefilled {
+            run: self.prefix.len() - kept,
+            stopped: self.prefix.len() < tokens.len(),
+        })
     }
 
     /// Makes ready for a text of `length` tokens: where that is the first to need a rotary
@@ -201,27 +226,33 @@ impl Session {
             let prefix = std::mem::take(&mut self.prefix);
             self.ready = false;
             self.model.turn_for(length)?;
-            self.extend(&prefix).await?;
+            self.extend(&prefix, to_the_end).await?;
         }
         Ok(())
     }
 
-    /// Runs `tokens` behind the prefix. What a device could not run shows when that is waited for:
-    /// until then the prefix is as it was.
-    async fn extend(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
-        let mut rows = self.prefix.len();
-        let mut last = None;
-        for chunk in tokens.chunks(PREFILL_CHUNK) {
-            self.model.run(&Pass::plain(rows, chunk), PASS)?;
+    /// Runs `tokens` behind the prefix, a chunk after the other, while `go_on` says so. What a
+    /// device could not run shows when that is waited for: until then the prefix is as it was.
+    async fn extend(
+        &mut self,
+        tokens: &[u32],
+        mut go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<(), ModelError> {
+        let total = self.prefix.len() + tokens.len();
+        for chunk in tokens.chunks(self.model.prefill_chunk()) {
+            let done = self.prefix.len() + chunk.len();
+            let pass = Pass::plain(self.prefix.len(), chunk);
+            self.model.run(&pass, PASS)?;
             self.counters.prefill_tokens += chunk.len();
-            rows += chunk.len();
-            last = Some(PASS + chunk.len() - 1);
-        }
-        if let Some(last) = last {
-            self.model.keep_state(last).await?;
+            if done == total {
+                self.model.keep_state(PASS + chunk.len() - 1).await?;
+            }
             self.model.settle().await?;
-            self.ready = true;
-            self.prefix.extend_from_slice(tokens);
+            self.prefix.extend_from_slice(chunk);
+            self.ready = done == total;
+            if !go_on(done, total).await {
+                break;
+            }
         }
         Ok(())
     }
@@ -476,7 +507,7 @@ impl Session {
         self.release();
         self.check_room(tokens)?;
         self.model.turn_for(tokens.len())?;
-        self.extend(tokens).await?;
+        self.extend(tokens, to_the_end).await?;
         let logits = self.next_logits().await?;
         finite(&logits)?;
         Ok(logits)
@@ -492,7 +523,8 @@ impl Session {
         self.check_room(tokens)?;
         self.model.turn_for(tokens.len())?;
         let mut all = Vec::with_capacity(tokens.len());
-        for chunk in tokens.chunks(PREFILL_CHUNK) {
+        let chunks = tokens.chunks(self.model.prefill_chunk());
+        for chunk in chunks.clone() {
             self.model
                 .run(&Pass::plain(self.prefix.len(), chunk), PASS)?;
             self.counters.prefill_tokens += chunk.len();
@@ -501,7 +533,7 @@ impl Session {
             self.prefix.extend_from_slice(chunk);
         }
         all.iter().try_for_each(|row| finite(row))?;
-        if let Some(last) = tokens.chunks(PREFILL_CHUNK).next_back() {
+        if let Some(last) = chunks.last() {
             self.model.keep_state(PASS + last.len() - 1).await?;
             self.ready = true;
         }
@@ -516,6 +548,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The listener of a prompt that nobody stops.
+async fn to_the_end(_done: usize, _total: usize) -> bool {
+    true
 }
 
 /// Refuses a row of logits with a number that is none.

@@ -108,7 +108,7 @@ impl Source for PageFiles {
 }
 
 /// What an exception says.
-fn told(thrown: &JsValue) -> String {
+pub(crate) fn told(thrown: &JsValue) -> String {
     thrown
         .dyn_ref::<Error>()
         .map_or_else(|| format!("{thrown:?}"), |error| error.message().into())

@@ -3,10 +3,13 @@
 use conclave_ensemble::Candidate;
 use conclave_member::Message;
 use conclave_model::Sampling;
+use js_sys::{Function, Promise};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
 
 use crate::failure::Failure;
+use crate::files::told;
 
 /// A model in a conversation; see `conclave_member::Member`.
 #[wasm_bindgen]
@@ -84,20 +87,35 @@ impl Member {
         })?)
     }
 
-    /// Takes in the conversation: `{prefix, run}` tokens. Throws `ContextFull` or `Template`.
-    /// `stream` keeps members with the same seed from drawing the same numbers.
+    /// Takes in the conversation: `{prefix, run, stopped}`, in tokens. Throws `ContextFull` or
+    /// `Template`. `stream` keeps members with the same seed from drawing the same numbers. After
+    /// each step `onProgress` hears `(done, total)` tokens; the next waits for what it returns or
+    /// promises, and there is none after `false`. It must not call the member.
     pub async fn begin(
         &mut self,
         messages: JsValue,
         sampling: JsValue,
         stream: u32,
+        #[wasm_bindgen(js_name = onProgress)] on_progress: Option<Function>,
     ) -> Result<JsValue, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         let sampling: Sampling = serde_wasm_bindgen::from_value(sampling)?;
-        let begun = self
-            .member
-            .begin(&messages, sampling, u64::from(stream))
-            .await?;
+        let mut failed = None;
+        let go_on = async |done, total| match &on_progress {
+            Some(listener) => goes_on(listener, done, total)
+                .await
+                .unwrap_or_else(|thrown| {
+                    failed = Some(thrown);
+                    false
+                }),
+            None => true,
+        };
+        let stream = u64::from(stream);
+        let begun = self.member.begin_while(&messages, sampling, stream, go_on);
+        let begun = begun.await?;
+        if let Some(thrown) = failed {
+            return Err(Failure::engine(told(&thrown)));
+        }
         Ok(serde_wasm_bindgen::to_value(&begun)?)
     }
 
@@ -128,4 +146,12 @@ impl Member {
     pub fn release(&mut self) {
         self.member.release();
     }
+}
+
+/// Tells the page how far a prompt is; gives what it says, or throws.
+async fn goes_on(listener: &Function, done: usize, total: usize) -> Result<bool, JsValue> {
+    let (done, total) = (JsValue::from(done as f64), JsValue::from(total as f64));
+    let said = listener.call2(&JsValue::UNDEFINED, &done, &total)?;
+    let said = JsFuture::from(Promise::resolve(&said)).await?;
+    Ok(said != JsValue::FALSE)
 }

@@ -1,7 +1,7 @@
 /** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
 import type { Adapter, Backend, Message } from "../engine.ts";
 import { ConclaveError } from "../errors.ts";
-import type { BeginEvent, EndEvent, RoundEvent } from "../messages.ts";
+import type { BeginEvent, EndEvent, ReadingEvent, RoundEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
@@ -38,6 +38,8 @@ export class Exchange {
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
   readonly #started = performance.now();
+  /** How far each member that reads in more than one step is. */
+  readonly #reading = new Map<string, string>();
   #firstSegment: number | undefined;
   #begin: BeginEvent | undefined;
   #stop = "";
@@ -70,6 +72,12 @@ export class Exchange {
 
   get voices(): number[] {
     return this.#context.voices;
+  }
+
+  reading({ member, done, total }: ReadingEvent): void {
+    if (done < total) this.#reading.set(member, `${member} ${done} of ${total} tokens`);
+    else this.#reading.delete(member);
+    if (this.#reading.size > 0) this.#facts.textContent = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
   }
 
   begin(event: BeginEvent): void {

@@ -198,7 +198,8 @@ class Page {
     this.#charted = exchange;
     try {
       for await (const event of conclave.ask(messages, { ...chosen, members, signal: controller.signal })) {
-        if (event.type === "begin") exchange.begin(event);
+        if (event.type === "reading") exchange.reading(event);
+        else if (event.type === "begin") exchange.begin(event);
         else if (event.type === "end") this.#follow(exchange, () => exchange.end(event));
         else {
           this.#follow(exchange, () => exchange.add(event));

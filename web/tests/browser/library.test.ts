@@ -10,11 +10,16 @@ interface Event {
   type: string;
   text?: string;
   stop?: string;
+  member?: string;
+  done?: number;
+  total?: number;
   prefixes?: { prefix: number; run: number }[];
   counters?: { prefix: number; prefilled: number; drafted: number; verified: number }[];
   candidates?: { text: string; tokens: number }[];
   scores?: unknown[][];
 }
+
+const begun = (events: Event[]): Event => events.find(({ type }) => type === "begin")!;
 
 test("a follow-up runs only what is new, and a round costs no more than drafts and candidates", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
@@ -36,8 +41,8 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
     conclave.close();
     return [first, second] as const;
   });
-  for (const { prefix, run } of first[0]!.prefixes!) assert.equal(run, prefix, "the first question runs all of it");
-  for (const { prefix, run } of second[0]!.prefixes!) assert.ok(run < prefix / 2, `a follow-up ran ${run} of ${prefix} tokens`);
+  for (const { prefix, run } of begun(first).prefixes!) assert.equal(run, prefix, "the first question runs all of it");
+  for (const { prefix, run } of begun(second).prefixes!) assert.ok(run < prefix / 2, `a follow-up ran ${run} of ${prefix} tokens`);
   for (const events of [first, second]) {
     const rounds = events.filter((event) => event.type === "round");
     assert.equal(rounds.map((round) => round.text).join(""), events.at(-1)?.text);
@@ -48,6 +53,44 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
       }
     }
   }
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a stop during a long prompt is heard within a step, and what was read is not read again", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const [stopped, again] = await visitor.page.evaluate(async () => {
+    interface Library {
+      Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<Event>; close(): void }> };
+    }
+    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const conclave = await Conclave.load({ backend: "cpu" });
+    const content = `${"The fox went over the hill and the goose went home. ".repeat(25)}What is 3 + 4?`;
+    const ask = async (options: object, onEvent = (_event: Event): void => {}): Promise<Event[]> => {
+      const events: Event[] = [];
+      for await (const event of conclave.ask([{ role: "user", content }], { settings: { maxRounds: 1 }, ...options })) {
+        events.push(event);
+        onEvent(event);
+      }
+      return events;
+    };
+    const controller = new AbortController();
+    const stopped = await ask({ signal: controller.signal }, ({ type }) => type === "reading" && controller.abort());
+    const again = await ask({});
+    conclave.close();
+    return [stopped, again] as const;
+  });
+  assert.equal(stopped.at(-1)?.stop, "stopped");
+  const reading = stopped.filter(({ type }) => type === "reading");
+  assert.equal(reading.length, stopped.length - 1, "neither begin nor a round");
+  assert.ok(reading.every(({ done, total }) => done! < total!), "every member was stopped before its end");
+  const { prefixes } = begun(again);
+  const members = [...new Set(again.filter(({ type }) => type === "reading").map(({ member }) => member))];
+  for (const [index, { prefix, run }] of prefixes!.entries()) {
+    const read = reading.filter(({ member }) => member === members[index]).at(-1)?.done ?? 0;
+    assert.equal(run, prefix - read, `of ${prefix} tokens ${read} had been read`);
+  }
+  assert.ok(prefixes!.some(({ prefix, run }) => run < prefix));
   visitor.clean();
   await visitor.leave();
 });

@@ -53,6 +53,7 @@ pub fn backends() -> [(&'static str, Backend); 3] {
     ]
 }
 
+#[allow(dead_code, reason = "each file of tests uses some of this one")]
 /// Largest difference between two rows over the reference's largest magnitude.
 pub fn relative_error(found: &[f32], reference: &[f32]) -> f32 {
     assert_eq!(found.len(), reference.len());
