@@ -18,6 +18,7 @@ await build({
   entryPoints: {
     conclave: `${web}src/conclave.ts`,
     worker: `${web}src/worker.ts`,
+    "member-worker": `${web}src/member-worker.ts`,
     element: `${web}src/element.ts`,
     page: `${web}src/page/main.ts`,
     style: `${web}style.css`,

@@ -33,6 +33,21 @@ export const blob: Check<Blob> = (data, path) => {
   return data;
 };
 
+export const bytes: Check<Uint8Array> = (data, path) => {
+  if (!(data instanceof Uint8Array)) throw fault(path, "bytes", data);
+  return data;
+};
+
+export const messagePort: Check<MessagePort> = (data, path) => {
+  if (!(data instanceof MessagePort)) throw fault(path, "a port", data);
+  return data;
+};
+
+export const compiledModule: Check<WebAssembly.Module> = (data, path) => {
+  if (!(data instanceof WebAssembly.Module)) throw fault(path, "a compiled module", data);
+  return data;
+};
+
 export function oneOf<const T extends readonly string[]>(...values: T): Check<T[number]> {
   return (data, path) => {
     const value = values.find((candidate) => candidate === data);

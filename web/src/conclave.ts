@@ -12,7 +12,7 @@ import type { BackendChoice } from "./backend.ts";
 import type { About, Adapter, Backend, Message, Sampling, Settings } from "./engine.ts";
 import { EngineFailure, fromRecord, toRecord, type ConclaveError } from "./errors.ts";
 import { readManifest, sourceOf } from "./load.ts";
-import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored } from "./messages.ts";
+import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "./messages.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "./backend.ts";
@@ -28,6 +28,11 @@ export interface OpenOptions {
   backend?: BackendChoice;
   /** The hub that `hf:` references go to, if not huggingface.co: a mirror, or a test's own. */
   hub?: string;
+  /**
+   * The most threads that members run on with the CPU backend, a member at least on each; as many as
+   * the machine has cores if left out. With 1 all run in one worker, one after the other.
+   */
+  threads?: number;
   signal?: AbortSignal;
 }
 
@@ -62,7 +67,13 @@ export const defaultContextTokens = 1024;
 
 const startWorker = (): Port => new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "conclave" });
 
-const openRequest = (id: number, { backend = "auto", hub }: OpenOptions): Request => ({ type: "open", id, backend, ...(hub === undefined ? {} : { hub }) });
+const openRequest = (id: number, { backend = "auto", hub, threads }: OpenOptions): Request => ({
+  type: "open",
+  id,
+  backend,
+  ...(hub === undefined ? {} : { hub }),
+  ...(threads === undefined ? {} : { threads }),
+});
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
@@ -74,7 +85,7 @@ export class Conclave {
   readonly defaults: Readonly<Settings>;
   readonly #wire: Wire;
   readonly #members = new Map<string, About>();
-  #heapBytes = 0;
+  #usage: Usage = { heap: 0, threads: 1 };
 
   private constructor(wire: Wire, opened: Extract<Reply, { type: "opened" }>) {
     this.#wire = wire;
@@ -116,9 +127,14 @@ export class Conclave {
     }
   }
 
-  /** Bytes of the wasm module's memory after the last member was loaded; weights on a GPU are not in it. */
+  /** Bytes of the wasm module's memory, in all threads, after the last member came or went; weights on a GPU are not in it. */
   get heapBytes(): number {
-    return this.#heapBytes;
+    return this.#usage.heap;
+  }
+
+  /** Threads that the members run on: on the CPU one a member while there are cores. */
+  get threads(): number {
+    return this.#usage.threads;
   }
 
   /** The members in the order they were added. */
@@ -138,13 +154,15 @@ export class Conclave {
     if (reply.type !== "added") throw unexpected(reply, "add");
     if (replace !== undefined) this.#members.delete(replace);
     this.#members.set(source.name, reply.about);
-    this.#heapBytes = reply.heap;
+    this.#usage = reply.usage;
     return reply.about;
   }
 
   /** Takes a member out and frees its memory. */
   async remove(name: string): Promise<void> {
-    await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
+    const reply = await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
+    if (reply.type !== "removed") throw unexpected(reply, "remove");
+    this.#usage = reply.usage;
     this.#members.delete(name);
   }
 

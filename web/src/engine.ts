@@ -159,7 +159,7 @@ export interface Engine {
 /** The wasm module, as `wasm-bindgen --target web` writes it to `pkg/conclave.js`. */
 export interface EngineModule {
   /** Starts the module; `memory` is its heap. */
-  default(input: { module_or_path: URL }): Promise<{ memory: WebAssembly.Memory }>;
+  default(input: { module_or_path: WebAssembly.Module }): Promise<{ memory: WebAssembly.Memory }>;
   Engine: { create(backend: Backend): Promise<Engine> };
   Query: new (members: number, settings: Settings) => Query;
   cut(text: string, ended: boolean): string;

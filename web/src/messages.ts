@@ -5,8 +5,8 @@
 import { flag, list, blob, number, nullable, oneOf, optional, shape, text, variant, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 
-const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
-const sampling = shape({ temperature: number, topP: number, topK: number, seed: number });
+export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
+export const sampling = shape({ temperature: number, topP: number, topK: number, seed: number });
 const settings = shape({
   segmentTokens: number,
   scoring: oneOf("logit", "likelihood"),
@@ -21,7 +21,7 @@ const settings = shape({
   maxCharacters: number,
 });
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
-const about = shape({
+export const about = shape({
   name: text,
   architecture: text,
   parameters: number,
@@ -70,7 +70,7 @@ const progress = shape({
   note: optional(text),
 });
 
-const fileSize = shape({ name: text, bytes: number });
+export const fileSize = shape({ name: text, bytes: number });
 
 /** What a download would take. */
 const plan = shape({
@@ -113,6 +113,9 @@ const stored = shape({
 /** Tokens one member ran in one round, and what it holds after it. */
 const roundCounters = shape({ prefix: number, prefilled: number, drafted: number, verified: number });
 
+/** `heap`: bytes of memory of the module, in all threads; it shrinks only where a thread ends. `threads`: what members run on. */
+const usage = shape({ heap: number, threads: number });
+
 const event = variant({
   /** A member has read `done` of the conversation's `total` tokens; those it had before count. */
   reading: shape({ member: text, done: number, total: number }),
@@ -142,8 +145,17 @@ const event = variant({
   end: shape({ stop: text, text, ms: number }),
 });
 
+/** An error as it crosses. */
+export const failure = shape({ kind: oneOf(...errorKinds), message: text, partial: optional(text), member: optional(text) });
+
 const request = variant({
-  open: shape({ id: number, backend: oneOf("auto", "webgpu", "cpu"), hub: optional(text) }),
+  open: shape({
+    id: number,
+    backend: oneOf("auto", "webgpu", "cpu"),
+    hub: optional(text),
+    /** The most threads that members run on, on the CPU. */
+    threads: optional(number),
+  }),
   add: shape({ id: number, source, contextTokens: number, replace: optional(text) }),
   remove: shape({ id: number, name: text }),
   ask: shape({
@@ -165,8 +177,8 @@ const request = variant({
 const reply = variant({
   opened: shape({ id: number, backend: oneOf("webgpu", "cpu"), adapter, why: text, settings }),
   progress: shape({ id: number, progress }),
-  /** `heap`: bytes of the module's memory now; it never shrinks. */
-  added: shape({ id: number, about, heap: number }),
+  added: shape({ id: number, about, usage }),
+  removed: shape({ id: number, usage }),
   event: shape({ id: number, event }),
   planned: shape({ id: number, plan }),
   models: shape({ id: number, stored }),
@@ -174,14 +186,12 @@ const reply = variant({
   /** A request that has nothing to report is over. */
   done: shape({ id: number }),
   aborted: shape({ id: number }),
-  failed: shape({
-    id: number,
-    error: shape({ kind: oneOf(...errorKinds), message: text, partial: optional(text), member: optional(text) }),
-  }),
+  failed: shape({ id: number, error: failure }),
 });
 
 export type MemberSource = Checked<typeof source>;
 export type Progress = Checked<typeof progress>;
+export type Usage = Checked<typeof usage>;
 export type Plan = Checked<typeof plan>;
 export type StoredModel = Checked<typeof storedModel>;
 export type Stored = Checked<typeof stored>;

@@ -1,94 +1,12 @@
 /** The library against the service, through the real protocol; only the engine is scripted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Conclave, type Port } from "./conclave.ts";
-import type { Adapter, Engine, EngineModule, Message } from "./engine.ts";
+import { Conclave } from "./conclave.ts";
+import type { Message } from "./engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "./errors.ts";
-import type { BeginEvent, ConclaveEvent } from "./messages.ts";
-import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
-import { openLocks } from "./locks.ts";
-import { Service } from "./service.ts";
-import { MemoryShelf } from "./shelf.ts";
-import { Store } from "./store.ts";
-
-interface Stage {
-  port: Port;
-  journal: string[];
-  members: Map<string, ScriptedMember>;
-  /** Posts to the library what no worker should. */
-  inject: (data: unknown) => void;
-}
-
-function stage(scripts: Record<string, Script>): Stage {
-  const journal: string[] = [];
-  const members = new Map<string, ScriptedMember>();
-  let lost: string | undefined;
-  const adapter: Adapter = { name: "scripted", vendor: "", architecture: "", backend: "cpu", software: false };
-  const engine: Engine = {
-    backend: "cpu",
-    adapter: () => adapter,
-    load: async (name, { files }) => {
-      if (files[0]?.bytes === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
-      const member = new ScriptedMember(name, journal, scripts[name]!);
-      members.set(name, member);
-      return member;
-    },
-    lost: () => lost,
-    loseDevice: () => (lost = "destroyed"),
-    free: () => undefined,
-  };
-  const module: EngineModule = {
-    default: async () => ({ memory: new WebAssembly.Memory({ initial: 1 }) }),
-    Engine: { create: async () => engine },
-    Query: class extends ScriptedQuery {
-      constructor(count: number, given: typeof settings) {
-        super(count, given, journal);
-      }
-    },
-    cut: (text) => text,
-    defaultSettings: () => ({ ...settings }),
-  };
-  // Structured clones, as postMessage makes them; delivery is asynchronous.
-  const deliver = (data: unknown): void => {
-    const copy: unknown = structuredClone(data);
-    setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
-  };
-  const service = new Service({ startModule: async () => ({ module, memory: new WebAssembly.Memory({ initial: 1 }) }), openStore: async () => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) }), gpu: undefined, post: deliver });
-  const port: Port = {
-    postMessage: (data) => {
-      const copy: unknown = structuredClone(data);
-      setImmediate(() => void service.receive(copy));
-    },
-    terminate: () => journal.push("terminate"),
-    onmessage: null,
-    onerror: null,
-  };
-  return { port, journal, members, inject: deliver };
-}
-
-const file = new Blob([new Uint8Array([71, 71, 85, 70])]);
-const hello: Message[] = [{ role: "user", content: "hello" }];
-
-async function open(scripts: Record<string, Script>): Promise<Stage & { conclave: Conclave }> {
-  const made = stage(scripts);
-  const conclave = await Conclave.open({ backend: "cpu" }, made.port);
-  for (const name of Object.keys(scripts)) await conclave.add({ name, files: [file] });
-  return { ...made, conclave };
-}
-
-async function collect(events: AsyncIterable<ConclaveEvent>): Promise<ConclaveEvent[]> {
-  const all: ConclaveEvent[] = [];
-  for await (const event of events) all.push(event);
-  return all;
-}
-
-function begun(events: ConclaveEvent[]): BeginEvent {
-  const event = events.find((candidate) => candidate.type === "begin");
-  assert.ok(event, "the members have begun");
-  return event;
-}
-
-const talker: Script = { drafts: [{ text: "Hello", ended: false }, { text: " there.", ended: true }], taste: () => 1 };
+import type { ConclaveEvent } from "./messages.ts";
+import { settings, type Script } from "./scripted.ts";
+import { begun, collect, file, hello, open, stage, talker } from "./staged.ts";
 
 test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });

@@ -5,8 +5,10 @@
 import { chooseBackend, type Gpu } from "./backend.ts";
 import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
 import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
+import type { StartedModule, StartModule } from "./engine-module.ts";
 import { readSource } from "./load.ts";
-import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters } from "./messages.ts";
+import { MemberThreads, type ThreadPort } from "./member-threads.ts";
+import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type Usage } from "./messages.ts";
 import { pickedFiles, type ModelFiles } from "./model-files.ts";
 import { rounds, type StopReason } from "./round.ts";
 import type { Store } from "./store.ts";
@@ -16,7 +18,11 @@ type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
 export interface Surroundings {
   /** Fetches and starts the wasm module. */
-  startModule: () => Promise<{ module: EngineModule; memory: WebAssembly.Memory }>;
+  startModule: StartModule;
+  /** Starts a worker for members on the CPU; left out where workers have none of their own. */
+  startThread?: (() => ThreadPort) | undefined;
+  /** How many threads this machine runs at once. */
+  cores: number;
   /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
   openStore: (hub: string | undefined) => Promise<Store>;
   gpu: Gpu | undefined;
@@ -28,10 +34,10 @@ export class Service {
   #store: Promise<Store>;
   readonly #members = new Map<string, Member>();
   readonly #running = new Map<number, AbortController>();
-  #module: EngineModule | undefined;
-  /** The module's heap. */
-  #memory: WebAssembly.Memory | undefined;
+  #started: StartedModule | undefined;
   #engine: Engine | undefined;
+  /** Where members live on the CPU; undefined where they live here. */
+  #threads: MemberThreads | undefined;
   /** The tail of the queue of everything that uses the engine. */
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -77,7 +83,7 @@ export class Service {
         return this.#inTurn(() => this.#ask(request, signal));
       case "remove":
         await this.#inTurn(async () => this.#remove(request.name));
-        return this.#around.post({ type: "done", id });
+        return this.#around.post({ type: "removed", id, usage: this.#usage() });
       case "plan":
       case "models":
       case "deleteModel":
@@ -108,15 +114,19 @@ export class Service {
     }
   }
 
-  async #open({ id, backend: wanted, hub }: RequestOf<"open">): Promise<void> {
+  async #open({ id, backend: wanted, hub, threads = this.#around.cores }: RequestOf<"open">): Promise<void> {
+    if (!Number.isInteger(threads) || threads < 1) throw new BadSettings(`Members can't run on ${threads} threads. Take a whole number from 1 on.`);
     const { backend, why, adapter: told } = await chooseBackend(wanted, this.#around.gpu);
     this.#store = this.#around.openStore(hub);
     await this.#store;
-    if (!this.#module) ({ module: this.#module, memory: this.#memory } = await this.#around.startModule());
-    this.#engine = await this.#module.Engine.create(backend);
+    const { module, compiled } = (this.#started ??= await this.#around.startModule());
+    this.#engine = await module.Engine.create(backend);
+    this.#threads?.close();
+    const { startThread } = this.#around;
+    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, compiled, threads) : undefined;
     const found = this.#engine.adapter();
     const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
-    this.#around.post({ type: "opened", id, backend, adapter, why, settings: this.#module.defaultSettings() });
+    this.#around.post({ type: "opened", id, backend, adapter, why, settings: module.defaultSettings() });
   }
 
   async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
@@ -132,13 +142,14 @@ export class Service {
         const loading = (loaded: number, total: number) => onProgress({ phase: "loading", loaded, total, rate: null, secondsLeft: null });
         // The new one first: a broken file leaves the member it would replace in its place.
         const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
-        const member = await engine.load(source.name, untilAborted(files, signal), options, loading).catch((error: unknown) => {
+        const home = this.#threads ?? engine;
+        const member = await home.load(source.name, untilAborted(files, signal), options, loading).catch((error: unknown) => {
           signal.throwIfAborted();
           throw error;
         });
         if (replace !== undefined) this.#remove(replace);
         this.#members.set(source.name, member);
-        this.#around.post({ type: "added", id, about: member.about(), heap: this.#heap() });
+        this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
       });
     } finally {
       files.close();
@@ -152,8 +163,9 @@ export class Service {
     return readSource(source, options);
   }
 
-  #heap(): number {
-    return this.#memory?.buffer.byteLength ?? 0;
+  #usage(): Usage {
+    const own = this.#started?.memory.buffer.byteLength ?? 0;
+    return { heap: own + (this.#threads?.heap ?? 0), threads: Math.max(1, this.#threads?.count ?? 1) };
   }
 
   #remove(name: string): void {
@@ -220,8 +232,8 @@ export class Service {
   }
 
   #opened(): { module: EngineModule; engine: Engine } {
-    if (!this.#module || !this.#engine) throw new EngineFailure("The engine is not open.");
-    return { module: this.#module, engine: this.#engine };
+    if (!this.#started || !this.#engine) throw new EngineFailure("The engine is not open.");
+    return { module: this.#started.module, engine: this.#engine };
   }
 
   #member(name: string): Member {

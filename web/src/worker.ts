@@ -21,6 +21,9 @@ const service = new Service({
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
   startModule,
+  // Some browsers give workers no workers.
+  startThread: typeof Worker === "undefined" ? undefined : () => new Worker(new URL("./member-worker.js", import.meta.url), { type: "module", name: "conclave member" }),
+  cores: scope.navigator.hardwareConcurrency || 1,
 });
 
 // A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an error

@@ -7,7 +7,7 @@ import { takeDrops } from "./drop.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
-import { sentence } from "./figures.ts";
+import { plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
@@ -132,17 +132,24 @@ class Page {
     this.#refresh();
   }
 
-  #showEngine({ backend, adapter, why }: Conclave): void {
+  #showEngine(conclave: Conclave): void {
+    const { backend, adapter } = conclave;
     this.#notices.clear("engine");
     this.#engineLine.dataset["state"] = backend;
-    const where = backend === "webgpu" ? `GPU: ${adapter.name}` : "CPU, in WebAssembly";
-    this.#engineLine.textContent = `${where} (${why})`;
+    this.#showWhere(conclave);
     if (backend === "webgpu" && adapter.software) {
       const text = `${adapter.name} is a software adapter: it emulates a graphics card on the CPU. Answers are right but very slow.`;
       this.#notices.show("software", "warning", text, [{ label: "Run on the CPU instead", run: () => void this.#reopen("cpu") }]);
     } else {
       this.#notices.clear("software");
     }
+  }
+
+  /** What runs the members; on the CPU they may come to run on more threads, and on fewer. */
+  #showWhere({ backend, adapter, why, threads }: Conclave): void {
+    const where = backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
+    const text = `${where} (${why})`;
+    if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
 
   /** Asks for a stop; the step under way ends first. */
@@ -280,6 +287,7 @@ class Page {
     const why = byId("why-not", HTMLElement);
     why.hidden = answering || ready;
     this.#showTitle();
+    if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
     memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
     why.textContent = this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
