@@ -13,6 +13,7 @@ interface Event {
   member?: string;
   done?: number;
   total?: number;
+  members?: string[];
   prefixes?: { prefix: number; run: number }[];
   counters?: { prefix: number; prefilled: number; drafted: number; verified: number }[];
   candidates?: { text: string; tokens: number }[];
@@ -84,10 +85,9 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   const reading = stopped.filter(({ type }) => type === "reading");
   assert.equal(reading.length, stopped.length - 1, "neither begin nor a round");
   assert.ok(reading.every(({ done, total }) => done! < total!), "every member was stopped before its end");
-  const { prefixes } = begun(again);
-  const members = [...new Set(again.filter(({ type }) => type === "reading").map(({ member }) => member))];
+  const { prefixes, members } = begun(again);
   for (const [index, { prefix, run }] of prefixes!.entries()) {
-    const read = reading.filter(({ member }) => member === members[index]).at(-1)?.done ?? 0;
+    const read = reading.filter(({ member }) => member === members![index]).at(-1)?.done ?? 0;
     assert.equal(run, prefix - read, `of ${prefix} tokens ${read} had been read`);
   }
   assert.ok(prefixes!.some(({ prefix, run }) => run < prefix));
