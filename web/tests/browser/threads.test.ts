@@ -107,3 +107,28 @@ test("a member's worker that fails is told by the member's name, and one press l
   assert.notEqual(await visitor.answer("What is 3 + 4?"), "");
   await visitor.leave();
 });
+
+test("closing the engine ends the members' workers with it", async () => {
+  stand.site.overrides.set("plain-member-worker.js", readFileSync(`${dist}member-worker.js`, "utf8"));
+  stand.site.overrides.set("member-worker.js", 'import "./plain-member-worker.js"; const channel = new BroadcastChannel("alive"); setInterval(() => channel.postMessage(0), 20);');
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
+  await visitor.page.evaluate(async () => {
+    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const conclave = await Conclave.load({ backend: "cpu", threads: 2 });
+    let last = 0;
+    const channel = new BroadcastChannel("alive");
+    channel.onmessage = () => void (last = performance.now());
+    const heard = async (): Promise<void> => {
+      while (performance.now() - last > 100) await new Promise((resolve) => setTimeout(resolve, 20));
+    };
+    const silent = async (): Promise<void> => {
+      while (performance.now() - last < 1000) await new Promise((resolve) => setTimeout(resolve, 20));
+    };
+    await heard();
+    conclave.close();
+    await silent();
+  });
+  for (const file of ["member-worker.js", "plain-member-worker.js"]) stand.site.overrides.delete(file);
+  visitor.clean();
+  await visitor.leave();
+});
