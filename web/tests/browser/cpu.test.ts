@@ -86,6 +86,28 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   await visitor.leave();
 });
 
+test("a long conversation says how far each member has read it, and stops while they read", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  await page.evaluate(() => {
+    const watch = new MutationObserver(() => {
+      const facts = document.querySelector(".facts")?.textContent ?? "";
+      if (!facts.startsWith("Reading the conversation")) return;
+      watch.disconnect();
+      document.body.dataset["read"] = facts;
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    });
+    watch.observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
+  await visitor.ask(`${"The fox went over the hill and the goose went home. ".repeat(25)}${sum}`);
+  await visitor.state("ready");
+  assert.match((await page.evaluate(() => document.body.dataset["read"])) ?? "", /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/);
+  assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you · 0 rounds/);
+  assert.notEqual(await visitor.answer(sum), "");
+  visitor.clean();
+  await visitor.leave();
+});
+
 test("the run comes down as a file that a replay reads", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const answer = await visitor.answer(sum);
