@@ -74,7 +74,7 @@ export class MemberHost {
         return { type: "drafted", id, draft, counters: member.counters() };
       }
       case "verify": {
-        const scores = await member.verify(request.candidates);
+        const scores = await member.verify(request.candidates, request.scoring);
         return { type: "verified", id, scores, counters: member.counters() };
       }
       case "keep":

@@ -4,7 +4,7 @@
  * is text and scores; so the page need not be isolated from other origins. The rounds run on, and
  * see members as they are everywhere.
  */
-import type { About, Begun, Candidate, Counters, LoadOptions, Member, Message, OnReading, Sampling, Score } from "./engine.ts";
+import type { About, Begun, Candidate, Counters, LoadOptions, Member, Message, OnReading, Sampling, Score, Settings } from "./engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "./errors.ts";
 import type { ModelFiles } from "./model-files.ts";
 import { serveFiles } from "./port-files.ts";
@@ -221,8 +221,8 @@ class RemoteMember implements Member {
     return answer.draft;
   }
 
-  async verify(candidates: Candidate[]): Promise<(Score & { tokens: number })[]> {
-    const answer = await this.#thread.ask("verified", this.name, { type: "verify", member: this.#member, candidates });
+  async verify(candidates: Candidate[], scoring: Settings["scoring"]): Promise<(Score & { tokens: number })[]> {
+    const answer = await this.#thread.ask("verified", this.name, { type: "verify", member: this.#member, candidates, scoring });
     this.#counters = answer.counters;
     return answer.scores;
   }

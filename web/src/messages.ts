@@ -7,9 +7,10 @@ import { errorKinds } from "./errors.ts";
 
 export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
 export const sampling = shape({ temperature: number, topP: number, topK: number, seed: number });
+export const scoring = oneOf("logit", "likelihood");
 const settings = shape({
   segmentTokens: number,
-  scoring: oneOf("logit", "likelihood"),
+  scoring,
   alpha: number,
   rate: oneOf("code", "printed", "fixed-share"),
   fixedShare: number,

@@ -3,7 +3,7 @@
  * CPU (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
 import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "./check.ts";
-import { about, failure, fileSize, message, sampling } from "./messages.ts";
+import { about, failure, fileSize, message, sampling, scoring } from "./messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
 
@@ -24,7 +24,7 @@ const request = variant({
   /** The answer to `reading`. */
   goOn: shape({ id: number, goOn: flag }),
   draft: shape({ id: number, member: number, maxTokens: number }),
-  verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })) }),
+  verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })), scoring }),
   keep: shape({ id: number, member: number, winner: number }),
   release: shape({ member: number }),
   free: shape({ member: number }),
@@ -39,7 +39,7 @@ const reply = variant({
   loaded: shape({ id: number, about, heap: number }),
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
   drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
-  verified: shape({ id: number, scores: list(shape({ meanLogit: number, meanLogprob: number, tokens: number })), counters }),
+  verified: shape({ id: number, scores: list(shape({ meanLogit: number, meanLogprob: optional(number), tokens: number })), counters }),
   kept: shape({ id: number, counters }),
   failed: shape({ id: number, error: failure }),
 });

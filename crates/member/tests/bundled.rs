@@ -185,7 +185,8 @@ fn a_begin_that_was_stopped_goes_on_where_it_was() {
                 for text in answer {
                     let text = text.to_owned();
                     let ended = false;
-                    pollster::block_on(member.verify(&[Candidate { text, ended }])).unwrap();
+                    let candidate = Candidate { text, ended };
+                    pollster::block_on(member.verify(&[candidate], Scoring::Logit)).unwrap();
                     pollster::block_on(member.keep(0)).unwrap();
                 }
             }
