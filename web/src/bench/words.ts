@@ -52,3 +52,11 @@ export function textOf(count: number): string {
   for (let word = 0; word < count; word++) text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
   return text;
 }
+
+/**
+ * Two candidates of ten tokens that nobody drafted: single letters, each with its space, which are a
+ * token in about every vocabulary. The native bench has the same.
+ */
+export function othersTexts(): string[] {
+  return [0, 10].map((from) => Array.from({ length: 10 }, (_, place) => ` ${letters[((from + place) * 7) % 26]}`).join(""));
+}
