@@ -1,7 +1,9 @@
 //! What was asked of the GPU, and what it takes the CPU to ask.
 
 use std::pin::pin;
-use std::time::Instant;
+#[cfg(not(unix))]
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use conclave_kernels::{Gpu, GpuCounters, GpuError};
 use conclave_model::Backend;
@@ -66,17 +68,18 @@ impl<'a> Meter<'a> {
         Some(self.read()? - before?)
     }
 
-    /// Runs a task to its end. Also the microseconds a launch took the CPU until the task first
-    /// waited: all launches up to its first read-back are said by then, and none was waited for.
+    /// Runs a task to its end. Also the microseconds that a launch took this thread until the task
+    /// first waited: all launches up to its first read-back are said by then, and none was waited for.
     /// None where nothing was launched, or something was read before.
     pub async fn launching<T>(&self, task: impl Future<Output = T>) -> (T, Option<f64>) {
         let mut task = pin!(task);
         let (mut first, mut each) = (true, None);
         let result = std::future::poll_fn(|context| {
-            let (before, started) = (self.read(), Instant::now());
+            let (before, started) = (self.read(), first.then(thread_time));
             let polled = task.as_mut().poll(context);
-            if std::mem::take(&mut first) {
-                let microseconds = started.elapsed().as_secs_f64() * 1e6;
+            if let Some(started) = started {
+                first = false;
+                let microseconds = (thread_time() - started).as_secs_f64() * 1e6;
                 let asked = self.since(before);
                 let asked = asked.filter(|asked| asked.dispatches > 0 && asked.read_backs == 0);
                 each = asked.map(|asked| microseconds / asked.dispatches as f64);
@@ -85,6 +88,26 @@ impl<'a> Meter<'a> {
         });
         (result.await, each)
     }
+}
+
+/// What this thread has had of a core's time: what other programs, and a software adapter's own
+/// threads, take of it meanwhile is not in it.
+#[cfg(unix)]
+fn thread_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes one timespec, which is there.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The time that went by, where a thread's own is not to be had.
+#[cfg(not(unix))]
+fn thread_time() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
 }
 
 /// Bytes read and written a second when a GPU buffer is copied: what a product that reads all
@@ -128,6 +151,19 @@ mod tests {
         let step = Counts::over(counters, 9);
         assert_eq!((step.dispatches, step.readbacks), (10.0, 1.0 / 9.0));
         assert_eq!(Counts::over(counters, 0).dispatches, 90.0);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_thread_that_sleeps_takes_no_time() {
+        let (started, own) = (Instant::now(), thread_time());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(thread_time() - own < Duration::from_millis(50));
+        // What works does.
+        while thread_time() - own < Duration::from_millis(100) {
+            std::hint::black_box(0);
+        }
+        assert!(started.elapsed() >= Duration::from_millis(150));
     }
 
     #[test]
