@@ -38,11 +38,7 @@ fn on_the_cpu_there_are_times_and_no_counts() {
         assert_eq!(member["draftStep"]["ms"]["count"], 2);
         assert!(number(&member["draftStep"]["ms"]["median"]) > 0.0);
         assert!(member["draftStep"]["counts"].is_null() && member["cold"] == false);
-        // A letter with its space is a token, in about every vocabulary.
-        assert!(
-            (15.0..=25.0).contains(&number(&member["verify"]["tokens"])),
-            "{member}"
-        );
+        assert_eq!(member["verify"]["tokens"], 20, "nobody drafted them");
     }
     let round = &workload["rounds"][0];
     assert_eq!(

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { figuresOf, roundBytes, stepBytes } from "./figures.ts";
 import { tokensDue } from "./measure.ts";
 import type { Counts, Figure, Loaded, MemberReport, RoundReport } from "./report.ts";
-import { othersTexts } from "./words.ts";
 
 const counts: Counts = { readbacks: 2, readBytes: 600, submits: 25, passes: 25, dispatches: 1500, writes: 9, buffers: 0, bindGroups: 1, pipelines: 2, recordMs: 3 };
 const exactly = (ms: number) => ({ median: ms, low: ms, high: ms, count: 3 });
@@ -57,6 +56,13 @@ test("every ratio is what it says", () => {
   is(of(/^GPU memory \/ \(1.15/, "all members", null), 484 / (1.15 * 400 + 64), "≤ 1");
 });
 
+test("on the CPU nothing is told of a GPU", () => {
+  const none: Counts = { readbacks: 0, readBytes: 0, submits: 0, passes: 0, dispatches: 0, writes: 0, buffers: 0, bindGroups: 0, pipelines: 0, recordMs: 0 };
+  const silent = { ...member("a", 128, 10, 50), draftStep: { ...member("a", 128, 10, 50).draftStep, counts: none, dispatchesPerLayer: 0, microsecondsPerDispatch: null } };
+  const workload = { models: "", format: "", sampling: { temperature: 0, topP: 1, topK: 0 }, loaded: [loaded("a", 1)], gpuBytes: 0, loadMs: 1, members: [silent], rounds: [{ ...round(128, 1), counts: none }] };
+  assert.deepEqual(figuresOf(workload, 10, null).map(({ what }) => what.split(" ")[0]), ["verify", "round", "tokens"]);
+});
+
 test("what was not measured is not told", () => {
   const empty = { models: "", format: "", sampling: { temperature: 0, topP: 1, topK: 0 }, loaded: [loaded("a", 1)], gpuBytes: null, loadMs: 1, members: [], rounds: [{ ...round(128, 1), ms: null, counts: null }] };
   assert.deepEqual(figuresOf(empty, 10, null).map(({ what }) => what), ["tokens run / (L − 1 + tokens of the others' candidates)"]);
@@ -65,8 +71,4 @@ test("what was not measured is not told", () => {
 test("a member runs its draft and what others wrote", () => {
   const scores = [[10, 7, 5], [11, 8, 6], [9, 8, 4]].map((row) => row.map((tokens) => ({ tokens, meanLogit: 0, meanLogprob: 0 })));
   assert.equal(tokensDue(scores, 10), 3 * 9 + (7 + 5) + (11 + 6) + (9 + 8));
-});
-
-test("the others' candidates are twenty different letters", () => {
-  assert.deepEqual(othersTexts(), [" a h o v c j q x e l", " s z g n u b i p w d"]);
 });

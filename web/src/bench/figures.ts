@@ -2,10 +2,8 @@
  * What follows from a workload's times and counts: ratios that mean the same on every machine, each
  * with its target. The formulas are here alone; pages and native runs are judged by them alike.
  */
-import type { Figure, Loaded, RoundReport, WorkloadReport } from "./report.ts";
+import type { Counts, Figure, Loaded, RoundReport, WorkloadReport } from "./report.ts";
 
-/** Tokens of a verify pass that the target is for: two candidates of ten. */
-const verifiedTokens = 20;
 /** What GPU memory may be beyond weights, keys and values: a share of them, and what is the same for every model. */
 const memoryShare = 1.15;
 const memoryFixed = 64e6;
@@ -47,27 +45,28 @@ export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentToke
     if (value !== null && value !== undefined && Number.isFinite(value)) figures.push({ what, of, prefix, value, target });
   };
   const step = (name: string, prefix: number): number => members.find((each) => each.name === name && each.prefix === prefix)?.draftStep.ms?.median ?? NaN;
-  const perSubmit = (counts: RoundReport["counts"]): number | null => counts && counts.dispatches / counts.submits;
+  // The CPU asks nothing of a GPU: of nothing nothing follows.
+  const asked = (counts: Counts | null): Counts | null => (counts && counts.dispatches > 0 ? counts : null);
 
   for (const { name, prefix, draftStep, verify } of members) {
     const ms = step(name, prefix);
-    add(`verify pass of ${verify.tokens} tokens / as many decode steps`, name, prefix, (verify.ms?.median ?? NaN) / (verify.tokens * ms), verify.tokens === verifiedTokens ? "< 1" : "–");
+    add(`verify pass of ${verify.tokens} tokens / as many decode steps`, name, prefix, (verify.ms?.median ?? NaN) / (verify.tokens * ms), "< 1");
     const weights = loaded.find((each) => each.name === name)?.weights ?? NaN;
     add("weights read a second / copy bandwidth", name, prefix, copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond, "1 at best");
-    add("dispatches a step, the head's too / layers", name, prefix, draftStep.dispatchesPerLayer, "≤ 8");
+    add("dispatches a step, the head's too / layers", name, prefix, asked(draftStep.counts) && draftStep.dispatchesPerLayer, "≤ 8");
     add("CPU µs a dispatch, drafting", name, prefix, draftStep.microsecondsPerDispatch?.median, "≤ 3");
   }
   for (const round of rounds) {
     const of = `${round.members} members`;
+    const counts = asked(round.counts);
     const own = loaded.slice(0, round.members).reduce((sum, { name }) => sum + segmentTokens * stepNear(workload, name, round.prefix), 0);
     add("round / the members' own L decode steps", of, round.prefix, (round.ms?.median ?? NaN) / own, "< 2");
     // The last token of a draft has not run; a candidate that keeps it runs it in line.
     add("tokens run / (L − 1 + tokens of the others' candidates)", of, round.prefix, round.tokensRun / round.tokensDue, "≤ 1, + 1 token");
-    add("read-backs a round", of, round.prefix, round.counts?.readbacks, "2; natively 2 a member");
-    add("dispatches a submit", of, round.prefix, perSubmit(round.counts), "≥ 64");
-    add("buffers, bind groups and pipelines made a round", of, round.prefix, round.counts && round.counts.buffers + round.counts.bindGroups + round.counts.pipelines, "0");
-    const { recordMs, dispatches = NaN } = round.counts ?? {};
-    add("CPU µs a dispatch, all of a round", of, round.prefix, recordMs && (1000 * recordMs) / dispatches, "≤ 3");
+    add("read-backs a round", of, round.prefix, counts?.readbacks, "2; natively 2 a member");
+    add("dispatches a submit", of, round.prefix, counts && counts.dispatches / counts.submits, "≥ 64");
+    add("buffers, bind groups and pipelines made a round", of, round.prefix, counts && counts.buffers + counts.bindGroups + counts.pipelines, "0");
+    add("CPU µs a dispatch, all of a round", of, round.prefix, (1000 * (counts?.recordMs ?? NaN)) / (counts?.dispatches ?? NaN), "≤ 3");
   }
   for (const size of new Set(rounds.map((round) => round.members))) {
     const same = rounds.filter((round) => round.members === size).sort((a, b) => a.prefix - b.prefix);
@@ -77,7 +76,7 @@ export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentToke
     const bytes = bytesOf(far, loaded, segmentTokens) / bytesOf(near, loaded, segmentTokens);
     add(`round at prefix ${far.prefix} / at ${near.prefix}, over the same of bytes read`, `${size} members`, null, times / bytes, "≤ 1");
   }
-  if (gpuBytes !== null) {
+  if (gpuBytes) {
     const needed = loaded.reduce((sum, { weights, kv }) => sum + weights + kv, 0);
     add("GPU memory / (weights + KV)", "all members", null, gpuBytes / needed, `≤ ${memoryShare} + 64 MB`);
     add(`GPU memory / (${memoryShare} × (weights + KV) + 64 MB)`, "all members", null, gpuBytes / (memoryShare * needed + memoryFixed), "≤ 1");

@@ -61,7 +61,7 @@ async function timed<T>(task: () => Promise<T>): Promise<{ result: T; ms: number
 export async function measureMember(bench: Bench, member: Member, prefixes: readonly number[], conversation: Conversation): Promise<MemberReport[]> {
   const { counters, sampling, segmentTokens } = bench;
   const { layers } = member.about();
-  const others = othersTexts().map((text) => ({ text, ended: false }));
+  const others = othersTexts.map((text) => ({ text, ended: false }));
   const series = prefixes.map((prefix) => ({
     asked: prefix, repeats: new Repeats(bench.repeats, bench.limitSeconds), prefix: 0, prefilled: 0, verified: 0,
     prefill: [] as number[], step: [] as number[], verify: [] as number[], launch: [] as number[], counts: null as { step: GpuCounts; verify: GpuCounts } | null,

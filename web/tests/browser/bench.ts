@@ -13,10 +13,10 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Browser } from "playwright-core";
+import { compared } from "../../src/bench/comparison.ts";
 import { nameOf, planFrom, queryOf } from "../../src/bench/plan.ts";
 import type { PeerSeries, Plan, Report, Run } from "../../src/bench/report.ts";
 import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
-import { compared } from "./comparison.ts";
 import { Native } from "./native.ts";
 import { Peer } from "./peer.ts";
 import { Site } from "./site.ts";

@@ -3,6 +3,7 @@
  * with these, and counts what they ask of WebGPU.
  */
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
+import { emptySeries, type PeerNews } from "../../src/bench/peers.ts";
 import { Repeats } from "../../src/bench/repeats.ts";
 import type { PeerSeries } from "../../src/bench/report.ts";
 import { textOf } from "../../src/bench/words.ts";
@@ -53,18 +54,9 @@ export interface PeerPlan {
   limitSeconds: number;
 }
 
-/** What was measured up to now, and what is under way. */
-export interface PeerNews {
-  series: PeerSeries[];
-  doing: { prefix: number; what: "load" | "prefill" | "step" | "round" };
-}
-
 const scope = globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]>; tellPeer(news: PeerNews): Promise<void> };
 
 scope.measurePeer = (plan) => (plan.engine === "llama.cpp" ? llamaCpp(plan) : transformers(plan));
-
-const emptySeries = (prefixes: number[]): PeerSeries[] =>
-  prefixes.map((prefix) => ({ prefix, cold: false, prefillMs: [], stepMs: [], stepCounts: null, roundMs: [], roundCounts: null, atLeastMs: {} }));
 
 /** Prompts and drafts of one member on the CPU: it has no scores of a given text, so there are no rounds. */
 async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: count, limitSeconds }: PeerPlan): Promise<PeerSeries[]> {
@@ -72,7 +64,7 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: coun
   const engine = new Wllama({ default: new URL("./wllama/wasm/wllama.wasm", document.baseURI).href }, { logger: { debug() {}, log() {}, warn() {}, error: console.error } });
   const file = await (await fetch(`./gguf/${model}-1.gguf`)).blob();
   await engine.loadModel([file], { n_ctx: Math.max(...prefixes) + 4 * segmentTokens, n_threads: threads, n_gpu_layers: 0 });
-  const series = emptySeries(prefixes);
+  const series = prefixes.map(emptySeries);
   for (const at of series) {
     const repeats = new Repeats(count, limitSeconds);
     for (let repeat = 0; repeats.due; repeat++) {
@@ -103,7 +95,7 @@ async function transformers({ model: name, dtype, device, threads, members, pref
   Object.assign(env.backends.onnx.wasm, { wasmPaths: new URL("./ort/", document.baseURI).href, numThreads: threads });
   const models: Model[] = [];
   for (let member = 0; member < members; member++) models.push(await AutoModelForCausalLM.from_pretrained(name, { dtype, device }));
-  const series = emptySeries(prefixes);
+  const series = prefixes.map(emptySeries);
 
   /** Notes when each token came, and ends a draft at its first step beyond `until`. */
   class Clock extends BaseStreamer {

@@ -6,25 +6,14 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import type { Browser } from "playwright-core";
+import { emptySeries, leftAt, type PeerNews } from "../../src/bench/peers.ts";
 import type { PeerSeries } from "../../src/bench/report.ts";
-import type { PeerNews, PeerPlan } from "./peer-page.ts";
+import type { PeerPlan } from "./peer-page.ts";
 
 const html = '<!doctype html><title>Peer</title><link rel="icon" href="data:,"><script type="module" src="./peer-page.js"></script>';
 const types: Record<string, string> = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
 /** Threads of WebAssembly need a page that is alone in its process. */
 const isolated = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cache-control": "no-store" };
-
-/** Nothing measured yet. */
-const emptySeries = (prefix: number): PeerSeries => ({ prefix, cold: false, prefillMs: [], stepMs: [], stepCounts: null, roundMs: [], roundCounts: null, atLeastMs: {} });
-
-/** What a page had measured that was left after it had been `ms` at what it did last. */
-export function leftAt({ series, doing: { prefix, what } }: PeerNews, ms: number): PeerSeries[] {
-  const failure = `left after ${Math.round(ms / 1000)} s of ${what === "load" ? "loading" : `a ${what}`}`;
-  return series.map((at) => {
-    if (at.prefix !== prefix) return at;
-    return { ...at, failure, atLeastMs: what === "load" ? at.atLeastMs : { ...at.atLeastMs, [what]: ms } };
-  });
-}
 
 export class Peer {
   readonly #server: Server;

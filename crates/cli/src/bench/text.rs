@@ -6,11 +6,9 @@ use conclave_model::Sampling;
 
 use crate::failure::Failure;
 
-/// Candidates that a member verifies alone: those of two others.
-const OTHERS: usize = 2;
-
-/// Tokens of each.
-const EACH: usize = 10;
+/// Candidates of two others, of ten tokens each in the bundled vocabularies and in the bench's own.
+/// The page's bench has the same.
+const OTHERS: [&str; 2] = [" a b c d e f g h i j", " j i h g f e d c b a"];
 
 /// Another conversation, so that of the next one all is run.
 ///
@@ -43,19 +41,13 @@ pub async fn conversation(
 }
 
 /// What two others would have drafted, 20 tokens in all: single letters, which are a token each in
-/// about every vocabulary. The page's bench has the same.
+/// about every vocabulary.
 pub fn others() -> Vec<Candidate> {
-    let letter = |place: usize| char::from(b'a' + (place * 7 % 26) as u8);
-    let text = |other: usize| {
-        let places = other * EACH..(other + 1) * EACH;
-        places.flat_map(|place| [' ', letter(place)]).collect()
+    let candidate = |text: &str| Candidate {
+        text: text.to_owned(),
+        ended: false,
     };
-    (0..OTHERS)
-        .map(|other| Candidate {
-            text: text(other),
-            ended: false,
-        })
-        .collect()
+    OTHERS.into_iter().map(candidate).collect()
 }
 
 fn user(content: String) -> Vec<Message> {
@@ -81,11 +73,5 @@ mod tests {
     fn text_has_a_word_for_every_token() {
         assert_eq!(text_of(0, 5), " aa ha oa va cb");
         assert_eq!(text_of(3, 2), " va cb");
-    }
-
-    #[test]
-    fn candidates_of_others_are_twenty_different_letters() {
-        let texts: Vec<String> = others().into_iter().map(|each| each.text).collect();
-        assert_eq!(texts, [" a h o v c j q x e l", " s z g n u b i p w d"]);
     }
 }

@@ -1,7 +1,7 @@
 /** Our times beside another engine's in the same run, and how many times as long theirs are. */
-import type { Counts, PeerSeries, Run } from "../../src/bench/report.ts";
-import { median } from "../../src/bench/statistics.ts";
-import { figure, type Table } from "../../src/bench/tables.ts";
+import type { Counts, PeerSeries, Run } from "./report.ts";
+import { median } from "./statistics.ts";
+import { figure, type Table } from "./tables.ts";
 
 /** Of one measure: the median, or the least it can be where it was cut off. */
 interface Taken {
