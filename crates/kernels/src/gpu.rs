@@ -11,7 +11,6 @@ use crate::batch::{Batch, turn};
 use crate::buffer::Ledger;
 use crate::launch::{Shader, Use};
 use crate::queue::Queue;
-use crate::record::{Recorded, Tape};
 use crate::reports::Reports;
 use crate::signal::Signal;
 use crate::{AdapterChoice, AdapterInfo, Buffer, GpuCounters, GpuError, adapter};
@@ -42,8 +41,6 @@ struct Inner {
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
-    /// Where launches go while they are recorded.
-    tape: Option<Tape>,
 }
 
 impl Gpu {
@@ -95,7 +92,6 @@ impl Gpu {
                 zeros,
                 batch: Mutex::default(),
             }),
-            tape: None,
         })
     }
 
@@ -315,39 +311,7 @@ impl Gpu {
         params: &[u8],
         groups: [u32; 3],
     ) -> Result<(), GpuError> {
-        let mut queue = self.queue();
-        let dispatch = queue.prepare(shader, buffers, params, groups)?;
-        if let Some(tape) = &self.tape {
-            tape.push(dispatch, buffers);
-            return Ok(());
-        }
-        queue.run(&dispatch);
-        for used in buffers {
-            queue.mark(used.buffer());
-        }
-        queue.submit_if_due();
-        Ok(())
-    }
-
-    /// Queue recorded launches.
-    pub(crate) fn run_all(&self, recorded: &Recorded) {
-        let mut queue = self.queue();
-        let mark = |queue: &Queue| recorded.buffers().iter().for_each(|b| queue.mark(b));
-        mark(&queue);
-        for dispatch in recorded.dispatches() {
-            queue.run(dispatch);
-            if queue.submit_if_due() {
-                mark(&queue);
-            }
-        }
-    }
-
-    /// The same device, whose launches are recorded.
-    pub(crate) fn with_tape(&self, tape: Tape) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            tape: Some(tape),
-        }
+        self.queue().run(shader, buffers, params, groups)
     }
 
     /// Sixteen zeros, bound where an optional input is absent.

@@ -275,7 +275,8 @@ impl Model {
         self.host.join(slots, computed)
     }
 
-    /// Scores of `targets[i]` under the logits after the token in `slots[i]`.
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the whole output matrix
+    /// is run for `logprobs` only.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
@@ -283,20 +284,21 @@ impl Model {
         &mut self,
         slots: &[usize],
         targets: &[u32],
+        logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
         if let Decoder::Gpu(decoder) = &self.decoder {
-            return decoder.scores(slots, targets).await;
+            return decoder.scores(slots, targets, logprobs).await;
         }
         let rows = self.host.rows(slots)?;
         let wanted = self.host.targets(slots, targets);
         let computed = match &mut self.decoder {
             _ if rows.is_empty() => Vec::new(),
-            Decoder::Cpu(decoder) => decoder.scores(&rows, &wanted)?,
+            Decoder::Cpu(decoder) => decoder.scores(&rows, &wanted, logprobs)?,
             #[cfg(not(target_family = "wasm"))]
-            Decoder::Burn(decoder) => decoder.scores(&rows, &wanted).await?,
+            Decoder::Burn(decoder) => decoder.scores(&rows, &wanted, logprobs).await?,
             Decoder::Gpu(_) => Vec::new(),
         };
-        self.host.judge(slots, targets, computed)
+        self.host.judge(slots, targets, computed, logprobs)
     }
 
     /// Waits until everything has run; what went wrong since the last wait is its error.

@@ -77,7 +77,7 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
       const draft = await timed(() => member.draft(segmentTokens));
       const drafted = member.counters();
       reads.push(counters?.read());
-      const verify = await timed(() => member.verify(others));
+      const verify = await timed(() => member.verify(others, bench.module.defaultSettings().scoring));
       const verified = member.counters();
       reads.push(counters?.read());
       await member.keep(0);

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use conclave_ensemble::Scoring;
 use conclave_member::Member;
 use serde::Serialize;
 
@@ -92,7 +93,7 @@ pub async fn measure(
 
         let asked = meter.read();
         let started = Instant::now();
-        member.verify(&candidates).await?;
+        member.verify(&candidates, Scoring::default()).await?;
         let verifying = ms_since(started);
         let judged = meter.since(asked);
         verified = member.counters().verify_tokens - drafted.verify_tokens;

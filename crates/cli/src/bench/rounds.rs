@@ -155,7 +155,7 @@ mod tests {
         let score = |tokens| VerifiedScore {
             score: Score {
                 mean_logit: 1.0,
-                mean_logprob: -1.0,
+                mean_logprob: None,
             },
             tokens,
         };
