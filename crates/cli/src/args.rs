@@ -176,6 +176,9 @@ impl Members {
 }
 
 /// `conclave bench`.
+///
+/// What its JSON says is stated in web/src/bench/report.ts; `cargo xtask bench` makes models, derives
+/// ratios and compares with others.
 #[derive(Debug, Args)]
 pub struct Bench {
     /// Tokens of the conversation.
@@ -200,6 +203,9 @@ pub struct Bench {
     /// How often each is measured.
     #[arg(long, default_value_t = 5, value_parser = count)]
     pub repeats: usize,
+    /// No repeat of a measurement begins after so many seconds; each is done at least once.
+    #[arg(long, default_value_t = 300.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.0, 1e6))]
+    pub limit_seconds: f32,
     /// The members.
     #[command(flatten)]
     pub members: Members,

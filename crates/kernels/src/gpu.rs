@@ -198,6 +198,23 @@ impl Gpu {
         Ok(whole)
     }
 
+    /// Queue a copy of all of a buffer to the beginning of another one.
+    ///
+    /// # Errors
+    /// [`GpuError::Shape`] where the other one is smaller or the same.
+    pub fn copy_into(&self, from: &Buffer, to: &Buffer) -> Result<(), GpuError> {
+        self.check_lost()?;
+        if to.bytes() < from.bytes() || from.same(to) {
+            let (bytes, room) = (from.bytes(), to.bytes());
+            return Err(GpuError::shape(
+                "copy",
+                format!("{bytes} bytes into a buffer of {room}, which must be another one"),
+            ));
+        }
+        self.copy((from, 0), (to, 0), from.bytes());
+        Ok(())
+    }
+
     /// Queue a copy of `bytes` bytes, whole words, of which both buffers have enough.
     pub(crate) fn copy(&self, from: (&Buffer, usize), to: (&Buffer, usize), bytes: usize) {
         self.queue().copy(from, to, bytes);

@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: members and rounds measured natively, in a browser, and beside transformers.js.
+//! `cargo xtask bench`: members and rounds measured natively, in a browser, and beside other engines.
 //!
-//! What measures is elsewhere: `conclave bench` natively, `web/src/bench` in the page. Here is only
-//! what they need: models, packages, builds.
+//! What measures is elsewhere: `conclave bench` natively, `web/src/bench` in the page;
+//! `web/tests/browser/bench.ts` goes through the workloads, keeps the report and prints the tables of
+//! both. Here is only what they need: models, packages, builds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,6 @@ use crate::{demo, parity, process, python, setup, wasm};
 
 /// The peers, as they are on npm: transformers.js, and llama.cpp in wasm.
 const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8.1"];
-
-/// Tokens of context behind the longest prefix, for drafts and candidates in line.
-const ROOM: usize = 256;
 
 /// What to measure, and where.
 #[derive(Args)]
@@ -59,6 +57,11 @@ pub struct Options {
     #[arg(long, default_value_t = 5)]
     repeats: usize,
 
+    /// No repeat of a measurement, ours or another engine's, begins after so many seconds; each is
+    /// done once at least, and what takes another engine longer is cut off and told with a `>`
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    limit_seconds: u32,
+
     /// GPU or CPU
     #[arg(long, value_enum, default_value = "gpu")]
     on: On,
@@ -67,8 +70,8 @@ pub struct Options {
     #[arg(long)]
     browser: bool,
 
-    /// Beside transformers.js and, on the CPU, llama.cpp in the same browser (fetched from npm; the
-    /// one's models are made with Python)
+    /// Beside others, in turn: in the browser transformers.js and, on the CPU, llama.cpp (fetched from
+    /// npm; the one's models are made with Python); natively on the CPU llama.cpp by its Python package
     #[arg(long)]
     peer: bool,
 
@@ -84,7 +87,8 @@ pub struct Options {
     #[arg(long)]
     hardware: bool,
 
-    /// Where all that was measured goes as JSON (in the browser only)
+    /// Where all that was measured goes as JSON, after each workload; what the file has already of the
+    /// same plan is not measured again. Its schema is web/src/bench/report.ts
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -92,11 +96,13 @@ pub struct Options {
     #[arg(long)]
     keep: bool,
 
-    /// A Python that has the packages of tests/bench/requirements.txt
+    /// A Python that has the packages of tests/bench/requirements.txt, or natively those of
+    /// tests/bench/llama-cpp; if not given, they are installed
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 
-    /// A built `conclave`; if not given, it is built
+    /// A built `conclave`, from `cargo build --release -p conclave-cli` say; if not given, it is built
+    /// as for the tests, which optimise what computes but not wgpu: CPU µs a dispatch are then too many
     #[arg(long, value_name = "PATH")]
     tool: Option<PathBuf>,
 }
@@ -165,12 +171,42 @@ impl<'a> Random<'a> {
 /// # Errors
 /// When something can't be set up or built, or a run fails.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    setup::web(workspace)?;
-    if options.browser || options.peer {
-        in_browser(workspace, options)
-    } else {
-        natively(workspace, options)
+    if options.peer && !options.browser && options.on == On::Gpu {
+        bail!(
+            "natively the other engine is llama.cpp on the CPU: add --on cpu, or --browser to compare on the GPU"
+        );
     }
+    setup::web(workspace)?;
+    let mut command = script(workspace, "bench");
+    command.arg(plan(options));
+    command.args(["--turns", &options.turns.to_string()]);
+    command.args(["--threads", &options.threads.to_string()]);
+    if let Some(file) = &options.report {
+        command.arg("--report").arg(std::path::absolute(file)?);
+    }
+    if options.browser {
+        in_browser(workspace, options, &mut command)?;
+    } else {
+        natively(workspace, options, &mut command)?;
+    }
+    process::run(&mut command)
+}
+
+/// The plan as the page's address says it.
+fn plan(options: &Options) -> String {
+    let backend = match options.on {
+        On::Gpu => "webgpu",
+        On::Cpu => "cpu",
+    };
+    format!(
+        "backend={backend}&models={}&ensembles={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}",
+        options.models.join(","),
+        listed(&options.ensembles),
+        listed(&options.prefixes),
+        options.segment_tokens,
+        options.repeats,
+        options.limit_seconds,
+    )
 }
 
 /// A program of web/tests/browser.
@@ -182,38 +218,19 @@ fn script(workspace: &Workspace, name: &str) -> Command {
     command
 }
 
-fn in_browser(workspace: &Workspace, options: &Options) -> Result<()> {
+fn in_browser(workspace: &Workspace, options: &Options, command: &mut Command) -> Result<()> {
     if !options.keep {
         wasm::build(workspace, &Toolchain::ready(workspace)?)?;
         demo::page(workspace)?;
     }
-    let backend = match options.on {
-        On::Gpu => "webgpu",
-        On::Cpu => "cpu",
-    };
-    let query = format!(
-        "backend={backend}&models={}&ensembles={}&prefixes={}&segmentTokens={}&repeats={}",
-        options.models.join(","),
-        listed(&options.ensembles),
-        listed(&options.prefixes),
-        options.segment_tokens,
-        options.repeats
-    );
-    let mut command = script(workspace, "bench");
-    command.arg(query);
     if options.peer {
         command.arg("--peer").arg(peer(workspace, options)?);
-        command.args(["--turns", &options.turns.to_string()]);
-        command.args(["--threads", &options.threads.to_string()]);
     }
     if options.hardware {
         command.args(["--graphics", "hardware"]);
     }
-    if let Some(file) = &options.report {
-        command.arg("--report").arg(std::path::absolute(file)?);
-    }
     command.env("CONCLAVE_CHROMIUM", setup::chromium()?);
-    process::run(&mut command)
+    Ok(())
 }
 
 /// The folder with the peers and their models.
@@ -241,40 +258,32 @@ fn peer(workspace: &Workspace, options: &Options) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn natively(workspace: &Workspace, options: &Options) -> Result<()> {
+fn natively(workspace: &Workspace, options: &Options, command: &mut Command) -> Result<()> {
     let tool = match &options.tool {
-        Some(path) => path.clone(),
+        Some(path) => std::path::absolute(path)?,
         None => parity::built(workspace)?,
     };
+    // Each member has weights of its own: members that draft the same word for word make a round cheap.
     let most = options.ensembles.iter().copied().max().unwrap_or(1);
-    let longest = options.prefixes.iter().copied().max().unwrap_or(0);
-    for name in &options.models {
-        let files = match Random::named(name) {
-            Some(model) => (1..=most)
-                .map(|seed| model.gguf(workspace, seed))
-                .collect::<Result<Vec<_>>>()?,
-            // Given no models, the tool takes those that come with it.
-            None if name == "bundled" => Vec::new(),
-            None => vec![PathBuf::from(name)],
-        };
-        println!("{name}");
-        let mut command = Command::new(&tool);
-        command
-            .args(["bench", "--prefixes", &listed(&options.prefixes)])
-            .args(["--segment-tokens", &options.segment_tokens.to_string()])
-            .args(["--repeats", &options.repeats.to_string()])
-            .args(["--ensembles", &listed(&options.ensembles)])
-            .args(["--context", &(longest + ROOM).to_string()])
-            .args([
-                "--device",
-                if options.on == On::Gpu { "gpu" } else { "cpu" },
-            ])
-            .current_dir(&workspace.root);
-        if !files.is_empty() {
-            // The page's bench draws greedily from random weights, too: every word is about as probable.
-            command.arg("--greedy").arg("--members").args(files);
+    for model in options.models.iter().filter_map(|name| Random::named(name)) {
+        for seed in 1..=most {
+            model.gguf(workspace, seed)?;
         }
-        process::run(&mut command)?;
+    }
+    command.arg("--native").arg(tool);
+    command
+        .arg("--gguf")
+        .arg(workspace.target.join("bench/gguf"));
+    if options.peer {
+        let python = match &options.python {
+            Some(path) => path.clone(),
+            None => python::ready(workspace, "bench/llama-cpp").context(
+                "it builds llama.cpp, which needs a C++ compiler; --python names an interpreter that has it",
+            )?,
+        };
+        let measure = workspace.root.join("tests/bench/llama-cpp/measure.py");
+        command.arg("--python").arg(python);
+        command.arg("--llama-cpp").arg(measure);
     }
     Ok(())
 }

@@ -129,17 +129,19 @@ Example: cargo xtask parity --family gemma3,phi3 --format hf-f32,q4_k_m --device
          cargo xtask parity --seed 7          all of it, in other shapes")]
     Parity(parity::Options),
 
-    /// Measure members and rounds: natively, in a browser, and beside transformers.js
+    /// Measure members and rounds: natively, in a browser, and beside other engines
     ///
     /// Workloads are the bundled members and random weights with the shapes of published models,
     /// made on the spot. Natively it runs `conclave bench`; with --browser it drives the bench page
-    /// in a headless Chromium, where WebGPU's calls are counted from outside of the engine; with
-    /// --peer the same workloads run on transformers.js too, in the same browser, on the same
-    /// weights. What comes of it belongs in tests/bench-log.md.
+    /// in a headless Chromium, where WebGPU's calls are counted from outside of the engine. With
+    /// --peer the same workloads run on other engines too, on the same weights, in the same run: in
+    /// the browser transformers.js and llama.cpp, natively llama.cpp (--on cpu). With --report a run
+    /// that was stopped goes on where it was. The tables end with ratios and their targets; what
+    /// comes of it belongs in tests/bench-log.md.
     #[command(after_help = "\
-Example: cargo xtask bench --models SmolLM2-135M:Q8_0 --on cpu
+Example: cargo xtask bench --models SmolLM2-135M:Q8_0 --on cpu --peer --prefixes 128,1024
          cargo xtask bench --browser --models bundled,SmolLM2-135M:Q4_0 --prefixes 128,1024
-         cargo xtask bench --peer --models tiny:Q4_0 --ensembles 3 --turns 2")]
+         cargo xtask bench --browser --peer --models tiny:Q4_0 --ensembles 3 --turns 2 --report tiny.json")]
     Bench(bench::Options),
 }
 

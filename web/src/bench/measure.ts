@@ -3,13 +3,14 @@
  * `rounds` for an ensemble. Repeats go around all prefixes in turn, so that a machine that grows warm
  * or busy does so for all of them.
  */
-import type { EngineModule, Member, Message, Sampling, Settings } from "../engine.ts";
+import type { EngineModule, Member, Message, Sampling, Score, Settings } from "../engine.ts";
 import { rounds } from "../round.ts";
 import { together } from "../together.ts";
 import { since, type GpuCounters, type GpuCounts } from "./gpu-counters.ts";
 import type { MemberReport, RoundReport } from "./report.ts";
+import { Repeats } from "./repeats.ts";
 import { median, spread } from "./statistics.ts";
-import { textOf } from "./words.ts";
+import { othersTexts, textOf } from "./words.ts";
 
 /** What every measurement needs. */
 export interface Bench {
@@ -18,6 +19,7 @@ export interface Bench {
   sampling: Sampling;
   segmentTokens: number;
   repeats: number;
+  limitSeconds: number;
   /** Hears of every step that is done. */
   tell: (what: string) => void;
 }
@@ -57,104 +59,150 @@ async function timed<T>(task: () => Promise<T>): Promise<{ result: T; ms: number
 
 /** One member at each of the prefixes: prompt, draft, verify, keep, over and over. */
 export async function measureMember(bench: Bench, member: Member, prefixes: readonly number[], conversation: Conversation): Promise<MemberReport[]> {
-  const { counters, sampling, segmentTokens, repeats } = bench;
+  const { counters, sampling, segmentTokens } = bench;
   const { layers } = member.about();
-  const series = prefixes.map(() => ({ prefix: 0, prefilled: 0, prefill: [] as number[], step: [] as number[], verify: [] as number[], verified: 0, counts: [] as GpuCounts[][] }));
-  // The first time around makes pipelines and buffers, and is not counted.
-  for (let repeat = -1; repeat < repeats; repeat++) {
-    for (const [index, prefix] of prefixes.entries()) {
-      const messages = await conversation(member, prefix);
+  const others = othersTexts.map((text) => ({ text, ended: false }));
+  const series = prefixes.map((prefix) => ({
+    asked: prefix, repeats: new Repeats(bench.repeats, bench.limitSeconds), prefix: 0, prefilled: 0, verified: 0,
+    prefill: [] as number[], step: [] as number[], verify: [] as number[], launch: [] as number[], counts: null as { step: GpuCounts; verify: GpuCounts } | null,
+  }));
+  while (series.some((at) => at.repeats.due)) {
+    for (const at of series.filter(({ repeats }) => repeats.due)) {
+      const messages = await conversation(member, at.asked);
+      const whole = performance.now();
       await forget(member, sampling);
       const prompt = await timed(() => member.begin(messages, sampling, 0));
       const reads = [counters?.read()];
       const before = member.counters();
       const draft = await timed(() => member.draft(segmentTokens));
-      const after = member.counters();
+      const drafted = member.counters();
       reads.push(counters?.read());
-      // What two others would have drafted: as long as a draft, in other words.
-      const others = Array.from({ length: 2 }, (_, other) => ({ text: textOf(segmentTokens * (other + 2)).split(" ").slice(-segmentTokens).map((word) => ` ${word}`).join(""), ended: false }));
       const verify = await timed(() => member.verify(others, bench.module.defaultSettings().scoring));
+      const verified = member.counters();
       reads.push(counters?.read());
       await member.keep(0);
-      bench.tell(`${member.name}, prefix ${prefix}`);
-      if (repeat < 0) continue;
-      const steps = after.draftTokens - before.draftTokens;
-      const at = series[index]!;
+      bench.tell(`${member.name}, prefix ${at.asked}`);
+      if (!at.repeats.counts(performance.now() - whole)) continue;
+      const steps = drafted.draftTokens - before.draftTokens;
       at.prefix = prompt.result.prefix;
       at.prefilled = prompt.result.run;
       at.prefill.push(prompt.ms);
       if (steps > 0) at.step.push(draft.ms / steps);
       at.verify.push(verify.ms);
-      at.verified = verify.result.reduce((sum, { tokens }) => sum + tokens, 0);
-      const [begun, drafted, judged] = reads;
-      if (begun && drafted && judged) at.counts.push([over(since(begun, drafted), steps), since(drafted, judged)]);
+      at.verified = verified.verifyTokens - drafted.verifyTokens;
+      const [begun, said, judged] = reads;
+      if (!begun || !said || !judged) continue;
+      const { recordMs, dispatches } = since(begun, said);
+      if (dispatches > 0) at.launch.push((1000 * recordMs) / dispatches);
+      at.counts = { step: over(since(begun, said), steps), verify: since(said, judged) };
     }
   }
-  return series.map((at) => {
-    const step = at.counts.at(-1)?.[0] ?? null;
-    return {
-      name: member.name,
-      prefix: at.prefix,
-      prefill: { tokens: at.prefilled, ms: spread(at.prefill), tokensPerSecond: (1000 * at.prefilled) / median(at.prefill) },
-      draftStep: { ms: spread(at.step), tokensPerSecond: 1000 / median(at.step), counts: step, dispatchesPerLayer: step && step.dispatches / layers },
-      verify: { tokens: at.verified, ms: spread(at.verify), counts: at.counts.at(-1)?.[1] ?? null },
-      verifyOverSteps: median(at.verify) / (at.verified * median(at.step)),
-    };
-  });
+  return series.map((at) => ({
+    name: member.name,
+    prefix: at.prefix,
+    cold: at.repeats.cold,
+    prefill: { tokens: at.prefilled, ms: spread(at.prefill), tokensPerSecond: (1000 * at.prefilled) / median(at.prefill) },
+    draftStep: {
+      ms: spread(at.step),
+      tokensPerSecond: 1000 / median(at.step),
+      counts: at.counts && at.counts.step,
+      dispatchesPerLayer: at.counts && at.counts.step.dispatches / layers,
+      microsecondsPerDispatch: spread(at.launch),
+    },
+    verify: { tokens: at.verified, ms: spread(at.verify), counts: at.counts && at.counts.verify },
+  }));
 }
 
-/** An ensemble at each of the prefixes. `steps`: each member's decode step alone, by prefix, in milliseconds. */
-export async function measureRounds(
-  bench: Bench, members: readonly Member[], prefixes: readonly number[], conversation: Conversation, steps: readonly (readonly number[])[],
-): Promise<RoundReport[]> {
-  const { module, counters, sampling, segmentTokens, repeats } = bench;
+/** An ensemble at each of the prefixes. */
+export async function measureRounds(bench: Bench, members: readonly Member[], prefixes: readonly number[], conversation: Conversation): Promise<RoundReport[]> {
+  const { module, counters, sampling, segmentTokens } = bench;
   const settings: Settings = { ...module.defaultSettings(), segmentTokens, maxRounds: roundsInARow };
-  const series = prefixes.map(() => ({ prefix: 0, first: [] as number[], round: [] as number[], draft: [] as number[], verify: [] as number[], tokens: 0, counts: null as GpuCounts | null }));
-  for (let repeat = -1; repeat < repeats; repeat++) {
-    for (const [index, prefix] of prefixes.entries()) {
-      const at = series[index]!;
-      const messages = await conversation(members[0]!, prefix);
+  const series = prefixes.map((prefix) => ({
+    asked: prefix, repeats: new Repeats(bench.repeats, bench.limitSeconds), prefix: 0, gpuBytes: null as number | null,
+    first: [] as number[], later: [] as RoundTimes[], counts: null as GpuCounts | null,
+  }));
+  while (series.some((at) => at.repeats.due)) {
+    for (const at of series.filter(({ repeats }) => repeats.due)) {
+      const messages = await conversation(members[0]!, at.asked);
+      const whole = performance.now();
       await together(members, (member) => forget(member, sampling));
       const query = new module.Query(members.length, settings);
+      const [times, counts] = [[] as RoundTimes[], [] as GpuCounts[]];
       try {
         let started = performance.now();
         const begun = await together(members, (member, stream) => member.begin(messages, sampling, stream));
         at.prefix = Math.max(...begun.map((member) => member.prefix));
         const run = rounds([...members], query, module.cut, settings, new AbortController().signal);
-        let before = counters?.read();
+        let [before, ran] = [counters?.read(), runSoFar(members)];
         for (let step = await run.next(); !step.done; step = await run.next()) {
-          const ms = performance.now() - started;
           const round = step.value;
-          const now = counters?.read();
-          if (repeat >= 0 && round.round === 1) at.first.push(ms);
-          if (repeat >= 0 && round.round > 1) {
-            at.round.push(ms);
-            at.draft.push(round.ms.draft);
-            at.verify.push(round.ms.verify);
-            at.tokens += round.candidates[round.winner]!.tokens;
-            if (before && now) at.counts = since(before, now);
-          }
-          before = now;
+          const [now, running] = [counters?.read(), runSoFar(members)];
+          times.push({
+            ms: performance.now() - started, draft: round.ms.draft, verify: round.ms.verify,
+            written: round.candidates[round.winner]!.tokens, run: running - ran, due: tokensDue(round.scores as Verified[][], segmentTokens),
+          });
+          if (before && now) counts.push(since(before, now));
+          [before, ran] = [now, running];
           started = performance.now();
         }
       } finally {
         query.free();
       }
-      bench.tell(`${members.length} members, prefix ${prefix}`);
+      bench.tell(`${members.length} members, prefix ${at.asked}`);
+      if (!at.repeats.counts(performance.now() - whole)) continue;
+      at.first.push(...times.slice(0, 1).map(({ ms }) => ms));
+      at.later.push(...times.slice(1));
+      at.counts = counts.slice(1).at(-1) ?? at.counts;
+      at.gpuBytes = counters?.liveBytes ?? null;
     }
   }
-  return series.map((at, index) => ({
-    members: members.length,
-    prefix: at.prefix,
-    ms: spread(at.round),
-    draftMs: spread(at.draft),
-    verifyMs: spread(at.verify),
-    firstSegmentMs: median(at.first),
-    overSteps: median(at.round) / (segmentTokens * steps.slice(0, members.length).reduce((sum, own) => sum + own[index]!, 0)),
-    tokensPerSecond: (1000 * at.tokens) / at.round.reduce((sum, ms) => sum + ms, 0),
-    counts: at.counts,
-    gpuBytes: counters?.liveBytes ?? null,
-  }));
+  return series.map((at) => {
+    const all = (what: keyof RoundTimes): number[] => at.later.map((round) => round[what]);
+    const sum = (what: keyof RoundTimes): number => all(what).reduce((total, each) => total + each, 0);
+    return {
+      members: members.length,
+      prefix: at.prefix,
+      cold: at.repeats.cold,
+      ms: spread(all("ms")),
+      draftMs: spread(all("draft")),
+      verifyMs: spread(all("verify")),
+      firstSegmentMs: spread(at.first),
+      tokensPerSecond: (1000 * sum("written")) / sum("ms"),
+      tokensRun: sum("run") / (at.later.length * members.length),
+      tokensDue: sum("due") / (at.later.length * members.length),
+      counts: at.counts,
+      gpuBytes: at.gpuBytes,
+    };
+  });
+}
+
+/** A verifier's score, with the candidate's length in its own tokens. */
+type Verified = Score & { tokens: number };
+
+/** One round in numbers; `run` and `due` are tokens of all members. */
+interface RoundTimes {
+  ms: number;
+  draft: number;
+  verify: number;
+  written: number;
+  run: number;
+  due: number;
+}
+
+/** Tokens that went through these members since they were loaded. */
+function runSoFar(members: readonly Member[]): number {
+  return members.reduce((sum, member) => {
+    const { prefillTokens, draftTokens, verifyTokens } = member.counters();
+    return sum + prefillTokens + draftTokens + verifyTokens;
+  }, 0);
+}
+
+/**
+ * Tokens that the members of a round have to run in all: each L − 1 of its own, and the candidates of
+ * the others in its own count. `scores[i][j]`: verifier i's of candidate j.
+ */
+export function tokensDue(scores: readonly (readonly Pick<Verified, "tokens">[])[], segmentTokens: number): number {
+  return scores.reduce((sum, row, verifier) => row.reduce((own, { tokens }, j) => own + (j === verifier ? 0 : tokens), sum + segmentTokens - 1), 0);
 }
 
 /** Another conversation, so that of the next one all is run; what a member has of buffers stays. */

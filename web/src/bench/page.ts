@@ -34,6 +34,7 @@ function draw(plan: Plan): void {
     group("On", "backend", "radio", [["webgpu", "GPU"], ["cpu", "CPU"]], [plan.backend]),
     count("Tokens a segment", "segmentTokens", plan.segmentTokens, 32),
     count("Repeats", "repeats", plan.repeats, 1000),
+    count("At most, seconds each", "limitSeconds", plan.limitSeconds, 1_000_000),
   );
 }
 

@@ -14,6 +14,7 @@ export const defaultPlan: Plan = {
   prefixes: [128],
   segmentTokens: 10,
   repeats: 5,
+  limitSeconds: 300,
 };
 
 /** A workload's name in addresses and tables: `bundled`, or `SmolLM2-135M:Q4_0`. */
@@ -49,7 +50,14 @@ export function planFrom(query: URLSearchParams): Plan {
     prefixes: list("prefixes", defaultPlan.prefixes, (text) => whole("prefixes", text, 16, 7_900)),
     segmentTokens: whole("segmentTokens", query.get("segmentTokens") ?? String(defaultPlan.segmentTokens), 1, 32),
     repeats: whole("repeats", query.get("repeats") ?? String(defaultPlan.repeats), 1, 1_000),
+    limitSeconds: whole("limitSeconds", query.get("limitSeconds") ?? String(defaultPlan.limitSeconds), 0, 1_000_000),
   };
+}
+
+/** The address that {@link planFrom} reads as this plan. */
+export function queryOf({ backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds }: Plan): string {
+  const values = { backend, models: models.map(nameOf), ensembles, prefixes, segmentTokens, repeats, limitSeconds };
+  return Object.entries(values).map(([name, value]) => `${name}=${String(value)}`).join("&");
 }
 
 /** Bytes of weights that are loaded at a time at most; the bundled members are too small to count. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { halfBits, RandomModel } from "./random-model.ts";
 import { shapes, tensorBytes, tensorsOf, weightBytes } from "./shapes.ts";
-import { textOf, words } from "./words.ts";
+import { othersTexts, textOf, words } from "./words.ts";
 
 const tiny = shapes[0]!;
 
@@ -52,6 +52,7 @@ test("every vocabulary has its size, no token twice, and reads the bench's text 
     assert.equal(new Set(tokens).size, size);
     const known = new Set(tokens);
     for (const merge of merges) assert.ok(known.has(merge.replace(" ", "")), merge);
+    for (const text of othersTexts) assert.ok(text.split(" ").slice(1).every((letter) => known.has(`Ġ${letter}`)), "ten tokens each");
     const written = textOf(1000).split(" ").slice(1);
     assert.equal(written.length, 1000);
     assert.ok(written.every((word, index) => known.has(`Ġ${word}`) && word !== written[index + 1]));

@@ -1,4 +1,9 @@
-/** What a run of the bench is asked for, and what it tells: the JSON that a visitor downloads. */
+/**
+ * What a run of the bench is asked for, and what it tells: the schema of the JSON that a visitor
+ * downloads ({@link Report}), and of what `cargo xtask bench --report` keeps (a list of {@link Run}).
+ * `conclave bench --json` prints `{surroundings, workload}` of the same types. Times are in
+ * milliseconds, sizes in bytes; null is what is not known there.
+ */
 import type { Backend, Sampling } from "../engine.ts";
 import type { GpuCounts } from "./gpu-counters.ts";
 import type { BlockFormat } from "./shapes.ts";
@@ -8,6 +13,7 @@ import type { Spread } from "./statistics.ts";
 export type Models = { kind: "bundled" } | { kind: "random"; shape: string; format: BlockFormat };
 
 export interface Plan {
+  /** Natively `webgpu` is wgpu on any adapter. */
   backend: Backend;
   models: Models[];
   /** Sizes of ensembles. */
@@ -17,37 +23,74 @@ export interface Plan {
   /** L. */
   segmentTokens: number;
   repeats: number;
+  /**
+   * No repeat of a measurement begins after so many seconds. Each is done at least once: where the
+   * first time, which is not counted otherwise, takes longer, it is all there is, and `cold`.
+   */
+  limitSeconds: number;
 }
 
-/** One member, alone. Times are in milliseconds. */
+/** What was asked of the GPU: exact on any adapter. Natively some of the page's counts are not known. */
+export type Counts = Pick<GpuCounts, "readbacks" | "readBytes" | "submits" | "passes" | "dispatches" | "writes" | "buffers" | "bindGroups" | "pipelines"> & Partial<GpuCounts>;
+
+/** One member, alone. */
 export interface MemberReport {
   name: string;
   prefix: number;
+  cold: boolean;
   prefill: { tokens: number; ms: Spread | null; tokensPerSecond: number };
-  /** One decode step of a draft, and what one asks of WebGPU. */
-  draftStep: { ms: Spread | null; tokensPerSecond: number; counts: GpuCounts | null; dispatchesPerLayer: number | null };
-  /** A pass over the candidates of two others. */
-  verify: { tokens: number; ms: Spread | null; counts: GpuCounts | null };
-  /** A verify pass over as many decode steps as it has tokens. */
-  verifyOverSteps: number;
+  /**
+   * One decode step of a draft, and what one asks of the GPU. Microseconds a dispatch: in the page from
+   * the first to the last WebGPU call of each task, natively until the draft first waits.
+   */
+  draftStep: { ms: Spread | null; tokensPerSecond: number; counts: Counts | null; dispatchesPerLayer: number | null; microsecondsPerDispatch: Spread | null };
+  /** A pass over the candidates of two others; `tokens` are those that were run. */
+  verify: { tokens: number; ms: Spread | null; counts: Counts | null };
 }
 
 /** An ensemble at one prefix. */
 export interface RoundReport {
   members: number;
   prefix: number;
+  cold: boolean;
+  /** A round after the first. Natively members take turns, in the page they draft and verify side by side. */
   ms: Spread | null;
-  draftMs: Spread | null;
-  verifyMs: Spread | null;
+  draftMs?: Spread | null;
+  verifyMs?: Spread | null;
   /** From the question to the first segment, all of the conversation run anew. */
-  firstSegmentMs: number;
-  /** A round over the sum of its members' own L decode steps. */
-  overSteps: number;
+  firstSegmentMs: Spread | null;
   /** Accepted tokens of the answer, in the winner's count. */
   tokensPerSecond: number;
-  /** What a later round asks of WebGPU; null on the CPU. */
-  counts: GpuCounts | null;
+  /** Tokens that a member ran in a round, the mean over members and rounds. */
+  tokensRun: number;
+  /** Those that it had to run: L − 1, and the candidates of the others in its own count. */
+  tokensDue: number;
+  /** What a later round asks of the GPU; null on the CPU. */
+  counts: Counts | null;
   gpuBytes: number | null;
+}
+
+/** A member's sizes. */
+export interface Loaded {
+  name: string;
+  layers: number;
+  /** Read of its files. */
+  bytes: number;
+  /** What it takes on a GPU, as the engine foretells it: weights, keys and values of the context, scratch. */
+  weights: number;
+  kv: number;
+  scratch: number;
+  /** Keys and values of one token, of all layers. */
+  kvRow: number;
+}
+
+/** A ratio that means the same on every machine, and what it should be. */
+export interface Figure {
+  what: string;
+  of: string;
+  prefix: number | null;
+  value: number;
+  target: string;
 }
 
 /** One set of members, loaded together. */
@@ -55,18 +98,22 @@ export interface WorkloadReport {
   models: string;
   format: string;
   sampling: Omit<Sampling, "seed">;
-  layers: number[];
-  weightBytes: number;
-  /** Bytes that the engine says it takes. */
-  memory: { weights: number; kv: number; scratch: number };
+  loaded: Loaded[];
+  /** In buffers once all have run. */
   gpuBytes: number | null;
+  /** Taken from the driver, with what it rounds up; natively only. */
+  gpuBytesReserved?: number | null;
   loadMs: number;
   members: MemberReport[];
   rounds: RoundReport[];
+  /** What follows from all that: figures.ts says how. */
+  figures: Figure[];
 }
 
 export interface Surroundings {
-  browser: string;
+  place: "page" | "native";
+  /** null natively. */
+  browser: string | null;
   cores: number;
   /** The page is alone in its process: clocks are exact to microseconds. */
   isolated: boolean;
@@ -83,6 +130,31 @@ export interface Report {
   workloads: WorkloadReport[];
   /** Why it ended before its time; the workloads up to then are whole. */
   failure?: string;
+}
+
+/** Another engine at one prefix. */
+export interface PeerSeries {
+  prefix: number;
+  cold: boolean;
+  prefillMs: number[];
+  stepMs: number[];
+  stepCounts: Counts | null;
+  /** Of an ensemble's round; empty where there is one member. */
+  roundMs: number[];
+  roundCounts: Counts | null;
+  /** How long what was cut off had taken by then. */
+  atLeastMs: { prefill?: number; step?: number; round?: number };
+  /** Why there is no more. */
+  failure?: string;
+}
+
+/** One workload, ours and then the others'. */
+export interface Run {
+  turn: number;
+  place: Surroundings["place"];
+  ours: Report;
+  /** By engine. */
+  theirs: Record<string, PeerSeries[]>;
 }
 
 /** From the page to the bench's worker. */

@@ -1,5 +1,5 @@
 /** A workload's report as rows of text: the same tables on the page and in a terminal. */
-import type { WorkloadReport } from "./report.ts";
+import type { Counts, WorkloadReport } from "./report.ts";
 import type { Spread } from "./statistics.ts";
 
 export interface Table {
@@ -14,55 +14,80 @@ export function figure(value: number | null | undefined): string {
   return Math.abs(value) >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
 }
 
-const times = (spread: Spread | null): string => (spread ? `${figure(spread.median)} (${figure(spread.low)}–${figure(spread.high)})` : "–");
+const times = (spread: Spread | null | undefined): string => (spread ? `${figure(spread.median)} (${figure(spread.low)}–${figure(spread.high)})` : "–");
 const megabytes = (bytes: number | null): string => (bytes === null ? "–" : `${figure(bytes / 1e6)} MB`);
+/** A measurement for which there was time but once: it also made what later ones would have used. */
+const repeats = (cold: boolean, spread: Spread | null): string => (cold ? "cold" : figure(spread?.count ?? 0));
 
-/** Members alone, then rounds. */
+/** Members alone, rounds, what they asked of the GPU, and what follows. */
 export function tablesOf(workload: WorkloadReport): Table[] {
-  const { models, format, weightBytes, gpuBytes, loadMs } = workload;
+  const { models, format, loaded, gpuBytes, gpuBytesReserved = null, loadMs, members, rounds, figures } = workload;
   const title = `${models} ${format}`;
+  const sum = (what: "weights" | "kv" | "scratch"): string => megabytes(loaded.reduce((total, each) => total + each[what], 0));
+  const inUse = gpuBytes === null ? "" : `, ${megabytes(gpuBytes)} in GPU buffers${gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`}`;
   const tables: Table[] = [
     {
-      caption: `${title}: each member alone. ${megabytes(weightBytes)} of weights in all, loaded in ${figure(loadMs / 1000)} s, ${megabytes(gpuBytes)} in GPU buffers`,
-      head: ["member", "prefix", "prefill tok/s", "step ms", "tok/s", "verify ms", "rows", "verify / steps", "dispatches a layer", "read-backs a step", "buffers a step"],
-      rows: workload.members.map(({ name, prefix, prefill, draftStep, verify, verifyOverSteps }) => [
-        name,
-        figure(prefix),
-        figure(prefill.tokensPerSecond),
-        times(draftStep.ms),
-        figure(draftStep.tokensPerSecond),
-        times(verify.ms),
-        figure(verify.tokens),
-        figure(verifyOverSteps),
-        figure(draftStep.dispatchesPerLayer),
-        figure(draftStep.counts?.readbacks),
-        figure(draftStep.counts?.buffers),
-      ]),
+      caption: `${title}: each member alone. ${sum("weights")} of weights, ${sum("kv")} of keys and values, ${sum("scratch")} of scratch in all, loaded in ${figure(loadMs / 1000)} s${inUse}`,
+      head: ["member", "prefix", "prefill tok/s", "step ms", "tok/s", "verify ms", "tokens", "MB read a step: weights", "keys and values", "repeats"],
+      rows: members.map(({ name, prefix, cold, prefill, draftStep, verify }) => {
+        const own = loaded.find((each) => each.name === name);
+        return [
+          name,
+          figure(prefix),
+          figure(prefill.tokensPerSecond),
+          times(draftStep.ms),
+          figure(draftStep.tokensPerSecond),
+          times(verify.ms),
+          figure(verify.tokens),
+          figure((own?.weights ?? NaN) / 1e6),
+          figure(((own?.kvRow ?? NaN) * prefix) / 1e6),
+          repeats(cold, prefill.ms),
+        ];
+      }),
     },
   ];
-  if (workload.rounds.length > 0) {
+  if (rounds.length > 0) {
     tables.push({
       caption: `${title}: rounds`,
-      head: ["members", "prefix", "round ms", "draft ms", "verify ms", "first segment ms", "tok/s", "round / own steps", "read-backs", "submits", "passes", "dispatches", "buffers", "bind groups", "µs a dispatch", "GPU buffers"],
-      rows: workload.rounds.map(({ members, prefix, ms, draftMs, verifyMs, firstSegmentMs, tokensPerSecond, overSteps, counts, gpuBytes: now }) => [
-        figure(members),
+      head: ["members", "prefix", "round ms", "draft ms", "verify ms", "first segment ms", "tok/s", "tokens run", "due", "GPU buffers", "repeats"],
+      rows: rounds.map(({ members: size, prefix, cold, ms, draftMs, verifyMs, firstSegmentMs, tokensPerSecond, tokensRun, tokensDue, gpuBytes: now }) => [
+        figure(size),
         figure(prefix),
         times(ms),
         times(draftMs),
         times(verifyMs),
-        figure(firstSegmentMs),
+        times(firstSegmentMs),
         figure(tokensPerSecond),
-        figure(overSteps),
-        figure(counts?.readbacks),
-        figure(counts?.submits),
-        figure(counts?.passes),
-        figure(counts?.dispatches),
-        figure(counts?.buffers),
-        figure(counts?.bindGroups),
-        figure(counts && (1000 * counts.recordMs) / counts.dispatches),
+        figure(tokensRun),
+        figure(tokensDue),
         megabytes(now),
+        repeats(cold, firstSegmentMs),
       ]),
     });
   }
+  const asked: string[][] = [];
+  const add = (of: string, what: string, prefix: number, counts: Counts | null): void => {
+    if (!counts) return;
+    const { readbacks, readBytes, submits, passes, dispatches, writes, buffers, bindGroups, pipelines } = counts;
+    asked.push([of, what, figure(prefix), ...[readbacks, readBytes, submits, passes, dispatches, writes, buffers, bindGroups, pipelines].map(figure)]);
+  };
+  for (const { name, prefix, draftStep, verify } of members) {
+    add(name, "step", prefix, draftStep.counts);
+    add(name, "verify", prefix, verify.counts);
+  }
+  for (const { members: size, prefix, counts } of rounds) add(`${size} members`, "round", prefix, counts);
+  // The CPU asks nothing of a GPU.
+  if (asked.some((row) => row.slice(3).some((cell) => cell !== "0"))) {
+    tables.push({
+      caption: `${title}: what they ask of the GPU`,
+      head: ["of", "one", "prefix", "read-backs", "bytes read", "submits", "passes", "dispatches", "writes", "buffers", "bind groups", "pipelines"],
+      rows: asked,
+    });
+  }
+  tables.push({
+    caption: `${title}: what follows`,
+    head: ["ratio", "of", "prefix", "is", "target"],
+    rows: figures.map(({ what, of, prefix, value, target }) => [what, of, prefix === null ? "" : figure(prefix), figure(value), target]),
+  });
   return tables;
 }

@@ -52,3 +52,9 @@ export function textOf(count: number): string {
   for (let word = 0; word < count; word++) text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
   return text;
 }
+
+/**
+ * Candidates of two others, of ten tokens each in the bundled vocabularies and in {@link words}: single
+ * letters with their spaces are a token in about every vocabulary. The native bench has the same.
+ */
+export const othersTexts = [" a b c d e f g h i j", " j i h g f e d c b a"] as const;

@@ -6,6 +6,7 @@ import { readManifest, readSource, sourceOf } from "../load.ts";
 import type { ModelFiles } from "../model-files.ts";
 import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
 import { GpuCounters } from "./gpu-counters.ts";
+import { figuresOf } from "./figures.ts";
 import { exact, fitted, measureMember, measureRounds, type Bench } from "./measure.ts";
 import { RandomModel } from "./random-model.ts";
 import type { BenchReply, BenchRequest, Models, Plan, Surroundings, WorkloadReport } from "./report.ts";
@@ -17,6 +18,9 @@ const scope = globalThis as unknown as {
   onmessage: ((event: MessageEvent<BenchRequest>) => void) | null;
   navigator: Navigator & { gpu?: Gpu & CopyingGpu };
 };
+
+/** Rows of a cache beyond the context, for candidates in line: crates/model/src/pass.rs. */
+const rowsInLine = 512;
 
 /** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
 const roomBehindPrefix = 256;
@@ -31,7 +35,8 @@ scope.onmessage = ({ data: { plan } }) => {
 async function run(plan: Plan): Promise<void> {
   const { module } = await startModule();
   const engine = await module.Engine.create(plan.backend);
-  scope.postMessage({ type: "surroundings", surroundings: await surroundings(plan, engine.adapter()) });
+  const told = await surroundings(plan, engine.adapter());
+  scope.postMessage({ type: "surroundings", surroundings: told });
   const most = Math.max(...plan.ensembles);
   // Each member alone at every prefix, then every ensemble; each once more than counted.
   const steps = plan.models.length * (plan.repeats + 1) * plan.prefixes.length * (most + plan.ensembles.filter((size) => size > 1).length);
@@ -41,8 +46,9 @@ async function run(plan: Plan): Promise<void> {
     // Random weights make every word about as probable: greedy is the only sampling that costs what it does in earnest.
     const sampling: Sampling = { temperature: greedy ? 0 : 0.6, topP: greedy ? 1 : 0.9, topK: 0, seed: 1 };
     const tell = (what: string) => scope.postMessage({ type: "progress", what: `${titleOf(models)}: ${what}`, done: ++done, total: steps });
-    const bench: Bench = { module, counters, sampling, segmentTokens: plan.segmentTokens, repeats: plan.repeats, tell };
-    const workload = await measure(bench, engine, models, plan, most);
+    const { segmentTokens, repeats, limitSeconds } = plan;
+    const measured = await measure({ module, counters, sampling, segmentTokens, repeats, limitSeconds, tell }, engine, models, plan, most);
+    const workload = { ...measured, figures: figuresOf(measured, segmentTokens, told.copyBytesPerSecond) };
     scope.postMessage({ type: "workload", workload });
   }
   engine.free();
@@ -50,7 +56,7 @@ async function run(plan: Plan): Promise<void> {
 
 const titleOf = (models: Models): string => (models.kind === "bundled" ? "bundled members" : `${models.shape} ${models.format}`);
 
-async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan, count: number): Promise<WorkloadReport> {
+async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan, count: number): Promise<Omit<WorkloadReport, "figures">> {
   const members: Member[] = [];
   const started = performance.now();
   try {
@@ -63,25 +69,21 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
       scope.postMessage(loaded);
     }
     const loadMs = performance.now() - started;
-    const gpuBytes = bench.counters?.liveBytes ?? null;
     const conversation = models.kind === "bundled" ? fitted(bench.sampling) : exact;
     const about = members.map((member) => member.about());
     const prefixes = plan.prefixes.filter((prefix) => about.every(({ context }) => prefix + roomBehindPrefix <= context));
     const alone = [];
     for (const member of members) alone.push(await measureMember(bench, member, prefixes, conversation));
-    const steps = alone.map((reports) => reports.map(({ draftStep }) => draftStep.ms?.median ?? NaN));
     const rounds = [];
-    for (const size of plan.ensembles.filter((each) => each > 1)) rounds.push(...(await measureRounds(bench, members.slice(0, size), prefixes, conversation, steps)));
-    const sum = (of: (each: (typeof about)[number]) => number): number => about.reduce((total, each) => total + of(each), 0);
+    for (const size of plan.ensembles.filter((each) => each > 1)) rounds.push(...(await measureRounds(bench, members.slice(0, size), prefixes, conversation)));
     const { seed: _, ...sampling } = bench.sampling;
     return {
       models: models.kind === "bundled" ? "bundled" : models.shape,
       format: [...new Set(about.map(({ quantisation }) => quantisation))].join(", "),
       sampling,
-      layers: about.map(({ layers }) => layers),
-      weightBytes: sum(({ bytes }) => bytes),
-      memory: { weights: sum(({ memory }) => memory.weights), kv: sum(({ memory }) => memory.kv), scratch: sum(({ memory }) => memory.scratch) },
-      gpuBytes,
+      loaded: about.map(({ layers, bytes, context, memory }, index) => ({ name: members[index]!.name, layers, bytes, ...memory, kvRow: memory.kv / (context + rowsInLine) })),
+      // Keys and values are there once all have run.
+      gpuBytes: bench.counters?.liveBytes ?? null,
       loadMs,
       members: alone.flat(),
       rounds,
@@ -109,6 +111,7 @@ async function surroundings({ backend }: Plan, told: Adapter): Promise<Surroundi
   const { userAgent, hardwareConcurrency, gpu } = scope.navigator;
   const found = backend === "webgpu" ? await gpu?.requestAdapter({ powerPreference: "high-performance" }) : undefined;
   return {
+    place: "page",
     browser: userAgent,
     cores: hardwareConcurrency,
     isolated: globalThis.crossOriginIsolated,

@@ -25,14 +25,19 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   const [workload] = workloads;
   assert.equal(workload!.members.length, 2);
   for (const { prefix, prefill, draftStep, verify } of workload!.members) {
-    assert.deepEqual([prefix, prefill.tokens, verify.tokens], [64, 64, 12], "text of the bench is a token a word");
+    assert.deepEqual([prefix, prefill.tokens, verify.tokens], [64, 64, 20], "text of the bench is a token a word");
     assert.deepEqual([prefill.ms?.count, draftStep.ms?.count, verify.ms?.count], [2, 2, 2]);
     assert.equal(draftStep.counts?.dispatches ?? 0, 0, "the CPU asks nothing of WebGPU");
   }
   const [round] = workload!.rounds;
   assert.deepEqual([round!.members, round!.prefix], [2, 64]);
-  assert.ok(round!.ms!.median > 0 && round!.firstSegmentMs > round!.ms!.median, "the first segment waits for the prompt");
-  assert.equal(await visitor.page.locator("#results table").count(), 2);
+  assert.ok(round!.ms!.median > 0 && round!.firstSegmentMs!.median > round!.ms!.median, "the first segment waits for the prompt");
+  // Both draft 6 tokens; each runs 5 of its own, and of the other's what whole words left of them.
+  assert.ok(round!.tokensDue > 5 && round!.tokensDue <= 5 + 6, String(round!.tokensDue));
+  assert.ok(round!.tokensRun >= 5 && round!.tokensRun <= round!.tokensDue + 1, String(round!.tokensRun));
+  const told = workload!.figures.map(({ what, of }) => `${of}: ${what}`);
+  assert.ok(told.some((line) => /1: verify pass of 20 tokens/.test(line)) && told.some((line) => /^2 members: round \/ /.test(line)), told.join("\n"));
+  assert.equal(await visitor.page.locator("#results table").count(), 3);
   const saved = visitor.page.waitForEvent("download");
   await visitor.page.locator("#download").click();
   assert.match((await saved).suggestedFilename(), /^conclave-bench-.*\.json$/);

@@ -1,21 +1,24 @@
 /**
- * Runs the built bench page in a headless Chromium and prints its tables:
+ * Measures the workloads of a plan, one after the other, and prints tables:
  *
  *     node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
- *         [--peer FOLDER] [--turns N] [--threads N] [--graphics hardware]
+ *         [--turns N] [--threads N] [--peer FOLDER] [--graphics hardware]
+ *         [--native TOOL --gguf FOLDER [--python PATH --llama-cpp SCRIPT]]
  *
- * With a folder that holds transformers.js, wllama and the same models for them, the same workloads
- * run there too, in the same browser, turn about; the tables then end with the ratios.
+ * In the built bench page in a headless Chromium, or with a built `conclave` natively. With a folder
+ * that holds transformers.js, wllama and the same models for them, each workload runs there too, in the
+ * same browser, turn about; natively llama.cpp by its Python package does. The tables then end with the
+ * ratios. What the report's file has already (same plan, place and turn) is not measured again.
  */
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Browser } from "playwright-core";
-import { nameOf, planFrom } from "../../src/bench/plan.ts";
-import type { Plan, Report } from "../../src/bench/report.ts";
+import { compared } from "../../src/bench/comparison.ts";
+import { nameOf, planFrom, queryOf } from "../../src/bench/plan.ts";
+import type { PeerSeries, Plan, Report, Run } from "../../src/bench/report.ts";
 import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
-import { compared, type Turn } from "./comparison.ts";
+import { Native } from "./native.ts";
 import { Peer } from "./peer.ts";
-import type { PeerSeries } from "./peer-page.ts";
 import { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 import { launch } from "./visitor.ts";
@@ -28,12 +31,12 @@ function printed({ caption, head, rows }: Table): string {
 }
 
 /** One run of the page; throws what the page says went wrong. */
-async function runPage(browser: Browser, site: Site, query: string): Promise<Report> {
+async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Report> {
   const context = await browser.newContext({ serviceWorkers: "block" });
   try {
     const page = await context.newPage();
     page.on("console", (message) => message.type() === "error" && console.error(message.text()));
-    await page.goto(`${site.address}bench.html?${query}&start`);
+    await page.goto(`${site.address}bench.html?${queryOf(plan)}&start`);
     let told = "";
     const watching = setInterval(() => {
       void page.locator("#status").textContent().then((now) => {
@@ -50,23 +53,21 @@ async function runPage(browser: Browser, site: Site, query: string): Promise<Rep
 }
 
 /**
- * The same workloads with the others; their members of an ensemble are the same model several times.
+ * The same workload with the others; their members of an ensemble are the same model several times.
  * llama.cpp runs on the CPU alone.
  */
-async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats }: Plan, threads: number): Promise<Turn["theirs"]> {
-  const theirs: Turn["theirs"] = {};
+async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds }: Plan, threads: number): Promise<Run["theirs"]> {
+  const theirs: Run["theirs"] = {};
+  const [each] = models;
+  if (each?.kind !== "random") return theirs;
+  const [dtype, device] = [each.format === "Q4_0" ? "q4" : "q8", backend === "webgpu" ? "webgpu" : "wasm"] as const;
+  const model = `${each.shape}-${each.format}`;
   for (const engine of backend === "cpu" ? (["transformers.js", "llama.cpp"] as const) : (["transformers.js"] as const)) {
-    const measured = (theirs[engine] = [] as PeerSeries[][]);
-    for (const each of models) {
-      if (each.kind === "bundled") continue;
-      const dtype = each.format === "Q4_0" ? "q4" : "q8";
-      const device = backend === "webgpu" ? "webgpu" : "wasm";
-      const model = `${each.shape}-${each.format}`;
-      console.error(`${engine}: ${model} on ${device}`);
-      const run = () => peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats });
-      // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is left out.
-      measured.push(await run().catch(run).catch((error: unknown) => (console.error(`${engine} failed: ${String(error)}`), [])));
-    }
+    console.error(`${engine}: ${model} on ${device}`);
+    const run = () => peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats, limitSeconds });
+    // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is left out.
+    theirs[engine] = await run().catch(run).catch((error: unknown): PeerSeries[] => (console.error(`${engine} failed: ${String(error)}`), []));
+    for (const { prefix, failure } of theirs[engine]) if (failure !== undefined) console.error(`${engine}, prefix ${prefix}: ${failure}`);
   }
   return theirs;
 }
@@ -76,43 +77,75 @@ function tell({ surroundings, workloads }: Report): void {
   if (surroundings) {
     const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings;
     const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
-    console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name}${copy}\n`);
+    console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name ?? "natively"}${copy}\n`);
   }
   for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
 }
 
+/** What is kept of earlier runs. Throws where the file is something else. */
+function keptIn(file: string | undefined): Run[] {
+  if (file === undefined || !existsSync(file)) return [];
+  const kept = JSON.parse(readFileSync(file, "utf8")) as Run[];
+  if (!Array.isArray(kept) || !kept.every((run) => typeof run?.turn === "number" && run.ours?.plan)) {
+    throw new Error(`${file} is not a report of this bench. Name another file, or remove it.`);
+  }
+  return kept;
+}
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { report: { type: "string" }, peer: { type: "string" }, turns: { type: "string", default: "1" }, threads: { type: "string", default: "1" }, graphics: { type: "string", default: "swiftshader" } },
+  options: {
+    report: { type: "string" }, turns: { type: "string", default: "1" }, threads: { type: "string", default: "1" },
+    peer: { type: "string" }, graphics: { type: "string", default: "swiftshader" },
+    native: { type: "string" }, gguf: { type: "string" }, python: { type: "string" }, "llama-cpp": { type: "string" },
+  },
 });
-const query = positionals[0] ?? "";
-const plan = planFrom(new URLSearchParams(query));
+const plan = planFrom(new URLSearchParams(positionals[0] ?? ""));
+const threads = Number(values.threads);
+const place = values.native === undefined ? "page" : "native";
+const { python, "llama-cpp": script } = values;
+const native = values.native === undefined ? undefined : new Native(values.native, values.gguf ?? ".", python !== undefined && script !== undefined ? { python, script } : undefined);
+const kept = keptIn(values.report);
 const site = new Site(dist);
 // The headers of a published page: clocks are exact only in a page that is alone in its process.
 Object.assign(site.headers, { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cross-origin-resource-policy": "same-origin" });
-await site.open();
-const browser = await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
-const peer = values.peer === undefined ? undefined : await Peer.open(browser, values.peer);
+const browser = native ? undefined : await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
+if (browser) await site.open();
+const peer = browser && values.peer !== undefined ? await Peer.open(browser, values.peer) : undefined;
 try {
-  const turns: Turn[] = [];
+  const runs: Run[] = [];
+  const keep = (): void => {
+    if (values.report === undefined) return;
+    // Whole or not at all, should it be stopped while it writes.
+    writeFileSync(`${values.report}.part`, JSON.stringify([...kept.filter((run) => !runs.some((now) => same(now, run))), ...runs], undefined, 1));
+    renameSync(`${values.report}.part`, values.report);
+  };
+  const same = (a: Run, b: Run): boolean => a.turn === b.turn && a.place === b.place && JSON.stringify(a.ours.plan) === JSON.stringify(b.ours.plan);
   for (let turn = 0; turn < Number(values.turns); turn++) {
-    const ours = await runPage(browser, site, query);
-    tell(ours);
-    const done: Turn = { ours, theirs: {} };
-    turns.push(done);
-    const keep = (): void => void (values.report !== undefined && writeFileSync(values.report, JSON.stringify(turns, undefined, 1)));
-    keep();
-    if (peer) done.theirs = await runPeers(peer, plan, Number(values.threads));
-    keep();
-  }
-  if (peer) {
-    const random = plan.models.filter(({ kind }) => kind === "random");
-    for (const engine of Object.keys(turns[0]!.theirs)) {
-      for (const [index, models] of random.entries()) console.log(printed(compared(nameOf(models), engine, plan, turns, index)));
+    for (const models of plan.models) {
+      const one: Plan = { ...plan, models: [models] };
+      const wanted: Run = { turn, place, ours: { made: "", plan: one, surroundings: null, workloads: [] }, theirs: {} };
+      const run = kept.find((earlier) => same(earlier, wanted)) ?? wanted;
+      runs.push(run);
+      if (run === wanted) {
+        run.ours = native ? await native.measure(one, (what) => console.error(what)) : await runPage(browser!, site, one);
+        keep();
+      } else console.error(`${nameOf(models)}, turn ${turn + 1}: kept in ${values.report}`);
+      tell(run.ours);
+      // What failed is tried again.
+      if (Object.values(run.theirs).some((series) => series.length > 0)) continue;
+      if (peer) run.theirs = await runPeers(peer, one, threads);
+      if (native) run.theirs = await native.measurePeer(one, threads);
+      keep();
     }
   }
+  for (const models of plan.models) {
+    const own = runs.filter((run) => nameOf(run.ours.plan.models[0]!) === nameOf(models));
+    const engines = new Set(own.flatMap((run) => Object.keys(run.theirs)));
+    for (const engine of engines) console.log(printed(compared(nameOf(models), engine, own)));
+  }
 } finally {
-  await browser.close();
+  await browser?.close();
   peer?.close();
-  site.close();
+  if (browser) site.close();
 }

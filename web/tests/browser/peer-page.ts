@@ -2,8 +2,11 @@
  * Runs in a page of its own: times other engines on the bench's workloads, as someone would write them
  * with these, and counts what they ask of WebGPU.
  */
-import { textOf } from "../../src/bench/words.ts";
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
+import { emptySeries, type PeerNews } from "../../src/bench/peers.ts";
+import { Repeats } from "../../src/bench/repeats.ts";
+import type { PeerSeries } from "../../src/bench/report.ts";
+import { textOf } from "../../src/bench/words.ts";
 
 const counters = GpuCounters.install();
 
@@ -27,6 +30,7 @@ interface Transformers {
   };
   AutoModelForCausalLM: { from_pretrained(name: string, options: object): Promise<Model> };
   BaseStreamer: new () => { put(ids: unknown): void; end(): void };
+  InterruptableStoppingCriteria: new () => { interrupt(): void };
   Tensor: new (type: string, data: BigInt64Array, dims: number[]) => unknown;
 }
 
@@ -47,35 +51,30 @@ export interface PeerPlan {
   prefixes: number[];
   segmentTokens: number;
   repeats: number;
+  limitSeconds: number;
 }
 
-export interface PeerSeries {
-  prefix: number;
-  prefillMs: number[];
-  stepMs: number[];
-  stepCounts: GpuCounts | null;
-  /** Of an ensemble's round; empty where there is one member. */
-  roundMs: number[];
-  roundCounts: GpuCounts | null;
-}
-
-const scope = globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> };
+const scope = globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]>; tellPeer(news: PeerNews): Promise<void> };
 
 scope.measurePeer = (plan) => (plan.engine === "llama.cpp" ? llamaCpp(plan) : transformers(plan));
 
 /** Prompts and drafts of one member on the CPU: it has no scores of a given text, so there are no rounds. */
-async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats }: PeerPlan): Promise<PeerSeries[]> {
+async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: count, limitSeconds }: PeerPlan): Promise<PeerSeries[]> {
   const { Wllama } = (await import(new URL("./wllama/index.js", document.baseURI).href)) as { Wllama: new (paths: object, options: object) => LlamaCpp };
   const engine = new Wllama({ default: new URL("./wllama/wasm/wllama.wasm", document.baseURI).href }, { logger: { debug() {}, log() {}, warn() {}, error: console.error } });
   const file = await (await fetch(`./gguf/${model}-1.gguf`)).blob();
   await engine.loadModel([file], { n_ctx: Math.max(...prefixes) + 4 * segmentTokens, n_threads: threads, n_gpu_layers: 0 });
-  const series = emptySeries(prefixes);
-  for (let repeat = -1; repeat < repeats; repeat++) {
-    for (const at of series) {
+  const series = prefixes.map(emptySeries);
+  for (const at of series) {
+    const repeats = new Repeats(count, limitSeconds);
+    for (let repeat = 0; repeats.due; repeat++) {
       // Another first word every time: nothing of the last prompt can be used again.
-      const prompt = textOf(at.prefix + repeat + 1).split(" ").slice(-at.prefix).map((word) => ` ${word}`).join("");
+      const prompt = textOf(at.prefix + repeat).split(" ").slice(-at.prefix).map((word) => ` ${word}`).join("");
+      await scope.tellPeer({ series, doing: { prefix: at.prefix, what: "prefill" } });
+      const started = performance.now();
       const { timings } = await engine.createCompletion({ prompt, max_tokens: segmentTokens, temperature: 0, ignore_eos: true, cache_prompt: false });
-      if (repeat < 0 || !timings) continue;
+      if (!repeats.counts(performance.now() - started) || !timings) continue;
+      at.cold = repeats.cold;
       at.prefillMs.push(timings.prompt_ms * (at.prefix / timings.prompt_n));
       // The first token comes with the prompt.
       at.stepMs.push(timings.predicted_ms / (timings.predicted_n - 1));
@@ -85,24 +84,40 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats }: Pe
   return series;
 }
 
-const emptySeries = (prefixes: number[]): PeerSeries[] =>
-  prefixes.map((prefix) => ({ prefix, prefillMs: [], stepMs: [], stepCounts: null, roundMs: [], roundCounts: null }));
+/** A draft or a round that took longer than the limit and was given up. */
+class CutOff extends Error {}
 
-async function transformers({ model: name, dtype, device, threads, members, prefixes, segmentTokens, repeats }: PeerPlan): Promise<PeerSeries[]> {
+async function transformers({ model: name, dtype, device, threads, members, prefixes, segmentTokens, repeats: count, limitSeconds }: PeerPlan): Promise<PeerSeries[]> {
   const address = new URL("./transformers.min.js", document.baseURI).href;
-  const { env, AutoModelForCausalLM, BaseStreamer, Tensor } = (await import(address)) as Transformers;
+  const { env, AutoModelForCausalLM, BaseStreamer, InterruptableStoppingCriteria, Tensor } = (await import(address)) as Transformers;
   env.localModelPath = new URL("./models/", document.baseURI).href;
   Object.assign(env, { allowLocalModels: true, allowRemoteModels: false, useBrowserCache: false });
   Object.assign(env.backends.onnx.wasm, { wasmPaths: new URL("./ort/", document.baseURI).href, numThreads: threads });
   const models: Model[] = [];
   for (let member = 0; member < members; member++) models.push(await AutoModelForCausalLM.from_pretrained(name, { dtype, device }));
+  const series = prefixes.map(emptySeries);
 
+  /** Notes when each token came, and ends a draft at its first step beyond `until`. */
   class Clock extends BaseStreamer {
     readonly at: number[] = [];
     readonly counts: (GpuCounts | undefined)[] = [];
-    override put(): void {
+    readonly ids: bigint[] = [];
+    readonly stop = new InterruptableStoppingCriteria();
+    readonly #doing: PeerNews["doing"];
+    readonly #until: number;
+    constructor(doing: PeerNews["doing"], until: number) {
+      super();
+      this.#doing = doing;
+      this.#until = until;
+    }
+    override put(ids?: bigint[][]): void {
       this.at.push(performance.now());
       this.counts.push(counters?.read());
+      this.ids.push(...(ids?.[0] ?? []));
+      // The first call brings the prompt, at once; the second the first token, which ends the prefill.
+      const { prefix, what } = this.#doing;
+      void scope.tellPeer({ series, doing: { prefix, what: what === "prefill" && this.at.length > 1 ? "step" : what } });
+      if (this.at.length > 2 && performance.now() > this.#until) this.stop.interrupt();
     }
     override end(): void {}
   }
@@ -111,21 +126,22 @@ async function transformers({ model: name, dtype, device, threads, members, pref
     attention_mask: new Tensor("int64", new BigInt64Array(ids.length).fill(1n), [1, ids.length]),
   });
   const prompt = (tokens: number): bigint[] => Array.from({ length: tokens }, (_, index) => BigInt(300 + ((index * 7) % 600)));
-  const draft = (model: Model, ids: bigint[], clock = new Clock()): Promise<unknown> =>
-    model.generate({ ...inputs(ids), max_new_tokens: segmentTokens, min_new_tokens: segmentTokens, do_sample: false, streamer: clock });
+  const draft = (model: Model, ids: bigint[], clock: Clock): Promise<unknown> =>
+    model.generate({ ...inputs(ids), max_new_tokens: segmentTokens, min_new_tokens: segmentTokens, do_sample: false, streamer: clock, stopping_criteria: clock.stop });
 
   /** Drafts by `generate`, then one forward pass for each member and candidate, and the mean raw logit of its tokens. */
-  const round = async (ids: bigint[]): Promise<number[][]> => {
+  const round = async (ids: bigint[], doing: PeerNews["doing"]): Promise<number[][]> => {
+    const until = performance.now() + 1000 * limitSeconds;
+    const goOn = async (): Promise<void> => {
+      await scope.tellPeer({ series, doing });
+      if (performance.now() > until) throw new CutOff();
+    };
     const drafts: bigint[][] = [];
     for (const model of models) {
-      const written: bigint[] = [];
-      const keep = new (class extends Clock {
-        override put(more?: bigint[][]): void {
-          written.push(...(more?.[0] ?? []));
-        }
-      })();
-      await draft(model, ids, keep);
-      drafts.push(written.slice(ids.length));
+      const clock = new Clock(doing, until);
+      await draft(model, ids, clock);
+      drafts.push(clock.ids.slice(ids.length));
+      await goOn();
     }
     const scores: number[][] = [];
     for (const model of models) {
@@ -135,35 +151,47 @@ async function transformers({ model: name, dtype, device, threads, members, pref
         const vocabulary = logits.dims[2]!;
         const sum = candidate.reduce((total, id, index) => total + logits.data[(ids.length + index - 1) * vocabulary + Number(id)]!, 0);
         row.push(sum / candidate.length);
+        if (scores.length + 1 < models.length || row.length < drafts.length) await goOn();
       }
       scores.push(row);
     }
     return scores;
   };
 
-  const series = emptySeries(prefixes);
-  // The first time around compiles shaders, and is not counted.
-  for (let repeat = -1; repeat < repeats; repeat++) {
-    for (const at of series) {
-      const ids = prompt(at.prefix);
-      const clock = new Clock();
+  for (const at of series) {
+    const ids = prompt(at.prefix);
+    const alone = new Repeats(count, limitSeconds);
+    while (alone.due) {
+      const doing = { prefix: at.prefix, what: "prefill" } as const;
+      await scope.tellPeer({ series, doing });
       const started = performance.now();
+      const clock = new Clock(doing, started + 1000 * limitSeconds);
       await draft(models[0]!, ids, clock);
-      if (repeat >= 0) {
-        // The first call of the streamer brings the prompt, at once.
-        const steps = clock.at.slice(1);
-        at.prefillMs.push(steps[0]! - started);
-        for (let step = 1; step < steps.length; step++) at.stepMs.push(steps[step]! - steps[step - 1]!);
-        const [before, after] = clock.counts.slice(-2);
-        if (before && after) at.stepCounts = since(before, after);
-      }
-      if (members === 1) continue;
+      if (!alone.counts(performance.now() - started)) continue;
+      at.cold = alone.cold;
+      const steps = clock.at.slice(1);
+      at.prefillMs.push(steps[0]! - started);
+      for (let step = 1; step < steps.length; step++) at.stepMs.push(steps[step]! - steps[step - 1]!);
+      const [before, after] = clock.counts.slice(-2);
+      if (before && after) at.stepCounts = since(before, after);
+    }
+    if (members === 1) continue;
+    const together = new Repeats(count, limitSeconds);
+    while (together.due) {
       const before = counters?.read();
       const begun = performance.now();
-      const scores = await round(ids);
-      if (scores.flat().some((score) => !Number.isFinite(score))) throw new Error("a score is no number");
-      if (repeat < 0) continue;
-      at.roundMs.push(performance.now() - begun);
+      try {
+        const scores = await round(ids, { prefix: at.prefix, what: "round" });
+        if (scores.flat().some((score) => !Number.isFinite(score))) throw new Error("a score is no number");
+      } catch (error) {
+        if (!(error instanceof CutOff)) throw error;
+        // Where a round was whole before, that is what is told.
+        if (at.roundMs.length === 0) at.atLeastMs = { ...at.atLeastMs, round: performance.now() - begun };
+        break;
+      }
+      const ms = performance.now() - begun;
+      if (!together.counts(ms)) continue;
+      at.roundMs.push(ms);
       const after = counters?.read();
       if (before && after) at.roundCounts = since(before, after);
     }

@@ -6,7 +6,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import type { Browser } from "playwright-core";
-import type { PeerPlan, PeerSeries } from "./peer-page.ts";
+import { emptySeries, leftAt, type PeerNews } from "../../src/bench/peers.ts";
+import type { PeerSeries } from "../../src/bench/report.ts";
+import type { PeerPlan } from "./peer-page.ts";
 
 const html = '<!doctype html><title>Peer</title><link rel="icon" href="data:,"><script type="module" src="./peer-page.js"></script>';
 const types: Record<string, string> = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
@@ -54,17 +56,38 @@ export class Peer {
     return peer;
   }
 
-  /** One run in a page of its own. */
+  /**
+   * One run in a page of its own. A page that tells nothing for twice the limit, and a minute for
+   * loading, is left; what it had measured up to then is kept.
+   */
   async measure(plan: PeerPlan): Promise<PeerSeries[]> {
     const context = await this.#browser.newContext();
+    let watching: NodeJS.Timeout | undefined;
     try {
       const page = await context.newPage();
       page.setDefaultTimeout(0);
       page.on("pageerror", (error) => console.error(String(error)));
+      const patienceMs = 2000 * plan.limitSeconds + 60_000;
+      let news: PeerNews = { series: plan.prefixes.map(emptySeries), doing: { prefix: plan.prefixes[0]!, what: "load" } };
+      let [begun, heard] = [Date.now(), Date.now()];
+      await page.exposeFunction("tellPeer", (now: PeerNews) => {
+        heard = Date.now();
+        if (JSON.stringify(now.doing) !== JSON.stringify(news.doing)) begun = heard;
+        news = now;
+      });
+      const silent = new Promise<PeerSeries[]>((resolve) => {
+        watching = setInterval(() => {
+          if (Date.now() - heard > patienceMs) resolve(leftAt(news, Date.now() - begun));
+        }, 1000);
+      });
       await page.goto(this.address);
       await page.waitForFunction(() => "measurePeer" in globalThis);
-      return await page.evaluate((asked) => (globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> }).measurePeer(asked), plan);
+      const whole = page.evaluate((asked) => (globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> }).measurePeer(asked), plan);
+      // Where it is left, closing its page ends it with an error that says nothing new.
+      whole.catch(() => undefined);
+      return await Promise.race([whole, silent]);
     } finally {
+      clearInterval(watching);
       await context.close();
     }
   }

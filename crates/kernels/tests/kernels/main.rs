@@ -4,6 +4,7 @@
 //! another driver. Without one these tests fail.
 
 mod cache;
+mod copies;
 mod device;
 mod draws;
 mod elementwise;

@@ -1,0 +1,181 @@
+//! An ensemble's rounds, by the loop that answers.
+
+use std::time::Instant;
+
+use conclave_ensemble::Settings;
+use conclave_member::Member;
+use serde::Serialize;
+
+use super::Course;
+use super::alone::ms_since;
+use super::counts::{Counts, Meter};
+use super::text::{conversation, forget};
+use super::times::{Repeats, Spread, Times};
+use crate::failure::Failure;
+use crate::round::{Round, answer};
+
+/// Rounds in a row; the first is told apart, as it waits for the prompt.
+const ROUNDS_IN_A_ROW: usize = 3;
+
+/// An ensemble at one prefix; times in milliseconds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoundReport {
+    pub members: usize,
+    pub prefix: usize,
+    /// The first time around was all that there was time for.
+    pub cold: bool,
+    /// A round after the first.
+    pub ms: Option<Spread>,
+    /// From the question to the first segment, all of the conversation run anew.
+    pub first_segment_ms: Option<Spread>,
+    /// Of the answer, in the winner's count, in rounds after the first.
+    pub tokens_per_second: f64,
+    /// That a member ran in a round, the mean over members and rounds.
+    pub tokens_run: f64,
+    /// That it has to: L − 1, and the candidates of the others, in its own count.
+    pub tokens_due: f64,
+    /// What the last round asked of the GPU.
+    pub counts: Option<Counts>,
+    /// Bytes of GPU memory in use behind it.
+    pub gpu_bytes: Option<u64>,
+}
+
+/// Measures the ensemble of all `members` at a prefix of about `prefix` tokens.
+///
+/// # Errors
+/// What running reports.
+pub async fn measure(
+    members: &mut [Member],
+    prefix: usize,
+    course: &Course<'_>,
+    meter: Meter<'_>,
+) -> Result<RoundReport, Failure> {
+    let sampling = course.sampling;
+    let settings = Settings {
+        segment_tokens: course.segment_tokens,
+        max_rounds: ROUNDS_IN_A_ROW,
+        ..Settings::default()
+    };
+    let messages = match members.first_mut() {
+        Some(member) => conversation(member, prefix, sampling).await?,
+        None => Vec::new(),
+    };
+    // What of the prompt has to be run behind another one.
+    let (mut longest, mut prompts) = (0, 0);
+    for member in members.iter_mut() {
+        forget(member, sampling).await?;
+        let begun = member.begin(&messages, sampling, 0).await?;
+        longest = longest.max(begun.prefix);
+        prompts += begun.run;
+    }
+
+    let [mut first, mut later]: [Times; 2] = Default::default();
+    let (mut written, mut tokens_run, mut tokens_due, mut rounds_run) = (0, 0, 0, 0);
+    let mut counts = None;
+    let mut repeats = Repeats::new(course.repeats, course.limit_seconds);
+    while repeats.due() {
+        let whole = Instant::now();
+        for member in members.iter_mut() {
+            forget(member, sampling).await?;
+        }
+        let ran = run_so_far(members);
+        let (mut ms, mut due, mut answered) = (Vec::new(), Vec::new(), 0);
+        let (mut started, mut asked) = (Instant::now(), meter.read());
+        let watch = |round: &Round| {
+            if !ms.is_empty() {
+                counts = meter.since(asked);
+                answered += tokens_of_winner(round);
+            }
+            ms.push(ms_since(started));
+            due.push(tokens_due_in(round, course.segment_tokens));
+            (started, asked) = (Instant::now(), meter.read());
+        };
+        answer(members, &messages, &settings, sampling, |_, _, _| (), watch).await?;
+        let ran = run_so_far(members).saturating_sub(ran + prompts);
+        if repeats.counts(ms_since(whole)) {
+            first.0.extend(ms.first());
+            later.0.extend(ms.iter().skip(1));
+            written += answered;
+            tokens_run += ran;
+            tokens_due += due.iter().sum::<usize>();
+            rounds_run += due.len() * members.len();
+        }
+    }
+    let mean = |tokens: usize| tokens as f64 / rounds_run as f64;
+    Ok(RoundReport {
+        members: members.len(),
+        prefix: longest,
+        cold: repeats.cold,
+        ms: later.spread(),
+        first_segment_ms: first.spread(),
+        tokens_per_second: 1e3 * written as f64 / later.0.iter().sum::<f64>(),
+        tokens_run: mean(tokens_run),
+        tokens_due: mean(tokens_due),
+        counts: counts.map(|counters| Counts::over(counters, 1)),
+        gpu_bytes: meter.gpu().map(conclave_kernels::Gpu::memory_in_use),
+    })
+}
+
+/// Tokens that went through these members since they were loaded.
+fn run_so_far(members: &[Member]) -> usize {
+    let of = |member: &Member| {
+        let counters = member.counters();
+        counters.prefill_tokens + counters.draft_tokens + counters.verify_tokens
+    };
+    members.iter().map(of).sum()
+}
+
+/// Tokens that the members of a round have to run in all: each L − 1 of its own, and the candidates
+/// of the others.
+fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
+    let of = |(verifier, row): (usize, &Vec<conclave_member::VerifiedScore>)| {
+        let others = row.iter().enumerate().filter(|&(j, _)| j != verifier);
+        segment_tokens - 1 + others.map(|(_, score)| score.tokens).sum::<usize>()
+    };
+    round.scores.iter().enumerate().map(of).sum()
+}
+
+/// Tokens of the segment that was kept, in its writer's count.
+fn tokens_of_winner(round: &Round) -> usize {
+    let row = round.scores.get(round.winner);
+    row.and_then(|row| row.get(round.winner))
+        .map_or(0, |score| score.tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_ensemble::Score;
+    use conclave_member::VerifiedScore;
+
+    use super::*;
+
+    #[test]
+    fn a_member_runs_its_draft_and_what_others_wrote() {
+        let score = |tokens| VerifiedScore {
+            score: Score {
+                mean_logit: 1.0,
+                mean_logprob: None,
+            },
+            tokens,
+        };
+        let rows = [[10, 7, 5], [11, 8, 6], [9, 8, 4]];
+        let round = Round {
+            active: vec![0, 1, 2],
+            candidates: Vec::new(),
+            scores: rows.map(|row| row.map(score).to_vec()).to_vec(),
+            verified: true,
+            normalised: Vec::new(),
+            totals: Vec::new(),
+            winner: 1,
+            counts: Vec::new(),
+            weights: Vec::new(),
+            exited: Vec::new(),
+        };
+        assert_eq!(
+            tokens_due_in(&round, 10),
+            3 * 9 + (7 + 5) + (11 + 6) + (9 + 8)
+        );
+        assert_eq!(tokens_of_winner(&round), 8);
+    }
+}

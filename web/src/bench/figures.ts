@@ -1,0 +1,91 @@
+/**
+ * What follows from a workload's times and counts: ratios that mean the same on every machine, each
+ * with its target. The formulas are here alone; pages and native runs are judged by them alike.
+ */
+import type { Counts, Figure, Loaded, RoundReport, WorkloadReport } from "./report.ts";
+
+/** What GPU memory may be beyond weights, keys and values: a share of them, and what is the same for every model. */
+const memoryShare = 1.15;
+const memoryFixed = 64e6;
+
+/**
+ * Bytes that a decode step behind `rows` tokens reads: all weights, the head's among them, and the keys
+ * and values of those tokens. Estimates, from what a model takes on the device: a model whose head is
+ * not its embedding reads one row of the latter, but all of it is counted; norms, the rotary table and
+ * activations are small. On the CPU weights take about what they take on a GPU.
+ */
+export function stepBytes({ weights, kvRow }: Pick<Loaded, "weights" | "kvRow">, rows: number): number {
+  return weights + kvRow * rows;
+}
+
+/**
+ * Bytes that members read in a round behind a prefix: in each of L − 1 decode steps the weights and
+ * the keys and values of a row more, from the prefix on; in the verify pass the weights once, and once
+ * the keys and values of the prefix and of the tokens in line.
+ */
+export function roundBytes(members: readonly Pick<Loaded, "weights" | "kvRow">[], prefix: number, segmentTokens: number, tokensInLine: number): number {
+  let bytes = 0;
+  for (const member of members) {
+    for (let step = 1; step < segmentTokens; step++) bytes += stepBytes(member, prefix + step);
+    bytes += stepBytes(member, prefix + tokensInLine);
+  }
+  return bytes;
+}
+
+/** Bytes that a measured round read; its tokens in line are those that were run and not drafted. */
+function bytesOf(round: RoundReport, loaded: readonly Loaded[], segmentTokens: number): number {
+  return roundBytes(loaded.slice(0, round.members), round.prefix, segmentTokens, round.tokensRun - (segmentTokens - 1));
+}
+
+/** All that can be said of a workload. `copyBytesPerSecond`: the adapter's, where it is known. */
+export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentTokens: number, copyBytesPerSecond: number | null): Figure[] {
+  const { members, rounds, loaded, gpuBytes } = workload;
+  const figures: Figure[] = [];
+  const add = (what: string, of: string, prefix: number | null, value: number | null | undefined, target: string): void => {
+    if (value !== null && value !== undefined && Number.isFinite(value)) figures.push({ what, of, prefix, value, target });
+  };
+  const step = (name: string, prefix: number): number => members.find((each) => each.name === name && each.prefix === prefix)?.draftStep.ms?.median ?? NaN;
+  // The CPU asks nothing of a GPU: of nothing nothing follows.
+  const asked = (counts: Counts | null): Counts | null => (counts && counts.dispatches > 0 ? counts : null);
+
+  for (const { name, prefix, draftStep, verify } of members) {
+    const ms = step(name, prefix);
+    add(`verify pass of ${verify.tokens} tokens / as many decode steps`, name, prefix, (verify.ms?.median ?? NaN) / (verify.tokens * ms), "< 1");
+    const weights = loaded.find((each) => each.name === name)?.weights ?? NaN;
+    add("weights read a second / copy bandwidth", name, prefix, copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond, "1 at best");
+    add("dispatches a step, the head's too / layers", name, prefix, asked(draftStep.counts) && draftStep.dispatchesPerLayer, "≤ 8");
+    add("CPU µs a dispatch, drafting", name, prefix, draftStep.microsecondsPerDispatch?.median, "≤ 3");
+  }
+  for (const round of rounds) {
+    const of = `${round.members} members`;
+    const counts = asked(round.counts);
+    const own = loaded.slice(0, round.members).reduce((sum, { name }) => sum + segmentTokens * stepNear(workload, name, round.prefix), 0);
+    add("round / the members' own L decode steps", of, round.prefix, (round.ms?.median ?? NaN) / own, "< 2");
+    // The last token of a draft has not run; a candidate that keeps it runs it in line.
+    add("tokens run / (L − 1 + tokens of the others' candidates)", of, round.prefix, round.tokensRun / round.tokensDue, "≤ 1, + 1 token");
+    add("read-backs a round", of, round.prefix, counts?.readbacks, "2; natively 2 a member");
+    add("dispatches a submit", of, round.prefix, counts && counts.dispatches / counts.submits, "≥ 64");
+    add("buffers, bind groups and pipelines made a round", of, round.prefix, counts && counts.buffers + counts.bindGroups + counts.pipelines, "0");
+    add("CPU µs a dispatch, all of a round", of, round.prefix, (1000 * (counts?.recordMs ?? NaN)) / (counts?.dispatches ?? NaN), "≤ 3");
+  }
+  for (const size of new Set(rounds.map((round) => round.members))) {
+    const same = rounds.filter((round) => round.members === size).sort((a, b) => a.prefix - b.prefix);
+    const [near, far] = [same[0]!, same.at(-1)!];
+    if (near === far) continue;
+    const times = (far.ms?.median ?? NaN) / (near.ms?.median ?? NaN);
+    const bytes = bytesOf(far, loaded, segmentTokens) / bytesOf(near, loaded, segmentTokens);
+    add(`round at prefix ${far.prefix} / at ${near.prefix}, over the same of bytes read`, `${size} members`, null, times / bytes, "≤ 1");
+  }
+  if (gpuBytes) {
+    const needed = loaded.reduce((sum, { weights, kv }) => sum + weights + kv, 0);
+    add("GPU memory / (weights + KV)", "all members", null, gpuBytes / needed, `≤ ${memoryShare} + 64 MB`);
+    add(`GPU memory / (${memoryShare} × (weights + KV) + 64 MB)`, "all members", null, gpuBytes / (memoryShare * needed + memoryFixed), "≤ 1");
+  }
+  return figures;
+}
+
+/** A member's decode step at the prefix nearest to this: members of other vocabularies count it otherwise. */
+function stepNear({ members }: Pick<WorkloadReport, "members">, name: string, prefix: number): number {
+  const own = members.filter((each) => each.name === name).sort((a, b) => Math.abs(a.prefix - prefix) - Math.abs(b.prefix - prefix));
+  return own[0]?.draftStep.ms?.median ?? NaN;
+}

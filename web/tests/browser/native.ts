@@ -1,0 +1,71 @@
+/** Runs the native tool, and llama.cpp by its Python package, on the workloads of the bench. */
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { figuresOf } from "../../src/bench/figures.ts";
+import type { PeerSeries, Plan, Report, Run, Surroundings, WorkloadReport } from "../../src/bench/report.ts";
+
+/** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
+const roomBehindPrefix = 256;
+
+/** What a program writes to standard output; what it says beside goes to `tell`, line by line. */
+async function outputOf(program: string, args: string[], tell: (line: string) => void): Promise<string> {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const [out, said] = [[] as Buffer[], [] as string[]];
+  child.stdout.on("data", (bytes: Buffer) => out.push(bytes));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    for (const line of text.split("\n").filter(Boolean)) {
+      said.push(line);
+      tell(line);
+    }
+  });
+  const code = await new Promise<number | null>((resolve, reject) => child.on("error", reject).on("close", resolve));
+  if (code !== 0) throw new Error(`${program} failed: ${said.slice(-3).join(" ") || `it ended with ${code}`}`);
+  return Buffer.concat(out).toString("utf8");
+}
+
+export class Native {
+  readonly #tool: string;
+  readonly #gguf: string;
+  readonly #peer: { python: string; script: string } | undefined;
+
+  /** `gguf` holds the random models as `SHAPE-FORMAT-SEED.gguf`; `peer`, a Python with llama.cpp's package, and what measures with it. */
+  constructor(tool: string, gguf: string, peer?: { python: string; script: string }) {
+    this.#tool = tool;
+    this.#gguf = gguf;
+    this.#peer = peer;
+  }
+
+  /** Where the random model of a plan with this seed is; undefined for the bundled members. */
+  #file({ models: [models] }: Plan, seed: number): string | undefined {
+    return models?.kind === "random" ? join(this.#gguf, `${models.shape}-${models.format}-${seed}.gguf`) : undefined;
+  }
+
+  /** Measures a plan of one workload. */
+  async measure(plan: Plan, tell: (line: string) => void): Promise<Report> {
+    const most = Math.max(...plan.ensembles);
+    const files = Array.from({ length: most }, (_, member) => this.#file(plan, member + 1)).filter((file) => file !== undefined);
+    const args = [
+      "bench", "--json", "--device", plan.backend === "cpu" ? "cpu" : "gpu",
+      "--prefixes", plan.prefixes.join(","), "--ensembles", plan.ensembles.join(","), "--segment-tokens", String(plan.segmentTokens),
+      "--repeats", String(plan.repeats), "--limit-seconds", String(plan.limitSeconds), "--context", String(Math.max(...plan.prefixes) + roomBehindPrefix),
+    ];
+    // The page's bench draws greedily from random weights, too: every word is about as probable.
+    if (files.length > 0) args.push("--greedy", "--members", ...files);
+    const made = new Date().toISOString();
+    const { surroundings, workload } = JSON.parse(await outputOf(this.#tool, args, tell)) as { surroundings: Surroundings; workload: Omit<WorkloadReport, "figures"> };
+    const [models] = plan.models;
+    workload.models = models?.kind === "random" ? models.shape : "bundled";
+    return { made, plan, surroundings, workloads: [{ ...workload, figures: figuresOf(workload, plan.segmentTokens, surroundings.copyBytesPerSecond) }] };
+  }
+
+  /** The same prompts and drafts with llama.cpp; nothing where there is no Python for it. */
+  async measurePeer(plan: Plan, threads: number): Promise<Run["theirs"]> {
+    const file = this.#file(plan, 1);
+    if (!this.#peer || file === undefined) return {};
+    const args = [
+      this.#peer.script, file, "--prefixes", plan.prefixes.join(","), "--segment-tokens", String(plan.segmentTokens),
+      "--repeats", String(plan.repeats), "--threads", String(threads), "--limit-seconds", String(plan.limitSeconds),
+    ];
+    return { "llama.cpp": JSON.parse(await outputOf(this.#peer.python, args, (line) => console.error(line))) as PeerSeries[] };
+  }
+}
