@@ -10,11 +10,13 @@ use bytemuck::Pod;
 use crate::batch::{Batch, turn};
 use crate::buffer::Ledger;
 use crate::launch::{Shader, Use};
+use crate::pipelines::Notes;
 use crate::queue::Queue;
 use crate::record::{Recorded, Tape};
 use crate::reports::Reports;
+use crate::self_test::Tried;
 use crate::signal::Signal;
-use crate::{AdapterChoice, AdapterInfo, Buffer, GpuCounters, GpuError, adapter};
+use crate::{AdapterChoice, AdapterInfo, Buffer, Choices, GpuCounters, GpuError, adapter};
 
 /// What the device in use can bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,8 @@ struct Inner {
     reports: Reports,
     zeros: Buffer,
     batch: Mutex<Option<Arc<Batch>>>,
+    choices: Mutex<Choices>,
+    tried: Mutex<Tried>,
 }
 
 /// A GPU device with its queue, shared by every member. Cloning is cheap.
@@ -44,6 +48,8 @@ pub struct Gpu {
     inner: Arc<Inner>,
     /// Where launches go while they are recorded.
     tape: Option<Tape>,
+    /// Where launches are only noted.
+    notes: Option<Notes>,
 }
 
 impl Gpu {
@@ -75,6 +81,7 @@ impl Gpu {
                 reason: error.to_string(),
             })?;
         let granted = device.limits();
+        let info = AdapterInfo::new(&info);
         let reports = Reports::watch(&device);
         let ledger = Ledger::new();
         let queue = Queue::new(device.clone(), queue, ledger.clone());
@@ -85,7 +92,9 @@ impl Gpu {
                 device,
                 queue: Mutex::new(queue),
                 ledger,
-                adapter: AdapterInfo::new(&info),
+                choices: Mutex::new(Choices::usual(info.software)),
+                tried: Mutex::default(),
+                adapter: info,
                 limits: Limits {
                     binding_bytes: granted.max_storage_buffer_binding_size,
                     buffer_bytes: granted.max_buffer_size,
@@ -96,6 +105,7 @@ impl Gpu {
                 batch: Mutex::default(),
             }),
             tape: None,
+            notes: None,
         })
     }
 
@@ -107,6 +117,26 @@ impl Gpu {
     /// What the device can bind.
     pub fn limits(&self) -> Limits {
         self.inner.limits
+    }
+
+    /// Which kernels are launched where there is a choice.
+    pub fn choices(&self) -> Choices {
+        *held(&self.inner.choices)
+    }
+
+    /// Launch other kernels where there is a choice; what is recorded stays as it is.
+    pub fn choose(&self, choices: Choices) {
+        *held(&self.inner.choices) = choices;
+    }
+
+    /// Which kernels have passed their self-test.
+    pub(crate) fn tried(&self) -> MutexGuard<'_, Tried> {
+        held(&self.inner.tried)
+    }
+
+    /// The device itself.
+    pub(crate) fn device(&self) -> &wgpu::Device {
+        &self.inner.device
     }
 
     /// Why the device was lost, once it was.
@@ -231,8 +261,7 @@ impl Gpu {
 
     /// The batch that reads join now.
     fn batch(&self) -> MutexGuard<'_, Option<Arc<Batch>>> {
-        let batch = self.inner.batch.lock();
-        batch.unwrap_or_else(PoisonError::into_inner)
+        held(&self.inner.batch)
     }
 
     /// Submit everything, with a copy of these buffers to memory that the CPU can map.
@@ -298,6 +327,10 @@ impl Gpu {
         params: &[u8],
         groups: [u32; 3],
     ) -> Result<(), GpuError> {
+        if let Some(notes) = &self.notes {
+            notes.note(shader, buffers);
+            return Ok(());
+        }
         let mut queue = self.queue();
         let dispatch = queue.prepare(shader, buffers, params, groups)?;
         if let Some(tape) = &self.tape {
@@ -330,6 +363,16 @@ impl Gpu {
         Self {
             inner: self.inner.clone(),
             tape: Some(tape),
+            notes: None,
+        }
+    }
+
+    /// The same device, whose launches are noted and not run.
+    pub(crate) fn with_notes(&self, notes: Notes) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            tape: None,
+            notes: Some(notes),
         }
     }
 
@@ -343,9 +386,8 @@ impl Gpu {
     }
 
     /// A thread that panicked with it may have left work unsubmitted, no more.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        let queue = self.inner.queue.lock();
-        queue.unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        held(&self.inner.queue)
     }
 
     /// Natively callbacks come while somebody waits for the device; in a browser by
@@ -384,6 +426,11 @@ impl Gpu {
         }
         Ok(())
     }
+}
+
+/// What lies behind a lock, also after a thread panicked with it.
+fn held<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
+    behind.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Gpu {
