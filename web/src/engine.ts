@@ -28,10 +28,13 @@ export interface Candidate {
   ended: boolean;
 }
 
-/** A verifier's score of one candidate: means over the candidate's tokens in the verifier's tokenisation. */
+/**
+ * A verifier's score of one candidate: means over the candidate's tokens in the verifier's tokenisation.
+ * Log-probabilities need the whole vocabulary at every token, and are there only where the scoring looks at them.
+ */
 export interface Score {
   meanLogit: number;
-  meanLogprob: number;
+  meanLogprob?: number;
 }
 
 /** Members leave a query when their keep-probability falls below `threshold`/n, after `warmup` rounds. */
@@ -108,7 +111,7 @@ export interface Member {
    */
   begin(messages: Message[], sampling: Sampling, stream: number): Promise<{ prefix: number; run: number }>;
   draft(maxTokens: number): Promise<Candidate & { tokens: number }>;
-  verify(candidates: Candidate[]): Promise<(Score & { tokens: number })[]>;
+  verify(candidates: Candidate[], scoring: Settings["scoring"]): Promise<(Score & { tokens: number })[]>;
   keep(winner: number): Promise<void>;
   counters(): Counters;
   release(): void;

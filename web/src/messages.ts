@@ -35,7 +35,7 @@ const about = shape({
   memory: shape({ weights: number, kv: number, scratch: number }),
 });
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
-const score = shape({ meanLogit: number, meanLogprob: number });
+const score = shape({ meanLogit: number, meanLogprob: optional(number) });
 
 /** Where a member comes from: one of `ref`, `files`, `url`. */
 const source = shape({

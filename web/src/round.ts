@@ -65,7 +65,7 @@ export async function* rounds(
     }
 
     // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
-    const scores = await together(voices, (member) => member.verify(candidates));
+    const scores = await together(voices, (member) => member.verify(candidates, settings.scoring));
     const verifiedAt = performance.now();
     if (signal.aborted) break;
 

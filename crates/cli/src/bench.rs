@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use conclave_ensemble::{Candidate, Settings};
+use conclave_ensemble::{Candidate, Scoring, Settings};
 use conclave_member::{Member, Message};
 use conclave_model::{Backend, Sampling};
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ async fn measure(
         let drafted = started.elapsed().as_secs_f64() * 1e3;
         let steps = member.counters().draft_tokens - before;
         let started = Instant::now();
-        let scores = member.verify(&candidates).await?;
+        let scores = member.verify(&candidates, Scoring::default()).await?;
         if repeat > 0 {
             verify.add(started);
             prefill.0.push(prompt);

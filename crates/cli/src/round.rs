@@ -120,7 +120,7 @@ async fn play(
     if let Some(winner) = query.fast_winner(&round.candidates) {
         (round.verified, round.winner) = (false, winner);
     } else {
-        decide(members, query, settings.update, &mut round).await?;
+        decide(members, query, settings, &mut round).await?;
     }
     round.weights = query.weights().to_vec();
     if round.verified {
@@ -137,13 +137,12 @@ async fn play(
 async fn decide(
     members: &mut [Member],
     query: &mut Query,
-    update: Update,
+    settings: &Settings,
     round: &mut Round,
 ) -> Result<(), Failure> {
     for &index in &round.active {
-        round
-            .scores
-            .push(members[index].verify(&round.candidates).await?);
+        let scores = members[index].verify(&round.candidates, settings.scoring);
+        round.scores.push(scores.await?);
     }
     let raw: Vec<Vec<Score>> = round
         .scores
@@ -151,11 +150,11 @@ async fn decide(
         .map(|row| row.iter().map(|s| s.score).collect())
         .collect();
     round.normalised = query.normalise(&raw)?;
-    if update == Update::Before {
+    if settings.update == Update::Before {
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     let selection = query.select(&round.normalised)?;
-    if update == Update::After {
+    if settings.update == Update::After {
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     (round.totals, round.winner) = (selection.totals, selection.winner);

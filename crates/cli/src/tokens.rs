@@ -113,7 +113,7 @@ pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Fai
     let needed = args.prefix_tokens.len() + in_line + 1;
     let mut session = session(&args.model, backend, needed).await?;
     session.prefill(&args.prefix_tokens).await?;
-    let scores = session.verify(&candidates).await?;
+    let scores = session.verify(&candidates, true).await?;
     let scores: Vec<Value> = scores
         .iter()
         .map(|score| {

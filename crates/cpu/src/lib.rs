@@ -51,4 +51,4 @@ pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
 pub use matrix::{Matrix, Upload, kept};
-pub use score::{Judged, judge};
+pub use score::{Judged, judge, target_logits};

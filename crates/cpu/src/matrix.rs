@@ -104,17 +104,41 @@ impl Matrix {
         if rows.is_empty() {
             return Ok(());
         }
-        let (quants, values) = (input.quants(), input.values());
+        self.multiply(input, 0..input.rows(), rows, out);
+        Ok(())
+    }
+
+    /// The product of row `of` of `input` with row `row` of the matrix: the number that
+    /// [`times`](Self::times) makes of them.
+    ///
+    /// # Errors
+    /// [`CpuError::Shape`] without such rows or for rows of another length.
+    pub fn dot(&self, input: &Input, of: usize, row: usize) -> Result<f32, CpuError> {
+        check("a row of input", input.cols(), self.cols)?;
+        check("the input", usize::from(of < input.rows()), 1)?;
+        check("the matrix", usize::from(row < self.rows), 1)?;
+        let first = row - row % LANES;
+        let rows = first..self.rows.min(first + LANES);
+        let mut out = [0.0; LANES];
+        self.multiply(input, of..of + 1, rows.clone(), &mut out[..rows.len()]);
+        Ok(out[row - first])
+    }
+
+    /// The products of some rows of input with some of the matrix, which were checked.
+    fn multiply(&self, input: &Input, of: Range<usize>, rows: Range<usize>, out: &mut [f32]) {
+        let parts = |width: usize| of.start * width..of.end * width;
+        let blocks_of = self.cols / BLOCK;
+        let quants = || &input.quants()[parts(blocks_of)];
+        let values = || &input.values()[parts(self.cols)];
         let shape = [self.cols, rows.start, rows.len()];
         match &self.blocks {
-            Blocks::Q8(blocks) => times(blocks, quants, self.cols / BLOCK, shape, out),
-            Blocks::Q4(blocks) => times(blocks, quants, self.cols / BLOCK, shape, out),
-            Blocks::Q4K(blocks) => times(blocks, quants, self.cols / BLOCK, shape, out),
-            Blocks::Q6K(blocks) => times(blocks, quants, self.cols / BLOCK, shape, out),
-            Blocks::Half(blocks) => times(blocks, values, self.cols, shape, out),
-            Blocks::Single(blocks) => times(blocks, values, self.cols, shape, out),
+            Blocks::Q8(blocks) => times(blocks, quants(), blocks_of, shape, out),
+            Blocks::Q4(blocks) => times(blocks, quants(), blocks_of, shape, out),
+            Blocks::Q4K(blocks) => times(blocks, quants(), blocks_of, shape, out),
+            Blocks::Q6K(blocks) => times(blocks, quants(), blocks_of, shape, out),
+            Blocks::Half(blocks) => times(blocks, values(), self.cols, shape, out),
+            Blocks::Single(blocks) => times(blocks, values(), self.cols, shape, out),
         }
-        Ok(())
     }
 }
 

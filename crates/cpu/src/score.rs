@@ -1,7 +1,7 @@
-//! What a row of logits says of one token, without a buffer of all logits.
+//! What a row of logits says of one token: without a buffer of all logits, or without the others.
 
 use crate::error::CpuError;
-use crate::exp::{powers, scale};
+use crate::exp::{powers, scale, softcap};
 use crate::input::Input;
 use crate::lanes::{self, Lanes, Work};
 use crate::matrix::Matrix;
@@ -31,25 +31,8 @@ pub fn judge(
     targets: &[u32],
     scratch: &mut Vec<f32>,
 ) -> Result<Vec<Judged>, CpuError> {
+    check(head, input, targets)?;
     let (count, vocabulary) = (input.rows(), head.rows());
-    let shape = |what, found, expected| CpuError::Shape {
-        what,
-        found,
-        expected,
-    };
-    if targets.len() != count {
-        return Err(shape("a list of targets", targets.len(), count));
-    }
-    if let Some(&target) = targets
-        .iter()
-        .find(|&&target| target as usize >= vocabulary)
-    {
-        return Err(shape(
-            "a vocabulary with a target",
-            vocabulary,
-            target as usize + 1,
-        ));
-    }
     let begun = SoFar {
         logit: f32::NAN,
         top: f32::NEG_INFINITY,
@@ -79,6 +62,48 @@ pub fn judge(
         log_sum_exp: so_far.top + so_far.sum.ln(),
     });
     Ok(judged.collect())
+}
+
+/// The logits of `targets[i]`, a row of `head`, that row `i` of `input` makes: what [`judge`] says of
+/// them, by no other rows of `head`.
+///
+/// # Errors
+/// As [`judge`].
+pub fn target_logits(
+    head: &Matrix,
+    bias: Option<&[f32]>,
+    cap: Option<f32>,
+    input: &Input,
+    targets: &[u32],
+) -> Result<Vec<f32>, CpuError> {
+    check(head, input, targets)?;
+    let mut logits = Vec::with_capacity(targets.len());
+    for (row, &target) in targets.iter().enumerate() {
+        let target = target as usize;
+        let plain = head.dot(input, row, target)?;
+        logits.push(plain + bias.and_then(|bias| bias.get(target)).unwrap_or(&0.0));
+    }
+    if let Some(cap) = cap {
+        softcap(&mut logits, cap);
+    }
+    Ok(logits)
+}
+
+fn check(head: &Matrix, input: &Input, targets: &[u32]) -> Result<(), CpuError> {
+    let (count, vocabulary) = (input.rows(), head.rows());
+    let shape = |what, found, expected| CpuError::Shape {
+        what,
+        found,
+        expected,
+    };
+    if targets.len() != count {
+        return Err(shape("a list of targets", targets.len(), count));
+    }
+    let beyond = targets.iter().find(|&&id| id as usize >= vocabulary);
+    beyond.map_or(Ok(()), |&id| {
+        let needed = id as usize + 1;
+        Err(shape("a vocabulary with a target", vocabulary, needed))
+    })
 }
 
 /// What is known of a row after some of its logits.

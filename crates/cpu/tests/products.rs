@@ -1,6 +1,6 @@
 //! Products of packed matrices against sums in f64 of the numbers that their blocks stand for.
 
-use conclave_cpu::{CpuError, Input, Matrix, Upload, judge, kept};
+use conclave_cpu::{CpuError, Input, Matrix, Upload, judge, kept, target_logits};
 use conclave_weights::{Format, dequantise};
 
 const FORMATS: [Format; 6] = [
@@ -150,6 +150,11 @@ fn a_share_of_the_rows_is_that_share_of_the_product() {
             assert_eq!(share, &whole[rows.clone()]);
         }
     }
+    for (of, whole) in whole.chunks(43).enumerate() {
+        for row in [0, 7, 8, 42] {
+            assert_eq!(matrix.dot(&input, of, row), Ok(whole[row]));
+        }
+    }
 }
 
 #[test]
@@ -273,6 +278,11 @@ fn a_token_is_judged_as_by_all_logits() {
     let targets = [0, 700, 1299];
     for (bias, cap) in [(None, None), (Some(&bias[..]), Some(5.0f32))] {
         let found = judge(&head, bias, cap, &input, &targets, &mut Vec::new()).unwrap();
+        let alone = target_logits(&head, bias, cap, &input, &targets).unwrap();
+        assert_eq!(
+            alone,
+            found.iter().map(|found| found.logit).collect::<Vec<_>>()
+        );
         for ((found, logits), target) in found.iter().zip(logits.chunks(1300)).zip(targets) {
             let logit = |(row, logit): (usize, &f32)| {
                 let logit = logit + bias.map_or(0.0, |bias| bias[row]);
@@ -286,4 +296,5 @@ fn a_token_is_judged_as_by_all_logits() {
     }
     assert!(judge(&head, None, None, &input, &[0, 1], &mut Vec::new()).is_err());
     assert!(judge(&head, None, None, &input, &[0, 1, 1300], &mut Vec::new()).is_err());
+    assert!(target_logits(&head, None, None, &input, &[0, 1, 1300]).is_err());
 }

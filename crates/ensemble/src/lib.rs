@@ -12,7 +12,7 @@
 //!
 //! # fn draft(_: usize) -> (&'static str, bool) { ("It is four.", true) }
 //! # fn verify(_: usize, c: &[Candidate]) -> Vec<Score> {
-//! #     c.iter().map(|_| Score { mean_logit: 9.0, mean_logprob: -0.2 }).collect()
+//! #     c.iter().map(|_| Score { mean_logit: 9.0, mean_logprob: None }).collect()
 //! # }
 //! # fn keep(_: usize, _: &Candidate) {}
 //! let mut query = Query::new(3, Settings::default())?;

@@ -274,7 +274,7 @@ fn scores(
             // Only the one that the scoring looks at is ever read.
             kept.push(Score {
                 mean_logit: number,
-                mean_logprob: number,
+                mean_logprob: Some(number),
             });
         }
         scores.push(kept);

@@ -37,17 +37,21 @@ pub struct Score {
     /// Mean raw logit of the candidate's tokens.
     #[serde(alias = "mean_logit")]
     pub mean_logit: f64,
-    /// Mean log-probability (nats) of the candidate's tokens.
-    #[serde(alias = "mean_logprob")]
-    pub mean_logprob: f64,
+    /// Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it.
+    #[serde(
+        alias = "mean_logprob",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub mean_logprob: Option<f64>,
 }
 
 impl Score {
-    /// The number that `scoring` looks at.
+    /// The number that `scoring` looks at; NaN where it is missing.
     pub fn of(&self, scoring: Scoring) -> f64 {
         match scoring {
             Scoring::Logit => self.mean_logit,
-            Scoring::Likelihood => self.mean_logprob,
+            Scoring::Likelihood => self.mean_logprob.unwrap_or(f64::NAN),
         }
     }
 }

@@ -33,7 +33,7 @@ struct Noise {
 fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
     let score = |&number: &f64| Score {
         mean_logit: number,
-        mean_logprob: f64::NAN, // not to be looked at
+        mean_logprob: None,
     };
     raw.iter()
         .map(|row| row.iter().map(score).collect())

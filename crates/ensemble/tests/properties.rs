@@ -57,7 +57,7 @@ fn square(n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
 fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
     let score = |&number: &f64| Score {
         mean_logit: number,
-        mean_logprob: number,
+        mean_logprob: Some(number),
     };
     raw.iter()
         .map(|row| row.iter().map(score).collect())

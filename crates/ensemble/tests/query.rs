@@ -35,7 +35,7 @@ fn one_member_always_wins_with_share_one() {
     for mean_logit in [3.0, 0.0, -7.0] {
         let score = Score {
             mean_logit,
-            mean_logprob: -1.0,
+            mean_logprob: Some(-1.0),
         };
         let shares = query.normalise(&[vec![score]]).unwrap();
         assert_eq!(shares, [[1.0]]);
@@ -58,7 +58,7 @@ fn ragged_and_broken_rounds_are_refused_and_leave_the_weights_alone() {
     let mut query = query(2);
     let score = Score {
         mean_logit: 1.0,
-        mean_logprob: -1.0,
+        mean_logprob: Some(-1.0),
     };
     assert_eq!(
         query.normalise(&[vec![score; 2]]),
@@ -218,7 +218,7 @@ fn exits(members: usize, rounds: usize, handicap: f64) -> usize {
                     good.iter()
                         .map(|quality| Score {
                             mean_logit: quality + noise.next(),
-                            mean_logprob: -1.0,
+                            mean_logprob: Some(-1.0),
                         })
                         .collect()
                 })

@@ -60,16 +60,13 @@ pub(crate) type Pipeline = Arc<wgpu::ComputePipeline>;
 /// A bind group, shared by the launches on the same buffers.
 pub(crate) type Group = Arc<wgpu::BindGroup>;
 
-/// Parameters in their slot: the offset in bytes. In use while a launch holds it.
-pub(crate) type Slot = Arc<u32>;
-
 pub(crate) struct Bindings {
     layouts: HashMap<Kinds, Layout>,
     /// By the address of the shader, of which there is one.
     pipelines: HashMap<(usize, Kinds), Pipeline>,
     groups: HashMap<Bound, Group>,
-    slots: HashMap<Box<[u8]>, Slot>,
-    free: Vec<u32>,
+    /// Parameters and the offset of their slot.
+    slots: HashMap<Box<[u8]>, u32>,
     params: Buffer,
     /// Bind groups made so far.
     pub groups_made: u64,
@@ -91,7 +88,6 @@ impl Bindings {
             pipelines: HashMap::new(),
             groups: HashMap::new(),
             slots: HashMap::new(),
-            free: (0..SLOTS).rev().collect(),
             params,
             groups_made: 0,
             pipelines_made: 0,
@@ -210,20 +206,20 @@ impl Bindings {
         self.pipelines.retain(|&(of, _), _| of != address);
     }
 
-    /// Whether [`Self::slot`] may take slots back: then no queued work may use any.
-    pub fn slots_are_short(&self) -> bool {
-        self.free.is_empty()
+    /// Whether a slot for these parameters takes all others back: then no queued work may use any.
+    pub fn ends_slots(&self, params: &[u8]) -> bool {
+        self.slots.len() == SLOTS as usize && !self.slots.contains_key(params)
     }
 
-    /// The slot of these parameters, written if they are new.
+    /// The offset of these parameters' slot, written if they are new.
     pub fn slot(
         &mut self,
         queue: &wgpu::Queue,
         kernel: &'static str,
         params: &[u8],
-    ) -> Result<Slot, GpuError> {
-        if let Some(slot) = self.slots.get(params) {
-            return Ok(slot.clone());
+    ) -> Result<u32, GpuError> {
+        if let Some(&slot) = self.slots.get(params) {
+            return Ok(slot);
         }
         if params.len() > SLOT {
             return Err(GpuError::shape(
@@ -231,26 +227,12 @@ impl Bindings {
                 format!("{} bytes of parameters, at most {SLOT}", params.len()),
             ));
         }
-        if self.free.is_empty() {
-            let free = &mut self.free;
-            self.slots.retain(|_, slot| {
-                let used = Arc::strong_count(slot) > 1;
-                if !used {
-                    free.push(**slot / SLOT as u32);
-                }
-                used
-            });
+        if self.ends_slots(params) {
+            self.slots.clear();
         }
-        let number = self.free.pop().ok_or_else(|| {
-            GpuError::shape(
-                kernel,
-                format!("all {SLOTS} slots of parameters are in recorded launches; drop some"),
-            )
-        })?;
-        let at = number * SLOT as u32;
-        queue.write_buffer(self.params.raw(), u64::from(at), params);
-        let slot = Arc::new(at);
-        self.slots.insert(params.into(), slot.clone());
+        let slot = (self.slots.len() * SLOT) as u32;
+        queue.write_buffer(self.params.raw(), u64::from(slot), params);
+        self.slots.insert(params.into(), slot);
         Ok(slot)
     }
 

@@ -12,7 +12,6 @@ use crate::buffer::Ledger;
 use crate::launch::{Shader, Use};
 use crate::pipelines::Notes;
 use crate::queue::Queue;
-use crate::record::{Recorded, Tape};
 use crate::reports::Reports;
 use crate::self_test::Tried;
 use crate::signal::Signal;
@@ -46,8 +45,6 @@ struct Inner {
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
-    /// Where launches go while they are recorded.
-    tape: Option<Tape>,
     /// Where launches are only noted.
     notes: Option<Notes>,
 }
@@ -104,7 +101,6 @@ impl Gpu {
                 zeros,
                 batch: Mutex::default(),
             }),
-            tape: None,
             notes: None,
         })
     }
@@ -124,7 +120,7 @@ impl Gpu {
         *held(&self.inner.choices)
     }
 
-    /// Launch other kernels where there is a choice; what is recorded stays as it is.
+    /// Launch other kernels where there is a choice.
     pub fn choose(&self, choices: Choices) {
         *held(&self.inner.choices) = choices;
     }
@@ -331,47 +327,13 @@ impl Gpu {
             notes.note(shader, buffers);
             return Ok(());
         }
-        let mut queue = self.queue();
-        let dispatch = queue.prepare(shader, buffers, params, groups)?;
-        if let Some(tape) = &self.tape {
-            tape.push(dispatch, buffers);
-            return Ok(());
-        }
-        queue.run(&dispatch);
-        for used in buffers {
-            queue.mark(used.buffer());
-        }
-        queue.submit_if_due();
-        Ok(())
-    }
-
-    /// Queue recorded launches.
-    pub(crate) fn run_all(&self, recorded: &Recorded) {
-        let mut queue = self.queue();
-        let mark = |queue: &Queue| recorded.buffers().iter().for_each(|b| queue.mark(b));
-        mark(&queue);
-        for dispatch in recorded.dispatches() {
-            queue.run(dispatch);
-            if queue.submit_if_due() {
-                mark(&queue);
-            }
-        }
-    }
-
-    /// The same device, whose launches are recorded.
-    pub(crate) fn with_tape(&self, tape: Tape) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            tape: Some(tape),
-            notes: None,
-        }
+        self.queue().run(shader, buffers, params, groups)
     }
 
     /// The same device, whose launches are noted and not run.
     pub(crate) fn with_notes(&self, notes: Notes) -> Self {
         Self {
             inner: self.inner.clone(),
-            tape: None,
             notes: Some(notes),
         }
     }

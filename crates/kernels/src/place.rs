@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 /// Where one token of a pass stands. A buffer of these (`tokens`) drives
 /// [`crate::append()`] and [`crate::attention()`]; it is data rather than launch
-/// parameters, so that the same recorded launches serve every step.
+/// parameters, so that the same launches serve every step.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Place {

@@ -7,7 +7,7 @@
 //! | 2 – 27 | `product_block` | a weight is dequantised once for four rows |
 //! | from 28 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
 //!
-//! How many rows there are is read from the GPU ([`Rows`]), so that one recorded launch
+//! How many rows there are is read from the GPU ([`Rows`]), so that one bind group
 //! serves passes of any size.
 
 use bytemuck::{Pod, Zeroable};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::bindings::{Bindings, Group, Pipeline, STORAGE_BUFFERS, Slot};
+use crate::bindings::{Bindings, Pipeline, STORAGE_BUFFERS};
 use crate::buffer::{ALIGNMENT, Ledger};
 use crate::launch::{Shader, Use};
 use crate::pipelines::Kernel;
@@ -17,15 +17,6 @@ const FIRST: u32 = 32;
 
 /// Launches of those behind it.
 const LATER: u32 = 64;
-
-/// One launch, made once and run any number of times.
-#[derive(Debug, Clone)]
-pub(crate) struct Dispatch {
-    pipeline: Pipeline,
-    group: Group,
-    params: Slot,
-    groups: [u32; 3],
-}
 
 /// The pass that launches go to.
 struct Open {
@@ -112,14 +103,14 @@ impl Queue {
         &mut self.bindings
     }
 
-    /// A launch that can be run; its arguments were checked.
-    pub fn prepare(
+    /// Queue a launch whose arguments were checked; submit if enough is queued.
+    pub fn run(
         &mut self,
         shader: &'static Shader,
         buffers: &[Use<'_>],
         params: &[u8],
-        groups: [u32; 3],
-    ) -> Result<Dispatch, GpuError> {
+        [x, y, z]: [u32; 3],
+    ) -> Result<(), GpuError> {
         if buffers.len() > STORAGE_BUFFERS {
             return Err(GpuError::shape(shader.name, "more than eight buffers"));
         }
@@ -134,30 +125,17 @@ impl Queue {
                 ),
             ));
         }
-        if self.bindings.slots_are_short() {
+        if self.bindings.ends_slots(params) {
             self.submit();
         }
-        Ok(Dispatch {
-            pipeline: self.bindings.pipeline(&self.device, shader, buffers),
-            group: self.bindings.group(&self.device, buffers),
-            params: self.bindings.slot(&self.queue, shader.name, params)?,
-            groups,
-        })
-    }
-
-    /// Queue a launch. The caller [marks](Self::mark) what it uses.
-    pub fn run(&mut self, dispatch: &Dispatch) {
-        let Dispatch {
-            pipeline,
-            group,
-            params,
-            groups: [x, y, z],
-        } = dispatch;
+        let pipeline = self.bindings.pipeline(&self.device, shader, buffers);
+        let group = self.bindings.group(&self.device, buffers);
+        let slot = self.bindings.slot(&self.queue, shader.name, params)?;
         let open = match &mut self.open {
             Some(open) => {
-                if !Arc::ptr_eq(&open.pipeline, pipeline) {
-                    open.pass.set_pipeline(pipeline);
-                    open.pipeline = pipeline.clone();
+                if !Arc::ptr_eq(&open.pipeline, &pipeline) {
+                    open.pass.set_pipeline(&pipeline);
+                    open.pipeline = pipeline;
                 }
                 open
             }
@@ -166,32 +144,25 @@ impl Queue {
                 let mut encoder = self.device.create_command_encoder(&Default::default());
                 let pass = encoder.begin_compute_pass(&Default::default());
                 let mut pass = pass.forget_lifetime();
-                pass.set_pipeline(pipeline);
+                pass.set_pipeline(&pipeline);
                 none.insert(Open {
                     pass,
                     encoder,
-                    pipeline: pipeline.clone(),
+                    pipeline,
                 })
             }
         };
-        open.pass.set_bind_group(0, &**group, &[**params]);
-        open.pass.dispatch_workgroups(*x, *y, *z);
+        open.pass.set_bind_group(0, &*group, &[slot]);
+        open.pass.dispatch_workgroups(x, y, z);
         self.counters.dispatches += 1;
         self.waiting += 1;
-    }
-
-    /// Note that queued work uses a buffer.
-    pub fn mark(&self, buffer: &Buffer) {
-        buffer.mark(self.ledger.submit());
-    }
-
-    /// Submit if enough is queued; says whether it did.
-    pub fn submit_if_due(&mut self) -> bool {
-        let due = self.waiting >= if self.busy { LATER } else { FIRST };
-        if due {
+        for used in buffers {
+            used.buffer().mark(self.ledger.submit());
+        }
+        if self.waiting >= if self.busy { LATER } else { FIRST } {
             self.submit();
         }
-        due
+        Ok(())
     }
 
     /// Give the GPU what is queued.

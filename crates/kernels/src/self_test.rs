@@ -31,8 +31,12 @@ pub struct Kernels {
     /// Of the matrices of queries, keys and values, of attention's output, and of what leads
     /// down from the gated activations.
     pub products: Vec<Format>,
-    /// Of gate over up in one matrix; empty where they are products apart.
+    /// Of gate over up in one matrix.
     pub gates: Vec<Format>,
+    /// Gate and up are products apart in some block; their formats are among `products`.
+    pub apart: bool,
+    /// Some product is followed by a norm.
+    pub norms_behind: bool,
     /// Keys and values are f32.
     pub exact: bool,
 }

@@ -1,6 +1,6 @@
 //! The member itself: begin, draft, verify in line, keep.
 
-use conclave_ensemble::{Candidate, Score};
+use conclave_ensemble::{Candidate, Score, Scoring};
 use conclave_model::{
     About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
@@ -175,14 +175,15 @@ impl Member {
         (text, decoder.held_back().is_empty())
     }
 
-    /// Scores all candidates, its own included, in one in-line pass. A candidate
-    /// without text is scored on the end token itself.
+    /// Scores all candidates, its own included, in one in-line pass: with what `scoring` looks at. A
+    /// candidate without text is scored on the end token itself.
     ///
     /// # Errors
     /// The tokenizer's or the backend's.
     pub async fn verify(
         &mut self,
         candidates: &[Candidate],
+        scoring: Scoring,
     ) -> Result<Vec<VerifiedScore>, MemberError> {
         let end = self.tokenizer.end_ids()[0];
         let mut ids = Vec::with_capacity(candidates.len());
@@ -195,7 +196,8 @@ impl Member {
             }
             ids.push(tokens);
         }
-        let scores = self.session.verify(&ids).await?;
+        let logprobs = scoring == Scoring::Likelihood;
+        let scores = self.session.verify(&ids, logprobs).await?;
         Ok(scores
             .into_iter()
             .map(|score| VerifiedScore {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use conclave_ensemble::Scoring;
 use conclave_member::{Member, Message};
 use conclave_model::{Backend, LoadOptions, Sampling};
 use conclave_text::{ChatTemplate, Tokenizer};
@@ -124,7 +125,7 @@ fn a_follow_up_continues_on_the_kept_rows() {
                 text: (*text).to_owned(),
                 ended: index == 2,
             };
-            pollster::block_on(member.verify(&[other, right])).unwrap();
+            pollster::block_on(member.verify(&[other, right], Scoring::Logit)).unwrap();
             pollster::block_on(member.keep(1)).unwrap();
         }
         let before = member.counters();

@@ -136,12 +136,13 @@ impl BurnDecoder {
         &self,
         rows: &[usize],
         targets: &[u32],
+        logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
         let logits = self.logits(rows).await?;
         Ok(logits
             .iter()
             .zip(targets)
-            .map(|(row, &id)| TargetScore::of(row, id))
+            .map(|(row, &id)| TargetScore::of(row, id, logprobs))
             .collect())
     }
 

@@ -1,7 +1,9 @@
 //! The decoder on the CPU: matrices stay quantised, and keys and values are 16 bits a number where
 //! matrices are rounded too.
 
-use conclave_cpu::{Attention, Cache, Input, Matrix, Seen, Upload, judge, kept, rows, softcap};
+use conclave_cpu::{
+    Attention, Cache, Input, Matrix, Seen, Upload, judge, kept, rows, softcap, target_logits,
+};
 use conclave_kernels::Place;
 use conclave_weights::Format;
 
@@ -122,7 +124,8 @@ impl CpuDecoder {
         Ok(rows.map(<[f32]>::to_vec).collect())
     }
 
-    /// Scores of `targets[i]` under the logits after token `rows[i]` of the last pass.
+    /// Scores of `targets[i]` under the logits after token `rows[i]` of the last pass: raw logits by
+    /// one row of the output matrix each, `logprobs` by all of it.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
@@ -130,15 +133,24 @@ impl CpuDecoder {
         &mut self,
         rows: &[usize],
         targets: &[u32],
+        logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
         self.pick(rows)?;
         let Scratch { input, added, .. } = &mut self.scratch;
         let (weight, bias) = self.weights.head();
-        let cap = self.config.logit_softcap;
-        let judged = judge(weight, bias.map(Vec::as_slice), cap, input, targets, added)?;
+        let (bias, cap) = (bias.map(Vec::as_slice), self.config.logit_softcap);
+        if !logprobs {
+            let logits = target_logits(weight, bias, cap, input, targets)?;
+            let score = |logit| TargetScore {
+                logit,
+                log_sum_exp: None,
+            };
+            return Ok(logits.into_iter().map(score).collect());
+        }
+        let judged = judge(weight, bias, cap, input, targets, added)?;
         let score = |judged: conclave_cpu::Judged| TargetScore {
             logit: judged.logit,
-            log_sum_exp: judged.log_sum_exp,
+            log_sum_exp: Some(judged.log_sum_exp),
         };
         Ok(judged.into_iter().map(score).collect())
     }

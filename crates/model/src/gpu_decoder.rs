@@ -8,9 +8,9 @@
 
 use conclave_kernels::{
     Activation as GpuActivation, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads, Matrix,
-    NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention,
-    attention_chunks, embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows,
-    sample, score_head,
+    NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention, embed,
+    gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample, score_head,
+    target_logits,
 };
 
 use crate::config::{Activation, Config, Layer, QkNorm};
@@ -110,7 +110,7 @@ impl GpuDecoder {
         let mut slot = slot as u32;
         for (tokens, places) in turns {
             let count = tokens.len();
-            let chunks = attention_chunks(count, self.heads(), pass.rows());
+            let chunks = gpu.attention_chunks(count, self.heads(), pass.rows());
             gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
             gpu.write(&s.places.part(0, 16 * count)?, places)?;
             gpu.write(&s.counts, &[count as u32, chunks as u32, slot, 0])?;
@@ -145,7 +145,7 @@ impl GpuDecoder {
     ) -> Result<Vec<u32>, ModelError> {
         self.reserve()?;
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let chunks = attention_chunks(1, self.heads(), prefix + steps);
+        let chunks = gpu.attention_chunks(1, self.heads(), prefix + steps);
         let place = Place {
             position: prefix as u32 - 1,
             row: prefix as u32 - 1,
@@ -265,8 +265,8 @@ impl GpuDecoder {
         Ok(all)
     }
 
-    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the logits are never
-    /// in memory. One wait.
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`: raw logits by one row
+    /// of the output matrix each, `logprobs` by all of it, without logits in memory. One wait.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
@@ -274,6 +274,7 @@ impl GpuDecoder {
         &self,
         slots: &[usize],
         targets: &[u32],
+        logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
         let (gpu, s) = (&self.gpu, &self.scratch);
         let (weight, bias) = self.weights.head();
@@ -292,6 +293,7 @@ impl GpuDecoder {
         gpu.write(&s.picks.part(0, 4 * picks.len())?, &picks)?;
         gpu.write(&s.targets.part(0, 4 * targets.len())?, targets)?;
         gpu.write(&s.turns.part(0, 4 * turns.len())?, &turns)?;
+        let numbers = if logprobs { 2 } else { 1 };
         for (turn, slots) in slots.chunks(SCORED).enumerate() {
             // A turn's numbers begin where every device binds a part.
             const { assert!(SCORED == 64) };
@@ -305,17 +307,20 @@ impl GpuDecoder {
                 counts: &counts,
             };
             self.pick(&part(&s.picks, 1)?, rows)?;
-            let (targets, out) = (part(&s.targets, 1)?, part(&s.scores, 2)?);
-            score_head(gpu, &s.normed, rows, &targets, head, &s.tiles, &out)?;
+            let (targets, out) = (part(&s.targets, 1)?, part(&s.scores, numbers)?);
+            match logprobs {
+                true => score_head(gpu, &s.normed, rows, &targets, head, &s.tiles, &out)?,
+                false => target_logits(gpu, &s.normed, rows, &targets, head, &out)?,
+            }
         }
-        let scores = s.scores.part(0, 8 * slots.len())?;
+        let scores = s.scores.part(0, 4 * numbers * slots.len())?;
         let read = gpu.read_f32(&[&scores]).await?;
-        let pairs = read.iter().flat_map(|scores| scores.chunks_exact(2));
-        let score = |pair: &[f32]| TargetScore {
-            logit: pair[0],
-            log_sum_exp: pair[1],
+        let each = read.iter().flat_map(|scores| scores.chunks_exact(numbers));
+        let score = |numbers: &[f32]| TargetScore {
+            logit: numbers[0],
+            log_sum_exp: numbers.get(1).copied(),
         };
-        Ok(pairs.map(score).collect())
+        Ok(each.map(score).collect())
     }
 
     /// Moves KV rows `from .. from + count` to `to ..`, `to <= from`.

@@ -74,7 +74,8 @@ impl Host {
         Ok(all)
     }
 
-    /// The scores of all `slots`, of which `computed` were not known.
+    /// The scores of all `slots`, of which `computed` were not known; with log-probabilities or
+    /// without.
     ///
     /// # Errors
     /// [`ModelError::Order`] where `computed` are too few.
@@ -83,10 +84,11 @@ impl Host {
         slots: &[usize],
         targets: &[u32],
         computed: Vec<TargetScore>,
+        logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
         let mut computed = computed.into_iter();
         let score = |(slot, &target): (&usize, &u32)| match self.logits.get(slot) {
-            Some(known) => Ok(TargetScore::of(known, target)),
+            Some(known) => Ok(TargetScore::of(known, target, logprobs)),
             None => computed.next().ok_or(MISSING),
         };
         slots.iter().zip(targets).map(score).collect()

@@ -6,6 +6,7 @@ use conclave_kernels::{Draws, Gpu};
 use conclave_weights::{Checkpoint, Description, Format, Source};
 use serde::Serialize;
 
+use crate::both::both;
 #[cfg(not(target_family = "wasm"))]
 use crate::burn_decoder::{BurnDecoder, BurnWeights};
 use crate::config::Config;
@@ -17,6 +18,7 @@ use crate::gpu_decoder::GpuDecoder;
 use crate::gpu_weights::GpuWeights;
 use crate::host::Host;
 use crate::keys::Keys;
+use crate::launched::launched;
 use crate::memory::{Memory, check_heads};
 use crate::pass::{Pass, TargetScore};
 use crate::plan::{Plan, embedding, plan};
@@ -155,7 +157,9 @@ impl Model {
             Backend::Gpu(gpu) => {
                 check_heads(config)?;
                 let keep = GpuWeights { gpu, quantise };
-                let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
+                let weights = reading::read(&plan, checkpoint, source, &keep, progress);
+                let ((), weights) =
+                    both(try_kernels(gpu, &plan, config, quantise), weights).await?;
                 Decoder::Gpu(Box::new(GpuDecoder::new(weights, config, context, gpu)?))
             }
         };
@@ -275,7 +279,8 @@ impl Model {
         self.host.join(slots, computed)
     }
 
-    /// Scores of `targets[i]` under the logits after the token in `slots[i]`.
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the whole output matrix
+    /// is run for `logprobs` only.
     ///
     /// # Errors
     /// As [`logits`](Self::logits).
@@ -283,20 +288,21 @@ impl Model {
         &mut self,
         slots: &[usize],
         targets: &[u32],
+        logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
         if let Decoder::Gpu(decoder) = &self.decoder {
-            return decoder.scores(slots, targets).await;
+            return decoder.scores(slots, targets, logprobs).await;
         }
         let rows = self.host.rows(slots)?;
         let wanted = self.host.targets(slots, targets);
         let computed = match &mut self.decoder {
             _ if rows.is_empty() => Vec::new(),
-            Decoder::Cpu(decoder) => decoder.scores(&rows, &wanted)?,
+            Decoder::Cpu(decoder) => decoder.scores(&rows, &wanted, logprobs)?,
             #[cfg(not(target_family = "wasm"))]
-            Decoder::Burn(decoder) => decoder.scores(&rows, &wanted).await?,
+            Decoder::Burn(decoder) => decoder.scores(&rows, &wanted, logprobs).await?,
             Decoder::Gpu(_) => Vec::new(),
         };
-        self.host.judge(slots, targets, computed)
+        self.host.judge(slots, targets, computed, logprobs)
     }
 
     /// Waits until everything has run; what went wrong since the last wait is its error.
@@ -341,6 +347,20 @@ impl Model {
             Decoder::Burn(decoder) => decoder.release(),
             Decoder::Gpu(decoder) => decoder.release(),
         }
+    }
+}
+
+/// Builds the kernels that a model launches and tries them against their twins.
+async fn try_kernels(
+    gpu: &Gpu,
+    plan: &Plan,
+    config: &Config,
+    quantise: Option<Format>,
+) -> Result<(), ModelError> {
+    match launched(plan, config, quantise) {
+        Some(kernels) => Ok(gpu.self_test(&kernels).await?),
+        // The read ends in an error that says which matrix it is.
+        None => Ok(()),
     }
 }
 

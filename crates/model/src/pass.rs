@@ -121,22 +121,23 @@ impl Pass {
 pub struct TargetScore {
     /// The target's raw logit.
     pub logit: f32,
-    /// ln Σ exp of the whole row of logits.
-    pub log_sum_exp: f32,
+    /// ln Σ exp of the whole row of logits, where log-probabilities were asked for.
+    pub log_sum_exp: Option<f32>,
 }
 
 impl TargetScore {
-    /// The score of `target` under a row of logits `[vocabulary]`.
-    pub fn of(logits: &[f32], target: u32) -> Self {
+    /// The score of `target` under a row of logits `[vocabulary]`; `logprobs`: also its
+    /// log-probability.
+    pub fn of(logits: &[f32], target: u32, logprobs: bool) -> Self {
         Self {
             logit: logits[target as usize],
-            log_sum_exp: log_sum_exp(logits),
+            log_sum_exp: logprobs.then(|| log_sum_exp(logits)),
         }
     }
 
-    /// ln p(target).
-    pub fn logprob(&self) -> f32 {
-        self.logit - self.log_sum_exp
+    /// ln p(target), where it was asked for.
+    pub fn logprob(&self) -> Option<f32> {
+        self.log_sum_exp.map(|sum| self.logit - sum)
     }
 }
 

@@ -44,26 +44,22 @@ pub struct Draft {
 pub struct Score {
     /// Mean raw logit of the candidate's tokens.
     pub mean_logit: f64,
-    /// Mean ln p of the candidate's tokens.
-    pub mean_logprob: f64,
+    /// Mean ln p of the candidate's tokens, where it was asked for.
+    pub mean_logprob: Option<f64>,
     /// Number of tokens.
     pub tokens: usize,
 }
 
 impl Score {
-    /// The mean of the scores of `count` tokens.
-    fn mean(scores: impl Iterator<Item = TargetScore>, count: usize) -> Self {
-        let add = |(logits, logprobs): (f64, f64), score: TargetScore| {
-            (
-                logits + f64::from(score.logit),
-                logprobs + f64::from(score.logprob()),
-            )
-        };
-        let (logits, logprobs) = scores.fold((0.0, 0.0), add);
+    /// The mean over the tokens of a candidate.
+    fn mean(tokens: &[TargetScore]) -> Self {
+        let count = tokens.len() as f64;
+        let logits: f64 = tokens.iter().map(|token| f64::from(token.logit)).sum();
+        let logprobs = tokens.iter().map(|token| token.logprob().map(f64::from));
         Self {
-            mean_logit: logits / count as f64,
-            mean_logprob: logprobs / count as f64,
-            tokens: count,
+            mean_logit: logits / count,
+            mean_logprob: logprobs.sum::<Option<f64>>().map(|sum| sum / count),
+            tokens: tokens.len(),
         }
     }
 }
@@ -328,12 +324,17 @@ impl Session {
     }
 
     /// Scores all candidates in one in-line pass behind the prefix. Equal candidates run once; of
-    /// the one that shares most with the last draft, only what is behind the shared tokens.
+    /// the one that shares most with the last draft, only what is behind the shared tokens. Raw
+    /// logits take a row of the output matrix a token; `logprobs` take all of it.
     ///
     /// # Errors
     /// [`ModelError::Order`] for an empty candidate or before a prompt;
     /// [`ModelError::InLine`] if they do not fit; the backend's.
-    pub async fn verify(&mut self, candidates: &[Vec<u32>]) -> Result<Vec<Score>, ModelError> {
+    pub async fn verify(
+        &mut self,
+        candidates: &[Vec<u32>],
+        logprobs: bool,
+    ) -> Result<Vec<Score>, ModelError> {
         self.expect_prompt("verifying needs a prompt first")?;
         if candidates.iter().any(Vec::is_empty) {
             return Err(ModelError::Order("a candidate needs at least one token"));
@@ -362,16 +363,19 @@ impl Session {
             slots.extend((0..candidate.tokens.len()).map(|index| candidate.slot_before(index)));
             targets.extend_from_slice(&candidate.tokens);
         }
-        let mut judged = self.model.scores(&slots, &targets).await?.into_iter();
-        let scores: Vec<Score> = in_line
-            .iter()
-            .map(|candidate| {
-                let count = candidate.tokens.len();
-                Score::mean(judged.by_ref().take(count), count)
-            })
-            .collect();
+        let judged = self.model.scores(&slots, &targets, logprobs).await?;
+        let mut judged = judged.as_slice();
+        let mut scores = Vec::with_capacity(in_line.len());
+        for candidate in &in_line {
+            let tokens = judged.split_off(..candidate.tokens.len());
+            scores.push(Score::mean(tokens.ok_or(ModelError::Order(
+                "the pass left fewer scores than were asked for",
+            ))?));
+        }
         // The log-probability too: another token's broken logit shows only there.
-        let broken = |s: &Score| !s.mean_logit.is_finite() || !s.mean_logprob.is_finite();
+        let broken = |s: &Score| {
+            !s.mean_logit.is_finite() || s.mean_logprob.is_some_and(|mean| !mean.is_finite())
+        };
         if scores.iter().any(broken) {
             return Err(ModelError::NotFinite);
         }

@@ -29,9 +29,10 @@ fn between(random: &mut ChaCha8Rng, least: usize, most: usize) -> usize {
 }
 
 fn assert_close(found: &Score, wanted: &Score, what: &str) {
+    let [found_logprob, wanted_logprob] = [found, wanted].map(|score| score.mean_logprob.unwrap());
     for (a, b) in [
         (found.mean_logit, wanted.mean_logit),
-        (found.mean_logprob, wanted.mean_logprob),
+        (found_logprob, wanted_logprob),
     ] {
         let scale = b.abs().max(1.0);
         assert!((a - b).abs() <= TOLERANCE * scale, "{what}: {a} is not {b}");
@@ -64,13 +65,27 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
                 })
                 .collect();
             let before = session.counters();
-            let together = pollster::block_on(session.verify(&candidates)).unwrap();
+            let together = pollster::block_on(session.verify(&candidates, true)).unwrap();
             let run = session.counters().verify_tokens - before.verify_tokens;
             assert_eq!(run, candidates.iter().map(Vec::len).sum::<usize>());
             for (found, candidate) in together.iter().zip(&candidates) {
-                let alone = session.verify(std::slice::from_ref(candidate));
+                let alone = session.verify(std::slice::from_ref(candidate), true);
                 let alone = pollster::block_on(alone).unwrap();
                 assert_close(found, &alone[0], &what);
+            }
+            // Raw logits by one row of the output matrix each.
+            let raw = pollster::block_on(session.verify(&candidates, false)).unwrap();
+            for (found, wanted) in raw.iter().zip(&together) {
+                assert_eq!(found.mean_logprob, None);
+                let mean_logprob = wanted.mean_logprob;
+                assert_close(
+                    &Score {
+                        mean_logprob,
+                        ..*found
+                    },
+                    wanted,
+                    &what,
+                );
             }
         }
     }
@@ -86,7 +101,7 @@ fn a_score_is_that_of_a_plain_prompt() {
         pollster::block_on(session.prefill(&prefix)).unwrap();
         let other = ids(&mut random, 5);
         let candidates = [other, candidate.clone()];
-        let scores = pollster::block_on(session.verify(&candidates)).unwrap();
+        let scores = pollster::block_on(session.verify(&candidates, true)).unwrap();
 
         let whole = [prefix.clone(), candidate.clone()].concat();
         let logits = pollster::block_on(session.all_logits(&whole)).unwrap();
@@ -130,7 +145,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
                     let length = between(&mut random, 1, SEGMENT);
                     candidates.push(ids(&mut random, length));
                 }
-                pollster::block_on(long.verify(&candidates)).unwrap();
+                pollster::block_on(long.verify(&candidates, true)).unwrap();
                 let winner = round % 3;
                 let kept = between(&mut random, 1, candidates[winner].len());
                 pollster::block_on(long.keep(winner, kept)).unwrap();
@@ -185,10 +200,10 @@ fn drafts_and_equal_candidates_run_once() {
             ] {
                 let what = format!("{model} on {backend_name}: {candidates:?}");
                 let before = drafter.counters().verify_tokens;
-                let found = pollster::block_on(drafter.verify(&candidates)).unwrap();
+                let found = pollster::block_on(drafter.verify(&candidates, true)).unwrap();
                 assert_eq!(drafter.counters().verify_tokens - before, runs, "{what}");
                 for (found, candidate) in found.iter().zip(&candidates) {
-                    let alone = other.verify(std::slice::from_ref(candidate));
+                    let alone = other.verify(std::slice::from_ref(candidate), true);
                     assert_close(found, &pollster::block_on(alone).unwrap()[0], &what);
                 }
             }
@@ -199,8 +214,8 @@ fn drafts_and_equal_candidates_run_once() {
             let error = relative_error(&next(&mut drafter), &next(&mut other));
             assert!(error < 1e-4, "{model} on {backend_name}: {error:e}");
             let candidates = [ids(&mut random, 8), ids(&mut random, 3)];
-            let found = pollster::block_on(drafter.verify(&candidates)).unwrap();
-            let wanted = pollster::block_on(other.verify(&candidates)).unwrap();
+            let found = pollster::block_on(drafter.verify(&candidates, true)).unwrap();
+            let wanted = pollster::block_on(other.verify(&candidates, true)).unwrap();
             for (found, wanted) in found.iter().zip(&wanted) {
                 assert_close(found, wanted, "after the kept draft");
             }
@@ -245,18 +260,18 @@ fn what_does_not_fit_is_an_error_and_harms_nothing() {
         let draft = pollster::block_on(session.draft(10, &mut sampler, &[])).unwrap();
         assert_eq!(draft.tokens.len(), 4);
         assert!(matches!(
-            pollster::block_on(session.verify(&[vec![1; 5]])),
+            pollster::block_on(session.verify(&[vec![1; 5]], true)),
             Err(ModelError::ContextFull { .. })
         ));
         assert!(matches!(
-            pollster::block_on(session.verify(&[vec![100_000]])),
+            pollster::block_on(session.verify(&[vec![100_000]], true)),
             Err(ModelError::Token { id: 100_000, .. })
         ));
         assert!(matches!(
             pollster::block_on(session.keep(0, 1)),
             Err(ModelError::Order(_))
         ));
-        let scores = pollster::block_on(session.verify(&[vec![1; 4]])).unwrap();
+        let scores = pollster::block_on(session.verify(&[vec![1; 4]], true)).unwrap();
         assert!(scores[0].mean_logit.is_finite());
     }
 }

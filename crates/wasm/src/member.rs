@@ -1,6 +1,6 @@
 //! A member, as the round loop sees it.
 
-use conclave_ensemble::Candidate;
+use conclave_ensemble::{Candidate, Scoring};
 use conclave_member::Message;
 use conclave_model::Sampling;
 use serde::Serialize;
@@ -107,10 +107,15 @@ impl Member {
         Ok(serde_wasm_bindgen::to_value(&draft)?)
     }
 
-    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob, tokens}, …]`.
-    pub async fn verify(&mut self, candidates: JsValue) -> Result<JsValue, Failure> {
+    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, tokens}, …]`.
+    pub async fn verify(
+        &mut self,
+        candidates: JsValue,
+        scoring: JsValue,
+    ) -> Result<JsValue, Failure> {
         let candidates: Vec<Candidate> = serde_wasm_bindgen::from_value(candidates)?;
-        let scores = self.member.verify(&candidates).await?;
+        let scoring: Scoring = serde_wasm_bindgen::from_value(scoring)?;
+        let scores = self.member.verify(&candidates, scoring).await?;
         Ok(scores.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
     }
 

@@ -73,7 +73,7 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
       reads.push(counters?.read());
       // What two others would have drafted: as long as a draft, in other words.
       const others = Array.from({ length: 2 }, (_, other) => ({ text: textOf(segmentTokens * (other + 2)).split(" ").slice(-segmentTokens).map((word) => ` ${word}`).join(""), ended: false }));
-      const verify = await timed(() => member.verify(others));
+      const verify = await timed(() => member.verify(others, bench.module.defaultSettings().scoring));
       reads.push(counters?.read());
       await member.keep(0);
       bench.tell(`${member.name}, prefix ${prefix}`);

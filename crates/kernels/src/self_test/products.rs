@@ -78,6 +78,41 @@ pub(super) fn product(gpu: &Gpu, product: Product) -> Result<Trial, GpuError> {
     }))
 }
 
+/// One logit a row, of ids at both ends of the vocabulary and past it.
+pub(super) fn target_logits(gpu: &Gpu, format: Format) -> Result<Trial, GpuError> {
+    let (targets, vocabulary, k) = ([11_u32, 0, 12, 5], 12, 768);
+    let m = targets.len();
+    let mut numbers = Numbers(10);
+    let (weight, weights) = numbers.matrix(gpu, format, [vocabulary, k])?;
+    let (x, bias) = (numbers.many(m * k), numbers.many(vocabulary));
+    let scores = score_head_cpu(&x, k, &weights, Some(&bias), None, &targets);
+    let out = unwritten(gpu, m)?;
+    let found = out.clone();
+    let (x, bias) = (gpu.upload(&x)?, gpu.upload(&bias)?);
+    let (targets, counts) = (gpu.upload(&targets)?, gpu.upload(&[m as u32])?);
+    let trial = Trial::new(move |gpu| {
+        let rows = Rows {
+            count: m,
+            counts: &counts,
+        };
+        let head = Head {
+            weight: &weight,
+            bias: Some(&bias),
+            softcap: None,
+        };
+        crate::target_logits(gpu, &x, rows, &targets, head, &out)
+    });
+    // The id past the end gives a number so low that all else were near to each other.
+    let expected: Vec<f32> = scores.iter().map(|score| score[0].max(-9.0)).collect();
+    Ok(trial.answer(&found, move |bytes| {
+        let found: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
+        close(
+            &found.iter().map(|v| v.max(-9.0)).collect::<Vec<_>>(),
+            &expected,
+        )
+    }))
+}
+
 /// Scores of a vocabulary of three tiles, of which the last is not full.
 pub(super) fn score(gpu: &Gpu, format: Format) -> Result<Trial, GpuError> {
     const VOCABULARY: usize = 150;

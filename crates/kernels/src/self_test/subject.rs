@@ -26,6 +26,7 @@ pub(crate) enum Subject {
     KeepRows,
     Product(Product),
     Sample,
+    TargetLogits(Format),
     Score(Format),
 }
 
@@ -46,7 +47,6 @@ impl Kernels {
         let mut all = vec![
             Subject::Embed(self.embedding),
             Subject::RmsNorm,
-            Subject::NormAdd,
             Subject::PickNorm,
             Subject::PutRows,
             Subject::GatherRows,
@@ -54,13 +54,17 @@ impl Kernels {
             Subject::Attention { exact },
             Subject::KeepRows,
             Subject::Sample,
+            Subject::TargetLogits(self.head),
             Subject::Score(self.head),
         ];
         if choices.chunks {
             all.push(Subject::Chunks { exact });
         }
-        if self.gates.is_empty() {
+        if self.apart {
             all.push(Subject::Gated);
+        }
+        if self.norms_behind {
+            all.push(Subject::NormAdd);
         }
         let several = [2, 32].map(|rows| choices.product(rows));
         let mut add = |kernel, format, normed, gated| {
@@ -138,6 +142,7 @@ impl Subject {
             Self::KeepRows => cache::keep_rows(gpu),
             Self::Product(product) => products::product(gpu, product),
             Self::Sample => draws::sample(gpu),
+            Self::TargetLogits(format) => products::target_logits(gpu, format),
             Self::Score(format) => products::score(gpu, format),
         }
     }
