@@ -16,11 +16,15 @@ interface Scope {
 
 const scope = globalThis as unknown as Scope;
 
+// Fetched and compiled beside the search for an adapter and the opening of the store.
+const started = startModule();
+started.catch(() => undefined);
+
 const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
-  startModule,
+  startModule: () => started,
 });
 
 // A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an error

@@ -64,7 +64,7 @@ fn in_place(device: &JsValue, instead: &JsValue, act: impl FnOnce()) {
     let placed = Reflect::set(device, &MAKE.into(), instead);
     act();
     if placed == Ok(true) {
-        let _ = Reflect::delete_property(device.unchecked_ref(), &MAKE.into());
+        let _ = Reflect::delete_property::<Object>(device.unchecked_ref(), &MAKE.into());
     }
 }
 

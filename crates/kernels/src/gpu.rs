@@ -79,6 +79,8 @@ impl Gpu {
             })?;
         let granted = device.limits();
         let info = AdapterInfo::new(&info);
+        #[cfg(target_family = "wasm")]
+        let info = info.of_browser(&device);
         let reports = Reports::watch(&device);
         let ledger = Ledger::new();
         let queue = Queue::new(device.clone(), queue, ledger.clone());
