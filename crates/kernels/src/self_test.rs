@@ -2,7 +2,7 @@
 //! model is used there.
 //!
 //! Drivers compile wrongly more often than they fail: what comes out then is an answer of
-//! nonsense. A kernel that fails gives way to its safe twin where it has one ([`crate::Choices`]); else
+//! nonsense. A kernel that fails gives way to its safe twin where it has one ([`Choices`]); else
 //! the load ends in [`GpuError::Kernel`]. The pipelines tried are those that the model launches,
 //! so none is built for the test alone, and none while an answer waits.
 
@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use subject::Subject;
 
-use crate::{Buffer, Format, Gpu, GpuError};
+use crate::{Buffer, Choices, Format, Gpu, GpuError};
 
 /// The kernels that a model launches, as far as models differ in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,19 +74,31 @@ impl Gpu {
     /// # Errors
     /// [`GpuError::Kernel`] for a failure without one, and what went wrong since the last read.
     pub async fn self_test(&self, kernels: &Kernels) -> Result<(), GpuError> {
+        self.test(|choices| kernels.subjects(choices)).await
+    }
+
+    /// Tries what makes log-probabilities with an output matrix of this format, likewise: few
+    /// models are asked for any.
+    ///
+    /// # Errors
+    /// As [`Gpu::self_test`].
+    pub async fn self_test_scores(&self, head: Format) -> Result<(), GpuError> {
+        self.test(|_| vec![Subject::Score(head)]).await
+    }
+
+    async fn test(&self, subjects: impl Fn(Choices) -> Vec<Subject>) -> Result<(), GpuError> {
         loop {
-            let mut subjects = kernels.subjects(self.choices());
+            let mut subjects = subjects(self.choices());
             subjects.retain(|subject| !self.tried().contains(subject));
             if subjects.is_empty() {
                 return Ok(());
             }
-            let failures = self.try_all(&subjects).await?;
-            for Failure {
-                subject,
-                kernel,
-                reason,
-            } in failures
-            {
+            for failure in self.try_all(&subjects).await? {
+                let Failure {
+                    subject,
+                    kernel,
+                    reason,
+                } = failure;
                 let safe = subject.without(self.choices());
                 let safe = safe.ok_or_else(|| GpuError::Kernel {
                     adapter: self.adapter().name.clone(),

@@ -278,6 +278,9 @@ impl GpuDecoder {
     ) -> Result<Vec<TargetScore>, ModelError> {
         let (gpu, s) = (&self.gpu, &self.scratch);
         let (weight, bias) = self.weights.head();
+        if logprobs {
+            gpu.self_test_scores(weight.format()).await?;
+        }
         let head = Head {
             weight,
             bias,

@@ -55,7 +55,6 @@ impl Kernels {
             Subject::KeepRows,
             Subject::Sample,
             Subject::TargetLogits(self.head),
-            Subject::Score(self.head),
         ];
         if choices.chunks {
             all.push(Subject::Chunks { exact });

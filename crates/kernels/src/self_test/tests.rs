@@ -32,7 +32,18 @@ fn apart() -> Kernels {
 }
 
 fn run(gpu: &Gpu, kernels: &Kernels) -> Result<(), GpuError> {
-    pollster::block_on(gpu.self_test(kernels))
+    pollster::block_on(async {
+        gpu.self_test(kernels).await?;
+        gpu.self_test_scores(kernels.head).await
+    })
+}
+
+fn subjects(kernels: &Kernels, choices: Choices) -> Vec<Subject> {
+    [
+        kernels.subjects(choices),
+        vec![Subject::Score(kernels.head)],
+    ]
+    .concat()
 }
 
 /// The test again for these subjects, with these choices.
@@ -48,7 +59,7 @@ fn again(
 }
 
 #[test]
-fn right_kernels_pass_with_one_wait_and_once() {
+fn right_kernels_pass_and_only_once() {
     let gpu = open();
     let usual = gpu.choices();
     for format in Format::ALL {
@@ -57,9 +68,9 @@ fn right_kernels_pass_with_one_wait_and_once() {
         let counted = gpu.counters();
         run(&gpu, &kernels).unwrap();
         assert_eq!(gpu.counters(), counted, "nothing is tried twice");
-        again(&gpu, &kernels, &kernels.subjects(usual), usual).unwrap();
+        again(&gpu, &kernels, &subjects(&kernels, usual), usual).unwrap();
         let made = gpu.counters() - counted;
-        assert_eq!((made.read_backs, made.pipelines), (1, 0), "{made:?}");
+        assert_eq!((made.read_backs, made.pipelines), (2, 0), "{made:?}");
     }
     assert_eq!(gpu.choices(), usual, "nothing gave way");
 }
@@ -215,7 +226,7 @@ fn launched(gpu: &Gpu) -> Vec<Launched> {
     let mut all: Vec<Launched> = Vec::new();
     let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
     for kernels in models {
-        for subject in kernels.subjects(Choices::usual(false)) {
+        for subject in subjects(&kernels, Choices::usual(false)) {
             let trial = subject.trial(gpu).unwrap();
             for kernel in gpu.noted(&trial.launches).unwrap() {
                 let shader = kernel.shader;
