@@ -271,6 +271,11 @@ impl Queue {
         create(&self.device, &self.ledger, bytes, usage)
     }
 
+    /// Free what is kept for the next results.
+    pub fn clear_staging(&mut self) {
+        self.staging.clear();
+    }
+
     /// Keep it for the next results, unless it is large or there are enough.
     pub fn put_staging(&mut self, staging: Buffer) {
         const LARGEST: usize = 8 << 20;
