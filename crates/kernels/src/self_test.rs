@@ -44,9 +44,12 @@ pub struct Kernels {
 /// What has passed on a device.
 pub(crate) type Tried = HashSet<Subject>;
 
+/// Queues launches on a device.
+type Launches = Box<dyn Fn(&Gpu) -> Result<(), GpuError>>;
+
 /// Launches whose results are known.
 pub(crate) struct Trial {
-    launches: Box<dyn Fn(&Gpu) -> Result<(), GpuError>>,
+    launches: Launches,
     /// Of the last launches in their order, or of the only one.
     answers: Vec<Answer>,
 }
@@ -206,8 +209,9 @@ impl Trial {
 /// order and round their exponentials as they like, which makes a tenth of it.
 fn close(found: &[f32], expected: &[f32]) -> Result<(), String> {
     let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
-    let far = |(a, b): (&f32, &f32)| !((a - b).abs() <= size / 5000.0);
-    match found.iter().zip(expected).position(far) {
+    // What is no number is near to none.
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size / 5000.0;
+    match found.iter().zip(expected).position(|pair| !near(pair)) {
         Some(at) => Err(differs(at, found[at], expected[at])),
         None => all_there(found.len(), expected.len()),
     }
