@@ -50,7 +50,7 @@ function kindOf<K extends ErrorKind>(kind: K) {
   };
 }
 
-/** There is no usable WebGPU here: take the CPU backend. */
+/** There is no usable WebGPU here, or its kernels compute wrongly: take the CPU backend. */
 export class NoGpu extends kindOf("NoGpu") {}
 /** The GPU device went away: open a new engine. */
 export class DeviceLost extends kindOf("DeviceLost") {}
@@ -89,7 +89,7 @@ const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) =
 
 /** After these the engine is of no more use and must be opened again. */
 export function isFatal(error: ConclaveError): boolean {
-  return error.kind === "DeviceLost" || error.kind === "Engine" || error.kind === "OutOfMemory";
+  return error.kind === "NoGpu" || error.kind === "DeviceLost" || error.kind === "Engine" || error.kind === "OutOfMemory";
 }
 
 /**

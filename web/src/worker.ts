@@ -16,11 +16,15 @@ interface Scope {
 
 const scope = globalThis as unknown as Scope;
 
+// Fetched and compiled beside the search for an adapter and the opening of the store; if that fails,
+// anew when it is needed.
+const early = startModule().catch(() => undefined);
+
 const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
-  startModule,
+  startModule: async () => (await early) ?? startModule(),
   // Some browsers give workers no workers.
   startThread: typeof Worker === "undefined" ? undefined : () => new Worker(new URL("./member-worker.js", import.meta.url), { type: "module", name: "conclave member" }),
   cores: scope.navigator.hardwareConcurrency || 1,

@@ -163,20 +163,6 @@ async fn measure(
             alone.push(alone::measure(member, prefix, course, meter).await?);
             (course.tell)(&format!("{}, prefix {prefix}", member.name()));
         }
-<<<<<<< HEAD
-        let mut started = Instant::now();
-        let mut rounds = 0;
-        let watch = |_: &Round| {
-            let times = if rounds == 0 { &mut first } else { &mut later };
-            if repeat > 0 {
-                times.add(started);
-            }
-            rounds += 1;
-            started = Instant::now();
-        };
-        answer(members, &messages, settings, sampling, |_, _, _| (), watch).await?;
-=======
->>>>>>> bench
     }
     for &size in sizes {
         for &prefix in &args.prefixes {

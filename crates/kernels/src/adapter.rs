@@ -34,16 +34,6 @@ pub struct AdapterInfo {
 
 impl AdapterInfo {
     pub(crate) fn new(info: &wgpu::AdapterInfo) -> Self {
-        let name = info.name.to_lowercase();
-        let software_name = [
-            "swiftshader",
-            "llvmpipe",
-            "lavapipe",
-            "warp",
-            "basic render",
-        ]
-        .iter()
-        .any(|known| name.contains(known));
         Self {
             name: info.name.clone(),
             vendor: vendor(info.vendor),
@@ -52,9 +42,50 @@ impl AdapterInfo {
                 wgpu::Backend::BrowserWebGpu => "webgpu".into(),
                 other => format!("{other:?}").to_lowercase(),
             },
-            software: info.device_type == wgpu::DeviceType::Cpu || software_name,
+            software: info.device_type == wgpu::DeviceType::Cpu || is_software(&info.name),
         }
     }
+}
+
+#[cfg(target_family = "wasm")]
+impl AdapterInfo {
+    /// What the browser tells besides: as a rule not the card's name but who made it, and of which
+    /// generation it is.
+    pub(crate) fn of_browser(mut self, device: &wgpu::Device) -> Self {
+        let told = |device: &wasm_bindgen::JsValue, what: &str| {
+            let info = js_sys::Reflect::get(device, &"adapterInfo".into()).ok()?;
+            js_sys::Reflect::get(&info, &what.into()).ok()?.as_string()
+        };
+        if let Some(device) = device.as_webgpu() {
+            let [vendor, architecture, kind] = ["vendor", "architecture", "device"]
+                .map(|what| told(device.as_ref(), what).unwrap_or_default());
+            if self.name.is_empty() {
+                let parts = [&vendor, &architecture, &kind].into_iter();
+                let parts: Vec<&str> = parts
+                    .map(|part| &**part)
+                    .filter(|p| !p.is_empty())
+                    .collect();
+                self.name = parts.join(" ");
+            }
+            self.software |= is_software(&self.name);
+            (self.vendor, self.architecture) = (vendor, architecture);
+        }
+        self
+    }
+}
+
+/// Whether a name is that of a CPU that plays GPU.
+fn is_software(name: &str) -> bool {
+    let name = name.to_lowercase();
+    [
+        "swiftshader",
+        "llvmpipe",
+        "lavapipe",
+        "warp",
+        "basic render",
+    ]
+    .iter()
+    .any(|known| name.contains(known))
 }
 
 /// The usual name behind a PCI vendor number.

@@ -81,6 +81,16 @@ pub fn attention_chunks(tokens: usize, heads: Heads, keys: usize) -> usize {
     wanted.min(keys / CHUNK).max(1)
 }
 
+impl Gpu {
+    /// [`attention_chunks`] on this device.
+    pub fn attention_chunks(&self, tokens: usize, heads: Heads, keys: usize) -> usize {
+        match self.choices().chunks {
+            true => attention_chunks(tokens, heads, keys),
+            false => 1,
+        }
+    }
+}
+
 /// Numbers that `partials` needs for a pass in so many chunks.
 pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
     match chunks {

@@ -30,7 +30,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    fn of(buffers: &[Use<'_>]) -> Self {
+    pub fn of(buffers: &[Use<'_>]) -> Self {
         let mut written = 0;
         for (i, used) in buffers.iter().enumerate() {
             written |= u32::from(matches!(used, Use::Write(_))) << i;
@@ -72,6 +72,9 @@ pub(crate) struct Bindings {
     pub groups_made: u64,
     /// Pipelines made so far.
     pub pipelines_made: u64,
+    /// Other WGSL for shaders of these names.
+    #[cfg(test)]
+    pub altered: HashMap<&'static str, String>,
 }
 
 impl Bindings {
@@ -88,28 +91,59 @@ impl Bindings {
             params,
             groups_made: 0,
             pipelines_made: 0,
+            #[cfg(test)]
+            altered: HashMap::new(),
         }
     }
 
-    /// The pipeline of a shader for arguments of these kinds.
+    /// The pipeline of a shader for these arguments.
     pub fn pipeline(
         &mut self,
         device: &wgpu::Device,
         shader: &'static Shader,
         buffers: &[Use<'_>],
     ) -> Pipeline {
-        let kinds = Kinds::of(buffers);
-        let key = (std::ptr::from_ref(shader).addr(), kinds);
+        self.pipeline_of(device, shader, Kinds::of(buffers))
+    }
+
+    /// The pipeline of a shader for arguments of these kinds.
+    pub fn pipeline_of(
+        &mut self,
+        device: &wgpu::Device,
+        shader: &'static Shader,
+        kinds: Kinds,
+    ) -> Pipeline {
+        let key = key(shader, kinds);
         if let Some(pipeline) = self.pipelines.get(&key) {
             return pipeline.clone();
         }
         self.pipelines_made += 1;
+        let pipeline = Arc::new(self.make(device, shader, kinds));
+        self.pipelines.insert(key, pipeline.clone());
+        pipeline
+    }
+
+    /// Whether that pipeline has been made.
+    pub fn has_pipeline(&self, shader: &'static Shader, kinds: Kinds) -> bool {
+        self.pipelines.contains_key(&key(shader, kinds))
+    }
+
+    /// A pipeline that is nowhere kept.
+    pub fn make(
+        &mut self,
+        device: &wgpu::Device,
+        shader: &'static Shader,
+        kinds: Kinds,
+    ) -> wgpu::ComputePipeline {
+        let text = shader.text();
+        #[cfg(test)]
+        let text = self.altered.get(shader.name).cloned().unwrap_or(text);
         let layout = layout(&mut self.layouts, device, kinds);
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: Some(shader.name),
-            source: wgpu::ShaderSource::Wgsl(shader.text().into()),
+            source: wgpu::ShaderSource::Wgsl(text.into()),
         });
-        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(shader.name),
             layout: Some(&layout.pipeline),
             module: &module,
@@ -120,10 +154,7 @@ impl Bindings {
                 ..Default::default()
             },
             cache: None,
-        });
-        let pipeline = Arc::new(pipeline);
-        self.pipelines.insert(key, pipeline.clone());
-        pipeline
+        })
     }
 
     /// The bind group of these buffers.
@@ -167,6 +198,14 @@ impl Bindings {
         group
     }
 
+    /// Another WGSL for a shader; what was made of it is forgotten.
+    #[cfg(test)]
+    pub fn alter(&mut self, shader: &'static Shader, text: String) {
+        self.altered.insert(shader.name, text);
+        let address = std::ptr::from_ref(shader).addr();
+        self.pipelines.retain(|&(of, _), _| of != address);
+    }
+
     /// Whether a slot for these parameters takes all others back: then no queued work may use any.
     pub fn ends_slots(&self, params: &[u8]) -> bool {
         self.slots.len() == SLOTS as usize && !self.slots.contains_key(params)
@@ -208,6 +247,10 @@ impl Bindings {
             !buffers.iter().any(|[id, _]| gone.contains(id))
         });
     }
+}
+
+fn key(shader: &'static Shader, kinds: Kinds) -> (usize, Kinds) {
+    (std::ptr::from_ref(shader).addr(), kinds)
 }
 
 fn layout<'a>(

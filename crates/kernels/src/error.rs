@@ -55,6 +55,18 @@ pub enum GpuError {
         /// What did not fit.
         reason: String,
     },
+    /// A kernel fails its self-test on this adapter, and no other can stand in for it.
+    #[error(
+        "the GPU \"{adapter}\" computes wrongly ({kernel}: {reason}); run on the CPU backend, and report this with the driver's version"
+    )]
+    Kernel {
+        /// The adapter's name.
+        adapter: String,
+        /// The kernel that failed.
+        kernel: &'static str,
+        /// What it made, or what the driver said.
+        reason: String,
+    },
     /// The driver refused a shader, a pipeline or a command.
     #[error(
         "the GPU refused work ({reason}); results since the last read are void, please report this with the adapter's name"

@@ -10,10 +10,12 @@ use bytemuck::Pod;
 use crate::batch::{Batch, turn};
 use crate::buffer::Ledger;
 use crate::launch::{Shader, Use};
+use crate::pipelines::Notes;
 use crate::queue::Queue;
 use crate::reports::Reports;
+use crate::self_test::Tried;
 use crate::signal::Signal;
-use crate::{AdapterChoice, AdapterInfo, Buffer, GpuCounters, GpuError, adapter};
+use crate::{AdapterChoice, AdapterInfo, Buffer, Choices, GpuCounters, GpuError, adapter};
 
 /// What the device in use can bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +37,16 @@ struct Inner {
     reports: Reports,
     zeros: Buffer,
     batch: Mutex<Option<Arc<Batch>>>,
+    choices: Mutex<Choices>,
+    tried: Mutex<Tried>,
 }
 
 /// A GPU device with its queue, shared by every member. Cloning is cheap.
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
+    /// Where launches are only noted.
+    notes: Option<Notes>,
 }
 
 impl Gpu {
@@ -72,6 +78,9 @@ impl Gpu {
                 reason: error.to_string(),
             })?;
         let granted = device.limits();
+        let info = AdapterInfo::new(&info);
+        #[cfg(target_family = "wasm")]
+        let info = info.of_browser(&device);
         let reports = Reports::watch(&device);
         let ledger = Ledger::new();
         let queue = Queue::new(device.clone(), queue, ledger.clone());
@@ -82,7 +91,9 @@ impl Gpu {
                 device,
                 queue: Mutex::new(queue),
                 ledger,
-                adapter: AdapterInfo::new(&info),
+                choices: Mutex::new(Choices::usual(info.software)),
+                tried: Mutex::default(),
+                adapter: info,
                 limits: Limits {
                     binding_bytes: granted.max_storage_buffer_binding_size,
                     buffer_bytes: granted.max_buffer_size,
@@ -92,6 +103,7 @@ impl Gpu {
                 zeros,
                 batch: Mutex::default(),
             }),
+            notes: None,
         })
     }
 
@@ -103,6 +115,26 @@ impl Gpu {
     /// What the device can bind.
     pub fn limits(&self) -> Limits {
         self.inner.limits
+    }
+
+    /// Which kernels are launched where there is a choice.
+    pub fn choices(&self) -> Choices {
+        *held(&self.inner.choices)
+    }
+
+    /// Launch other kernels where there is a choice.
+    pub fn choose(&self, choices: Choices) {
+        *held(&self.inner.choices) = choices;
+    }
+
+    /// Which kernels have passed their self-test.
+    pub(crate) fn tried(&self) -> MutexGuard<'_, Tried> {
+        held(&self.inner.tried)
+    }
+
+    /// The device itself.
+    pub(crate) fn device(&self) -> &wgpu::Device {
+        &self.inner.device
     }
 
     /// Why the device was lost, once it was.
@@ -244,8 +276,7 @@ impl Gpu {
 
     /// The batch that reads join now.
     fn batch(&self) -> MutexGuard<'_, Option<Arc<Batch>>> {
-        let batch = self.inner.batch.lock();
-        batch.unwrap_or_else(PoisonError::into_inner)
+        held(&self.inner.batch)
     }
 
     /// Submit everything, with a copy of these buffers to memory that the CPU can map.
@@ -311,7 +342,19 @@ impl Gpu {
         params: &[u8],
         groups: [u32; 3],
     ) -> Result<(), GpuError> {
+        if let Some(notes) = &self.notes {
+            notes.note(shader, buffers);
+            return Ok(());
+        }
         self.queue().run(shader, buffers, params, groups)
+    }
+
+    /// The same device, whose launches are noted and not run.
+    pub(crate) fn with_notes(&self, notes: Notes) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            notes: Some(notes),
+        }
     }
 
     /// Sixteen zeros, bound where an optional input is absent.
@@ -324,9 +367,8 @@ impl Gpu {
     }
 
     /// A thread that panicked with it may have left work unsubmitted, no more.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        let queue = self.inner.queue.lock();
-        queue.unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        held(&self.inner.queue)
     }
 
     /// Natively callbacks come while somebody waits for the device; in a browser by
@@ -365,6 +407,11 @@ impl Gpu {
         }
         Ok(())
     }
+}
+
+/// What lies behind a lock, also after a thread panicked with it.
+fn held<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
+    behind.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Gpu {

@@ -31,6 +31,9 @@ mod batch;
 mod bindings;
 mod block;
 mod buffer;
+mod choices;
+#[cfg(target_family = "wasm")]
+mod compiling;
 mod counters;
 mod embed;
 mod error;
@@ -44,6 +47,7 @@ mod matrix;
 mod norm_add;
 mod pack;
 mod pick_norm;
+mod pipelines;
 mod place;
 mod product;
 mod put_rows;
@@ -52,6 +56,7 @@ mod reports;
 mod rms_norm;
 mod sample;
 mod score_head;
+mod self_test;
 mod signal;
 mod upload;
 #[cfg(test)]
@@ -62,6 +67,7 @@ pub use add::{add, add_cpu};
 pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, rope_table};
 pub use attention::{Scores, attention, attention_chunks, attention_cpu, attention_partials};
 pub use buffer::Buffer;
+pub use choices::Choices;
 pub use counters::GpuCounters;
 pub use embed::{embed, embed_cpu};
 pub use error::GpuError;
@@ -79,6 +85,7 @@ pub use put_rows::{put_rows, put_rows_cpu};
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
 pub use score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};
+pub use self_test::Kernels;
 pub use upload::MatrixUpload;
 
 /// Every shader variant: its name and complete WGSL.

@@ -1,5 +1,5 @@
 //! The fused products of a pass: `out = norm(x) · Wᵀ + bias`, gated or added to what `out`
-//! holds. Their kernel goes by the rows of x:
+//! holds. Their kernel goes by the rows of x, unless a device has other [`crate::Choices`]:
 //!
 //! | rows | kernel | why |
 //! |---|---|---|
@@ -142,7 +142,7 @@ pub struct Fused<'a> {
 }
 
 /// Which kernel makes a product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProductKernel {
     /// One row of x at a time.
     Vector,
@@ -151,22 +151,6 @@ pub enum ProductKernel {
     /// 32 rows of x at a time.
     Tile,
 }
-
-impl ProductKernel {
-    /// The fastest for so many rows of x. A tile takes as long for one row as for 32, and as
-    /// `product_block` for about [`AS_A_TILE`] (`examples/crossover.rs`; on SwiftShader for 20):
-    /// passes of many rows are best multiples of 32.
-    pub fn for_rows(rows: usize) -> Self {
-        match rows {
-            0..=1 => Self::Vector,
-            _ if rows >= AS_A_TILE * rows.div_ceil(TILE_ROWS as usize) => Self::Tile,
-            _ => Self::Block,
-        }
-    }
-}
-
-/// Rows of x that `product_block` makes while `product_tile` makes 32.
-const AS_A_TILE: usize = 28;
 
 /// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
 /// one below another, n rows together, a dispatch each (one matrix, as a rule; several
@@ -183,11 +167,10 @@ pub fn product(
     fused: Fused<'_>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let kernel = ProductKernel::for_rows(rows.count);
+    let choices = gpu.choices();
+    let kernel = choices.product(rows.count);
     match fused.norm {
-        // Where arithmetic is what costs, not the bytes of W, a norm in each workgroup makes the
-        // product take up to 1.8 times as long, more than a dispatch does.
-        Some(norm) if kernel == ProductKernel::Vector && gpu.adapter().software => {
+        Some(norm) if kernel == ProductKernel::Vector && !choices.norm_inside => {
             let x = norm.apart(gpu, x, rows, matrices)?;
             let fused = Fused {
                 norm: None,

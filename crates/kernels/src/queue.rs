@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::bindings::{Bindings, Pipeline, STORAGE_BUFFERS};
 use crate::buffer::{ALIGNMENT, Ledger};
 use crate::launch::{Shader, Use};
+use crate::pipelines::Kernel;
 use crate::{Buffer, GpuCounters, GpuError};
 
 /// Launches of the first submit after the GPU has run dry: it begins early.
@@ -76,6 +77,30 @@ impl Queue {
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST;
         create(&self.device, &self.ledger, bytes, usage)
+    }
+
+    /// Makes the pipeline of a kernel, for its launches.
+    pub fn build(&mut self, kernel: Kernel) {
+        let Kernel { shader, kinds } = kernel;
+        self.bindings.pipeline_of(&self.device, shader, kinds);
+    }
+
+    /// Whether it is there.
+    pub fn has_built(&self, kernel: Kernel) -> bool {
+        self.bindings.has_pipeline(kernel.shader, kernel.kinds)
+    }
+
+    /// Asks for the pipeline of a kernel and drops it.
+    #[cfg(target_family = "wasm")]
+    pub fn make(&mut self, kernel: Kernel) {
+        let Kernel { shader, kinds } = kernel;
+        self.bindings.make(&self.device, shader, kinds);
+    }
+
+    /// What launches need.
+    #[cfg(test)]
+    pub fn bindings(&mut self) -> &mut Bindings {
+        &mut self.bindings
     }
 
     /// Queue a launch whose arguments were checked; submit if enough is queued.
@@ -244,6 +269,11 @@ impl Queue {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let bytes = bytes.next_power_of_two().max(4096);
         create(&self.device, &self.ledger, bytes, usage)
+    }
+
+    /// Free what is kept for the next results.
+    pub fn clear_staging(&mut self) {
+        self.staging.clear();
     }
 
     /// Keep it for the next results, unless it is large or there are enough.

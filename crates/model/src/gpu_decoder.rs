@@ -8,9 +8,9 @@
 
 use conclave_kernels::{
     Activation as GpuActivation, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads, Matrix,
-    NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention,
-    attention_chunks, embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows,
-    sample, score_head, target_logits,
+    NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention, embed,
+    gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample, score_head,
+    target_logits,
 };
 
 use crate::config::{Activation, Config, Layer, QkNorm};
@@ -110,7 +110,7 @@ impl GpuDecoder {
         let mut slot = slot as u32;
         for (tokens, places) in turns {
             let count = tokens.len();
-            let chunks = attention_chunks(count, self.heads(), pass.rows());
+            let chunks = gpu.attention_chunks(count, self.heads(), pass.rows());
             gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
             gpu.write(&s.places.part(0, 16 * count)?, places)?;
             gpu.write(&s.counts, &[count as u32, chunks as u32, slot, 0])?;
@@ -145,7 +145,7 @@ impl GpuDecoder {
     ) -> Result<Vec<u32>, ModelError> {
         self.reserve()?;
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let chunks = attention_chunks(1, self.heads(), prefix + steps);
+        let chunks = gpu.attention_chunks(1, self.heads(), prefix + steps);
         let place = Place {
             position: prefix as u32 - 1,
             row: prefix as u32 - 1,
@@ -278,6 +278,9 @@ impl GpuDecoder {
     ) -> Result<Vec<TargetScore>, ModelError> {
         let (gpu, s) = (&self.gpu, &self.scratch);
         let (weight, bias) = self.weights.head();
+        if logprobs {
+            gpu.self_test_scores(weight.format()).await?;
+        }
         let head = Head {
             weight,
             bias,

@@ -14,6 +14,7 @@
 //!
 //! The crate knows tokens, not text, and nothing of other members.
 
+mod both;
 #[cfg(not(target_family = "wasm"))]
 mod burn_decoder;
 pub mod config;
@@ -27,6 +28,7 @@ mod gpu_scratch;
 mod gpu_weights;
 mod host;
 pub mod keys;
+mod launched;
 pub mod load;
 pub mod memory;
 pub mod pass;

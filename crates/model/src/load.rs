@@ -6,6 +6,7 @@ use conclave_kernels::{Draws, Gpu};
 use conclave_weights::{Checkpoint, Description, Format, Source};
 use serde::Serialize;
 
+use crate::both::both;
 #[cfg(not(target_family = "wasm"))]
 use crate::burn_decoder::{BurnDecoder, BurnWeights};
 use crate::config::Config;
@@ -17,6 +18,7 @@ use crate::gpu_decoder::GpuDecoder;
 use crate::gpu_weights::GpuWeights;
 use crate::host::Host;
 use crate::keys::Keys;
+use crate::launched::launched;
 use crate::memory::{Memory, check_heads};
 use crate::pass::{Pass, TargetScore};
 use crate::plan::{Plan, embedding, plan};
@@ -156,7 +158,9 @@ impl Model {
             Backend::Gpu(gpu) => {
                 check_heads(config)?;
                 let keep = GpuWeights { gpu, quantise };
-                let weights = reading::read(&plan, checkpoint, source, &keep, progress).await?;
+                let weights = reading::read(&plan, checkpoint, source, &keep, progress);
+                let ((), weights) =
+                    both(try_kernels(gpu, &plan, config, quantise), weights).await?;
                 Decoder::Gpu(Box::new(GpuDecoder::new(weights, config, context, gpu)?))
             }
         };
@@ -352,6 +356,20 @@ impl Model {
             Decoder::Burn(decoder) => decoder.release(),
             Decoder::Gpu(decoder) => decoder.release(),
         }
+    }
+}
+
+/// Builds the kernels that a model launches and tries them against their twins.
+async fn try_kernels(
+    gpu: &Gpu,
+    plan: &Plan,
+    config: &Config,
+    quantise: Option<Format>,
+) -> Result<(), ModelError> {
+    match launched(plan, config, quantise) {
+        Some(kernels) => Ok(gpu.self_test(&kernels).await?),
+        // The read ends in an error that says which matrix it is.
+        None => Ok(()),
     }
 }
 

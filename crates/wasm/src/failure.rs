@@ -39,7 +39,9 @@ impl Failure {
 impl From<GpuError> for Failure {
     fn from(error: GpuError) -> Self {
         let name = match &error {
-            GpuError::NoAdapter { .. } | GpuError::NoDevice { .. } => "NoGpu",
+            GpuError::NoAdapter { .. } | GpuError::NoDevice { .. } | GpuError::Kernel { .. } => {
+                "NoGpu"
+            }
             GpuError::DeviceLost { .. } => "DeviceLost",
             GpuError::OutOfMemory { .. } | GpuError::TooLarge { .. } => "OutOfMemory",
             _ => "Engine",

@@ -143,7 +143,8 @@ fn every_kernel_takes_every_format_at_the_widths_of_models() {
 /// A tile for rows that nearly fill tiles of 32.
 #[test]
 fn kernels_go_by_the_rows() {
-    let kernels = [1, 2, 27, 28, 32, 33, 55, 56, 111, 112, 256].map(ProductKernel::for_rows);
+    let rows = [1, 2, 27, 28, 32, 33, 55, 56, 111, 112, 256];
+    let kernels = rows.map(|rows| Choices::usual(false).product(rows));
     let [vector, block, tile] = KERNELS;
     let expected = [
         vector, block, block, tile, tile, block, block, tile, block, tile, tile,

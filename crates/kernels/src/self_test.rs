@@ -1,0 +1,229 @@
+//! Every kernel that a model launches, against its CPU twin on the adapter in use, before the
+//! model is used there.
+//!
+//! Drivers compile wrongly more often than they fail: what comes out then is an answer of
+//! nonsense. A kernel that fails gives way to its safe twin where it has one ([`Choices`]); else
+//! the load ends in [`GpuError::Kernel`]. The pipelines tried are those that the model launches,
+//! so none is built for the test alone, and none while an answer waits.
+
+mod cache;
+mod draws;
+mod numbers;
+mod products;
+mod rows;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use subject::Subject;
+
+use crate::{Buffer, Choices, Format, Gpu, GpuError};
+
+/// The kernels that a model launches, as far as models differ in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernels {
+    /// Of the matrix that token ids become rows of.
+    pub embedding: Format,
+    /// Of the matrix that makes logits.
+    pub head: Format,
+    /// Of the matrices of queries, keys and values, of attention's output, and of what leads
+    /// down from the gated activations.
+    pub products: Vec<Format>,
+    /// Of gate over up in one matrix.
+    pub gates: Vec<Format>,
+    /// Gate and up are products apart in some block; their formats are among `products`.
+    pub apart: bool,
+    /// Some product is followed by a norm.
+    pub norms_behind: bool,
+    /// Keys and values are f32.
+    pub exact: bool,
+}
+
+/// What has passed on a device.
+pub(crate) type Tried = HashSet<Subject>;
+
+/// Queues launches on a device.
+type Launches = Box<dyn Fn(&Gpu) -> Result<(), GpuError>>;
+
+/// Launches whose results are known.
+pub(crate) struct Trial {
+    launches: Launches,
+    /// Of the last launches in their order, or of the only one.
+    answers: Vec<Answer>,
+}
+
+struct Answer {
+    found: Buffer,
+    judge: Judge,
+}
+
+/// What is wrong with a result, if anything.
+type Judge = Box<dyn Fn(&[u8]) -> Result<(), String>>;
+
+/// A trial that was failed: by which kernel, and how.
+struct Failure {
+    subject: Subject,
+    kernel: &'static str,
+    reason: String,
+}
+
+impl Gpu {
+    /// Tries the kernels that a model launches, as far as they have not been tried on this device;
+    /// their pipelines are built then. What fails and has a safe twin is not launched any more
+    /// ([`Gpu::choices`]).
+    ///
+    /// # Errors
+    /// [`GpuError::Kernel`] for a failure without one, and what went wrong since the last read.
+    pub async fn self_test(&self, kernels: &Kernels) -> Result<(), GpuError> {
+        self.test(|choices| kernels.subjects(choices)).await
+    }
+
+    /// Tries what makes log-probabilities with an output matrix of this format, likewise: few
+    /// models are asked for any.
+    ///
+    /// # Errors
+    /// As [`Gpu::self_test`].
+    pub async fn self_test_scores(&self, head: Format) -> Result<(), GpuError> {
+        self.test(|_| vec![Subject::Score(head)]).await
+    }
+
+    async fn test(&self, subjects: impl Fn(Choices) -> Vec<Subject>) -> Result<(), GpuError> {
+        loop {
+            let mut subjects = subjects(self.choices());
+            subjects.retain(|subject| !self.tried().contains(subject));
+            if subjects.is_empty() {
+                return Ok(());
+            }
+            for failure in self.try_all(&subjects).await? {
+                let Failure {
+                    subject,
+                    kernel,
+                    reason,
+                } = failure;
+                let safe = subject.without(self.choices());
+                let safe = safe.ok_or_else(|| GpuError::Kernel {
+                    adapter: self.adapter().name.clone(),
+                    kernel,
+                    reason,
+                })?;
+                self.choose(safe);
+            }
+        }
+    }
+
+    /// Tries each of these, with one wait for what they make; notes what passes, tells what fails.
+    async fn try_all(&self, subjects: &[Subject]) -> Result<Vec<Failure>, GpuError> {
+        let mut trials = Vec::new();
+        for &subject in subjects {
+            let trial = subject.trial(self)?;
+            let kernels = self.noted(&trial.launches)?;
+            trials.push((subject, trial, kernels));
+        }
+        let kernels: Vec<_> = trials.iter().flat_map(|(.., k)| k).copied().collect();
+        let refused = self.build(&kernels).await;
+        let mut failures = Vec::new();
+        trials.retain(|(subject, _, kernels)| {
+            let of = |name: &str| kernels.iter().any(|kernel| kernel.shader.name == name);
+            let refusal = refused.iter().find(|(name, _)| of(name));
+            failures.extend(refusal.map(|(kernel, reason)| Failure {
+                subject: *subject,
+                kernel,
+                reason: reason.clone(),
+            }));
+            refusal.is_none()
+        });
+        for (_, trial, _) in &trials {
+            (trial.launches)(self)?;
+        }
+        let answers = trials.iter().flat_map(|(_, trial, _)| &trial.answers);
+        let found: Vec<&Buffer> = answers.map(|answer| &answer.found).collect();
+        let mut read = self.read(&found).await?.into_iter();
+        // No round reads as much.
+        self.queue().clear_staging();
+        for (subject, trial, kernels) in &trials {
+            let mut wrong = None;
+            for (i, answer) in trial.answers.iter().enumerate() {
+                // Of several launches the last ones answer, of one alone there may be several.
+                let kernel = &kernels[(kernels.len() + i).saturating_sub(trial.answers.len())];
+                let judged = (answer.judge)(&read.next().unwrap_or_default());
+                wrong = wrong.or(judged.err().map(|reason| (kernel.shader.name, reason)));
+            }
+            match wrong {
+                Some((kernel, reason)) => failures.push(Failure {
+                    subject: *subject,
+                    kernel,
+                    reason,
+                }),
+                None => {
+                    self.tried().insert(*subject);
+                }
+            }
+        }
+        Ok(failures)
+    }
+}
+
+impl Trial {
+    fn new(launches: impl Fn(&Gpu) -> Result<(), GpuError> + 'static) -> Self {
+        Self {
+            launches: Box::new(launches),
+            answers: Vec::new(),
+        }
+    }
+
+    /// A result and its judge.
+    fn answer(
+        mut self,
+        found: &Buffer,
+        judge: impl Fn(&[u8]) -> Result<(), String> + 'static,
+    ) -> Self {
+        self.answers.push(Answer {
+            found: found.clone(),
+            judge: Box::new(judge),
+        });
+        self
+    }
+
+    /// [`Self::answer`] in numbers.
+    fn numbers(self, found: &Buffer, expected: Vec<f32>) -> Self {
+        self.answer(found, move |bytes| {
+            close(&bytemuck::pod_collect_to_vec(bytes), &expected)
+        })
+    }
+
+    /// [`Self::answer`] in whole numbers.
+    fn words(self, found: &Buffer, expected: Vec<u32>) -> Self {
+        self.answer(found, move |bytes| {
+            let found: Vec<u32> = bytemuck::pod_collect_to_vec(bytes);
+            match found.iter().zip(&expected).position(|(a, b)| a != b) {
+                Some(at) => Err(differs(at, found[at], expected[at])),
+                None => all_there(found.len(), expected.len()),
+            }
+        })
+    }
+}
+
+/// Whether numbers are these, within a five-thousandth of the largest: adapters add up in any
+/// order and round their exponentials as they like, which makes a tenth of it.
+fn close(found: &[f32], expected: &[f32]) -> Result<(), String> {
+    let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
+    // What is no number is near to none.
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size / 5000.0;
+    match found.iter().zip(expected).position(|pair| !near(pair)) {
+        Some(at) => Err(differs(at, found[at], expected[at])),
+        None => all_there(found.len(), expected.len()),
+    }
+}
+
+fn differs(at: usize, found: impl std::fmt::Display, expected: impl std::fmt::Display) -> String {
+    format!("number {at} is {found} and should be {expected}")
+}
+
+fn all_there(found: usize, expected: usize) -> Result<(), String> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{found} numbers came back of {expected}")),
+    }
+}

@@ -1,0 +1,74 @@
+//! What kernels are tried on: the same numbers everywhere, without a pattern.
+
+use half::f16;
+
+use crate::{Buffer, Format, Gpu, GpuError, Matrix};
+
+/// A stream of numbers from a seed (SplitMix64).
+pub(super) struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Numbers in −1..1.
+    pub fn many(&mut self, count: usize) -> Vec<f32> {
+        let signed = |bits: u64| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        (0..count).map(|_| signed(self.bits())).collect()
+    }
+
+    /// A matrix on the GPU, and its numbers as the reader of files has them. A product of its rows
+    /// with a few hundred numbers in −1..1 is about 1.
+    pub fn matrix(
+        &mut self,
+        gpu: &Gpu,
+        format: Format,
+        [rows, cols]: [usize; 2],
+    ) -> Result<(Matrix, Vec<f32>), GpuError> {
+        use conclave_weights::Format as Stored;
+        let (stored, unit, halves): (_, f32, &[usize]) = match format {
+            Format::F32 => (Stored::F32, 0.1, &[]),
+            Format::F16 => (Stored::F16, 0.1, &[]),
+            Format::Q8_0 => (Stored::Q8_0, 1.0 / 1024.0, &[0]),
+            Format::Q4_0 => (Stored::Q4_0, 1.0 / 64.0, &[0]),
+            Format::Q4K => (Stored::Q4K, 1.0 / 4096.0, &[0, 2]),
+            Format::Q6K => (Stored::Q6K, 1.0 / 16_384.0, &[208]),
+        };
+        let plain = |values: Vec<f32>| values.into_iter().map(move |v| v * unit);
+        let blocks: Vec<u8> = match format {
+            Format::F32 => plain(self.many(rows * cols))
+                .flat_map(f32::to_le_bytes)
+                .collect(),
+            Format::F16 => plain(self.many(rows * cols))
+                .flat_map(|v| f16::from_f32(v).to_le_bytes())
+                .collect(),
+            // Any bits are quants and scales; only the f16 must be no large numbers.
+            _ => (0..rows * cols / format.block())
+                .flat_map(|_| {
+                    let mut block: Vec<u8> = (0..format.block_bytes())
+                        .map(|_| self.bits() as u8)
+                        .collect();
+                    for &at in halves {
+                        let scale = unit * (1.0 + (self.bits() % 8) as f32 / 8.0);
+                        block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
+                    }
+                    block
+                })
+                .collect(),
+        };
+        let mut numbers = vec![0.0; rows * cols];
+        conclave_weights::dequantise(stored, &blocks, &mut numbers)
+            .map_err(|error| GpuError::shape("self-test", error.to_string()))?;
+        Ok((Matrix::upload(gpu, format, rows, cols, &blocks)?, numbers))
+    }
+}
+
+/// A buffer of so many numbers that no kernel makes: what is not written shows.
+pub(super) fn unwritten(gpu: &Gpu, numbers: usize) -> Result<Buffer, GpuError> {
+    gpu.upload(&vec![12345.0_f32; numbers])
+}

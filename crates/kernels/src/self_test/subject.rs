@@ -1,0 +1,148 @@
+//! What is tried, for which model, and what is done without it.
+
+use super::{Kernels, Trial, cache, draws, products, rows};
+use crate::{Choices, Format, Gpu, GpuError, ProductKernel};
+
+/// A kernel in one of its forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    Embed(Format),
+    RmsNorm,
+    NormAdd,
+    PickNorm,
+    PutRows,
+    GatherRows,
+    Gated,
+    Append {
+        exact: bool,
+    },
+    Attention {
+        exact: bool,
+    },
+    /// Attention in chunks, and what joins them.
+    Chunks {
+        exact: bool,
+    },
+    KeepRows,
+    Product(Product),
+    Sample,
+    TargetLogits(Format),
+    Score(Format),
+}
+
+/// A product in one of its forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Product {
+    pub kernel: ProductKernel,
+    pub format: Format,
+    /// With the norm inside.
+    pub normed: bool,
+    pub gated: bool,
+}
+
+impl Kernels {
+    /// What a device with these choices launches, those that others rest on first.
+    pub(super) fn subjects(&self, choices: Choices) -> Vec<Subject> {
+        let exact = self.exact;
+        let mut all = vec![
+            Subject::Embed(self.embedding),
+            Subject::RmsNorm,
+            Subject::PickNorm,
+            Subject::PutRows,
+            Subject::GatherRows,
+            Subject::Append { exact },
+            Subject::Attention { exact },
+            Subject::KeepRows,
+            Subject::Sample,
+            Subject::TargetLogits(self.head),
+        ];
+        if choices.chunks {
+            all.push(Subject::Chunks { exact });
+        }
+        if self.apart {
+            all.push(Subject::Gated);
+        }
+        if self.norms_behind {
+            all.push(Subject::NormAdd);
+        }
+        let several = [2, 32].map(|rows| choices.product(rows));
+        let mut add = |kernel, format, normed, gated| {
+            let subject = Subject::Product(Product {
+                kernel,
+                format,
+                normed,
+                gated,
+            });
+            if !all.contains(&subject) {
+                all.push(subject);
+            }
+        };
+        add(ProductKernel::Vector, self.head, choices.norm_inside, false);
+        for (formats, gated) in [(&self.products, false), (&self.gates, true)] {
+            for &format in formats {
+                add(ProductKernel::Vector, format, choices.norm_inside, gated);
+                if !gated {
+                    add(ProductKernel::Vector, format, false, false);
+                }
+                for kernel in several {
+                    let normed = kernel == ProductKernel::Vector && choices.norm_inside;
+                    add(kernel, format, normed, gated);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Subject {
+    /// Choices without what failed.
+    pub(super) fn without(self, choices: Choices) -> Option<Choices> {
+        let safe = match self {
+            Self::Chunks { .. } => Choices {
+                chunks: false,
+                ..choices
+            },
+            Self::Product(Product { normed: true, .. }) => Choices {
+                norm_inside: false,
+                ..choices
+            },
+            Self::Product(Product {
+                kernel: ProductKernel::Tile,
+                ..
+            }) => Choices {
+                as_a_tile: None,
+                ..choices
+            },
+            Self::Product(Product {
+                kernel: ProductKernel::Block,
+                ..
+            }) => Choices {
+                blocks: false,
+                ..choices
+            },
+            _ => return None,
+        };
+        Some(safe)
+    }
+
+    /// Its launches, their arguments uploaded.
+    pub(super) fn trial(self, gpu: &Gpu) -> Result<Trial, GpuError> {
+        match self {
+            Self::Embed(format) => products::embed(gpu, format),
+            Self::RmsNorm => rows::rms_norm(gpu),
+            Self::NormAdd => rows::norm_add(gpu),
+            Self::PickNorm => rows::pick_norm(gpu),
+            Self::PutRows => rows::put_rows(gpu),
+            Self::GatherRows => rows::gather_rows(gpu),
+            Self::Gated => rows::gated(gpu),
+            Self::Append { exact } => cache::append(gpu, exact),
+            Self::Attention { exact } => cache::attention(gpu, exact, 1),
+            Self::Chunks { exact } => cache::attention(gpu, exact, 2),
+            Self::KeepRows => cache::keep_rows(gpu),
+            Self::Product(product) => products::product(gpu, product),
+            Self::Sample => draws::sample(gpu),
+            Self::TargetLogits(format) => products::target_logits(gpu, format),
+            Self::Score(format) => products::score(gpu, format),
+        }
+    }
+}

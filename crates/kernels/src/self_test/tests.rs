@@ -1,0 +1,322 @@
+//! A self-test is worth what it finds: every kernel is broken in turn, and must be named.
+
+use super::*;
+use crate::launch::Shader;
+use crate::{AdapterChoice, Choices};
+
+fn open() -> Gpu {
+    pollster::block_on(Gpu::init(AdapterChoice::Best))
+        .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"))
+}
+
+/// A model of one format.
+fn all_in(format: Format) -> Kernels {
+    Kernels {
+        embedding: format,
+        head: format,
+        products: vec![format],
+        gates: vec![format],
+        apart: false,
+        norms_behind: false,
+        exact: format == Format::F32,
+    }
+}
+
+/// One whose gates are products apart, and with norms behind products.
+fn apart() -> Kernels {
+    Kernels {
+        apart: true,
+        norms_behind: true,
+        ..all_in(Format::Q8_0)
+    }
+}
+
+fn run(gpu: &Gpu, kernels: &Kernels) -> Result<(), GpuError> {
+    pollster::block_on(async {
+        gpu.self_test(kernels).await?;
+        gpu.self_test_scores(kernels.head).await
+    })
+}
+
+fn subjects(kernels: &Kernels, choices: Choices) -> Vec<Subject> {
+    [
+        kernels.subjects(choices),
+        vec![Subject::Score(kernels.head)],
+    ]
+    .concat()
+}
+
+/// The test again for these subjects, with these choices.
+fn again(
+    gpu: &Gpu,
+    kernels: &Kernels,
+    subjects: &[Subject],
+    choices: Choices,
+) -> Result<(), GpuError> {
+    gpu.tried().retain(|subject| !subjects.contains(subject));
+    gpu.choose(choices);
+    run(gpu, kernels)
+}
+
+#[test]
+fn right_kernels_pass_and_only_once() {
+    let gpu = open();
+    let usual = gpu.choices();
+    for format in Format::ALL {
+        let kernels = all_in(format);
+        run(&gpu, &kernels).unwrap();
+        let counted = gpu.counters();
+        run(&gpu, &kernels).unwrap();
+        assert_eq!(gpu.counters(), counted, "nothing is tried twice");
+        again(&gpu, &kernels, &subjects(&kernels, usual), usual).unwrap();
+        let made = gpu.counters() - counted;
+        assert_eq!((made.read_backs, made.pipelines), (2, 0), "{made:?}");
+    }
+    assert_eq!(gpu.choices(), usual, "nothing gave way");
+}
+
+/// Kernels whose names begin so, and a fault to put into them.
+const FAULTS: &[(&str, &str, &str)] = &[
+    ("embed", "* params.factor;", "* (params.factor + 1e-2);"),
+    (
+        "embed",
+        "id >= params.vocabulary",
+        "id > params.vocabulary + 2u",
+    ),
+    ("rms_norm", "params.epsilon)", "2.0 * params.epsilon)"),
+    ("norm_add", "out[base + i] +=", "out[base + i] ="),
+    (
+        "norm_add",
+        "i < params.quads; i += WORKGROUP",
+        "i < WORKGROUP; i += WORKGROUP",
+    ),
+    ("pick_norm", "params.rows - 1u)", "params.rows - 2u)"),
+    ("pick_norm", "* weight[i];", "* weight[i] + 1e-2;"),
+    ("put_rows", "row < params.rows", "row + 1u < params.rows"),
+    (
+        "gather_rows",
+        "item % params.quads];",
+        "item % params.quads] + 1e-2;",
+    ),
+    ("gated", "g / (1.0 +", "g / (1.01 +"),
+    ("gated", "0.5 * g", "0.501 * g"),
+    ("append", "factor * q_norm", "1.001 * factor * q_norm"),
+    ("append", "factor * k_norm", "1.001 * factor * k_norm"),
+    (
+        "append",
+        "* turn.x + numbers[i - half]",
+        "* turn.x - numbers[i - half]",
+    ),
+    ("append", "return numbers[i];", "return numbers[i] * 1.001;"),
+    ("append", "params.context - 1u", "params.context - 2u"),
+    (
+        "append",
+        "place.y >= params.capacity",
+        "place.y + 1u >= params.capacity",
+    ),
+    ("attention", "* params.scale", "* (params.scale * 1.01)"),
+    (
+        "attention",
+        "place.x - params.window + 1u",
+        "place.x - params.window",
+    ),
+    (
+        "attention",
+        "row >= s.begin && row <= s.row",
+        "row >= s.begin && row < s.row",
+    ),
+    ("attention", "params.softcap\n", "params.softcap * 1.01\n"),
+    (
+        "attention_combine",
+        "let fade = exp(its.x - top)",
+        "let fade = exp(its.x - top) + 1e-2",
+    ),
+    ("keep_rows", "i < count", "i + 1u < count"),
+    ("keep_rows", "= values[at];", "= keys[at];"),
+    ("sample", "0x80000000u - ((rest", "0x80000000u + ((rest"),
+    (
+        "sample",
+        "place[0] += vec4<u32>(1u, 1u",
+        "place[0] += vec4<u32>(1u, 0u",
+    ),
+    ("sample", "3611622603u", "3938502376u"),
+    ("sample", ">= cut.ties", "> cut.ties"),
+    ("product_vector", "unit += LANES", "unit += 2u * LANES"),
+    (
+        "product_vector",
+        "total * factor(all)",
+        "total * factor(all) + vec2<f32>(1e-2)",
+    ),
+    (
+        "product_vector_norm",
+        "+ params.epsilon",
+        "+ 3.0 * params.epsilon",
+    ),
+    (
+        "product_block",
+        "min(mine + 1u, pairs() - 1u)",
+        "min(mine, pairs() - 1u)",
+    ),
+    ("product_block", "unit += LANES", "unit += 2u * LANES"),
+    (
+        "product_tile",
+        "e += dots(tile_w[ws + 32u]",
+        "e += dots(tile_w[ws + 33u]",
+    ),
+    ("product_tile", "x_row < m", "x_row + 1u < m"),
+    ("target_logit", "sum += bias[id]", "sum -= bias[id]"),
+    (
+        "target_logit",
+        "id >= params.vocabulary",
+        "id > params.vocabulary",
+    ),
+    ("score_head", "row >= params.rows", "row > params.rows"),
+    (
+        "score_head",
+        "value = capped(value)",
+        "value = capped(value) + 1e-2",
+    ),
+    ("score_combine", "i < params.tiles", "i + 1u < params.tiles"),
+    ("score_combine", "log(part.y)", "log(part.y) + 1e-2"),
+];
+
+/// Faults in how blocks are read, for kernels whose names end so.
+const MISREADINGS: &[(&str, &str, &str)] = &[
+    (
+        "_f32",
+        "return unit.weights;",
+        "return unit.weights + 1e-2;",
+    ),
+    ("_f16", "q == 1u", "q != 1u"),
+    ("_q8_0", "at >> 1u", "at >> 2u"),
+    ("_q8_0", "signed_bytes(unit", "bytes(unit"),
+    ("_q4_0", "- 8.0", "- 7.0"),
+    ("_q4_k", "vec2<u32>(48u)", "vec2<u32>(16u)"),
+    ("_q4_k", "- unit.minimum", "+ unit.minimum"),
+    ("_q6_k", "- 32.0", "- 31.0"),
+    ("_q6_k", "high << 4u", "high << 3u"),
+];
+
+/// What is launched instead of a broken kernel.
+fn without(name: &str, usual: Choices) -> Option<Choices> {
+    let mut safe = usual;
+    if name.starts_with("product_tile") {
+        safe.as_a_tile = None;
+    } else if name.starts_with("product_block") {
+        safe.blocks = false;
+    } else if name.starts_with("product_vector_norm") {
+        safe.norm_inside = false;
+    } else if name == "attention_combine" {
+        safe.chunks = false;
+    } else {
+        return None;
+    }
+    Some(safe)
+}
+
+/// A shader that models launch, one of them, and what it is tried as.
+struct Launched {
+    shader: &'static Shader,
+    kernels: Kernels,
+    subjects: Vec<Subject>,
+}
+
+/// All of them, with the norm inside products.
+fn launched(gpu: &Gpu) -> Vec<Launched> {
+    let mut all: Vec<Launched> = Vec::new();
+    let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
+    for kernels in models {
+        for subject in subjects(&kernels, Choices::usual(false)) {
+            let trial = subject.trial(gpu).unwrap();
+            for kernel in gpu.noted(&trial.launches).unwrap() {
+                let shader = kernel.shader;
+                match all.iter_mut().find(|l| l.shader.name == shader.name) {
+                    Some(known) => known.subjects.push(subject),
+                    None => all.push(Launched {
+                        shader,
+                        kernels: kernels.clone(),
+                        subjects: vec![subject],
+                    }),
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What a test finds of a kernel with another text.
+#[track_caller]
+fn is_found(gpu: &Gpu, broken: &Launched, text: String) -> Option<String> {
+    let (usual, name) = (Choices::usual(false), broken.shader.name);
+    gpu.queue().bindings().alter(broken.shader, text);
+    match (
+        without(name, usual),
+        again(gpu, &broken.kernels, &broken.subjects, usual),
+    ) {
+        (Some(safe), Ok(())) => {
+            assert_eq!(gpu.choices(), safe, "{name}");
+            None
+        }
+        (
+            None,
+            Err(GpuError::Kernel {
+                adapter,
+                kernel,
+                reason,
+            }),
+        ) => {
+            assert_eq!((kernel, &adapter), (name, &gpu.adapter().name));
+            Some(reason)
+        }
+        (_, found) => panic!("{name}: {found:?}"),
+    }
+}
+
+#[test]
+fn every_kernel_that_is_wrong_is_found() {
+    let gpu = open();
+    let usual = Choices::usual(false);
+    let all = launched(&gpu);
+    for Launched { kernels, .. } in &all {
+        // So that of each broken kernel only its own trials are run.
+        for choices in [Choices::usual(true), usual] {
+            again(&gpu, kernels, &[], choices).unwrap();
+        }
+    }
+    let (mut broken, mut found) = (HashSet::new(), HashSet::new());
+    for launched in &all {
+        let (name, text) = (launched.shader.name, launched.shader.text());
+        let of_kernel = FAULTS.iter().filter(|(of, ..)| name.starts_with(of));
+        let of_format = MISREADINGS.iter().filter(|(of, ..)| name.ends_with(of));
+        let faults = of_kernel.chain(of_format);
+        for fault @ (_, from, to) in faults.filter(|(_, from, _)| text.contains(from)) {
+            is_found(&gpu, launched, text.replacen(from, to, 1));
+            broken.insert(name);
+            found.insert(fault);
+        }
+        gpu.queue().bindings().alter(launched.shader, text);
+        again(&gpu, &launched.kernels, &launched.subjects, usual).unwrap();
+        assert_eq!(gpu.choices(), usual, "{name} is whole again");
+    }
+    let names = all.iter().map(|launched| launched.shader.name);
+    let missed: Vec<_> = names.filter(|name| !broken.contains(name)).collect();
+    assert!(missed.is_empty(), "never broken: {missed:?}");
+    let faults = FAULTS.iter().chain(MISREADINGS);
+    let idle: Vec<_> = faults.filter(|fault| !found.contains(fault)).collect();
+    assert!(idle.is_empty(), "in no kernel: {idle:?}");
+}
+
+/// What a driver does not compile is found before it is launched.
+#[test]
+fn a_kernel_that_is_refused_gives_way_or_is_named() {
+    let gpu = open();
+    let all = launched(&gpu);
+    for name in ["product_tile_q8_0", "gather_rows"] {
+        let launched = all.iter().find(|l| l.shader.name == name).unwrap();
+        let text = launched.shader.text();
+        let wide = text.replace("@workgroup_size(64)", "@workgroup_size(2048)");
+        let reason = is_found(&gpu, launched, wide);
+        assert!(reason.is_none_or(|reason| reason.contains("2048")));
+        gpu.queue().bindings().alter(launched.shader, text);
+    }
+}
