@@ -1,5 +1,5 @@
 // Norm and rotary embedding of queries and keys, and the append of keys and values to the
-// cache, out of one row of q, k and v a token. A workgroup owns one head of one token: of a
+// cache, out of one row of q, k and v a token. An item is one head of one token: of a
 // query, a key or a value. How the cache has a head is the business of `cache/write_*.wgsl`:
 // as it is, or as shares of its largest number, 16 bits each (against f16 four bits more where
 // it counts), which that number follows.
@@ -25,46 +25,55 @@ struct Params {
 @group(0) @binding(7) var<storage, read> k_norm: array<f32>;            // [width] or [kv_heads, width]
 @group(0) @binding(8) var<uniform> params: Params;
 
-const WORKGROUP: u32 = 64u;
+// A head of a token.
+struct Head {
+    base: u32,       // its first number in qkv
+    turns: u32,      // its row of the table
+    weights: u32,    // its first weight of the norm
+    is_query: bool,
+    is_value: bool,
+    factor: f32,     // of the norm
+}
 
-var<workgroup> numbers: array<f32, 256>;
-var<workgroup> squares: array<f32, 64>;
-var<workgroup> peaks: array<f32, 64>;
+// Number i of a head behind its norm.
+fn number(head: Head, i: u32) -> f32 {
+    let v = qkv[head.base + i];
+    if (params.normed == 0u || head.is_value) {
+        return v;
+    }
+    if (head.is_query) {
+        return v * head.factor * q_norm[head.weights + i];
+    }
+    return v * head.factor * k_norm[head.weights + i];
+}
 
-// Number i of the head behind the rotation at this row of the table.
-fn turned(i: u32, turns: u32) -> f32 {
+// Number i behind the rotation: values do not turn.
+fn turned(head: Head, i: u32) -> f32 {
     let half = params.half_rotary;
+    let v = number(head, i);
+    if (head.is_value || i >= 2u * half) {
+        return v;
+    }
     if (i < half) {
-        let turn = table[turns + i];
-        return numbers[i] * turn.x - numbers[i + half] * turn.y;
+        let turn = table[head.turns + i];
+        return v * turn.x - number(head, i + half) * turn.y;
     }
-    if (i < 2u * half) {
-        let turn = table[turns + i - half];
-        return numbers[i] * turn.x + numbers[i - half] * turn.y;
-    }
-    return numbers[i];
+    let turn = table[head.turns + i - half];
+    return v * turn.x + number(head, i - half) * turn.y;
 }
 
-// Number i as the cache has it: values do not turn.
-fn cached(i: u32, turns: u32, is_value: bool) -> f32 {
-    if (is_value) {
-        return numbers[i];
-    }
-    return turned(i, turns);
-}
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let head = group.x;
-    let place = tokens[group.y];
+fn make(at: vec3<u32>, across: u32, local: u32) {
+    let which = at.x;
+    let place = tokens[at.y];
     let width = params.width;
-    let row = group.y * (params.heads + 2u * params.kv_heads) * width;
-    let base = row + head * width;
-    let is_query = head < params.heads;
-    let is_value = head >= params.heads + params.kv_heads;
+    let heads = params.heads + 2u * params.kv_heads;
+    if (which >= heads) {
+        return;
+    }
+    let row = at.y * heads * width;
+    let base = row + which * width;
+    let is_query = which < params.heads;
+    let is_value = which >= params.heads + params.kv_heads;
 
     // The numbers of the norm: this head's, or those of all its kind.
     var begin = base;
@@ -75,59 +84,39 @@ fn main(
     }
     var sum = 0.0;
     if (params.normed > 0u && !is_value) {
-        for (var i = local; i < count; i += WORKGROUP) {
+        for (var i = local; i < count; i += CREW) {
             let v = qkv[begin + i];
             sum += v * v;
         }
     }
-    squares[local] = sum;
-    for (var i = local; i < width; i += WORKGROUP) {
-        numbers[i] = qkv[base + i];
-    }
-    workgroupBarrier();
-    if (params.normed > 0u && !is_value) {
-        var total = 0.0;
-        for (var i = 0u; i < WORKGROUP; i++) {
-            total += squares[i];
-        }
-        let factor = inverseSqrt(total / f32(count) + params.epsilon);
+    let head = Head(
+        base,
+        min(place.x, params.context - 1u) * params.half_rotary,
         // Behind a norm of all heads, each has its own weights.
-        let weights = select(0u, base - begin, params.normed == 2u);
-        for (var i = local; i < width; i += WORKGROUP) {
-            if (is_query) {
-                numbers[i] *= factor * q_norm[weights + i];
-            } else {
-                numbers[i] *= factor * k_norm[weights + i];
-            }
-        }
-    }
-    workgroupBarrier();
-
-    let turns = min(place.x, params.context - 1u) * params.half_rotary;
-    var peak = 0.0;
-    for (var i = local; i < width; i += WORKGROUP) {
-        peak = max(peak, abs(cached(i, turns, is_value)));
-    }
-    peaks[local] = peak;
-    workgroupBarrier();
+        select(0u, base - begin, params.normed == 2u),
+        is_query,
+        is_value,
+        inverseSqrt(sum_of_all(sum, local) / f32(count) + params.epsilon),
+    );
     if (is_query) {
-        for (var i = local; i < width; i += WORKGROUP) {
-            q[(group.y * params.heads + head) * width + i] = turned(i, turns);
+        for (var i = local; i < width; i += CREW) {
+            q[(at.y * params.heads + which) * width + i] = turned(head, i);
         }
         return;
     }
     if (place.y >= params.capacity) {
         return;
     }
-    var unit = 0.0;
-    for (var i = 0u; i < WORKGROUP; i++) {
-        unit = max(unit, peaks[i]);
-    }
     let words = words_of_head();
-    let kv_head = (head - params.heads) % params.kv_heads;
+    let kv_head = (which - params.heads) % params.kv_heads;
     let into = (place.y * params.kv_heads + kv_head) * words;
-    for (var i = local; i < words; i += WORKGROUP) {
-        let word = word_of_head(i, turns, is_value, unit);
+    var peak = 0.0;
+    for (var i = local; i < width; i += CREW) {
+        peak = max(peak, abs(turned(head, i)));
+    }
+    let unit = most_of_all(peak, local);
+    for (var i = local; i < words; i += CREW) {
+        let word = word_of_head(i, head, unit);
         if (is_value) {
             values[into + i] = word;
         } else {

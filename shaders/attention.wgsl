@@ -1,68 +1,14 @@
-// Masked attention over the caches that `append` fills (`cache/read_*.wgsl` has their form). A query sees the rows of the prefix and, of
-// what lies behind it, only its own candidate up to itself; so one kernel verifies in line,
-// decodes and prefills. A workgroup takes four queries that share a key head, so that a key
-// is read and unpacked once for four; keys pass in tiles of 64, a key a thread, and the
-// softmax runs along (Milakov & Gimelshein 2018).
-// Where few queries meet a long prefix, several workgroups share its keys in chunks and
-// leave partial results for `attention_combine`.
-struct Params {
-    heads: u32,
-    kv_heads: u32,
-    quads: u32,     // head width / 4
-    capacity: u32,  // rows of the cache
-    window: u32,    // positions a query sees, itself included; 0: all
-    scale: f32,
-    softcap: f32,   // scores become softcap · tanh(score / softcap); 0: off
-    spare: u32,
-}
-
-@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;                // [m, heads, quads]
-@group(0) @binding(3) var<storage, read> tokens: array<vec4<u32>>;           // [m] position, row, start, prefix
-@group(0) @binding(4) var<storage, read> counts: array<u32>;                 // [2] m, chunks
-@group(0) @binding(5) var<storage, read_write> out: array<vec4<f32>>;        // [m, heads, quads]
-@group(0) @binding(6) var<storage, read_write> partials: array<vec4<f32>>;   // [m, heads, chunks, quads + 1]
-@group(0) @binding(7) var<uniform> params: Params;
-
+// Masked attention over the caches that `append` fills (`cache/read_*.wgsl` has their form). A
+// workgroup takes a share, four queries of a key head, so that a key is read and unpacked once for
+// four; keys pass in tiles of 64, a key a thread, and the softmax runs along (Milakov &
+// Gimelshein 2018).
 const WORKGROUP: u32 = 64u;
-const QUERIES: u32 = 4u;
-const LOWEST: f32 = -3.0e38;
 
 var<workgroup> query: array<vec4<f32>, 256>;   // [QUERIES, quads]
 var<workgroup> scores: array<vec4<f32>, 64>;   // of each key, with each query
 var<workgroup> chances: array<vec4<f32>, 64>;
 var<workgroup> sums: array<vec4<f32>, 256>;    // [QUERIES, WORKGROUP]
 var<workgroup> totals: array<vec4<f32>, 64>;
-
-// The rows a query sees: [seen, prefix) and [begin, row].
-struct Sight {
-    seen: u32,
-    prefix: u32,
-    begin: u32,
-    row: u32,
-}
-
-fn sight(token: u32) -> Sight {
-    let place = tokens[token];
-    // Whatever the buffer says, no row outside the cache is read.
-    let row = min(place.y, params.capacity - 1u);
-    let start = min(place.z, row);
-    let prefix = min(place.w, start);
-    var seen = 0u;
-    var begin = start;
-    if (params.window > 0u) {
-        if (place.x >= params.window) {
-            seen = min(place.x - params.window + 1u, prefix);
-        }
-        if (row - start >= params.window) {
-            begin = row + 1u - params.window;
-        }
-    }
-    return Sight(seen, prefix, begin, row);
-}
-
-fn sees(s: Sight, row: u32) -> bool {
-    return (row >= s.seen && row < s.prefix) || (row >= s.begin && row <= s.row);
-}
 
 @compute @workgroup_size(64)
 fn main(
@@ -71,39 +17,17 @@ fn main(
 ) {
     let quads = params.quads;
     let kv_head = group.x;
-    let share = params.heads / params.kv_heads;
-    let count = counts[0] * share;
-    let chunks = counts[1];
+    let count = counts[0] * (params.heads / params.kv_heads);
     let first = group.y * QUERIES;
-    if (first >= count || group.z >= chunks) {
+    if (first >= count || group.z >= counts[1]) {
         return;
     }
-    // Queries past the end repeat the last one; their results are not written.
-    let item = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(count - 1u));
-    let token = item / share;
-    let head = kv_head * share + item % share;
-    let s0 = sight(token.x);
-    let s1 = sight(token.y);
-    let s2 = sight(token.z);
-    let s3 = sight(token.w);
-
+    let share = share_of(kv_head, first, count, group.z, WORKGROUP);
     for (var i = local; i < QUERIES * quads; i += WORKGROUP) {
         let which = i / quads;
-        query[i] = q[(token[which] * params.heads + head[which]) * quads + i % quads] * params.scale;
+        let from_query = (share.token[which] * params.heads + share.head[which]) * quads;
+        query[i] = q[from_query + i % quads] * params.scale;
     }
-
-    // All rows that any of the four sees: [low, top) and [begin, end).
-    let top = max(max(s0.prefix, s1.prefix), max(s2.prefix, s3.prefix));
-    let earliest = min(min(s0.begin, s1.begin), min(s2.begin, s3.begin));
-    let low = min(min(min(s0.seen, s1.seen), min(s2.seen, s3.seen)), min(earliest, top));
-    let begin = max(earliest, top);
-    let end = max(max(s0.row, s1.row), max(s2.row, s3.row)) + 1u;
-    let behind = top - low;
-    let all = behind + max(end, begin) - begin;
-    // This workgroup's share of them, in whole tiles.
-    let span = ((all + chunks - 1u) / chunks + WORKGROUP - 1u) / WORKGROUP * WORKGROUP;
-    let from_key = min(group.z * span, all);
-    let to_key = min(from_key + span, all);
     workgroupBarrier();
 
     // A thread owns one quad of the outputs and every parts-th key of a tile.
@@ -119,12 +43,12 @@ fn main(
     var sum1 = vec4<f32>(0.0);
     var sum2 = vec4<f32>(0.0);
     var sum3 = vec4<f32>(0.0);
-    for (var tile = from_key; tile < to_key; tile += WORKGROUP) {
+    for (var tile = share.from_key; tile < share.to_key; tile += WORKGROUP) {
         let key = tile + local;
         var score = vec4<f32>(LOWEST);
         var seen = vec4<bool>(false);
-        if (key < to_key) {
-            let row = select(begin + key - behind, low + key, key < behind);
+        if (key < share.to_key) {
+            let row = row_of(share, key);
             let at = row * line + column_of_head;
             var dots = vec4<f32>(0.0);
             for (var i = 0u; i < quads; i++) {
@@ -136,14 +60,8 @@ fn main(
                     dot(query[3u * quads + i], k),
                 );
             }
-            dots *= key_unit(at);
-            if (params.softcap > 0.0) {
-                // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
-                dots = params.softcap
-                    * tanh(clamp(dots / params.softcap, vec4<f32>(-10.0), vec4<f32>(10.0)));
-            }
-            seen = vec4<bool>(sees(s0, row), sees(s1, row), sees(s2, row), sees(s3, row));
-            score = select(score, dots, seen);
+            seen = seen_by(share, row);
+            score = select(score, capped(dots * key_unit(at)), seen);
         }
         scores[local] = score;
         workgroupBarrier();
@@ -161,12 +79,10 @@ fn main(
         sum2 *= fade.z;
         sum3 *= fade.w;
         if (part < parts) {
-            let limit = min(WORKGROUP, to_key - tile);
+            let limit = min(WORKGROUP, share.to_key - tile);
             for (var i = part; i < limit; i += parts) {
-                let its_key = tile + i;
-                let row = select(begin + its_key - behind, low + its_key, its_key < behind);
-                let at = row * line + column_of_head;
-                let v = value_quad(at, lane);
+                let at = row_of(share, tile + i) * line + column_of_head;
+                let v = value_quad(at, lane) * value_unit(at);
                 let chance = chances[i];
                 total += chance;
                 sum0 += chance.x * v;
@@ -193,16 +109,8 @@ fn main(
                 whole += sums[which * WORKGROUP + p * quads + column];
                 weight += totals[p * quads + column][which];
             }
-            let into = token[which] * params.heads + head[which];
-            if (chunks == 1u) {
-                out[into * quads + column] = whole / weight;
-            } else {
-                let chunk = (into * chunks + group.z) * (quads + 1u);
-                partials[chunk + column] = whole;
-                if (column == 0u) {
-                    partials[chunk + quads] = vec4<f32>(highest[which], weight, 0.0, 0.0);
-                }
-            }
+            let into = share.token[which] * params.heads + share.head[which];
+            put(into, group.z, column, whole, weight, highest[which]);
         }
     }
 }

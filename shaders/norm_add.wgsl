@@ -1,4 +1,4 @@
-// A norm behind a product: out += x / sqrt(mean(x²) + ε) · weight. One workgroup a row.
+// A norm behind a product: out += x / sqrt(mean(x²) + ε) · weight. An item is a row.
 struct Params {
     quads: u32,    // width / 4
     epsilon: f32,
@@ -12,21 +12,15 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;  // [m, quads]
 @group(0) @binding(4) var<uniform> params: Params;
 
-const WORKGROUP: u32 = 64u;
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let row = group.y * groups.x + group.x;
+// `at` is the item's place in a grid that is `across` wide.
+fn make(at: vec3<u32>, across: u32, local: u32) {
+    let row = at.y * across + at.x;
     if (row >= counts[0]) {
         return;
     }
     let base = row * params.quads;
     let factor = row_factor(base, local);
-    for (var i = local; i < params.quads; i += WORKGROUP) {
+    for (var i = local; i < params.quads; i += CREW) {
         out[base + i] += x[base + i] * factor * weight[i];
     }
 }

@@ -1,5 +1,5 @@
 // The rows of a pass whose logits are wanted, behind the last norm:
-// out[i] = norm(x[picks[i]]). One workgroup a row of out; a pick past the end takes the last row.
+// out[i] = norm(x[picks[i]]). An item is a row of out; a pick past the end takes the last row.
 struct Params {
     rows: u32,     // rows of x
     quads: u32,    // width / 4
@@ -14,21 +14,15 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;  // [m, quads]
 @group(0) @binding(5) var<uniform> params: Params;
 
-const WORKGROUP: u32 = 64u;
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let row = group.y * groups.x + group.x;
+// `at` is the item's place in a grid that is `across` wide.
+fn make(at: vec3<u32>, across: u32, local: u32) {
+    let row = at.y * across + at.x;
     if (row >= counts[0]) {
         return;
     }
     let from_row = min(picks[row], params.rows - 1u) * params.quads;
     let factor = row_factor(from_row, local);
-    for (var i = local; i < params.quads; i += WORKGROUP) {
+    for (var i = local; i < params.quads; i += CREW) {
         out[row * params.quads + i] = x[from_row + i] * factor * weight[i];
     }
 }

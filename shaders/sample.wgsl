@@ -25,7 +25,6 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> place: array<vec4<u32>>;   // [1] position, row, start, prefix
 @group(0) @binding(6) var<uniform> params: Params;
 
-const WORKGROUP: u32 = 256u;
 const FAR: u32 = 1048576u;        // weighs nothing
 const NONE: u32 = 0xffffffffu;
 const LOWEST: f32 = -3.0e38;
@@ -47,8 +46,8 @@ var<workgroup> low: array<atomic<u32>, 1024>;
 var<workgroup> high: array<atomic<u32>, 1024>;
 var<workgroup> sums: array<vec2<u32>, 256>;
 var<workgroup> groups_of_sums: array<vec2<u32>, 16>;
-var<workgroup> tops: array<f32, 256>;
-var<workgroup> ids: array<u32, 256>;
+var<workgroup> tops: array<f32, WORKGROUP>;
+var<workgroup> ids: array<u32, WORKGROUP>;
 var<workgroup> roots: array<u32, 16>;
 var<workgroup> cursor: atomic<u32>;
 var<workgroup> found: Found;
@@ -160,10 +159,12 @@ fn bin_sum(bin: u32) -> vec2<u32> {
 
 // The first bin at whose end the sum of all bins so far reaches a target of 1 or more.
 fn search(local: u32, goal: vec2<u32>) -> Found {
-    sums[local] = plus(
-        plus(bin_sum(4u * local), bin_sum(4u * local + 1u)),
-        plus(bin_sum(4u * local + 2u), bin_sum(4u * local + 3u)),
-    );
+    for (var i = local; i < 256u; i += WORKGROUP) {
+        sums[i] = plus(
+            plus(bin_sum(4u * i), bin_sum(4u * i + 1u)),
+            plus(bin_sum(4u * i + 2u), bin_sum(4u * i + 3u)),
+        );
+    }
     workgroupBarrier();
     if (local < 16u) {
         var sum = vec2<u32>(0u);
@@ -376,8 +377,7 @@ fn choose(local: u32, number: u32) -> u32 {
     return last_of(local, listed, cut);
 }
 
-@compute @workgroup_size(256)
-fn main(@builtin(local_invocation_index) local: u32) {
+fn draw(local: u32) {
     if (local < 16u) {
         // 2³¹ · 2^(−local / 16): the binary digits of local by turns.
         var root = 0x80000000u;

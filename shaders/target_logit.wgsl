@@ -1,5 +1,5 @@
 // The raw logit of each row's target: one row of the output matrix each, however large the
-// vocabulary. One workgroup a row of x; a matrix in several parts takes one dispatch a part.
+// vocabulary. An item is a row of x; a matrix in several parts takes one dispatch a part.
 struct Params {
     rows: u32,        // vocabulary rows of this part
     units: u32,       // units in a weight row
@@ -19,18 +19,11 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;        // [m]
 @group(0) @binding(6) var<uniform> params: Params;
 
-const WORKGROUP: u32 = 64u;
 const LOWEST: f32 = -3.0e38;
 
-var<workgroup> partial: array<f32, 64>;
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let x_row = group.y * groups.x + group.x;
+// `at` is the item's place in a grid that is `across` wide.
+fn make(at: vec3<u32>, across: u32, local: u32) {
+    let x_row = at.y * across + at.x;
     if (x_row >= counts[0]) {
         return;
     }
@@ -46,18 +39,14 @@ fn main(
     }
     let base = x_row * params.units * QUADS;
     var sum = 0.0;
-    for (var unit = local; unit < params.units; unit += WORKGROUP) {
+    for (var unit = local; unit < params.units; unit += CREW) {
         let row = unit_at(id - params.begin, unit);
         for (var q = 0u; q < QUADS; q++) {
             sum += dot(quad(row, q), x[base + unit * QUADS + q]);
         }
     }
-    partial[local] = sum;
-    workgroupBarrier();
+    sum = sum_of_all(sum, local);
     if (local == 0u) {
-        for (var i = 1u; i < WORKGROUP; i++) {
-            sum += partial[i];
-        }
         if (params.has_bias == 1u) {
             sum += bias[id];
         }

@@ -19,3 +19,8 @@ fn key_unit(at: u32) -> f32 {
 fn value_quad(at: u32, i: u32) -> vec4<f32> {
     return values[at + i];
 }
+
+// What the quads of a value are to be multiplied by.
+fn value_unit(at: u32) -> f32 {
+    return 1.0;
+}

@@ -22,5 +22,10 @@ fn key_unit(at: u32) -> f32 {
 }
 
 fn value_quad(at: u32, i: u32) -> vec4<f32> {
-    return shares(values[at + i]) * bitcast<f32>(values[at + params.quads].x);
+    return shares(values[at + i]);
+}
+
+// What the quads of a value are to be multiplied by.
+fn value_unit(at: u32) -> f32 {
+    return bitcast<f32>(values[at + params.quads].x);
 }

@@ -6,11 +6,7 @@ use std::time::Instant;
 use conclave_kernels::*;
 
 const RUNS: usize = 9;
-const KERNELS: [ProductKernel; 3] = [
-    ProductKernel::Vector,
-    ProductKernel::Block,
-    ProductKernel::Tile,
-];
+const KERNELS: [ProductKernel; 5] = ProductKernel::ALL;
 
 fn main() -> Result<(), GpuError> {
     let numbers: Vec<usize> = (std::env::args().skip(1))
@@ -23,7 +19,7 @@ fn main() -> Result<(), GpuError> {
     pollster::block_on(async {
         let gpu = Gpu::init(AdapterChoice::Best).await?;
         println!("{} · [m, {k}] × [{n}, {k}], ms", gpu.adapter().name);
-        println!("format |  m | vector |  block |   tile");
+        println!("format |  m | vector |  block |   tile | vector alone | block alone");
         for format in Format::ALL {
             // Bytes whose f16 are small numbers in every format.
             let blocks = vec![0x11; n * k / format.block() * format.block_bytes()];

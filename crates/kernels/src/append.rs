@@ -3,7 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::launch::{Shader, Use, count, launch, workgroup};
+use crate::crew::{Crews, crews, items, pick};
+use crate::launch::{Use, count, launch};
 use crate::{Buffer, Gpu, GpuError, Place, rms_norm_cpu};
 
 const WGSL: &str = include_str!("../../../shaders/append.wgsl");
@@ -24,19 +25,9 @@ struct Params {
 }
 
 /// For caches of 16 bits a number, and for exact ones.
-pub(crate) static SHADERS: [Shader; 2] = [
-    Shader {
-        name: "append",
-        pieces: &[WGSL, SHORT],
-        workgroup: workgroup(WGSL),
-        params: size_of::<Params>(),
-    },
-    Shader {
-        name: "append_exact",
-        pieces: &[WGSL, EXACT],
-        workgroup: workgroup(WGSL),
-        params: size_of::<Params>(),
-    },
+pub(crate) static SHADERS: [Crews; 2] = [
+    crews!("append", [WGSL, SHORT], Params),
+    crews!("append_exact", [WGSL, EXACT], Params),
 ];
 
 /// The heads of an attention and their caches, `[capacity, kv_heads, words of a head]`.
@@ -202,7 +193,7 @@ pub fn append(
     q: &Buffer,
     [keys, values]: [&Buffer; 2],
 ) -> Result<(), GpuError> {
-    let shader = &SHADERS[usize::from(heads.exact)];
+    let shader = pick(gpu, &SHADERS[usize::from(heads.exact)]);
     let name = shader.name;
     heads.check(name)?;
     let Heads {
@@ -251,8 +242,8 @@ pub fn append(
         Use::Read(norm.map_or(gpu.zeros(), |norm| norm.query)),
         Use::Read(norm.map_or(gpu.zeros(), |norm| norm.key)),
     ];
-    let groups = [(heads.heads + 2 * kv_heads) as u32, tokens as u32, 1];
-    launch(gpu, shader, &buffers, &params, groups)
+    let [x, ..] = items(gpu, heads.heads + 2 * kv_heads);
+    launch(gpu, shader, &buffers, &params, [x, tokens as u32, 1])
 }
 
 /// Norms of the CPU twin: weights of queries and keys, epsilon, and whether over all heads.

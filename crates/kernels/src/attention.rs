@@ -3,16 +3,19 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::crew::Crews;
 use crate::launch::{Shader, Use, count, launch, number_in, workgroup};
 use crate::{Buffer, Gpu, GpuError, Heads, Place, Rows};
 
 const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
+const ALONE: &str = include_str!("../../../shaders/attention_alone.wgsl");
+const SHARE: &str = include_str!("../../../shaders/attention/share.wgsl");
 const SHORT: &str = include_str!("../../../shaders/cache/read_short.wgsl");
 const EXACT: &str = include_str!("../../../shaders/cache/read_exact.wgsl");
 const COMBINE: &str = include_str!("../../../shaders/attention_combine.wgsl");
 
-/// Queries that a workgroup takes.
-const QUERIES: usize = number_in(WGSL, "QUERIES: u32 = ") as usize;
+/// Queries of a share.
+const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
 /// Workgroups that keep a large GPU busy; with fewer, keys are shared out in chunks.
 const WORKGROUPS: usize = 128;
 /// Keys of a chunk, at least.
@@ -39,20 +42,26 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-/// For caches of 16 bits a number, and for exact ones.
-pub(crate) static SHADERS: [Shader; 2] = [
+const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
     Shader {
-        name: "attention",
-        pieces: &[WGSL, SHORT],
-        workgroup: workgroup(WGSL),
+        name,
+        pieces,
+        workgroup: workgroup(pieces[0]),
         params: size_of::<Params>(),
-    },
-    Shader {
-        name: "attention_exact",
-        pieces: &[WGSL, EXACT],
-        workgroup: workgroup(WGSL),
-        params: size_of::<Params>(),
-    },
+    }
+}
+
+/// For caches of 16 bits a number, and for exact ones; by a workgroup together, and by a thread
+/// alone.
+pub(crate) static SHADERS: [Crews; 2] = [
+    [
+        shader("attention", &[WGSL, SHARE, SHORT]),
+        shader("attention_alone", &[ALONE, SHARE, SHORT]),
+    ],
+    [
+        shader("attention_exact", &[WGSL, SHARE, EXACT]),
+        shader("attention_exact_alone", &[ALONE, SHARE, EXACT]),
+    ],
 ];
 
 pub(crate) static COMBINE_SHADER: Shader = Shader {
@@ -61,6 +70,15 @@ pub(crate) static COMBINE_SHADER: Shader = Shader {
     workgroup: workgroup(COMBINE),
     params: size_of::<CombineParams>(),
 };
+
+/// Turns that the loops of a thread alone may have: after 65,535 lavapipe ends them.
+const MOST_TURNS: usize = 60_000;
+
+/// Turns of a thread alone at most: two for a quad of four keys and of four quads, some for a tile.
+fn turns(heads: Heads, chunks: usize) -> usize {
+    let tiles = heads.capacity.div_ceil(chunks).div_ceil(4);
+    tiles * (1 + 2 * heads.width.div_ceil(16)) + 3 * heads.width
+}
 
 /// How scores are made and which count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,7 +140,9 @@ pub fn attention(
     partials: &Buffer,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = &SHADERS[usize::from(heads.exact)];
+    let [together, lone] = &SHADERS[usize::from(heads.exact)];
+    let alone = gpu.choices().alone && turns(heads, chunks) <= MOST_TURNS;
+    let shader = if alone { lone } else { together };
     let name = shader.name;
     heads.check(name)?;
     let m = rows.count;
@@ -157,11 +177,16 @@ pub fn attention(
         Use::Write(out),
         Use::Write(partials),
     ];
-    let groups = [
-        params.kv_heads,
-        (m * share).div_ceil(QUERIES) as u32,
-        count(name, "chunks", chunks)?,
-    ];
+    let shares = (m * share).div_ceil(QUERIES) as u32;
+    let chunks_wide = count(name, "chunks", chunks)?;
+    let groups = match alone {
+        true => [
+            (params.kv_heads * shares).div_ceil(shader.workgroup),
+            1,
+            chunks_wide,
+        ],
+        false => [params.kv_heads, shares, chunks_wide],
+    };
     launch(gpu, shader, &buffers, &params, groups)?;
     if chunks == 1 {
         return Ok(());

@@ -6,6 +6,9 @@ use crate::product::{ProductKernel, TILE_ROWS};
 /// [self-test](crate::Gpu::self_test) there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices {
+    /// A thread makes an item (a row, a head of a token, a few rows of W) by itself, without
+    /// barriers; else a workgroup together.
+    pub alone: bool,
     /// The norm before a product of one row is part of the product, not a launch of its own.
     pub norm_inside: bool,
     /// `product_block` makes the products of a few rows; else `product_vector`, row by row.
@@ -17,13 +20,15 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// What is fastest as a rule. On software adapters arithmetic is what costs, not the bytes of
-    /// W: there a norm in each workgroup makes a product take up to 1.8 times as long, more than
-    /// a launch does. A tile takes as long for one row as for 32, and as `product_block` for about
+    /// What is fastest as a rule. Where a CPU plays GPU, its threads switch at every barrier: alone
+    /// they decode up to 4.4 times as fast and verify up to 6 times. Arithmetic is what costs
+    /// there, not the bytes of W: a norm in each product makes it take up to 1.8 times as long,
+    /// more than a launch does. On GPUs a tile takes as long for one row as for 32, and as `product_block` for about
     /// 28 (`examples/crossover.rs`; on SwiftShader for 20): passes of many rows are best multiples
     /// of 32.
     pub fn usual(software: bool) -> Self {
         Self {
+            alone: software,
             norm_inside: !software,
             blocks: true,
             as_a_tile: Some(28),
@@ -36,6 +41,8 @@ impl Choices {
         let tiles = rows.div_ceil(TILE_ROWS as usize);
         let fills_tiles = |as_a_tile: usize| rows >= as_a_tile * tiles;
         match rows {
+            0..=1 if self.alone => ProductKernel::VectorAlone,
+            _ if self.alone => ProductKernel::BlockAlone,
             0..=1 => ProductKernel::Vector,
             _ if self.as_a_tile.is_some_and(fills_tiles) => ProductKernel::Tile,
             _ if self.blocks => ProductKernel::Block,

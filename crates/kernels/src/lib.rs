@@ -20,6 +20,9 @@
 //! stay within what every WebGPU device has: 16 KB of workgroup memory, 256 threads, eight
 //! storage buffers, neither f16 arithmetic nor subgroups.
 //!
+//! Where a CPU plays GPU, barriers cost more than the work between them: there the same kernels run
+//! with a thread for each item, and products and attention have `NAME_alone.wgsl` ([`Choices`]).
+//!
 //! Launches return at once. What goes wrong later is an error of the next [`Gpu::read`]
 //! or [`Gpu::sync`].
 
@@ -35,6 +38,7 @@ mod choices;
 #[cfg(target_family = "wasm")]
 mod compiling;
 mod counters;
+mod crew;
 mod embed;
 mod error;
 mod format;
@@ -97,13 +101,9 @@ pub fn shaders() -> Vec<(String, String)> {
 
 fn all() -> impl Iterator<Item = &'static launch::Shader> {
     let alone = [
-        &rms_norm::SHADER,
         &attention::COMBINE_SHADER,
         &keep_rows::SHADER,
-        &norm_add::SHADER,
-        &pick_norm::SHADER,
         &put_rows::SHADER,
-        &sample::SHADER,
         &score_head::COMBINE_SHADER,
         &gated::SHADER,
         &gather_rows::SHADER,
@@ -112,9 +112,13 @@ fn all() -> impl Iterator<Item = &'static launch::Shader> {
     embed::SHADERS
         .iter()
         .chain(product::FAMILIES.into_iter().flatten())
-        .chain(&append::SHADERS)
-        .chain(&attention::SHADERS)
+        .chain(append::SHADERS.as_flattened())
+        .chain(attention::SHADERS.as_flattened())
+        .chain(&rms_norm::SHADERS)
+        .chain(&norm_add::SHADERS)
+        .chain(&pick_norm::SHADERS)
+        .chain(&sample::SHADERS)
         .chain(&score_head::HEAD_SHADERS)
-        .chain(&score_head::TARGET_SHADERS)
+        .chain(score_head::TARGET_SHADERS.as_flattened())
         .chain(alone)
 }

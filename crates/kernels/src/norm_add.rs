@@ -2,7 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::launch::{Shader, Use, count, grid, launch, workgroup};
+use crate::crew::{Crews, crews, items, pick};
+use crate::launch::{Use, count, launch};
 use crate::rms_norm::FACTOR;
 use crate::{Buffer, Gpu, GpuError, Rows, rms_norm_cpu};
 
@@ -16,12 +17,7 @@ struct Params {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader {
-    name: "norm_add",
-    pieces: &[WGSL, FACTOR],
-    workgroup: workgroup(WGSL),
-    params: size_of::<Params>(),
-};
+pub(crate) static SHADERS: Crews = crews!("norm_add", [WGSL, FACTOR], Params);
 
 /// `out += x / sqrt(mean(x²) + epsilon) · weight` by row: x and out `[m, width]`, weight
 /// `[width]`; width a multiple of 4.
@@ -37,7 +33,8 @@ pub fn norm_add(
     width: usize,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let name = SHADER.name;
+    let shader = pick(gpu, &SHADERS);
+    let name = shader.name;
     if width == 0 || !width.is_multiple_of(4) {
         return Err(GpuError::shape(
             name,
@@ -59,7 +56,7 @@ pub fn norm_add(
         Use::Read(rows.counts),
         Use::Write(out),
     ];
-    launch(gpu, &SHADER, &buffers, &params, grid(rows.count))
+    launch(gpu, shader, &buffers, &params, items(gpu, rows.count))
 }
 
 /// The CPU twin: what `out` holds afterwards.

@@ -2,7 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::launch::{Shader, Use, count, grid, launch, workgroup};
+use crate::crew::{Crews, crews, items, pick};
+use crate::launch::{Use, count, launch};
 use crate::rms_norm::FACTOR;
 use crate::{Buffer, Gpu, GpuError, Rows, rms_norm_cpu};
 
@@ -17,12 +18,7 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader {
-    name: "pick_norm",
-    pieces: &[WGSL, FACTOR],
-    workgroup: workgroup(WGSL),
-    params: size_of::<Params>(),
-};
+pub(crate) static SHADERS: Crews = crews!("pick_norm", [WGSL, FACTOR], Params);
 
 /// `out[i] = norm(x[picks[i]])`: x `[x_rows, width]`, `picks` `[m]` (u32), out `[m, width]`;
 /// width a multiple of 4. A pick past the end takes the last row.
@@ -40,7 +36,8 @@ pub fn pick_norm(
     epsilon: f32,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let name = SHADER.name;
+    let shader = pick(gpu, &SHADERS);
+    let name = shader.name;
     if width == 0 || !width.is_multiple_of(4) || x_rows == 0 {
         return Err(GpuError::shape(
             name,
@@ -66,7 +63,7 @@ pub fn pick_norm(
         Use::Read(rows.counts),
         Use::Write(out),
     ];
-    launch(gpu, &SHADER, &buffers, &params, grid(rows.count))
+    launch(gpu, shader, &buffers, &params, items(gpu, rows.count))
 }
 
 /// The CPU twin.

@@ -7,6 +7,9 @@
 //! | 2 – 27 | `product_block` | a weight is dequantised once for four rows |
 //! | from 28 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
 //!
+//! Where a CPU plays GPU a barrier costs more than what it saves: there `product_vector_alone` and
+//! `product_block_alone`, of whose threads each makes its rows of W by itself, serve any number.
+//!
 //! How many rows there are is read from the GPU ([`Rows`]), so that one bind group
 //! serves passes of any size.
 
@@ -18,7 +21,11 @@ use crate::{Activation, Buffer, Format, Gpu, GpuError, Matrix, gated_cpu, rms_no
 
 pub(crate) const SHARED: &str = include_str!("../../../shaders/product.wgsl");
 const VECTOR: &str = include_str!("../../../shaders/product_vector.wgsl");
+const VECTOR_ALONE: &str = include_str!("../../../shaders/product_vector_alone.wgsl");
+const VECTORS: &str = include_str!("../../../shaders/product/vector.wgsl");
 const BLOCK: &str = include_str!("../../../shaders/product_block.wgsl");
+const BLOCK_ALONE: &str = include_str!("../../../shaders/product_block_alone.wgsl");
+const BLOCKS: &str = include_str!("../../../shaders/product/block.wgsl");
 const TILE: &str = include_str!("../../../shaders/product_tile.wgsl");
 pub(crate) const TILES: &str = include_str!("../../../shaders/product/tile.wgsl");
 const PLAIN: &str = include_str!("../../../shaders/product/input_plain.wgsl");
@@ -28,10 +35,12 @@ const GATED: &str = include_str!("../../../shaders/product/output_gated.wgsl");
 
 /// Pairs of weight rows that a workgroup takes.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+const VECTOR_ALONE_PAIRS: u32 = number_in(VECTOR_ALONE, "PAIRS: u32 = ");
 const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
+const BLOCK_ALONE_PAIRS: u32 = number_in(BLOCK_ALONE, "PAIRS: u32 = ");
 pub(crate) const TILE_PAIRS: u32 = number_in(TILES, "PAIRS: u32 = ");
 /// Rows of x that a workgroup takes.
-const BLOCK_ROWS: u32 = number_in(BLOCK, "BLOCK: u32 = ");
+const BLOCK_ROWS: u32 = number_in(BLOCKS, "BLOCK: u32 = ");
 pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
 
 #[repr(C)]
@@ -54,22 +63,56 @@ pub(crate) struct Params {
 /// One shader a format, in the order of [`Format::index`].
 pub(crate) type Family = [Shader; Format::ALL.len()];
 
-static VECTOR_ROWS: Family = per_format!("product_vector", [VECTOR, SHARED, PLAIN, ROWS], Params);
+static VECTOR_ROWS: Family = per_format!(
+    "product_vector",
+    [VECTOR, VECTORS, SHARED, PLAIN, ROWS],
+    Params
+);
 static VECTOR_GATED: Family = per_format!(
     "product_vector_gated",
-    [VECTOR, SHARED, PLAIN, GATED],
+    [VECTOR, VECTORS, SHARED, PLAIN, GATED],
     Params
 );
-static NORM_VECTOR_ROWS: Family =
-    per_format!("product_vector_norm", [VECTOR, SHARED, NORM, ROWS], Params);
+static NORM_VECTOR_ROWS: Family = per_format!(
+    "product_vector_norm",
+    [VECTOR, VECTORS, SHARED, NORM, ROWS],
+    Params
+);
 static NORM_VECTOR_GATED: Family = per_format!(
     "product_vector_norm_gated",
-    [VECTOR, SHARED, NORM, GATED],
+    [VECTOR, VECTORS, SHARED, NORM, GATED],
     Params
 );
-static BLOCK_ROWS_OUT: Family = per_format!("product_block", [BLOCK, SHARED, PLAIN, ROWS], Params);
-static BLOCK_GATED: Family =
-    per_format!("product_block_gated", [BLOCK, SHARED, PLAIN, GATED], Params);
+static BLOCK_ROWS_OUT: Family = per_format!(
+    "product_block",
+    [BLOCK, BLOCKS, SHARED, PLAIN, ROWS],
+    Params
+);
+static BLOCK_GATED: Family = per_format!(
+    "product_block_gated",
+    [BLOCK, BLOCKS, SHARED, PLAIN, GATED],
+    Params
+);
+static VECTOR_ALONE_ROWS: Family = per_format!(
+    "product_vector_alone",
+    [VECTOR_ALONE, VECTORS, SHARED, PLAIN, ROWS],
+    Params
+);
+static VECTOR_ALONE_GATED: Family = per_format!(
+    "product_vector_alone_gated",
+    [VECTOR_ALONE, VECTORS, SHARED, PLAIN, GATED],
+    Params
+);
+static BLOCK_ALONE_ROWS: Family = per_format!(
+    "product_block_alone",
+    [BLOCK_ALONE, BLOCKS, SHARED, PLAIN, ROWS],
+    Params
+);
+static BLOCK_ALONE_GATED: Family = per_format!(
+    "product_block_alone_gated",
+    [BLOCK_ALONE, BLOCKS, SHARED, PLAIN, GATED],
+    Params
+);
 static TILE_ROWS_OUT: Family =
     per_format!("product_tile", [TILE, TILES, SHARED, PLAIN, ROWS], Params);
 static TILE_GATED: Family = per_format!(
@@ -78,7 +121,11 @@ static TILE_GATED: Family = per_format!(
     Params
 );
 
-pub(crate) static FAMILIES: [&Family; 8] = [
+pub(crate) static FAMILIES: [&Family; 12] = [
+    &VECTOR_ALONE_ROWS,
+    &VECTOR_ALONE_GATED,
+    &BLOCK_ALONE_ROWS,
+    &BLOCK_ALONE_GATED,
     &VECTOR_ROWS,
     &VECTOR_GATED,
     &NORM_VECTOR_ROWS,
@@ -150,6 +197,21 @@ pub enum ProductKernel {
     Block,
     /// 32 rows of x at a time.
     Tile,
+    /// One row of x at a time, without barriers.
+    VectorAlone,
+    /// Four rows of x at a time, without barriers.
+    BlockAlone,
+}
+
+impl ProductKernel {
+    /// Each of them.
+    pub const ALL: [Self; 5] = [
+        Self::Vector,
+        Self::Block,
+        Self::Tile,
+        Self::VectorAlone,
+        Self::BlockAlone,
+    ];
 }
 
 /// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
@@ -243,6 +305,10 @@ pub fn product_by(
         (ProductKernel::Vector, true, true) => (&NORM_VECTOR_GATED, VECTOR_PAIRS, 1),
         (ProductKernel::Block, _, false) => (&BLOCK_ROWS_OUT, BLOCK_PAIRS, BLOCK_ROWS),
         (ProductKernel::Block, _, true) => (&BLOCK_GATED, BLOCK_PAIRS, BLOCK_ROWS),
+        (ProductKernel::VectorAlone, _, false) => (&VECTOR_ALONE_ROWS, VECTOR_ALONE_PAIRS, 1),
+        (ProductKernel::VectorAlone, _, true) => (&VECTOR_ALONE_GATED, VECTOR_ALONE_PAIRS, 1),
+        (ProductKernel::BlockAlone, _, false) => (&BLOCK_ALONE_ROWS, BLOCK_ALONE_PAIRS, BLOCK_ROWS),
+        (ProductKernel::BlockAlone, _, true) => (&BLOCK_ALONE_GATED, BLOCK_ALONE_PAIRS, BLOCK_ROWS),
         (ProductKernel::Tile, _, false) => (&TILE_ROWS_OUT, TILE_PAIRS, TILE_ROWS),
         (ProductKernel::Tile, _, true) => (&TILE_GATED, TILE_PAIRS, TILE_ROWS),
     };

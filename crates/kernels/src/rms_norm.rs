@@ -2,7 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::launch::{Shader, Use, count, grid, launch, workgroup};
+use crate::crew::{Crews, crews, items, pick};
+use crate::launch::{Use, count, launch};
 use crate::{Buffer, Gpu, GpuError};
 
 const WGSL: &str = include_str!("../../../shaders/rms_norm.wgsl");
@@ -17,12 +18,7 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader {
-    name: "rms_norm",
-    pieces: &[WGSL, FACTOR],
-    workgroup: workgroup(WGSL),
-    params: size_of::<Params>(),
-};
+pub(crate) static SHADERS: Crews = crews!("rms_norm", [WGSL, FACTOR], Params);
 
 /// `out = x / sqrt(mean(x²) + epsilon) · weight` by row: x and out `[rows, width]`,
 /// weight `[width]`; width a multiple of 4. For QK-norm, rows is tokens · heads.
@@ -34,23 +30,24 @@ pub fn rms_norm(
     [rows, width]: [usize; 2],
     out: &Buffer,
 ) -> Result<(), GpuError> {
+    let shader = pick(gpu, &SHADERS);
     if width == 0 || !width.is_multiple_of(4) {
         return Err(GpuError::shape(
-            SHADER.name,
+            shader.name,
             format!("width {width}, must be a multiple of 4"),
         ));
     }
-    x.holds(rows * width, SHADER.name, "x")?;
-    weight.holds(width, SHADER.name, "weight")?;
-    out.holds(rows * width, SHADER.name, "out")?;
+    x.holds(rows * width, shader.name, "x")?;
+    weight.holds(width, shader.name, "weight")?;
+    out.holds(rows * width, shader.name, "out")?;
     let params = Params {
-        rows: count(SHADER.name, "rows", rows)?,
-        quads: count(SHADER.name, "width", width)? / 4,
+        rows: count(shader.name, "rows", rows)?,
+        quads: count(shader.name, "width", width)? / 4,
         epsilon,
         spare: 0,
     };
     let buffers = [Use::Read(x), Use::Read(weight), Use::Write(out)];
-    launch(gpu, &SHADER, &buffers, &params, grid(rows))
+    launch(gpu, shader, &buffers, &params, items(gpu, rows))
 }
 
 /// The CPU twin.

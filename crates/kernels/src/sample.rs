@@ -3,10 +3,13 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::crew::{Crews, pick};
 use crate::launch::{Shader, Use, count, launch, workgroup};
 use crate::{Buffer, Gpu, GpuError};
 
 const WGSL: &str = include_str!("../../../shaders/sample.wgsl");
+const MANY: &str = include_str!("../../../shaders/sample/many.wgsl");
+const FEW: &str = include_str!("../../../shaders/sample/few.wgsl");
 
 /// Distances per halving of the probability.
 const HALVING: u32 = 1 << 15;
@@ -28,12 +31,20 @@ struct Params {
     spare: u32,
 }
 
-pub(crate) static SHADER: Shader = Shader {
-    name: "sample",
-    pieces: &[WGSL],
-    workgroup: workgroup(WGSL),
-    params: size_of::<Params>(),
-};
+/// By many threads, and by few.
+pub(crate) static SHADERS: Crews = [
+    shader("sample", &[MANY, WGSL]),
+    shader("sample_few", &[FEW, WGSL]),
+];
+
+const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
+    Shader {
+        name,
+        pieces,
+        workgroup: workgroup(pieces[0]),
+        params: size_of::<Params>(),
+    }
+}
 
 /// What [`sample`] gives for a row of logits of which one is no number, or none is finite.
 pub const NO_TOKEN: u32 = u32::MAX;
@@ -106,7 +117,8 @@ pub fn sample(
     draws: Draws,
     buffers: DrawBuffers<'_>,
 ) -> Result<(), GpuError> {
-    let name = SHADER.name;
+    let shader = pick(gpu, &SHADERS);
+    let name = shader.name;
     if vocabulary == 0 || vocabulary >= LARGEST_VOCABULARY {
         return Err(GpuError::shape(
             name,
@@ -137,7 +149,7 @@ pub fn sample(
         Use::Write(buffers.next),
         Use::Write(buffers.place),
     ];
-    launch(gpu, &SHADER, &buffers, &params, [1, 1, 1])
+    launch(gpu, shader, &buffers, &params, [1, 1, 1])
 }
 
 /// The CPU twin: the id drawn from `logits` with the random number `number` / 2³².

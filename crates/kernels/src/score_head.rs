@@ -4,6 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::block::per_format;
+use crate::crew::{ALONE, TOGETHER, items, pick};
 use crate::launch::{Shader, Use, count, grid, launch, workgroup};
 use crate::product::{Family, Params, ROWS, SHARED, TILE_PAIRS, TILE_ROWS, TILES, product_cpu};
 use crate::{Buffer, Gpu, GpuError, Matrix, Rows};
@@ -35,7 +36,10 @@ struct TargetParams {
 
 pub(crate) static HEAD_SHADERS: Family =
     per_format!("score_head", [HEAD, TILES, SHARED, ROWS], Params);
-pub(crate) static TARGET_SHADERS: Family = per_format!("target_logit", [TARGET], TargetParams);
+pub(crate) static TARGET_SHADERS: [Family; 2] = [
+    per_format!("target_logit", [TOGETHER, TARGET], TargetParams),
+    per_format!("target_logit_alone", [ALONE, TARGET], TargetParams),
+];
 pub(crate) static COMBINE_SHADER: Shader = Shader {
     name: "score_combine",
     pieces: &[COMBINE],
@@ -177,7 +181,7 @@ pub fn target_logits(
     head: Head<'_>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = &TARGET_SHADERS[head.weight.format().index()];
+    let shader = &pick(gpu, &TARGET_SHADERS)[head.weight.format().index()];
     head.check(shader.name, x, rows, targets)?;
     out.holds(rows.count, shader.name, "out")?;
     for part in head.weight.each_part() {
@@ -199,7 +203,7 @@ pub fn target_logits(
             Use::Read(targets),
             Use::Write(out),
         ];
-        launch(gpu, shader, &buffers, &params, grid(rows.count))?;
+        launch(gpu, shader, &buffers, &params, items(gpu, rows.count))?;
     }
     Ok(())
 }

@@ -41,8 +41,8 @@ pub struct Kernels {
     pub exact: bool,
 }
 
-/// What has passed on a device.
-pub(crate) type Tried = HashSet<Subject>;
+/// What has passed on a device: alone or together.
+pub(crate) type Tried = HashSet<(Subject, bool)>;
 
 /// Queues launches on a device.
 type Launches = Box<dyn Fn(&Gpu) -> Result<(), GpuError>>;
@@ -92,7 +92,8 @@ impl Gpu {
     async fn test(&self, subjects: impl Fn(Choices) -> Vec<Subject>) -> Result<(), GpuError> {
         loop {
             let mut subjects = subjects(self.choices());
-            subjects.retain(|subject| !self.tried().contains(subject));
+            let alone = self.choices().alone;
+            subjects.retain(|&subject| !self.tried().contains(&(subject, alone)));
             if subjects.is_empty() {
                 return Ok(());
             }
@@ -102,6 +103,10 @@ impl Gpu {
                     kernel,
                     reason,
                 } = failure;
+                // All is tried anew.
+                if self.choices().alone != alone {
+                    break;
+                }
                 let safe = subject.without(self.choices());
                 let safe = safe.ok_or_else(|| GpuError::Kernel {
                     adapter: self.adapter().name.clone(),
@@ -157,7 +162,8 @@ impl Gpu {
                     reason,
                 }),
                 None => {
-                    self.tried().insert(*subject);
+                    let alone = self.choices().alone;
+                    self.tried().insert((*subject, alone));
                 }
             }
         }

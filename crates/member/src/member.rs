@@ -14,7 +14,7 @@ use crate::error::MemberError;
 const LONGEST_CHARACTER: usize = 4;
 
 /// What [`Member::begin`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Begun {
     /// Tokens in the prefix.
     pub prefix: usize,

@@ -23,7 +23,7 @@ fn round(session: &mut Session, sampler: &mut Sampler, others: usize, winner: us
         let first = 7 + other as u32;
         candidates.push((first..first + 1 + other as u32 % 5).collect());
     }
-    pollster::block_on(session.verify(&candidates, others % 2 == 0)).unwrap();
+    pollster::block_on(session.verify(&candidates, others.is_multiple_of(2))).unwrap();
     let count = candidates[winner].len();
     pollster::block_on(session.keep(winner, count)).unwrap();
 }

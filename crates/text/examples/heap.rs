@@ -43,13 +43,12 @@ fn megabytes(bytes: usize) -> f64 {
     (bytes as f64 / 1e5).round() / 10.0
 }
 
+type Build = Box<dyn FnOnce() -> Result<Tokenizer, Box<dyn Error>>>;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("say which model")?;
     let path = std::path::Path::new(&path);
-    let (files, build): (
-        usize,
-        Box<dyn FnOnce() -> Result<Tokenizer, Box<dyn Error>>>,
-    );
+    let (files, build): (usize, Build);
     if path.is_dir() {
         let json = std::fs::read(path.join("tokenizer.json"))?;
         files = json.len();

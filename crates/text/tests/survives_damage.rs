@@ -188,10 +188,10 @@ fn exercise(files: &HuggingFace, sample: &str) {
             let _ = tokenizer.decode_text(&ids);
         }
     }
-    if let Ok(template) = ChatTemplate::from_hugging_face(files, &tokenizer) {
-        if let Ok(prompt) = template.render(&[Message::new("user", sample)], true) {
-            let _ = tokenizer.encode_prompt(&prompt);
-        }
+    if let Ok(template) = ChatTemplate::from_hugging_face(files, &tokenizer)
+        && let Ok(prompt) = template.render(&[Message::new("user", sample)], true)
+    {
+        let _ = tokenizer.encode_prompt(&prompt);
     }
 }
 

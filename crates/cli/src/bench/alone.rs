@@ -112,7 +112,7 @@ pub async fn measure(
             );
         }
     }
-    let begun = begun.unwrap_or(conclave_member::Begun { prefix: 0, run: 0 });
+    let begun = begun.unwrap_or_default();
     Ok(MemberReport {
         name: member.name().to_owned(),
         prefix: begun.prefix,

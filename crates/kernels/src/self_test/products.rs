@@ -27,8 +27,8 @@ pub(super) fn product(gpu: &Gpu, product: Product) -> Result<Trial, GpuError> {
         gated,
     } = product;
     let (m, k) = match kernel {
-        ProductKernel::Vector => (1, 768),
-        ProductKernel::Block => (6, 768),
+        ProductKernel::Vector | ProductKernel::VectorAlone => (1, 768),
+        ProductKernel::Block | ProductKernel::BlockAlone => (6, 768),
         ProductKernel::Tile => (35, 256),
     };
     let (n, columns) = if gated { (148, 74) } else { (75, 75) };

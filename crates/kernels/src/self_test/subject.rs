@@ -77,16 +77,17 @@ impl Kernels {
                 all.push(subject);
             }
         };
-        add(ProductKernel::Vector, self.head, choices.norm_inside, false);
+        let one = choices.product(1);
+        let normed = |kernel| kernel == ProductKernel::Vector && choices.norm_inside;
+        add(one, self.head, normed(one), false);
         for (formats, gated) in [(&self.products, false), (&self.gates, true)] {
             for &format in formats {
-                add(ProductKernel::Vector, format, choices.norm_inside, gated);
+                add(one, format, normed(one), gated);
                 if !gated {
-                    add(ProductKernel::Vector, format, false, false);
+                    add(one, format, false, false);
                 }
                 for kernel in several {
-                    let normed = kernel == ProductKernel::Vector && choices.norm_inside;
-                    add(kernel, format, normed, gated);
+                    add(kernel, format, normed(kernel), gated);
                 }
             }
         }
@@ -118,6 +119,11 @@ impl Subject {
                 ..
             }) => Choices {
                 blocks: false,
+                ..choices
+            },
+            // What has no such form is tried again, and fails for good.
+            _ if choices.alone => Choices {
+                alone: false,
                 ..choices
             },
             _ => return None,

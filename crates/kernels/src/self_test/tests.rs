@@ -53,7 +53,8 @@ fn again(
     subjects: &[Subject],
     choices: Choices,
 ) -> Result<(), GpuError> {
-    gpu.tried().retain(|subject| !subjects.contains(subject));
+    gpu.tried()
+        .retain(|(subject, _)| !subjects.contains(subject));
     gpu.choose(choices);
     run(gpu, kernels)
 }
@@ -87,8 +88,8 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("norm_add", "out[base + i] +=", "out[base + i] ="),
     (
         "norm_add",
-        "i < params.quads; i += WORKGROUP",
-        "i < WORKGROUP; i += WORKGROUP",
+        "i < params.quads; i += CREW",
+        "i < CREW; i += CREW",
     ),
     ("pick_norm", "params.rows - 1u)", "params.rows - 2u)"),
     ("pick_norm", "* weight[i];", "* weight[i] + 1e-2;"),
@@ -100,14 +101,22 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("gated", "g / (1.0 +", "g / (1.01 +"),
     ("gated", "0.5 * g", "0.501 * g"),
-    ("append", "factor * q_norm", "1.001 * factor * q_norm"),
-    ("append", "factor * k_norm", "1.001 * factor * k_norm"),
     (
         "append",
-        "* turn.x + numbers[i - half]",
-        "* turn.x - numbers[i - half]",
+        "head.factor * q_norm",
+        "1.001 * head.factor * q_norm",
     ),
-    ("append", "return numbers[i];", "return numbers[i] * 1.001;"),
+    (
+        "append",
+        "head.factor * k_norm",
+        "1.001 * head.factor * k_norm",
+    ),
+    (
+        "append",
+        "* turn.x + number(head, i - half)",
+        "* turn.x - number(head, i - half)",
+    ),
+    ("append", "return v;", "return v * 1.001;"),
     ("append", "params.context - 1u", "params.context - 2u"),
     (
         "append",
@@ -115,6 +124,12 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "place.y + 1u >= params.capacity",
     ),
     ("attention", "* params.scale", "* (params.scale * 1.01)"),
+    (
+        "attention_alone",
+        "(params.scale *",
+        "(1.01 * params.scale *",
+    ),
+    ("attention_exact_alone", "key.w > key.z", "key.w >= key.z"),
     (
         "attention",
         "place.x - params.window + 1u",
@@ -125,7 +140,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "row >= s.begin && row <= s.row",
         "row >= s.begin && row < s.row",
     ),
-    ("attention", "params.softcap\n", "params.softcap * 1.01\n"),
+    (
+        "attention",
+        "params.softcap * tanh",
+        "params.softcap * 1.01 * tanh",
+    ),
     (
         "attention_combine",
         "let fade = exp(its.x - top)",
@@ -141,12 +160,14 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("sample", "3611622603u", "3938502376u"),
     ("sample", ">= cut.ties", "> cut.ties"),
-    ("product_vector", "unit += LANES", "unit += 2u * LANES"),
+    ("product_vector", "unit += lanes", "unit += 2u * lanes"),
     (
         "product_vector",
         "total * factor(all)",
         "total * factor(all) + vec2<f32>(1e-2)",
     ),
+    ("product_vector_alone", "sums.zw", "sums.xw"),
+    ("product_vector_alone", "2u * local", "local"),
     (
         "product_vector_norm",
         "+ params.epsilon",
@@ -157,7 +178,17 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "min(mine + 1u, pairs() - 1u)",
         "min(mine, pairs() - 1u)",
     ),
-    ("product_block", "unit += LANES", "unit += 2u * LANES"),
+    ("product_block", "unit += lanes", "unit += 2u * lanes"),
+    (
+        "product_block_alone",
+        "vec2<f32>(sums.c[i]",
+        "vec2<f32>(sums.a[i]",
+    ),
+    (
+        "product_block_alone",
+        "min(BLOCK, m - top)",
+        "min(2u, m - top)",
+    ),
     (
         "product_tile",
         "e += dots(tile_w[ws + 32u]",
@@ -200,7 +231,9 @@ const MISREADINGS: &[(&str, &str, &str)] = &[
 /// What is launched instead of a broken kernel.
 fn without(name: &str, usual: Choices) -> Option<Choices> {
     let mut safe = usual;
-    if name.starts_with("product_tile") {
+    if name.contains("_alone") || name.ends_with("_few") {
+        safe.alone = false;
+    } else if name.starts_with("product_tile") {
         safe.as_a_tile = None;
     } else if name.starts_with("product_block") {
         safe.blocks = false;
@@ -221,12 +254,13 @@ struct Launched {
     subjects: Vec<Subject>,
 }
 
-/// All of them, with the norm inside products.
-fn launched(gpu: &Gpu) -> Vec<Launched> {
+/// All of them, where these are the choices.
+fn launched(gpu: &Gpu, usual: Choices) -> Vec<Launched> {
     let mut all: Vec<Launched> = Vec::new();
     let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
+    gpu.choose(usual);
     for kernels in models {
-        for subject in subjects(&kernels, Choices::usual(false)) {
+        for subject in subjects(&kernels, usual) {
             let trial = subject.trial(gpu).unwrap();
             for kernel in gpu.noted(&trial.launches).unwrap() {
                 let shader = kernel.shader;
@@ -246,8 +280,8 @@ fn launched(gpu: &Gpu) -> Vec<Launched> {
 
 /// What a test finds of a kernel with another text.
 #[track_caller]
-fn is_found(gpu: &Gpu, broken: &Launched, text: String) -> Option<String> {
-    let (usual, name) = (Choices::usual(false), broken.shader.name);
+fn is_found(gpu: &Gpu, usual: Choices, broken: &Launched, text: String) -> Option<String> {
+    let name = broken.shader.name;
     gpu.queue().bindings().alter(broken.shader, text);
     match (
         without(name, usual),
@@ -275,32 +309,43 @@ fn is_found(gpu: &Gpu, broken: &Launched, text: String) -> Option<String> {
 #[test]
 fn every_kernel_that_is_wrong_is_found() {
     let gpu = open();
-    let usual = Choices::usual(false);
-    let all = launched(&gpu);
-    for Launched { kernels, .. } in &all {
+    // The norm inside of products; everything alone.
+    let usuals = [false, true].map(Choices::usual);
+    let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
+    for kernels in models {
         // So that of each broken kernel only its own trials are run.
-        for choices in [Choices::usual(true), usual] {
-            again(&gpu, kernels, &[], choices).unwrap();
+        let apart = Choices {
+            norm_inside: false,
+            ..usuals[0]
+        };
+        for choices in [usuals[0], usuals[1], apart] {
+            again(&gpu, &kernels, &[], choices).unwrap();
         }
     }
     let (mut broken, mut found) = (HashSet::new(), HashSet::new());
-    for launched in &all {
-        let (name, text) = (launched.shader.name, launched.shader.text());
-        let of_kernel = FAULTS.iter().filter(|(of, ..)| name.starts_with(of));
-        let of_format = MISREADINGS.iter().filter(|(of, ..)| name.ends_with(of));
-        let faults = of_kernel.chain(of_format);
-        for fault @ (_, from, to) in faults.filter(|(_, from, _)| text.contains(from)) {
-            is_found(&gpu, launched, text.replacen(from, to, 1));
-            broken.insert(name);
-            found.insert(fault);
+    for usual in usuals {
+        let all = launched(&gpu, usual);
+        for launched in &all {
+            let (name, text) = (launched.shader.name, launched.shader.text());
+            if broken.contains(name) {
+                continue;
+            }
+            let of_kernel = FAULTS.iter().filter(|(of, ..)| name.starts_with(of));
+            let of_format = MISREADINGS.iter().filter(|(of, ..)| name.ends_with(of));
+            let faults = of_kernel.chain(of_format);
+            for fault @ (_, from, to) in faults.filter(|(_, from, _)| text.contains(from)) {
+                is_found(&gpu, usual, launched, text.replacen(from, to, 1));
+                broken.insert(name);
+                found.insert(fault);
+            }
+            gpu.queue().bindings().alter(launched.shader, text);
+            again(&gpu, &launched.kernels, &launched.subjects, usual).unwrap();
+            assert_eq!(gpu.choices(), usual, "{name} is whole again");
         }
-        gpu.queue().bindings().alter(launched.shader, text);
-        again(&gpu, &launched.kernels, &launched.subjects, usual).unwrap();
-        assert_eq!(gpu.choices(), usual, "{name} is whole again");
+        let names = all.iter().map(|launched| launched.shader.name);
+        let missed: Vec<_> = names.filter(|name| !broken.contains(name)).collect();
+        assert!(missed.is_empty(), "never broken: {missed:?}");
     }
-    let names = all.iter().map(|launched| launched.shader.name);
-    let missed: Vec<_> = names.filter(|name| !broken.contains(name)).collect();
-    assert!(missed.is_empty(), "never broken: {missed:?}");
     let faults = FAULTS.iter().chain(MISREADINGS);
     let idle: Vec<_> = faults.filter(|fault| !found.contains(fault)).collect();
     assert!(idle.is_empty(), "in no kernel: {idle:?}");
@@ -310,12 +355,13 @@ fn every_kernel_that_is_wrong_is_found() {
 #[test]
 fn a_kernel_that_is_refused_gives_way_or_is_named() {
     let gpu = open();
-    let all = launched(&gpu);
+    let usual = Choices::usual(false);
+    let all = launched(&gpu, usual);
     for name in ["product_tile_q8_0", "gather_rows"] {
         let launched = all.iter().find(|l| l.shader.name == name).unwrap();
         let text = launched.shader.text();
         let wide = text.replace("@workgroup_size(64)", "@workgroup_size(2048)");
-        let reason = is_found(&gpu, launched, wide);
+        let reason = is_found(&gpu, usual, launched, wide);
         assert!(reason.is_none_or(|reason| reason.contains("2048")));
         gpu.queue().bindings().alter(launched.shader, text);
     }

@@ -5,12 +5,6 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-const KERNELS: [ProductKernel; 3] = [
-    ProductKernel::Vector,
-    ProductKernel::Block,
-    ProductKernel::Tile,
-];
-
 struct Case {
     kernel: ProductKernel,
     format: Format,
@@ -94,11 +88,11 @@ fn check(seed: u64, case: &Case) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn products_equal_their_twin(
-        seed: u64, kernel in 0..3_usize, format in 0..Format::ALL.len(), m in 1_usize..75,
+        seed: u64, kernel in 0..ProductKernel::ALL.len(), format in 0..Format::ALL.len(), m in 1_usize..75,
         stack in prop::collection::vec(1_usize..70, 1..4), blocks in 1_usize..20,
         rows_a_part in 1_usize..80, norm: bool, bias: bool, gate in 0..4_usize, adds: bool,
     ) {
@@ -109,14 +103,14 @@ proptest! {
             None => (stack, rows_a_part),
             Some(_) => (vec![2 * stack[0]], 1 << 20),
         };
-        let kernel = KERNELS[kernel];
+        let kernel = ProductKernel::ALL[kernel];
         check(seed, &Case { kernel, format, m, stack, k, rows_a_part, norm, bias, gate, adds });
     }
 }
 
 #[test]
 fn every_kernel_takes_every_format_at_the_widths_of_models() {
-    for kernel in KERNELS {
+    for kernel in ProductKernel::ALL {
         for format in Format::ALL {
             let k = if format.block() == 256 { 1024 } else { 576 };
             for gate in [None, Some(Activation::Silu)] {
@@ -145,7 +139,7 @@ fn every_kernel_takes_every_format_at_the_widths_of_models() {
 fn kernels_go_by_the_rows() {
     let rows = [1, 2, 27, 28, 32, 33, 55, 56, 111, 112, 256];
     let kernels = rows.map(|rows| Choices::usual(false).product(rows));
-    let [vector, block, tile] = KERNELS;
+    let [vector, block, tile, ..] = ProductKernel::ALL;
     let expected = [
         vector, block, block, tile, tile, block, block, tile, block, tile, tile,
     ];

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use conclave_kernels::{AdapterChoice, Buffer, Format, Fused, Gpu, Matrix, Rows, product};
+use conclave_kernels::{AdapterChoice, Buffer, Choices, Format, Fused, Gpu, Matrix, Rows, product};
 
 static GPU: OnceLock<Gpu> = OnceLock::new();
 
@@ -12,6 +12,11 @@ pub fn gpu() -> &'static Gpu {
             panic!("the kernel tests need an adapter (Debian: mesa-vulkan-drivers): {error}")
         });
         println!("adapter: {:?}", gpu.adapter());
+        // These files are built twice: for workgroups together, and for threads alone.
+        gpu.choose(Choices {
+            alone: env!("CARGO_CRATE_NAME") == "alone",
+            ..gpu.choices()
+        });
         gpu
     })
 }

@@ -1,0 +1,8 @@
+// Threads that draw a token where a CPU plays GPU: it switches between them at every barrier. Fewer
+// would have loops of more than 65,535 turns over large vocabularies, where lavapipe ends them.
+const WORKGROUP: u32 = 64u;
+
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) local: u32) {
+    draw(local);
+}
