@@ -18,18 +18,9 @@ pub use query::{Query, cut, default_settings};
 
 use wasm_bindgen::prelude::*;
 
-unsafe extern "C" {
-    fn __wasm_call_ctors();
-}
-
 /// Runs once when the module is instantiated.
 #[wasm_bindgen(start)]
 pub fn start() {
-    // cubecl's dependencies register themselves in static constructors. A
-    // module that does not call them itself gets every export wrapped so that
-    // they all run again at each call: a launch then takes 6.8 ms, not 0.02.
-    // SAFETY: called once, before anything else of the module runs.
-    unsafe { __wasm_call_ctors() };
     console_error_panic_hook::set_once();
 }
 

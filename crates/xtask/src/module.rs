@@ -1,9 +1,9 @@
 //! The check of the linked wasm module.
 //!
-//! cubecl's dependencies register themselves in static constructors. Unless the module calls
-//! `__wasm_call_ctors` itself, the linker takes it for a command and wraps every export in
-//! a function named `….command_export` that runs all constructors again: a call from JavaScript
-//! then costs milliseconds instead of microseconds, and the registries grow at each.
+//! Nothing in it has static constructors. Were a dependency to bring some (`inventory`, say), the
+//! linker would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
+//! every export in a function named `….command_export` that runs all constructors again: a call from
+//! JavaScript then costs milliseconds instead of microseconds, and registries grow at each.
 
 use anyhow::{Result, anyhow, bail};
 
