@@ -525,12 +525,16 @@ impl GpuDecoder {
 
     /// Allocates the KV cache once, for the whole context.
     fn reserve(&mut self) -> Result<(), ModelError> {
+        if self.caches.len() == self.config.layers.len() {
+            return Ok(());
+        }
         let bytes = self.heads().cache_bytes();
         while self.caches.len() < self.config.layers.len() {
             let keys = self.gpu.allocate(bytes)?;
             let values = self.gpu.allocate(bytes)?;
             self.caches.push(Cache { keys, values });
         }
-        Ok(())
+        // Moves none: the first winner that has to move may come in any round, and finds all made.
+        self.move_rows(0, 0, 0)
     }
 }

@@ -1,7 +1,7 @@
 //! Rounds on the GPU make nothing once the first is over, and their memory is what was foretold:
 //! alone in its process, to be countable.
 
-use conclave_kernels::{AdapterChoice, Gpu, GpuCounters};
+use conclave_kernels::{AdapterChoice, Choices, Gpu, GpuCounters};
 use conclave_model::{Backend, Sampler, Sampling, Session};
 
 mod both;
@@ -16,14 +16,20 @@ fn gpu() -> Gpu {
 }
 
 /// A round of a member whose draft and `others` of other lengths are candidates; `winner` is kept.
-fn round(session: &mut Session, sampler: &mut Sampler, others: usize, winner: usize) {
+fn round(
+    session: &mut Session,
+    sampler: &mut Sampler,
+    others: usize,
+    winner: usize,
+    logprobs: bool,
+) {
     let draft = pollster::block_on(session.draft(SEGMENT, sampler, &[])).unwrap();
     let mut candidates = vec![draft.tokens];
     for other in 0..others {
         let first = 7 + other as u32;
         candidates.push((first..first + 1 + other as u32 % 5).collect());
     }
-    pollster::block_on(session.verify(&candidates, others.is_multiple_of(2))).unwrap();
+    pollster::block_on(session.verify(&candidates, logprobs)).unwrap();
     let count = candidates[winner].len();
     pollster::block_on(session.keep(winner, count)).unwrap();
 }
@@ -32,10 +38,10 @@ fn made(counters: GpuCounters) -> [u64; 3] {
     [counters.buffers, counters.bind_groups, counters.pipelines]
 }
 
-/// Two members on one device, in 500 rounds of theirs with candidates of any number and length.
-#[test]
-fn rounds_after_the_first_make_nothing() {
+/// Two members on one device, in `rounds` rounds of theirs with candidates of any number and length.
+fn make_nothing(choices: Choices, logprobs: bool, rounds: usize) {
     let gpu = gpu();
+    gpu.choose(choices);
     let backend = Backend::Gpu(gpu.clone());
     let mut members = ["qwen3-gguf", "gemma-gguf"].map(|name| both::session(name, &backend, 256));
     let mut sampler = Sampler::new(Sampling::default(), 1);
@@ -47,27 +53,33 @@ fn rounds_after_the_first_make_nothing() {
     };
     begin(&mut members);
     for member in &mut members {
-        // With log-probabilities and without.
-        round(member, &mut sampler, 2, 1);
-        round(member, &mut sampler, 3, 1);
+        round(member, &mut sampler, 2, 0, logprobs);
     }
     let (first, held) = (gpu.counters(), gpu.memory_in_use());
     let reserved = gpu.memory_reserved();
-    let mut rounds = 0;
-    while rounds < 500 {
-        let member = &mut members[rounds % 2];
-        round(member, &mut sampler, 1 + rounds % 7, rounds / 2 % 2);
-        rounds += 1;
-        if rounds % 60 == 0 {
+    for number in 0..rounds {
+        let member = &mut members[number % 2];
+        let (others, winner) = (1 + number % 7, number / 2 % 2);
+        round(member, &mut sampler, others, winner, logprobs);
+        if number % 60 == 59 {
             begin(&mut members);
         }
     }
     let later = gpu.counters() - first;
-    println!("{rounds} rounds: {later:?}");
-    assert_eq!(made(later), [0; 3]);
+    println!("{rounds} rounds, {choices:?}: {later:?}");
+    assert_eq!(made(later), [0; 3], "{choices:?}");
     assert_eq!(gpu.memory_in_use(), held);
     assert!(gpu.memory_reserved() <= reserved, "{reserved}");
     assert!(later.passes <= later.submits, "{later:?}");
+}
+
+/// Whatever an adapter launches, and whether log-probabilities are asked for.
+#[test]
+fn rounds_after_the_first_make_nothing() {
+    for (software, logprobs, rounds) in [(true, false, 500), (true, true, 60), (false, false, 120)]
+    {
+        make_nothing(Choices::usual(software), logprobs, rounds);
+    }
 }
 
 /// The sizes that a page shows before a download are those that are allocated.
