@@ -205,7 +205,8 @@ export class Conclave {
   /**
    * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, one `round`
    * for every accepted segment, `end`. A stop is heard within a step of the reading, of which
-   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
+   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The
+   * texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
    * conversation run only what is new. Throws ContextFull, DeviceLost, OutOfMemory, Template,
    * Engine, Settings; the error's `partial` is the text so far.
    */
