@@ -147,10 +147,21 @@ export interface Query {
   free(): void;
 }
 
+/**
+ * Which kernels a GPU launches where the faster is told by measure (crates/kernels holds their
+ * meaning). `asATile` is left out where tiles have failed their self-test.
+ */
+export interface Choices {
+  normInside: boolean;
+  asATile?: number;
+}
+
 /** The device with its members. */
 export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
+  /** Those in use on a GPU. `measured`: with its first model, or at the visit that they come from. */
+  choices(): (Choices & { measured: boolean }) | undefined;
   /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
   load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member>;
   lost(): string | undefined;
@@ -163,8 +174,11 @@ export interface Engine {
 export interface EngineModule {
   /** Starts the module; `memory` is its heap. */
   default(input: { module_or_path: WebAssembly.Module }): Promise<{ memory: WebAssembly.Memory }>;
-  Engine: { create(backend: Backend): Promise<Engine> };
+  /** `choices`: those that an earlier engine told on the same adapter; nothing is measured then. */
+  Engine: { create(backend: Backend, choices?: Choices): Promise<Engine> };
   Query: new (members: number, settings: Settings) => Query;
   cut(text: string, ended: boolean): string;
   defaultSettings(): Settings;
+  /** Changes with the kernels. */
+  kernelsVersion(): string;
 }

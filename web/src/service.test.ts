@@ -1,11 +1,13 @@
 /** The library against the service, through the real protocol; only the engine is scripted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ChoicesKept } from "./choices-kept.ts";
 import { Conclave } from "./conclave.ts";
 import type { Message } from "./engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "./errors.ts";
 import type { ConclaveEvent } from "./messages.ts";
 import { settings, type Script } from "./scripted.ts";
+import { MemoryShelf } from "./shelf.ts";
 import { begun, collect, file, hello, open, stage, talker } from "./staged.ts";
 
 test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
@@ -137,6 +139,27 @@ test("a broken file leaves the member that it should replace in its place", asyn
 test("two members of one name are refused", async () => {
   const { conclave } = await open({ Ada: talker });
   await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "ModelFile" });
+});
+
+test("kernels are chosen by measure with the first model, and the next visit remembers", async () => {
+  const shelf = new MemoryShelf(true);
+  const visit = async (names: string[], card?: string, backend: "webgpu" | "cpu" = "webgpu"): Promise<string[]> => {
+    const { port, journal } = stage({ Ada: talker, Bo: talker }, 1, shelf, card);
+    const conclave = await Conclave.open({ backend }, port);
+    for (const name of names) await conclave.add({ name, files: [file] });
+    for (const name of names) await conclave.remove(name); // Comes behind what is done after an answer.
+    return journal.filter((entry) => /^(measure|choose)/.test(entry));
+  };
+  const kept = new ChoicesKept(async () => shelf);
+  assert.deepEqual([await visit([]), await visit(["Ada"], "SwiftShader"), await visit(["Ada"], undefined, "cpu")], [[], [], []]);
+  assert.deepEqual(await shelf.list(), [], "nothing is kept of what was not measured");
+  assert.deepEqual(await visit(["Ada", "Bo"]), ["measure"]);
+  assert.deepEqual(await visit(["Ada", "Bo"]), ['choose {"normInside":false,"asATile":20}']);
+  assert.deepEqual(await visit(["Ada"], undefined, "cpu"), []);
+  assert.deepEqual(await visit(["Ada"], "other card"), ["measure"]);
+  await kept.keep("scripted card 0", { normInside: true });
+  assert.deepEqual(await visit(["Ada"]), ["measure"], "those were other kernels");
+  assert.deepEqual(await kept.recall("scripted card 1"), { normInside: false, asATile: 20 });
 });
 
 test("a removed member is freed and no longer takes part", async () => {

@@ -3,6 +3,7 @@
  * the other where they touch the engine, side by side where they only download.
  */
 import { chooseBackend, type Gpu } from "./backend.ts";
+import type { ChoicesKept } from "./choices-kept.ts";
 import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
 import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
 import type { StartedModule, StartModule } from "./engine-module.ts";
@@ -26,6 +27,8 @@ export interface Surroundings {
   /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
   openStore: (hub: string | undefined) => Promise<Store>;
   gpu: Gpu | undefined;
+  /** What engines of earlier visits have measured. */
+  choices: ChoicesKept;
   post: (reply: Reply) => void;
 }
 
@@ -36,6 +39,8 @@ export class Service {
   readonly #running = new Map<number, AbortController>();
   #started: StartedModule | undefined;
   #engine: Engine | undefined;
+  /** The adapter and the kernels that choices are to be kept of; undefined where nothing is. */
+  #choicesOf: string | undefined;
   /** Where members live on the CPU; undefined where they live here. */
   #threads: MemberThreads | undefined;
   /** The tail of the queue of everything that uses the engine. */
@@ -120,7 +125,10 @@ export class Service {
     this.#store = this.#around.openStore(hub);
     await this.#store;
     const { module, compiled } = (this.#started ??= await this.#around.startModule());
-    this.#engine = await module.Engine.create(backend);
+    const choicesOf = backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
+    const choices = choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
+    this.#engine = await module.Engine.create(backend, choices);
+    this.#choicesOf = choices ? undefined : choicesOf;
     this.#threads?.close();
     const { startThread } = this.#around;
     this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, compiled, threads) : undefined;
@@ -150,10 +158,20 @@ export class Service {
         if (replace !== undefined) this.#remove(replace);
         this.#members.set(source.name, member);
         this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
+        await this.#keepChoices(engine);
       });
     } finally {
       files.close();
     }
+  }
+
+  /** Keeps what the engine has measured with its first model, once. */
+  async #keepChoices(engine: Engine): Promise<void> {
+    const choices = engine.choices();
+    if (this.#choicesOf === undefined || !choices?.measured) return;
+    const of = this.#choicesOf;
+    this.#choicesOf = undefined;
+    await this.#around.choices.keep(of, choices);
   }
 
   /** The files of a source, from this machine or from the network. */

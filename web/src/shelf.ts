@@ -45,10 +45,8 @@ interface SyncFile extends FileSystemFileHandle {
   createSyncAccessHandle?(): Promise<SyncHandle>;
 }
 
-const place = "conclave-models";
-
-/** The origin's private file system where it can be written from here, else memory. */
-export async function openShelf(storage: StorageManager | undefined = globalThis.navigator?.storage): Promise<Shelf> {
+/** A folder of the origin's private file system where that can be written from here, else memory. */
+export async function openShelf(storage: StorageManager | undefined = globalThis.navigator?.storage, place = "conclave-models"): Promise<Shelf> {
   const writable = typeof FileSystemFileHandle !== "undefined" && "createSyncAccessHandle" in FileSystemFileHandle.prototype;
   // Private windows of some browsers have the functions, and throw.
   const root = writable ? await storage?.getDirectory?.().catch(() => undefined) : undefined;

@@ -3,8 +3,10 @@
  * message is cloned and delivered later, as between workers; only the engine is scripted.
  */
 import assert from "node:assert/strict";
+import type { Gpu } from "./backend.ts";
+import { ChoicesKept } from "./choices-kept.ts";
 import { Conclave, type Port } from "./conclave.ts";
-import type { Adapter, Engine, EngineModule, Message } from "./engine.ts";
+import type { Adapter, Backend, Choices, Engine, EngineModule, Message } from "./engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { openLocks } from "./locks.ts";
 import { MemberHost } from "./member-host.ts";
@@ -12,7 +14,7 @@ import type { ThreadPort } from "./member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "./messages.ts";
 import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
 import { Service } from "./service.ts";
-import { MemoryShelf } from "./shelf.ts";
+import { MemoryShelf, type Shelf } from "./shelf.ts";
 import { Store } from "./store.ts";
 
 /** A thread as a test holds it. */
@@ -35,21 +37,27 @@ export interface Stage {
 /** The smallest module there is. */
 const compiled = new WebAssembly.Module(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
 
-export function stage(scripts: Record<string, Script>, cores = 1): Stage {
+/** `kept`: there is a GPU of the name `card`, what is measured there is kept on that shelf. */
+export function stage(scripts: Record<string, Script>, cores = 1, kept?: Shelf, card = "scripted card"): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
   let lost: string | undefined;
   const adapter: Adapter = { name: "scripted", vendor: "", architecture: "", backend: "cpu", software: false };
-  const engine = (loaded: string[]): Engine => ({
-    backend: "cpu",
+  const engine = (loaded: string[], backend: Backend, measured?: Choices): Engine => ({
+    backend,
     adapter: () => adapter,
+    choices: () => (backend === "cpu" ? undefined : { ...(measured ?? { normInside: true, asATile: 28 }), measured: measured !== undefined }),
     load: async (name, files, _options, onProgress) => {
       const bytes = files.files[0]?.bytes ?? 0;
       if (bytes === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
       const magic = new TextDecoder().decode(await files.read(0, 0, 4));
       if (magic !== "GGUF") throw Object.assign(new Error(`The file begins with ${magic}. Choose a GGUF file.`), { name: "ModelFile" });
       onProgress(bytes, bytes);
+      if (backend === "webgpu" && card !== "SwiftShader" && !measured) {
+        journal.push("measure");
+        measured = { normInside: false, asATile: 20 };
+      }
       const member = new ScriptedMember(name, journal, scripts[name]!);
       members.set(name, member);
       loaded.push(name);
@@ -63,7 +71,12 @@ export function stage(scripts: Record<string, Script>, cores = 1): Stage {
     const memory = new WebAssembly.Memory({ initial: 1 });
     const module: EngineModule = {
       default: async () => ({ memory }),
-      Engine: { create: async () => engine(loaded) },
+      Engine: {
+        create: async (backend, choices) => {
+          if (choices) journal.push(`choose ${JSON.stringify(choices)}`);
+          return engine(loaded, backend, choices);
+        },
+      },
       Query: class extends ScriptedQuery {
         constructor(count: number, given: typeof settings) {
           super(count, given, journal);
@@ -71,6 +84,7 @@ export function stage(scripts: Record<string, Script>, cores = 1): Stage {
       },
       cut: (text) => text,
       defaultSettings: () => ({ ...settings }),
+      kernelsVersion: () => "1",
     };
     return { module, memory, compiled };
   };
@@ -96,7 +110,9 @@ export function stage(scripts: Record<string, Script>, cores = 1): Stage {
     setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
   };
   const openStore = async (): Promise<Store> => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
-  const service = new Service({ startModule: startModule([]), startThread, cores, openStore, gpu: undefined, post: deliver });
+  const gpu: Gpu | undefined = kept && { requestAdapter: async () => ({ info: { description: card } }) };
+  const choices = new ChoicesKept(async () => kept ?? new MemoryShelf());
+  const service = new Service({ startModule: startModule([]), startThread, cores, openStore, gpu, choices, post: deliver });
   const port: Port = {
     postMessage: (data) => {
       const copy: unknown = structuredClone(data);

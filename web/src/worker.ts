@@ -1,5 +1,6 @@
 /** The worker: starts the wasm module beside it and serves the library's requests. */
 import type { Gpu } from "./backend.ts";
+import { ChoicesKept } from "./choices-kept.ts";
 import { startModule } from "./engine-module.ts";
 import { openLocks } from "./locks.ts";
 import { Service } from "./service.ts";
@@ -24,6 +25,7 @@ const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
+  choices: new ChoicesKept(() => openShelf(scope.navigator.storage, "conclave-choices")),
   startModule: async () => (await early) ?? startModule(),
   // Some browsers give workers no workers.
   startThread: typeof Worker === "undefined" ? undefined : () => new Worker(new URL("./member-worker.js", import.meta.url), { type: "module", name: "conclave member" }),

@@ -48,6 +48,7 @@ mod gpu;
 mod keep_rows;
 mod launch;
 mod matrix;
+mod measured;
 mod norm_add;
 mod pack;
 mod pick_norm;

@@ -17,9 +17,9 @@ mod tests;
 
 use std::collections::HashSet;
 
-use subject::Subject;
+use subject::{Product, Subject};
 
-use crate::{Buffer, Choices, Format, Gpu, GpuError};
+use crate::{Buffer, Choices, Format, Gpu, GpuError, ProductKernel};
 
 /// The kernels that a model launches, as far as models differ in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +87,39 @@ impl Gpu {
     /// As [`Gpu::self_test`].
     pub async fn self_test_scores(&self, head: Format) -> Result<(), GpuError> {
         self.test(|_| vec![Subject::Score(head)]).await
+    }
+
+    /// Tries what is launched in place of the products that have a norm inside, as far as such have
+    /// been tried.
+    ///
+    /// # Errors
+    /// As [`Gpu::self_test`].
+    pub(crate) async fn self_test_apart(&self) -> Result<(), GpuError> {
+        let apart = |&(subject, _): &(Subject, bool)| match subject {
+            Subject::Product(product) if product.normed => Some(Subject::Product(Product {
+                normed: false,
+                ..product
+            })),
+            _ => None,
+        };
+        let subjects: Vec<Subject> = self.tried().iter().filter_map(apart).collect();
+        self.test(|_| subjects.clone()).await
+    }
+
+    /// Whether a product that is not gated has passed, made by a workgroup together.
+    pub(crate) fn product_passed(
+        &self,
+        kernel: ProductKernel,
+        format: Format,
+        normed: bool,
+    ) -> bool {
+        let product = Product {
+            kernel,
+            format,
+            normed,
+            gated: false,
+        };
+        self.tried().contains(&(Subject::Product(product), false))
     }
 
     async fn test(&self, subjects: impl Fn(Choices) -> Vec<Subject>) -> Result<(), GpuError> {

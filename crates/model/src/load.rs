@@ -2,7 +2,7 @@
 
 #[cfg(not(target_family = "wasm"))]
 use burn::tensor::Device;
-use conclave_kernels::{Draws, Gpu};
+use conclave_kernels::{Draws, Format as GpuFormat, Gpu};
 use conclave_weights::{Checkpoint, Description, Format, Source};
 use serde::Serialize;
 
@@ -87,6 +87,14 @@ pub struct About {
     pub not_on_gpu: Option<String>,
 }
 
+impl About {
+    /// What most bytes of matrices are kept as on a GPU.
+    pub fn most_on_gpu(&self) -> Option<GpuFormat> {
+        let most = self.formats.iter().max_by_key(|kept| kept.bytes);
+        most.and_then(|kept| kept.of_kernels)
+    }
+}
+
 /// What becomes of the matrices of one format on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kept {
@@ -94,6 +102,9 @@ pub struct Kept {
     pub stored: &'static str,
     /// As they are kept; `None` where no kernel reads their rows.
     pub kept: Option<&'static str>,
+    /// The same, as the kernels say it.
+    #[serde(skip)]
+    pub of_kernels: Option<GpuFormat>,
     /// How many there are.
     pub matrices: usize,
     /// Bytes as stored.
@@ -435,7 +446,8 @@ fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<Kept> {
     let mut all: Vec<Kept> = Vec::new();
     for part in plan.matrices() {
         let stored = part.tensor.format;
-        let kept = on_gpu(stored, part.cols, quantise).map(|(format, _)| format.name());
+        let on_gpu = on_gpu(stored, part.cols, quantise);
+        let kept = on_gpu.map(|(format, _)| format.name());
         let rows = part.rows.end - part.rows.start;
         let bytes = part.tensor.bytes / part.tensor.rows().max(1) * rows;
         let same = |k: &&mut Kept| k.stored == stored.name() && k.kept == kept;
@@ -447,6 +459,7 @@ fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<Kept> {
             None => all.push(Kept {
                 stored: stored.name(),
                 kept,
+                of_kernels: on_gpu.map(|(_, format)| format),
                 matrices: 1,
                 bytes,
             }),

@@ -1,6 +1,8 @@
 //! The engine: one device, shared by all members.
 
-use conclave_kernels::{AdapterChoice, Gpu};
+use std::cell::Cell;
+
+use conclave_kernels::{AdapterChoice, Choices, Gpu};
 use conclave_model::{Backend, LoadOptions};
 use conclave_weights::{Format, Source};
 use js_sys::Function;
@@ -16,6 +18,32 @@ use crate::member::Member;
 #[derive(Debug)]
 pub struct Engine {
     backend: Backend,
+    /// The kernels were chosen by measure, now or at an earlier visit.
+    measured: Cell<bool>,
+}
+
+/// Which kernels the device launches where there is a choice, as far as it is measured.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Chosen {
+    norm_inside: bool,
+    /// Left out where tiles have failed their self-test.
+    as_a_tile: Option<usize>,
+    #[serde(default)]
+    measured: bool,
+}
+
+impl Chosen {
+    /// What was measured at an earlier visit, unless it fails its self-test now: that is yet to come.
+    fn choose(&self, gpu: &Gpu) {
+        let usual = gpu.choices();
+        let as_a_tile = self.as_a_tile.map(|rows| rows.clamp(2, 32));
+        gpu.choose(Choices {
+            norm_inside: self.norm_inside,
+            as_a_tile: as_a_tile.or(usual.as_a_tile),
+            ..usual
+        });
+    }
 }
 
 #[derive(Serialize)]
@@ -58,8 +86,13 @@ impl TryFrom<Options> for LoadOptions {
 
 #[wasm_bindgen]
 impl Engine {
-    /// Opens the backend `webgpu` or `cpu`. Throws `NoGpu` where there is no WebGPU.
-    pub async fn create(backend: String) -> Result<Engine, Failure> {
+    /// Opens the backend `webgpu` or `cpu`, with what [`Self::choices`] told at an earlier visit, if
+    /// anything. Throws `NoGpu` where there is no WebGPU.
+    pub async fn create(
+        backend: String,
+        #[wasm_bindgen(unchecked_optional_param_type = "Choices")] choices: JsValue,
+    ) -> Result<Engine, Failure> {
+        let chosen: Option<Chosen> = serde_wasm_bindgen::from_value(choices)?;
         let backend = match backend.as_str() {
             "cpu" => Backend::Cpu,
             "webgpu" => Backend::Gpu(Gpu::init(AdapterChoice::Best).await?),
@@ -69,7 +102,13 @@ impl Engine {
                 )));
             }
         };
-        Ok(Self { backend })
+        if let (Backend::Gpu(gpu), Some(chosen)) = (&backend, &chosen) {
+            chosen.choose(gpu);
+        }
+        Ok(Self {
+            backend,
+            measured: Cell::new(chosen.is_some()),
+        })
     }
 
     /// `webgpu` or `cpu`.
@@ -105,6 +144,19 @@ impl Engine {
         Ok(serde_wasm_bindgen::to_value(&adapter)?)
     }
 
+    /// Which kernels are launched on a GPU where there is a choice; `measured`: to be remembered.
+    pub fn choices(&self) -> Result<JsValue, Failure> {
+        let Backend::Gpu(gpu) = &self.backend else {
+            return Ok(JsValue::UNDEFINED);
+        };
+        let choices = gpu.choices();
+        Ok(serde_wasm_bindgen::to_value(&Chosen {
+            norm_inside: choices.norm_inside,
+            as_a_tile: choices.as_a_tile,
+            measured: self.measured.get(),
+        })?)
+    }
+
     /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears
     /// `(loaded, total)` bytes. Throws `ModelFile`, `OutOfMemory` or `Settings`.
     pub async fn load(
@@ -136,6 +188,9 @@ impl Engine {
         if let Backend::Gpu(gpu) = &self.backend {
             // Uploads only fail once the device has run them.
             gpu.sync().await?;
+            if let (false, Some(format)) = (self.measured.get(), member.about().most_on_gpu()) {
+                self.measured.set(gpu.measure_choices(format).await?);
+            }
         }
         tell(total);
         Ok(Member::new(member))

@@ -16,12 +16,22 @@ pub use files::ModelFiles;
 pub use member::Member;
 pub use query::{Query, cut, default_settings};
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use wasm_bindgen::prelude::*;
 
 /// Runs once when the module is instantiated.
 #[wasm_bindgen(start)]
 pub fn start() {
     console_error_panic_hook::set_once();
+}
+
+/// Changes with the kernels: what was measured with others is outdated.
+#[wasm_bindgen(js_name = kernelsVersion)]
+pub fn kernels_version() -> String {
+    let mut hasher = DefaultHasher::new();
+    conclave_kernels::shaders().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// Every WGSL shader the engine may launch, as `[name, source]` pairs.

@@ -1,0 +1,60 @@
+/**
+ * The kernels that the engine chose by measure, for the next visit: one small file on a shelf of its
+ * own. Without it, or with another graphics adapter or other kernels, the engine measures again.
+ */
+import { flag, number, optional, shape, text, type Check } from "./check.ts";
+import type { Choices } from "./engine.ts";
+import type { Shelf } from "./shelf.ts";
+
+const folder = "measured";
+const part = "choices.json";
+/** Anything longer is none of ours. */
+const mostBytes = 4096;
+
+/** Rows of a tile: fewer than one it never takes, and it is full with 32. */
+const rows: Check<number> = (data, path) => {
+  const count = number(data, path);
+  if (!Number.isInteger(count) || count < 2 || count > 32) throw new TypeError(`${path}: expected 2 to 32 rows, found ${count}`);
+  return count;
+};
+
+const kept = shape({ of: text, normInside: flag, asATile: optional(rows) });
+
+export class ChoicesKept {
+  readonly #open: () => Promise<Shelf>;
+
+  constructor(open: () => Promise<Shelf>) {
+    this.#open = open;
+  }
+
+  /** What was kept of this adapter with these kernels; undefined for anything else. */
+  async recall(of: string): Promise<Choices | undefined> {
+    try {
+      const place = await (await this.#open()).folder(folder);
+      const file = await place?.blob(part);
+      if (!file || file.size > mostBytes) return undefined;
+      const { of: known, ...choices } = kept(JSON.parse(await file.text()), part);
+      return known === of ? choices : undefined;
+    } catch {
+      return undefined; // Measured again, and written over.
+    }
+  }
+
+  /** Where nothing can be kept, nothing is, and nobody need know. */
+  async keep(of: string, { normInside, asATile }: Choices): Promise<void> {
+    const content = { of, normInside, ...(asATile === undefined ? {} : { asATile }) };
+    try {
+      const place = await (await this.#open()).create(folder);
+      const file = await place.open(part);
+      try {
+        file.truncate(0);
+        file.write(0, new TextEncoder().encode(JSON.stringify(content)));
+        file.flush();
+      } finally {
+        file.close();
+      }
+    } catch {
+      // The next visit measures again.
+    }
+  }
+}
