@@ -271,7 +271,7 @@ export class Service {
   #diagnose(thrown: unknown): ReturnType<typeof typed> {
     const error = typed(thrown);
     const reason = this.#engine?.lost();
-    if (reason === undefined || error.kind === "DeviceLost") return error;
+    if (reason === undefined) return error;
     const lost = new DeviceLost(`The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`, {
       cause: error,
     });

@@ -152,7 +152,7 @@ pub struct Chat {
 pub struct Members {
     /// Models of the members, one to eight, as files, folders, hf:OWNER/REPO/FILE.gguf or addresses;
     /// the bundled three if not given.
-    #[arg(long = "members", value_name = "MODEL", num_args = 1.., value_delimiter = ',')]
+    #[arg(long = "members", value_name = "MODELS", value_delimiter = ',')]
     pub files: Vec<PathBuf>,
     /// What the members are called, once it is known where their files are.
     #[arg(skip)]

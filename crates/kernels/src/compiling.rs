@@ -22,11 +22,15 @@ pub(crate) async fn build(gpu: &Gpu, kernels: &[Kernel]) -> Vec<(&'static str, S
         return Vec::new();
     };
     let device: &JsValue = device.as_ref();
-    let asked = ask(gpu, device, kernels);
+    // Heard from the start, all of them: a refusal that nobody waits for would be the worker's end.
+    let asked: Vec<JsFuture> = ask(gpu, device, kernels)
+        .into_iter()
+        .map(JsFuture::from)
+        .collect();
     let mut refused = Vec::new();
     let mut made = Vec::new();
-    for (kernel, promise) in kernels.iter().zip(asked) {
-        match JsFuture::from(promise).await {
+    for (kernel, compiled) in kernels.iter().zip(asked) {
+        match compiled.await {
             Ok(pipeline) => made.push((*kernel, pipeline)),
             Err(error) => refused.push((kernel.shader.name, told(&error))),
         }

@@ -153,9 +153,11 @@ pub struct Norm<'a> {
     pub weight: &'a Buffer,
     /// Added to the mean square.
     pub epsilon: f32,
-    /// `[m, k]`, used where the norm takes a dispatch of its own: for several rows, and on
-    /// software adapters.
+    /// `[m, k]`, used where the norm takes a dispatch of its own: for several rows, and where that
+    /// is faster.
     pub scratch: &'a Buffer,
+    /// It may be part of the product of one row.
+    pub inside: bool,
 }
 
 impl<'a> Norm<'a> {
@@ -232,7 +234,7 @@ pub fn product(
     let choices = gpu.choices();
     let kernel = choices.product(rows.count);
     match fused.norm {
-        Some(norm) if kernel == ProductKernel::Vector && !choices.norm_inside => {
+        Some(norm) if kernel == ProductKernel::Vector && !(choices.norm_inside && norm.inside) => {
             let x = norm.apart(gpu, x, rows, matrices)?;
             let fused = Fused {
                 norm: None,

@@ -41,8 +41,32 @@ pub struct Kernels {
     pub exact: bool,
 }
 
-/// What has passed on a device: alone or together.
-pub(crate) type Tried = HashSet<(Subject, bool)>;
+/// What a device is for, and what of it has passed.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    /// Alone, or together.
+    pub passed: HashSet<(Subject, bool)>,
+    /// All that was loaded: when choices change, they change for every model.
+    models: Vec<Kernels>,
+    /// Output matrices that log-probabilities were asked of.
+    heads: Vec<Format>,
+}
+
+impl Tried {
+    /// What the device launches with these choices and has not passed.
+    fn missing(&self, choices: Choices) -> Vec<Subject> {
+        let models = self.models.iter().flat_map(|model| model.subjects(choices));
+        let heads = self.heads.iter().map(|&head| Subject::Score(head));
+        let mut missing: Vec<Subject> = Vec::new();
+        for subject in models.chain(heads) {
+            let passed = self.passed.contains(&(subject, choices.alone));
+            if !passed && !missing.contains(&subject) {
+                missing.push(subject);
+            }
+        }
+        missing
+    }
+}
 
 /// Queues launches on a device.
 type Launches = Box<dyn Fn(&Gpu) -> Result<(), GpuError>>;
@@ -77,7 +101,15 @@ impl Gpu {
     /// # Errors
     /// [`GpuError::Kernel`] for a failure without one, and what went wrong since the last read.
     pub async fn self_test(&self, kernels: &Kernels) -> Result<(), GpuError> {
-        self.test(|choices| kernels.subjects(choices)).await
+        let known = self.tried().models.contains(kernels);
+        if !known {
+            self.tried().models.push(kernels.clone());
+        }
+        let tested = self.test().await;
+        if tested.is_err() && !known {
+            self.tried().models.retain(|model| model != kernels);
+        }
+        tested
     }
 
     /// Tries what makes log-probabilities with an output matrix of this format, likewise: few
@@ -86,24 +118,15 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::self_test`].
     pub async fn self_test_scores(&self, head: Format) -> Result<(), GpuError> {
-        self.test(|_| vec![Subject::Score(head)]).await
-    }
-
-    /// Tries what is launched in place of the products that have a norm inside, as far as such have
-    /// been tried.
-    ///
-    /// # Errors
-    /// As [`Gpu::self_test`].
-    pub(crate) async fn self_test_apart(&self) -> Result<(), GpuError> {
-        let apart = |&(subject, _): &(Subject, bool)| match subject {
-            Subject::Product(product) if product.normed => Some(Subject::Product(Product {
-                normed: false,
-                ..product
-            })),
-            _ => None,
-        };
-        let subjects: Vec<Subject> = self.tried().iter().filter_map(apart).collect();
-        self.test(|_| subjects.clone()).await
+        let known = self.tried().heads.contains(&head);
+        if !known {
+            self.tried().heads.push(head);
+        }
+        let tested = self.test().await;
+        if tested.is_err() && !known {
+            self.tried().heads.retain(|&other| other != head);
+        }
+        tested
     }
 
     /// Whether a product that is not gated has passed, made by a workgroup together.
@@ -119,14 +142,24 @@ impl Gpu {
             normed,
             gated: false,
         };
-        self.tried().contains(&(Subject::Product(product), false))
+        let subject = (Subject::Product(product), false);
+        self.tried().passed.contains(&subject)
     }
 
-    async fn test(&self, subjects: impl Fn(Choices) -> Vec<Subject>) -> Result<(), GpuError> {
+    /// Tries what the device launches and has not tried. Choices are as they were if it fails.
+    pub(crate) async fn test(&self) -> Result<(), GpuError> {
+        let before = self.choices();
+        let tested = self.test_or_give_way().await;
+        if tested.is_err() {
+            self.choose(before);
+        }
+        tested
+    }
+
+    async fn test_or_give_way(&self) -> Result<(), GpuError> {
         loop {
-            let mut subjects = subjects(self.choices());
             let alone = self.choices().alone;
-            subjects.retain(|&subject| !self.tried().contains(&(subject, alone)));
+            let subjects = self.tried().missing(self.choices());
             if subjects.is_empty() {
                 return Ok(());
             }
@@ -196,7 +229,7 @@ impl Gpu {
                 }),
                 None => {
                     let alone = self.choices().alone;
-                    self.tried().insert((*subject, alone));
+                    self.tried().passed.insert((*subject, alone));
                 }
             }
         }

@@ -182,6 +182,7 @@ impl GpuDecoder {
                 weight: &self.weights.norm,
                 epsilon: c.stream_epsilon(),
                 scratch: &s.normed,
+                inside: true,
             }),
             bias,
             ..Fused::default()
@@ -386,7 +387,7 @@ impl GpuDecoder {
         run: Run<'_>,
     ) -> Result<(), ModelError> {
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let norm = self.norm(&block.attention_norm);
+        let norm = self.norm(&block.attention_norm, run.rows);
         self.multiply(&s.stream, run.rows, &block.qkv, norm, &s.qkv)?;
         let qk_norm = block.qk_norm.as_ref().map(|[query, key]| GpuQkNorm {
             query,
@@ -428,7 +429,7 @@ impl GpuDecoder {
     /// The gated MLP of one block up to its last product, into `scratch.active`.
     fn gate(&self, block: &GpuBlock, rows: Rows<'_>) -> Result<(), ModelError> {
         let (gpu, s) = (&self.gpu, &self.scratch);
-        let norm = self.norm(&block.feed_forward_norm);
+        let norm = self.norm(&block.feed_forward_norm, rows);
         let activation = match self.config.activation {
             Activation::Silu => GpuActivation::Silu,
             Activation::Gelu => GpuActivation::Gelu,
@@ -500,12 +501,14 @@ impl GpuDecoder {
         )?)
     }
 
-    /// A norm of the stream, where there is one.
-    fn norm<'a>(&'a self, weight: &'a Option<Buffer>) -> Option<Norm<'a>> {
+    /// A norm of the stream, where there is one. In a draft's step it may be part of the product; a
+    /// pass of one token is rare, and would bind what no round before it did.
+    fn norm<'a>(&'a self, weight: &'a Option<Buffer>, rows: Rows<'_>) -> Option<Norm<'a>> {
         weight.as_ref().map(|weight| Norm {
             weight,
             epsilon: self.config.stream_epsilon(),
             scratch: &self.scratch.normed,
+            inside: std::ptr::eq(rows.counts, &self.scratch.step),
         })
     }
 

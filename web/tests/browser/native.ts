@@ -50,7 +50,7 @@ export class Native {
       "--repeats", String(plan.repeats), "--limit-seconds", String(plan.limitSeconds), "--context", String(Math.max(...plan.prefixes) + roomBehindPrefix),
     ];
     // The page's bench draws greedily from random weights, too: every word is about as probable.
-    if (files.length > 0) args.push("--greedy", "--members", ...files);
+    if (files.length > 0) args.push("--greedy", "--members", files.join(","));
     const made = new Date().toISOString();
     const { surroundings, workload } = JSON.parse(await outputOf(this.#tool, args, tell)) as { surroundings: Surroundings; workload: Omit<WorkloadReport, "figures"> };
     const [models] = plan.models;

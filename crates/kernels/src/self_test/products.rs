@@ -61,6 +61,7 @@ pub(super) fn product(gpu: &Gpu, product: Product) -> Result<Trial, GpuError> {
             epsilon: EPSILON,
             // Not used inside a product.
             scratch: &gpu_norm,
+            inside: true,
         });
         outs.iter().try_for_each(|(gate, out)| {
             let fused = Fused {

@@ -43,6 +43,7 @@ fn check(seed: u64, case: &Case) {
             weight: &gpu_norm,
             epsilon: 1e-5,
             scratch: &scratch,
+            inside: true,
         }),
         bias: case.bias.then_some(&gpu_bias),
         gate: case.gate,
