@@ -83,9 +83,8 @@ impl Kernels {
         for (formats, gated) in [(&self.products, false), (&self.gates, true)] {
             for &format in formats {
                 add(one, format, normed(one), gated);
-                if !gated {
-                    add(one, format, false, false);
-                }
+                // In a pass of one token the norm is apart.
+                add(one, format, false, gated);
                 for kernel in several {
                     add(kernel, format, normed(kernel), gated);
                 }
