@@ -42,25 +42,16 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
-    Shader {
-        name,
-        pieces,
-        workgroup: workgroup(pieces[0]),
-        params: size_of::<Params>(),
-    }
-}
-
 /// For caches of 16 bits a number, and for exact ones; by a workgroup together, and by a thread
 /// alone.
 pub(crate) static SHADERS: [Crews; 2] = [
     [
-        shader("attention", &[WGSL, SHARE, SHORT]),
-        shader("attention_alone", &[ALONE, SHARE, SHORT]),
+        Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT]),
+        Shader::of::<Params>("attention_alone", &[ALONE, SHARE, SHORT]),
     ],
     [
-        shader("attention_exact", &[WGSL, SHARE, EXACT]),
-        shader("attention_exact_alone", &[ALONE, SHARE, EXACT]),
+        Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT]),
+        Shader::of::<Params>("attention_exact_alone", &[ALONE, SHARE, EXACT]),
     ],
 ];
 

@@ -24,12 +24,10 @@ macro_rules! per_format {
         [$($crate::block::per_format!(@one $kernel, $pieces, $params, $suffix, $block)),+]
     };
     (@one $kernel:literal, [$first:expr $(, $piece:expr)*], $params:ty, $suffix:literal, $block:ident) => {
-        $crate::launch::Shader {
-            name: concat!($kernel, $suffix),
-            pieces: &[$first, $($piece,)* $crate::block::WORDS, $crate::block::$block],
-            workgroup: $crate::launch::workgroup($first),
-            params: size_of::<$params>(),
-        }
+        $crate::launch::Shader::of::<$params>(
+            concat!($kernel, $suffix),
+            &[$first, $($piece,)* $crate::block::WORDS, $crate::block::$block],
+        )
     };
 }
 pub(crate) use per_format;

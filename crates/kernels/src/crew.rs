@@ -27,12 +27,7 @@ macro_rules! crews {
         ]
     };
     (@one $name:expr, $crew:expr, [$($piece:expr),+], $params:ty) => {
-        $crate::launch::Shader {
-            name: $name,
-            pieces: &[$crew, $($piece),+],
-            workgroup: $crate::launch::workgroup($crew),
-            params: size_of::<$params>(),
-        }
+        $crate::launch::Shader::of::<$params>($name, &[$crew, $($piece),+])
     };
 }
 pub(crate) use crews;

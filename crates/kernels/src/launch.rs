@@ -26,6 +26,16 @@ pub(crate) struct Shader {
 }
 
 impl Shader {
+    /// A kernel with parameters `P`; the first piece has the entry point.
+    pub const fn of<P>(name: &'static str, pieces: &'static [&'static str]) -> Self {
+        Self {
+            name,
+            pieces,
+            workgroup: workgroup(pieces[0]),
+            params: size_of::<P>(),
+        }
+    }
+
     /// The complete WGSL.
     pub fn text(&self) -> String {
         self.pieces.concat()

@@ -160,22 +160,6 @@ pub struct Norm<'a> {
     pub inside: bool,
 }
 
-impl<'a> Norm<'a> {
-    /// x behind the norm, in `scratch`.
-    fn apart(
-        &self,
-        gpu: &Gpu,
-        x: &Buffer,
-        rows: Rows<'_>,
-        matrices: &[&Matrix],
-    ) -> Result<&'a Buffer, GpuError> {
-        let k = matrices.first().map_or(0, |matrix| matrix.cols());
-        let size = [rows.count, k];
-        rms_norm(gpu, x, self.weight, self.epsilon, size, self.scratch)?;
-        Ok(self.scratch)
-    }
-}
-
 /// What a product does besides multiplying.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fused<'a> {
@@ -233,17 +217,11 @@ pub fn product(
 ) -> Result<(), GpuError> {
     let choices = gpu.choices();
     let kernel = choices.product(rows.count);
-    match fused.norm {
-        Some(norm) if kernel == ProductKernel::Vector && !(choices.norm_inside && norm.inside) => {
-            let x = norm.apart(gpu, x, rows, matrices)?;
-            let fused = Fused {
-                norm: None,
-                ..fused
-            };
-            product_by(gpu, x, rows, matrices, fused, out, kernel)
-        }
-        _ => product_by(gpu, x, rows, matrices, fused, out, kernel),
-    }
+    let norm = fused.norm.map(|norm| Norm {
+        inside: norm.inside && choices.norm_inside,
+        ..norm
+    });
+    product_by(gpu, x, rows, matrices, Fused { norm, ..fused }, out, kernel)
 }
 
 /// [`product`] by a kernel of the caller's choice; [`ProductKernel::Vector`] takes any number
@@ -291,8 +269,15 @@ pub fn product_by(
     }
     // Of several rows, a norm of its own is cheaper than one in each workgroup.
     let (x, norm) = match fused.norm {
-        Some(norm) if kernel != ProductKernel::Vector => {
-            (norm.apart(gpu, x, rows, matrices)?, None)
+        Some(norm) if kernel != ProductKernel::Vector || !norm.inside => {
+            let Norm {
+                weight,
+                epsilon,
+                scratch,
+                ..
+            } = norm;
+            rms_norm(gpu, x, weight, epsilon, [m, k], scratch)?;
+            (scratch, None)
         }
         Some(norm) => {
             norm.weight.holds(k, NAME, "norm")?;

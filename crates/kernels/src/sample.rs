@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::crew::{Crews, pick};
-use crate::launch::{Shader, Use, count, launch, workgroup};
+use crate::launch::{Shader, Use, count, launch};
 use crate::{Buffer, Gpu, GpuError};
 
 const WGSL: &str = include_str!("../../../shaders/sample.wgsl");
@@ -33,18 +33,9 @@ struct Params {
 
 /// By many threads, and by few.
 pub(crate) static SHADERS: Crews = [
-    shader("sample", &[MANY, WGSL]),
-    shader("sample_few", &[FEW, WGSL]),
+    Shader::of::<Params>("sample", &[MANY, WGSL]),
+    Shader::of::<Params>("sample_few", &[FEW, WGSL]),
 ];
-
-const fn shader(name: &'static str, pieces: &'static [&'static str]) -> Shader {
-    Shader {
-        name,
-        pieces,
-        workgroup: workgroup(pieces[0]),
-        params: size_of::<Params>(),
-    }
-}
 
 /// What [`sample`] gives for a row of logits of which one is no number, or none is finite.
 pub const NO_TOKEN: u32 = u32::MAX;

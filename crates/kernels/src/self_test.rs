@@ -46,19 +46,33 @@ pub struct Kernels {
 pub(crate) struct Tried {
     /// Alone, or together.
     pub passed: HashSet<(Subject, bool)>,
-    /// All that was loaded: when choices change, they change for every model.
-    models: Vec<Kernels>,
-    /// Output matrices that log-probabilities were asked of.
-    heads: Vec<Format>,
+    /// When choices change, they change for all of these.
+    purposes: Vec<Purpose>,
+}
+
+/// What kernels are launched for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Purpose {
+    /// A model.
+    Model(Kernels),
+    /// Log-probabilities by an output matrix of this format.
+    Scores(Format),
+}
+
+impl Purpose {
+    fn subjects(&self, choices: Choices) -> Vec<Subject> {
+        match self {
+            Self::Model(kernels) => kernels.subjects(choices),
+            Self::Scores(head) => vec![Subject::Score(*head)],
+        }
+    }
 }
 
 impl Tried {
     /// What the device launches with these choices and has not passed.
     fn missing(&self, choices: Choices) -> Vec<Subject> {
-        let models = self.models.iter().flat_map(|model| model.subjects(choices));
-        let heads = self.heads.iter().map(|&head| Subject::Score(head));
         let mut missing: Vec<Subject> = Vec::new();
-        for subject in models.chain(heads) {
+        for subject in self.purposes.iter().flat_map(|each| each.subjects(choices)) {
             let passed = self.passed.contains(&(subject, choices.alone));
             if !passed && !missing.contains(&subject) {
                 missing.push(subject);
@@ -101,15 +115,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError::Kernel`] for a failure without one, and what went wrong since the last read.
     pub async fn self_test(&self, kernels: &Kernels) -> Result<(), GpuError> {
-        let known = self.tried().models.contains(kernels);
-        if !known {
-            self.tried().models.push(kernels.clone());
-        }
-        let tested = self.test().await;
-        if tested.is_err() && !known {
-            self.tried().models.retain(|model| model != kernels);
-        }
-        tested
+        self.test_for(Purpose::Model(kernels.clone())).await
     }
 
     /// Tries what makes log-probabilities with an output matrix of this format, likewise: few
@@ -118,13 +124,18 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::self_test`].
     pub async fn self_test_scores(&self, head: Format) -> Result<(), GpuError> {
-        let known = self.tried().heads.contains(&head);
+        self.test_for(Purpose::Scores(head)).await
+    }
+
+    /// What fails is no purpose of the device any more.
+    async fn test_for(&self, purpose: Purpose) -> Result<(), GpuError> {
+        let known = self.tried().purposes.contains(&purpose);
         if !known {
-            self.tried().heads.push(head);
+            self.tried().purposes.push(purpose.clone());
         }
         let tested = self.test().await;
         if tested.is_err() && !known {
-            self.tried().heads.retain(|&other| other != head);
+            self.tried().purposes.retain(|other| *other != purpose);
         }
         tested
     }
