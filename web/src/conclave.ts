@@ -87,7 +87,7 @@ export class Conclave {
   readonly #members = new Map<string, About>();
   #usage: Usage = { heap: 0, threads: 1 };
 
-  private constructor(wire: Wire, opened: Extract<Reply, { type: "opened" }>) {
+  private constructor(wire: Wire, opened: Answer<"opened">) {
     this.#wire = wire;
     this.backend = opened.backend;
     this.adapter = opened.adapter;
@@ -99,30 +99,39 @@ export class Conclave {
   static async open(options: OpenOptions = {}, port: Port = startWorker()): Promise<Conclave> {
     const wire = new Wire(port);
     try {
-      const reply = await wire.request(openRequest(wire.id(), options), options.signal);
-      if (reply.type !== "opened") throw unexpected(reply, "open");
-      return new Conclave(wire, reply);
+      return new Conclave(wire, await opened(wire, options));
     } catch (error) {
       wire.close();
       throw error;
     }
   }
 
-  /** Starts an engine and loads the members, all or none. Throws as `open` and `add` do. */
-  static async load(options: LoadOptions = {}, port?: Port): Promise<Conclave> {
-    const { members = new URL("./members/members.json", import.meta.url), signal } = options;
-    const sources = Array.isArray(members)
-      ? members
-      : (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
-    const conclave = await Conclave.open(options, port);
+  /**
+   * Starts an engine and loads the members, all or none: files are fetched while the engine opens.
+   * Throws as `open` and `add` do.
+   */
+  static async load(options: LoadOptions = {}, port: Port = startWorker()): Promise<Conclave> {
+    const wire = new Wire(port);
     try {
-      const loaded = await Promise.all(sources.map((source) => conclave.add(source, options)));
+      let usage: Usage | undefined;
+      const adding = async (): Promise<About[]> => {
+        const sources = await listed(options);
+        return Promise.all(
+          sources.map(async (source) => {
+            const reply = await added(wire, source, options);
+            usage = reply.usage;
+            return reply.about;
+          }),
+        );
+      };
+      const [reply, abouts] = await Promise.all([opened(wire, options), adding()]);
+      const conclave = new Conclave(wire, reply);
+      conclave.#usage = usage ?? conclave.#usage;
       // Downloads end in any order, but ties and random streams go by this one.
-      conclave.#members.clear();
-      sources.forEach((source, index) => conclave.#members.set(source.name, loaded[index]!));
+      for (const about of abouts) conclave.#members.set(about.name, about);
       return conclave;
     } catch (error) {
-      conclave.close();
+      wire.close(); // ends all that is still being fetched
       throw error;
     }
   }
@@ -147,15 +156,11 @@ export class Conclave {
    * Reference, ModelFile, OutOfMemory; members already loaded stay, and so does what was downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
-    const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
-    if (source.ref !== undefined) await askToPersist();
-    const request: Request = { type: "add", id: this.#wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
-    const reply = await this.#wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
-    if (reply.type !== "added") throw unexpected(reply, "add");
-    if (replace !== undefined) this.#members.delete(replace);
-    this.#members.set(source.name, reply.about);
-    this.#usage = reply.usage;
-    return reply.about;
+    const { about, usage } = await added(this.#wire, source, options);
+    if (options.replace !== undefined) this.#members.delete(options.replace);
+    this.#members.set(source.name, about);
+    this.#usage = usage;
+    return about;
   }
 
   /** Takes a member out and frees its memory. */
@@ -267,6 +272,29 @@ export class Conclave {
   close(): void {
     this.#wire.close();
   }
+}
+
+type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
+
+async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
+  const reply = await wire.request(openRequest(wire.id(), options), options.signal);
+  if (reply.type !== "opened") throw unexpected(reply, "open");
+  return reply;
+}
+
+async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added">> {
+  const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
+  if (source.ref !== undefined) await askToPersist();
+  const request: Request = { type: "add", id: wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
+  const reply = await wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
+  if (reply.type !== "added") throw unexpected(reply, "add");
+  return reply;
+}
+
+/** The members to load, from their list where they are not given. */
+async function listed({ members = new URL("./members/members.json", import.meta.url), signal }: LoadOptions): Promise<MemberSource[]> {
+  if (Array.isArray(members)) return members;
+  return (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
 }
 
 function unexpected(reply: Reply, request: string): ConclaveError {

@@ -1,10 +1,11 @@
 /** The library against the service, through the real protocol; only the engine is scripted. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { ChoicesKept } from "./choices-kept.ts";
 import { Conclave } from "./conclave.ts";
 import type { Message } from "./engine.ts";
-import { ConclaveError, ContextFull, DeviceLost, EngineFailure } from "./errors.ts";
+import { ConclaveError, ContextFull, DeviceLost, Download, EngineFailure } from "./errors.ts";
 import type { ConclaveEvent } from "./messages.ts";
 import { settings, type Script } from "./scripted.ts";
 import { MemoryShelf } from "./shelf.ts";
@@ -144,7 +145,7 @@ test("two members of one name are refused", async () => {
 test("kernels are chosen by measure with the first model, and the next visit remembers", async () => {
   const shelf = new MemoryShelf(true);
   const visit = async (names: string[], card?: string, backend: "webgpu" | "cpu" = "webgpu"): Promise<string[]> => {
-    const { port, journal } = stage({ Ada: talker, Bo: talker }, 1, shelf, card);
+    const { port, journal } = stage({ Ada: talker, Bo: talker }, 1, { kept: shelf, ...(card === undefined ? {} : { card }) });
     const conclave = await Conclave.open({ backend }, port);
     for (const name of names) await conclave.add({ name, files: [file] });
     for (const name of names) await conclave.remove(name); // Comes behind what is done after an answer.
@@ -204,6 +205,59 @@ test("members keep the order they are listed in, whichever download ends first",
   assert.deepEqual([...members.keys()], ["Bo", "Ada"], "Bo was here first");
   const begin = begun(await collect(conclave.ask(hello)));
   assert.deepEqual(begin.members, ["Ada", "Bo"]);
+});
+
+/** A host that answers a fetch only to end it with the caller's signal, and tells what was asked of it. */
+function silentHost(context: TestContext): { asked: string[]; ended: string[] } {
+  const host = { asked: [] as string[], ended: [] as string[] };
+  context.mock.method(globalThis, "fetch", (url: string, { signal }: RequestInit = {}) => {
+    host.asked.push(url);
+    return new Promise((_, reject) => signal?.addEventListener("abort", () => (host.ended.push(url), reject(signal.reason))));
+  });
+  return host;
+}
+
+const ada = { name: "Ada", url: "https://host.test/ada.gguf" };
+const turns = async (): Promise<void> => { for (let count = 0; count < 20; count++) await setImmediate(); };
+
+test("files are fetched while the engine opens", async (context) => {
+  let start = (): void => {};
+  const { port } = stage({ Ada: talker }, 1, { starting: new Promise((resolve) => (start = resolve)) });
+  const asked: string[] = [];
+  context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
+  let open = false;
+  const loading = Conclave.load({ backend: "cpu", members: [ada] }, port).finally(() => (open = true));
+  await turns();
+  assert.deepEqual({ asked, open }, { asked: [ada.url], open: false });
+  start();
+  assert.equal((await collect((await loading).ask(hello))).at(-1)?.type, "end");
+});
+
+test("where the engine can't open, fetching ends, and that is what is told", async (context) => {
+  let fail = (_error: Error): void => {};
+  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
+  const host = silentHost(context);
+  const loading = Conclave.load({ backend: "cpu", members: [ada] }, port);
+  await turns();
+  assert.deepEqual(host, { asked: [ada.url], ended: [] });
+  fail(new Download("There is no pkg/. Build it."));
+  await assert.rejects(loading, { name: "Download", message: /no pkg/ });
+  await turns();
+  assert.deepEqual(host.ended, [ada.url]);
+  assert.ok(journal.includes("terminate"));
+});
+
+test("a load that is aborted while the engine opens fetches no further", async (context) => {
+  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise(() => {}) });
+  const host = silentHost(context);
+  const controller = new AbortController();
+  const loading = Conclave.load({ backend: "cpu", members: [ada], signal: controller.signal }, port);
+  await turns();
+  controller.abort();
+  await assert.rejects(loading, { name: "AbortError" });
+  await turns();
+  assert.deepEqual(host, { asked: [ada.url], ended: [ada.url] });
+  assert.ok(journal.includes("terminate"));
 });
 
 test("a worker that fails, or sends nonsense, ends what is under way with a typed error", async () => {

@@ -39,6 +39,8 @@ export class Service {
   readonly #running = new Map<number, AbortController>();
   #started: StartedModule | undefined;
   #engine: Engine | undefined;
+  /** The opening of the engine, under way or over. */
+  #opening: Promise<void> | undefined;
   /** The adapter and the kernels that choices are to be kept of; undefined where nothing is. */
   #choicesOf: string | undefined;
   /** Where members live on the CPU; undefined where they live here. */
@@ -72,6 +74,8 @@ export class Service {
     } catch (thrown) {
       if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
       else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });
+      // Nothing more is fetched for an engine that there is not.
+      if (request.type === "open") for (const waiting of this.#running.values()) waiting.abort();
     } finally {
       this.#running.delete(id);
     }
@@ -81,7 +85,7 @@ export class Service {
     const { id } = request;
     switch (request.type) {
       case "open":
-        return this.#open(request);
+        return (this.#opening = this.#open(request));
       case "add":
         return this.#add(request, signal);
       case "ask":
@@ -121,9 +125,9 @@ export class Service {
 
   async #open({ id, backend: wanted, hub, threads = this.#around.cores }: RequestOf<"open">): Promise<void> {
     if (!Number.isInteger(threads) || threads < 1) throw new BadSettings(`Members can't run on ${threads} threads. Take a whole number from 1 on.`);
-    const { backend, why, adapter: told } = await chooseBackend(wanted, this.#around.gpu);
+    // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
-    await this.#store;
+    const [{ backend, why, adapter: told }] = await Promise.all([chooseBackend(wanted, this.#around.gpu), this.#store]);
     const { module, compiled } = (this.#started ??= await this.#around.startModule());
     const choicesOf = backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
     const choices = choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
@@ -137,11 +141,14 @@ export class Service {
     this.#around.post({ type: "opened", id, backend, adapter, why, settings: module.defaultSettings() });
   }
 
+  /** Loads a member; its files are fetched beside the opening of the engine. */
   async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
-    const { engine } = this.#opened();
+    if (!this.#opening) throw notOpen();
     const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
     const files = await this.#files(source, { signal, onProgress });
     try {
+      await this.#opening;
+      const { engine } = this.#opened();
       await this.#inTurn(async () => {
         signal.throwIfAborted();
         if (this.#members.has(source.name) && source.name !== replace) {
@@ -250,7 +257,7 @@ export class Service {
   }
 
   #opened(): { module: EngineModule; engine: Engine } {
-    if (!this.#started || !this.#engine) throw new EngineFailure("The engine is not open.");
+    if (!this.#started || !this.#engine) throw notOpen();
     return { module: this.#started.module, engine: this.#engine };
   }
 
@@ -279,6 +286,8 @@ export class Service {
     return lost;
   }
 }
+
+const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. Open it first.");
 
 /** The same files, of which nothing is read any more once the signal says so. */
 function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {

@@ -37,8 +37,15 @@ export interface Stage {
 /** The smallest module there is. */
 const compiled = new WebAssembly.Module(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
 
-/** `kept`: there is a GPU of the name `card`, what is measured there is kept on that shelf. */
-export function stage(scripts: Record<string, Script>, cores = 1, kept?: Shelf, card = "scripted card"): Stage {
+export interface Surroundings {
+  /** There is a GPU of the name `card`, and what is measured there is kept on this shelf. */
+  kept?: Shelf;
+  card?: string;
+  /** The module starts when this is done, or fails as this does. */
+  starting?: Promise<void>;
+}
+
+export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting }: Surroundings = {}): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
@@ -68,6 +75,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, kept?: Shelf, 
     free: () => undefined,
   });
   const startModule = (loaded: string[]) => async (): Promise<StartedModule> => {
+    await starting;
     const memory = new WebAssembly.Memory({ initial: 1 });
     const module: EngineModule = {
       default: async () => ({ memory }),

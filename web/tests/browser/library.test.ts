@@ -95,6 +95,39 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   await visitor.leave();
 });
 
+test("weights are asked for while the engine is still being fetched", async () => {
+  stand.site.overrides.set("bare.html", '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>');
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
+  const { page } = visitor;
+  const order: string[] = [];
+  page.context().on("request", (request) => order.push(new URL(request.url()).pathname.split("/").at(-1) ?? ""));
+  let asked = (): void => {};
+  const weights = new Promise<void>((resolve) => (asked = resolve));
+  await page.route("**/members/*.gguf", async (route) => (asked(), route.continue()));
+  // No engine opens before somebody has asked for weights, or that has taken too long.
+  await page.route("**/conclave_bg.wasm", async (route) => {
+    await Promise.race([weights, page.waitForTimeout(10_000)]);
+    order.push("the module goes on");
+    await route.continue();
+  });
+  const members = await page.evaluate(async () => {
+    interface Library {
+      Conclave: { load(options: object): Promise<{ members: { name: string }[]; close(): void }> };
+    }
+    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const conclave = await Conclave.load({ backend: "cpu" });
+    const members = conclave.members.map(({ name }) => name);
+    conclave.close();
+    return members;
+  });
+  assert.ok(order.findIndex((name) => name.endsWith(".gguf")) < order.indexOf("the module goes on"), order.join(", "));
+  const files = order.filter((name) => /\.(gguf|wasm|json)$/.test(name)).sort();
+  assert.deepEqual(files, ["ada.gguf", "conclave_bg.wasm", "juno.gguf", "members.json", "quill.gguf"], "and nothing but what a load needs, once");
+  assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
+  visitor.clean();
+  await visitor.leave();
+});
+
 test("the custom element answers in any page, and stops", async () => {
   stand.site.overrides.set(
     "embed.html",
