@@ -1,5 +1,5 @@
 /**
- * What the TypeScript sees of the engine (crates/wasm): one member's five moves, the method's
+ * What the TypeScript sees of the engine (crates/wasm): one member's moves, the method's
  * state for one query, and the module that makes them. The names are the paper's.
  */
 
@@ -118,6 +118,8 @@ export type OnReading = (done: number, total: number) => boolean | Promise<boole
 export interface Member {
   readonly name: string;
   about(): About;
+  /** Tokens of a conversation, of which nothing is run. Throws ContextFull where it has no room for them. */
+  measure(messages: Message[]): Promise<number>;
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
    * seed draw different numbers by their `stream`. What was read before a stop is kept: the same

@@ -5,7 +5,7 @@ import { EngineFailure, toRecord, typed } from "./errors.ts";
 import { PortFiles } from "./port-files.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest } from "./thread-messages.ts";
 
-type Asked = Extract<ThreadRequest, { type: "load" | "begin" | "draft" | "verify" | "keep" }>;
+type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "draft" | "verify" | "keep" }>;
 
 interface Started {
   engine: Engine;
@@ -60,6 +60,8 @@ export class MemberHost {
     if (request.type === "load") return this.#load(request);
     const member = this.#member(request.member);
     switch (request.type) {
+      case "measure":
+        return { type: "measured", id, tokens: await member.measure(request.messages) };
       case "begin": {
         const onReading = (done: number, total: number): Promise<boolean> =>
           new Promise((resolve) => {

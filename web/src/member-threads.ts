@@ -198,6 +198,11 @@ class RemoteMember implements Member {
     return this.#about;
   }
 
+  async measure(messages: Message[]): Promise<number> {
+    const answer = await this.#thread.ask("measured", this.name, { type: "measure", member: this.#member, messages });
+    return answer.tokens;
+  }
+
   async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
     let thrown: { error: unknown } | undefined;
     const onStep = (step: Step): void => {

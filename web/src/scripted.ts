@@ -25,7 +25,7 @@ export interface Script {
   /** The mean logit it gives to a candidate of this text. */
   taste: (text: string) => number;
   /** Thrown at the nth call (from 1) of a move. */
-  failure?: { move: "begin" | "draft" | "verify"; call: number; error: Error };
+  failure?: { move: "measure" | "begin" | "draft" | "verify"; call: number; error: Error };
   /** Resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
   /** Tokens of a conversation read in one step; all of them if left out. */
@@ -60,6 +60,10 @@ export class ScriptedMember implements Member {
   about(): About {
     this.#refuseBusy();
     return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
+  }
+
+  async measure(): Promise<number> {
+    return this.#move("measure", () => 5);
   }
 
   /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */

@@ -11,6 +11,8 @@ import { settings, type Script } from "./scripted.ts";
 import { MemoryShelf } from "./shelf.ts";
 import { begun, collect, file, hello, open, stage, talker } from "./staged.ts";
 
+const turns = async (): Promise<void> => { for (let count = 0; count < 20; count++) await setImmediate(); };
+
 test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
   const events = await collect(conclave.ask(hello, { sampling: { seed: 7 } }));
@@ -105,6 +107,36 @@ test("an error in mid-answer is typed and carries the text so far", async () => 
     assert.equal(error.member, "Ada");
     return true;
   });
+});
+
+const tooLong = Object.assign(new Error("70 tokens do not fit the context of 64 tokens. Start a new conversation."), { name: "ContextFull" });
+
+test("a conversation too long for one member is refused before any member reads", async () => {
+  for (const cores of [1, 2]) {
+    const { conclave, journal } = await open({ Ada: talker, Bo: { ...talker, failure: { move: "measure", call: 1, error: tooLong } } }, cores);
+    const events: ConclaveEvent[] = [];
+    await assert.rejects(
+      async () => { for await (const event of conclave.ask(hello)) events.push(event); },
+      (error: unknown) => error instanceof ContextFull && error.member === "Bo" && error.partial === "" && /70 tokens.*64 tokens/.test(error.message),
+    );
+    assert.deepEqual(events, []);
+    assert.deepEqual(journal.filter((entry) => / begin/.test(entry)), []);
+    assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "the next question is answered");
+  }
+});
+
+test("a stop while a full context is found out ends the answer as stopped", async () => {
+  for (const move of ["measure", "draft"] as const) {
+    const controller = new AbortController();
+    const onMove = async (made: string): Promise<void> => {
+      if (made !== move) return;
+      controller.abort();
+      await turns();
+    };
+    const { conclave } = await open({ Ada: { ...talker, onMove, failure: { move, call: 1, error: tooLong } } });
+    const end = (await collect(conclave.ask(hello, { signal: controller.signal }))).at(-1);
+    assert.deepEqual(end?.type === "end" && { stop: end.stop, text: end.text }, { stop: "stopped", text: "" });
+  }
 });
 
 test("a device that is lost in mid-answer is told as such, whatever was thrown or not", async () => {
@@ -218,7 +250,6 @@ function silentHost(context: TestContext): { asked: string[]; ended: string[] } 
 }
 
 const ada = { name: "Ada", url: "https://host.test/ada.gguf" };
-const turns = async (): Promise<void> => { for (let count = 0; count < 20; count++) await setImmediate(); };
 
 test("files are fetched while the engine opens", async (context) => {
   let start = (): void => {};

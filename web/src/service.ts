@@ -211,6 +211,8 @@ export class Service {
     let text = "";
     try {
       let stop: StopReason = "stopped";
+      // Whether it fits everybody is known at once; to read may take minutes.
+      if (!signal.aborted) await together(members, (member) => member.measure(request.messages));
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
           member.begin(request.messages, request.sampling, index, async (done, total) => {
@@ -237,6 +239,8 @@ export class Service {
       emit({ type: "end", stop, text, ms: performance.now() - started });
     } catch (thrown) {
       const error = this.#diagnose(thrown);
+      // Who has stopped asks no more whether it would have fitted.
+      if (signal.aborted && error.kind === "ContextFull") return emit({ type: "end", stop: "stopped", text, ms: performance.now() - started });
       error.partial = text;
       throw error;
     } finally {

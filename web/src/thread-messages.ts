@@ -20,6 +20,7 @@ const request = variant({
     port: messagePort,
     options: shape({ contextTokens: number, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
   }),
+  measure: shape({ id: number, member: number, messages: list(message) }),
   begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),
   /** The answer to `reading`. */
   goOn: shape({ id: number, goOn: flag }),
@@ -37,6 +38,7 @@ const reply = variant({
   reading: shape({ id: number, done: number, total: number }),
   /** `heap`: bytes of this thread's module. */
   loaded: shape({ id: number, about, heap: number }),
+  measured: shape({ id: number, tokens: number }),
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
   drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
   verified: shape({ id: number, scores: list(shape({ meanLogit: number, meanLogprob: optional(number), tokens: number })), counters }),

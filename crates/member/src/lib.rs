@@ -3,6 +3,7 @@
 //!
 //! | step of the method | call |
 //! |---|---|
+//! | see whether the conversation fits | [`Member::measure`] |
 //! | take in the question | [`Member::begin`] |
 //! | draft a segment | [`Member::draft`] |
 //! | score all candidates in one pass | [`Member::verify`] |

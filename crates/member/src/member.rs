@@ -4,7 +4,7 @@ use conclave_ensemble::{Candidate, Score, Scoring};
 use conclave_model::{
     About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
-use conclave_text::{ChatTemplate, Message, Tokenizer};
+use conclave_text::{ChatTemplate, Message, Prompt, Tokenizer};
 use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
@@ -116,6 +116,32 @@ impl Member {
         self.session.counters()
     }
 
+    /// Tokens of a conversation as this member reads it. Nothing is run: whether everybody has
+    /// room for it is known before anybody reads for minutes.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin), without the backend's.
+    pub fn measure(&self, messages: &[Message]) -> Result<usize, MemberError> {
+        let tokens = self.tokens_of(&self.template.render(messages, true)?)?;
+        self.session.check_prompt(tokens.len())?;
+        Ok(tokens.len())
+    }
+
+    /// The ids of a prompt, those of what is shown already among them.
+    fn tokens_of(&self, prompt: &Prompt) -> Result<Vec<u32>, MemberError> {
+        // Ids are never merged across a segment's boundary, so an answer in the
+        // prefix has other ids than its text in a prompt: continue behind it.
+        let beyond = if self.shown.is_empty() {
+            None
+        } else {
+            self.tokenizer.encode_beyond(&self.shown, prompt)?
+        };
+        Ok(match beyond {
+            Some(beyond) => [self.ids.as_slice(), &beyond].concat(),
+            None => self.tokenizer.encode_prompt(prompt)?,
+        })
+    }
+
     /// Takes in a conversation that ends with a question. What it shares with
     /// the conversation before stays in the KV cache. `stream` keeps members
     /// with the same seed from drawing the same numbers.
@@ -146,17 +172,7 @@ impl Member {
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MemberError> {
         let prompt = self.template.render(messages, true)?;
-        // Ids are never merged across a segment's boundary, so an answer in the
-        // prefix has other ids than its text in a prompt: continue behind it.
-        let beyond = if self.shown.is_empty() {
-            None
-        } else {
-            self.tokenizer.encode_beyond(&self.shown, &prompt)?
-        };
-        let tokens = match beyond {
-            Some(beyond) => [self.ids.as_slice(), &beyond].concat(),
-            None => self.tokenizer.encode_prompt(&prompt)?,
-        };
+        let tokens = self.tokens_of(&prompt)?;
         self.sampler = Sampler::new(sampling, stream);
         self.in_line.clear();
         let prefilled = self.session.prefill_while(&tokens, go_on).await?;

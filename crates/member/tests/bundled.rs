@@ -105,6 +105,40 @@ fn their_greedy_replies_are_those_of_transformers() {
     }
 }
 
+#[test]
+fn whether_a_conversation_fits_is_known_before_it_is_read() {
+    for name in NAMES {
+        let (file, golden) = golden(name);
+        let mut member = load(name, &file);
+        for Reply {
+            question, prompt, ..
+        } in &golden.replies
+        {
+            let messages = [Message::new("user", question)];
+            assert_eq!(member.measure(&messages).unwrap(), prompt.len());
+            pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
+            // Once it is read, its ids are those that are there.
+            assert_eq!(member.measure(&messages).unwrap(), prompt.len());
+        }
+        let before = member.counters();
+        let longest = (1..)
+            .map(|words| [Message::new("user", &"word ".repeat(words))])
+            .take_while(|messages| member.measure(messages).is_ok())
+            .last()
+            .unwrap();
+        let beyond = format!("{}word word", longest[0].content);
+        let too_long = [Message::new("user", &beyond)];
+        let refused = member.measure(&too_long).unwrap_err().to_string();
+        assert!(refused.contains("the context of 512 tokens"), "{refused}");
+        assert_eq!(member.counters(), before, "{name} has run something");
+        let begun = pollster::block_on(member.begin(&longest, Sampling::greedy(), 0)).unwrap();
+        assert!(begun.prefix < 512);
+        pollster::block_on(member.draft(1)).unwrap();
+        let begun = pollster::block_on(member.begin(&too_long, Sampling::greedy(), 0));
+        assert_eq!(begun.unwrap_err().to_string(), refused);
+    }
+}
+
 /// An answer in three segments, then a follow-up: only what is new is run,
 /// and the conversation is what a fresh member would make of it.
 #[test]

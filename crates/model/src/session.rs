@@ -151,6 +151,18 @@ impl Session {
         }
     }
 
+    /// Refuses a prompt of `length` tokens that leaves no room for one more.
+    ///
+    /// # Errors
+    /// [`ModelError::ContextFull`].
+    pub fn check_prompt(&self, length: usize) -> Result<(), ModelError> {
+        let (needed, context) = (length.saturating_add(1), self.about().context);
+        if needed > context {
+            return Err(ModelError::ContextFull { needed, context });
+        }
+        Ok(())
+    }
+
     /// Makes `tokens` the prefix and returns how many of them had to be run:
     /// what they share with the present prefix stays as it is.
     ///
@@ -174,16 +186,10 @@ impl Session {
         tokens: &[u32],
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Prefilled, ModelError> {
-        let context = self.about().context;
         if tokens.is_empty() {
             return Err(ModelError::Order("a prompt needs at least one token"));
         }
-        if tokens.len() >= context {
-            return Err(ModelError::ContextFull {
-                needed: tokens.len() + 1,
-                context,
-            });
-        }
+        self.check_prompt(tokens.len())?;
         let shared = self
             .prefix
             .iter()

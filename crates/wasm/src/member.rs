@@ -87,6 +87,13 @@ impl Member {
         })?)
     }
 
+    /// Tokens of the conversation, of which nothing is run. Throws `ContextFull` where they leave no
+    /// room for an answer, or `Template`.
+    pub async fn measure(&self, messages: JsValue) -> Result<u32, Failure> {
+        let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
+        Ok(self.member.measure(&messages)? as u32)
+    }
+
     /// Takes in the conversation: `{prefix, run, stopped}`, in tokens. Throws `ContextFull` or
     /// `Template`. `stream` keeps members with the same seed from drawing the same numbers. After
     /// each step `onProgress` hears `(done, total)` tokens; the next waits for what it returns or

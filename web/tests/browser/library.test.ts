@@ -95,6 +95,44 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   await visitor.leave();
 });
 
+test("a conversation that is too long for one member alone is refused before the others read it", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const refusals = await visitor.page.evaluate(async () => {
+    interface Failure {
+      kind: string;
+      member: string;
+      message: string;
+    }
+    interface Library {
+      Conclave: { open(options: object): Promise<{ add(source: object, options: object): Promise<unknown>; ask(messages: object[]): AsyncIterable<Event>; close(): void }> };
+    }
+    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const refusals: (Failure & { events: number })[] = [];
+    for (const threads of [1, 2]) {
+      const conclave = await Conclave.open({ backend: "cpu", threads });
+      await conclave.add({ name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href }, { contextTokens: 1024 });
+      await conclave.add({ name: "Quill", url: new URL("./members/quill.gguf", document.baseURI).href }, { contextTokens: 64 });
+      let events = 0;
+      const content = "The fox went over the hill and the goose went home. ".repeat(10);
+      try {
+        for await (const _ of conclave.ask([{ role: "user", content }])) events++;
+      } catch (thrown) {
+        const { kind, member, message } = thrown as Failure;
+        refusals.push({ kind, member, message, events });
+      }
+      conclave.close();
+    }
+    return refusals;
+  });
+  assert.equal(refusals.length, 2);
+  for (const { kind, member, message, events } of refusals) {
+    assert.deepEqual({ kind, member, events }, { kind: "ContextFull", member: "Quill", events: 0 });
+    assert.match(message, /^\d{3} tokens do not fit the context of 64 tokens; shorten the text, start a new conversation/);
+  }
+  visitor.clean();
+  await visitor.leave();
+});
+
 test("weights are asked for while the engine is still being fetched", async () => {
   stand.site.overrides.set("bare.html", '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>');
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
