@@ -172,7 +172,7 @@ class Thread {
 }
 
 function failed(member: string, why: string): EngineFailure {
-  const error = new EngineFailure(`The thread of ${member} ended: ${why}. Reload the engine.`);
+  const error = new EngineFailure(`The thread of ${member} ended: ${why}. Remove ${member}, or reload the engine.`);
   error.member = member;
   return error;
 }

@@ -9,7 +9,7 @@ import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
 import { plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
-import { MembersPanel } from "./members-panel.ts";
+import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
 import { keepOffline } from "./offline-copy.ts";
 import { Roster } from "./roster.ts";
@@ -219,7 +219,7 @@ class Page {
       const error = typed(thrown);
       // Switching the engine in mid-answer is a stop as well.
       if (controller.signal.aborted) exchange.end({ type: "end", stop: "stopped", text: exchange.text, ms: 0 });
-      else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange)));
+      else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
       this.#answering = undefined;
       this.#refresh();
@@ -233,10 +233,28 @@ class Page {
     if (inView) root.scrollIntoView({ block: "nearest" });
   }
 
-  #remedies(error: ConclaveError, exchange: Exchange): HTMLElement[] {
-    if (error.kind === "ContextFull") return [button("Start a new conversation", () => this.#newConversation(exchange.question))];
-    if (isFatal(error)) return this.#reloadActions().map(({ label, run }) => button(label, run));
-    return [];
+  /** Ways on after an error; `slots` are those that were asked. */
+  #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
+    const remedies: HTMLElement[] = [];
+    if (error.kind === "ContextFull") remedies.push(button("Start a new conversation", () => this.#newConversation(question)));
+    const failed = slots.find((slot) => slot.source.name === error.member);
+    if (failed) {
+      const remove = button(`Remove ${failed.source.name}`, () => {
+        remove.remove();
+        this.#goOnWithout(failed, question);
+      });
+      remedies.push(remove);
+    }
+    if (isFatal(error)) remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
+    return remedies;
+  }
+
+  /** Takes a member out that failed; the question can be asked of the others. */
+  #goOnWithout(slot: Slot, question: string): void {
+    // It may have gone already, by its card.
+    if (this.#roster.slots.includes(slot)) void this.#roster.remove(slot);
+    if (this.#question.value === "") this.#question.value = question;
+    this.#question.focus();
   }
 
   /** The conversation so far. A question that got no text is left out: turns must alternate. */

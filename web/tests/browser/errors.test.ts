@@ -1,7 +1,10 @@
-/** Broken, truncated, damaged and missing files, and a question that is too long: told, survived. */
+/** Broken, truncated, damaged and missing files, broken weights, and a question that is too long: told, survived. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import { writeRecitingFolder } from "./reciting-folder.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -106,6 +109,37 @@ test("a question beyond the context is refused with a way on", async () => {
   await failure.getByRole("button", { name: "Start a new conversation" }).click();
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a member whose weights are broken is named, and the others answer once it is removed", async (context) => {
+  const folder = await mkdtemp(join(tmpdir(), "conclave-errors-"));
+  context.after(() => rm(folder, { recursive: true, force: true }));
+  await writeRecitingFolder(join(folder, "Broken"), "It works.", { broken: true });
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { page } = visitor;
+  const names = await page.locator(".member .name").allTextContents();
+  await visitor.models();
+  await page.locator("#models-dialog .add-files input[webkitdirectory]").setInputFiles(join(folder, "Broken"));
+  await page.locator("#models-dialog[open]").waitFor({ state: "detached" });
+  await page.locator('.member[data-state="ready"] .name', { hasText: "Broken" }).waitFor();
+  await visitor.set("maxRounds", "1");
+  assert.equal(await visitor.answer(sum), "");
+  const failure = page.locator(".exchange .failure");
+  assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Broken: the model's logits are not finite numbers/);
+  const remove = failure.getByRole("button", { name: "Remove Broken" });
+  for (let tabs = 0; tabs < 50 && !(await remove.evaluate((button) => button === document.activeElement)); tabs++) await page.keyboard.press("Shift+Tab");
+  await page.keyboard.press("Enter");
+  await remove.waitFor({ state: "detached" });
+  assert.deepEqual(await page.locator(".member .name").allTextContents(), names);
+  assert.equal(await page.locator("#question").inputValue(), sum);
+  assert.ok(await page.locator("#question").evaluate((box) => box === document.activeElement));
+  await page.keyboard.press("Enter");
+  await page.locator(".exchange").nth(1).waitFor();
+  await visitor.state("ready");
+  assert.notEqual(await visitor.text(), "");
+  assert.equal(await page.locator(".failure [role=alert]").count(), 1);
   visitor.clean();
   await visitor.leave();
 });
