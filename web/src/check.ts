@@ -8,8 +8,16 @@ export type Check<T> = (data: unknown, path: string) => T;
 export type Checked<C> = C extends Check<infer T> ? T : never;
 
 function fault(path: string, expected: string, data: unknown): TypeError {
-  const found = data === null ? "null" : Array.isArray(data) ? "array" : typeof data;
-  return new TypeError(`${path}: expected ${expected}, found ${found === "string" ? JSON.stringify(data) : found}`);
+  return new TypeError(`${path} must be ${expected}; it was ${found(data)}`);
+}
+
+/** What was given, shortly. */
+function found(data: unknown): string {
+  if (data === undefined) return "missing";
+  if (typeof data === "string") return JSON.stringify(data.length > 60 ? `${data.slice(0, 60)}…` : data);
+  if (Array.isArray(data)) return "a list";
+  if (data === null || typeof data === "number" || typeof data === "boolean") return String(data);
+  return typeof data === "object" ? "an object" : `a ${typeof data}`;
 }
 
 export const text: Check<string> = (data, path) => {
@@ -27,6 +35,22 @@ export const number: Check<number> = (data, path) => {
   if (typeof data !== "number" || !Number.isFinite(data)) throw fault(path, "a finite number", data);
   return data;
 };
+
+/** A number from `low` to `high`. */
+export function within(low: number, high: number): Check<number> {
+  return (data, path) => {
+    if (typeof data === "number" && data >= low && data <= high) return data;
+    throw fault(path, `a number from ${low} to ${high}`, data);
+  };
+}
+
+/** A number without a fraction, from `low` to `high`. */
+export function whole(low: number, high: number): Check<number> {
+  return (data, path) => {
+    if (typeof data === "number" && Number.isInteger(data) && data >= low && data <= high) return data;
+    throw fault(path, `a whole number from ${low} to ${high}`, data);
+  };
+}
 
 export const blob: Check<Blob> = (data, path) => {
   if (!(data instanceof Blob)) throw fault(path, "a file", data);

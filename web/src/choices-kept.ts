@@ -2,7 +2,7 @@
  * The kernels that the engine chose by measure, for the next visit: one small file on a shelf of its
  * own. Without it, or with another graphics adapter or other kernels, the engine measures again.
  */
-import { flag, number, optional, shape, text, type Check } from "./check.ts";
+import { flag, optional, shape, text, whole } from "./check.ts";
 import type { Choices } from "./engine.ts";
 import type { Shelf } from "./shelf.ts";
 
@@ -11,14 +11,8 @@ const part = "choices.json";
 /** Anything longer is none of ours. */
 const mostBytes = 4096;
 
-/** Rows of a tile: fewer than one it never takes, and it is full with 32. */
-const rows: Check<number> = (data, path) => {
-  const count = number(data, path);
-  if (!Number.isInteger(count) || count < 2 || count > 32) throw new TypeError(`${path}: expected 2 to 32 rows, found ${count}`);
-  return count;
-};
-
-const kept = shape({ of: text, normInside: flag, asATile: optional(rows) });
+/** `asATile`: rows of a tile; with one it never pays, and it is full with 32. */
+const kept = shape({ of: text, normInside: flag, asATile: optional(whole(2, 32)) });
 
 export class ChoicesKept {
   readonly #open: () => Promise<Shelf>;

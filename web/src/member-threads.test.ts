@@ -63,7 +63,7 @@ test("a thread that crashes fails its members' calls by name; the others' go on"
     (error: unknown) => {
       assert.ok(error instanceof EngineFailure);
       assert.equal(error.member, "Bo");
-      assert.match(error.message, /Bo.*unreachable.*Reload/);
+      assert.match(error.message, /Bo.*unreachable.*Remove Bo, or reload/);
       assert.ok(error.partial?.startsWith("la la "));
       return true;
     },

@@ -39,13 +39,38 @@ test("what is wrong in a request is named by its path", () => {
   const wrong: [unknown, RegExp][] = [
     [null, /request\.type/],
     [{ type: "toString", id: 1 }, /request\.type/],
-    [{ ...ask, messages: [{ role: "tool", content: "" }] }, /request\.messages\[0\]\.role: expected "system" or "user" or "assistant", found "tool"/],
+    [{ ...ask, messages: [{ role: "tool", content: "" }] }, /^request\.messages\[0\]\.role must be "system" or "user" or "assistant"; it was "tool"$/],
     [{ ...ask, settings: { ...settings, rate: "fast" } }, /request\.settings\.rate/],
-    [{ ...ask, sampling: { ...ask.sampling, seed: Number.NaN } }, /request\.sampling\.seed: expected a finite number/],
-    [{ ...ask, members: "Ada" }, /request\.members: expected a list/],
-    [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file"] } }, /request\.source\.files\[0\]: expected a file/],
+    [{ ...ask, members: "Ada" }, /^request\.members must be a list; it was "Ada"$/],
+    [{ ...ask, members: ["x".repeat(1000), 7] }, /^request\.members\[1\] must be a string; it was 7$/],
+    [{ ...ask, messages: undefined }, /^request\.messages must be a list; it was missing$/],
+    [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file".repeat(1000)] } }, /^request\.source\.files\[0\] must be a file; it was "not a file.{50}…"$/],
   ];
-  for (const [data, says] of wrong) assert.throws(() => parseRequest(data), says);
+  for (const [data, message] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message });
+});
+
+test("a setting out of its range is named, with the range and what was given", () => {
+  const asked = (given: object, exit: object = {}) => ({ ...ask, settings: { ...settings, exit: { warmup: 3, temperature: 6, threshold: 0.5, ...exit }, ...given } });
+  const sampled = (given: object) => ({ ...ask, sampling: { ...ask.sampling, ...given } });
+  const add = (contextTokens: number) => ({ type: "add", id: 1, contextTokens, source: { name: "x" } });
+  for (const sound of [asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }), sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }), add(1), { type: "open", id: 1, backend: "cpu", threads: 8 }]) {
+    assert.deepEqual(parseRequest(sound), sound);
+  }
+  const wrong: [unknown, string][] = [
+    [sampled({ temperature: Number.NaN }), "sampling.temperature must be a number from 0 to 10; it was NaN"],
+    [sampled({ temperature: -1 }), "sampling.temperature must be a number from 0 to 10; it was -1"],
+    [sampled({ topP: 1.5 }), "sampling.topP must be a number from 0 to 1; it was 1.5"],
+    [sampled({ topK: 1e12 }), "sampling.topK must be a whole number from 0 to 4294967295; it was 1000000000000"],
+    [sampled({ topK: 2.5 }), "sampling.topK must be a whole number from 0 to 4294967295; it was 2.5"],
+    [sampled({ seed: Infinity }), "sampling.seed must be a whole number from 0 to 9007199254740991; it was Infinity"],
+    [asked({ segmentTokens: 65 }), "settings.segmentTokens must be a whole number from 1 to 64; it was 65"],
+    [asked({ alpha: "1" }), 'settings.alpha must be a number from 0 to 100; it was "1"'],
+    [asked({ maxRounds: 0 }), "settings.maxRounds must be a whole number from 1 to 10000; it was 0"],
+    [asked({}, { threshold: null }), "settings.exit.threshold must be a number from 0 to 1; it was null"],
+    [add(0.5), "contextTokens must be a whole number from 1 to 4294967295; it was 0.5"],
+    [{ type: "open", id: 1, backend: "cpu", threads: 0 }, "threads must be a whole number from 1 to 1024; it was 0"],
+  ];
+  for (const [data, says] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message: `request.${says}` });
 });
 
 test("a reply with a score that is no number does not pass for a vote", () => {

@@ -2,25 +2,33 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { flag, list, blob, number, nullable, oneOf, optional, shape, text, variant, type Checked } from "./check.ts";
+import { flag, list, blob, number, nullable, oneOf, optional, shape, text, variant, whole, within, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 
 export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
-export const sampling = shape({ temperature: number, topP: number, topK: number, seed: number });
+export const sampling = shape({
+  temperature: within(0, 10),
+  topP: within(0, 1),
+  topK: whole(0, 2 ** 32 - 1),
+  seed: whole(0, Number.MAX_SAFE_INTEGER),
+});
 export const scoring = oneOf("logit", "likelihood");
-const settings = shape({
-  segmentTokens: number,
+/** The ranges are those of crates/ensemble, which checks them once more. */
+export const settings = shape({
+  segmentTokens: whole(1, 64),
   scoring,
-  alpha: number,
+  alpha: within(0, 100),
   rate: oneOf("code", "printed", "fixed-share"),
-  fixedShare: number,
+  fixedShare: within(0, 1),
   update: oneOf("before", "after"),
   selfVotes: flag,
-  exit: nullable(shape({ warmup: number, temperature: number, threshold: number })),
+  exit: nullable(shape({ warmup: whole(0, 10_000), temperature: within(0, 1000), threshold: within(0, 1) })),
   fast: flag,
-  maxRounds: number,
-  maxCharacters: number,
+  maxRounds: whole(1, 10_000),
+  maxCharacters: whole(1, 1_000_000),
 });
+/** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
+export const contextTokens = whole(1, 2 ** 32 - 1);
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
 export const about = shape({
   name: text,
@@ -155,9 +163,9 @@ const request = variant({
     backend: oneOf("auto", "webgpu", "cpu"),
     hub: optional(text),
     /** The most threads that members run on, on the CPU. */
-    threads: optional(number),
+    threads: optional(whole(1, 1024)),
   }),
-  add: shape({ id: number, source, contextTokens: number, replace: optional(text) }),
+  add: shape({ id: number, source, contextTokens, replace: optional(text) }),
   remove: shape({ id: number, name: text }),
   ask: shape({
     id: number,

@@ -226,6 +226,13 @@ test("what can't be asked is a settings error, and the engine answers on", async
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
+test("a setting out of its range is told to the caller, who can ask again", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const ask = collect(conclave.ask(hello, { sampling: { temperature: Number.NaN } }));
+  await assert.rejects(ask, { name: "Settings", message: "request.sampling.temperature must be a number from 0 to 10; it was NaN." });
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
 test("members keep the order they are listed in, whichever download ends first", async (context) => {
   const { port, members } = stage({ Ada: talker, Bo: talker });
   context.mock.method(globalThis, "fetch", async (url: string) => {

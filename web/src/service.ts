@@ -60,7 +60,7 @@ export class Service {
       request = parseRequest(data);
     } catch (error) {
       const id = typeof data === "object" && data !== null && "id" in data && typeof data.id === "number" ? data.id : 0;
-      return this.#around.post({ type: "failed", id, error: { kind: "Settings", message: `${String(error)}. Correct the request.` } });
+      return this.#around.post({ type: "failed", id, error: { kind: "Settings", message: `${error instanceof Error ? error.message : String(error)}.` } });
     }
     const { id } = request;
     if (request.type === "stop") {
@@ -124,7 +124,6 @@ export class Service {
   }
 
   async #open({ id, backend: wanted, hub, threads = this.#around.cores }: RequestOf<"open">): Promise<void> {
-    if (!Number.isInteger(threads) || threads < 1) throw new BadSettings(`Members can't run on ${threads} threads. Take a whole number from 1 on.`);
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     const [{ backend, why, adapter: told }] = await Promise.all([chooseBackend(wanted, this.#around.gpu), this.#store]);

@@ -3,7 +3,7 @@
  * CPU (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
 import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "./check.ts";
-import { about, failure, fileSize, message, sampling, scoring } from "./messages.ts";
+import { about, contextTokens, failure, fileSize, message, sampling, scoring } from "./messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
 
@@ -18,7 +18,7 @@ const request = variant({
     files: list(fileSize),
     /** Where ranges of the files are asked for. */
     port: messagePort,
-    options: shape({ contextTokens: number, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
+    options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
   }),
   measure: shape({ id: number, member: number, messages: list(message) }),
   begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),

@@ -101,7 +101,9 @@ impl From<RoundError> for Failure {
 
 impl From<serde_wasm_bindgen::Error> for Failure {
     fn from(error: serde_wasm_bindgen::Error) -> Self {
-        Self::named("Settings", error)
+        Self::settings(format!(
+            "what the page handed over is not of its type: {error}; correct that"
+        ))
     }
 }
 

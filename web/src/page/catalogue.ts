@@ -1,16 +1,12 @@
 /** The catalogue of real ensembles (web/catalogue.json): which models go together, where each lies, and its shape. */
-import { flag, list, number, oneOf, optional, shape, text, type Check, type Checked } from "../check.ts";
+import { flag, list, oneOf, optional, shape, text, whole, type Check, type Checked } from "../check.ts";
 import { Download } from "../errors.ts";
 
 /** What a file holds its matrices in; `Q4_K_M` is llama.cpp's mixture of Q4_K and Q6_K. */
 export const fileFormats = ["F16", "Q8_0", "Q4_0", "Q4_K_M"] as const;
 export type FileFormat = (typeof fileFormats)[number];
 
-const count: Check<number> = (data, path) => {
-  const value = number(data, path);
-  if (!Number.isInteger(value) || value < 1) throw new TypeError(`${path}: expected a whole number from 1, found ${value}`);
-  return value;
-};
+const count = whole(1, Number.MAX_SAFE_INTEGER);
 
 const modelShape = shape({
   layers: count,

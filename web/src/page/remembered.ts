@@ -1,9 +1,10 @@
 /** The ensemble last used, kept in this browser, so that the next visit opens with it. */
-import { list, number, optional, oneOf, shape, text, type Checked } from "../check.ts";
+import { list, optional, oneOf, shape, text, type Checked } from "../check.ts";
+import { contextTokens } from "../messages.ts";
 
 const remembered = shape({
   title: text,
-  contextTokens: number,
+  contextTokens,
   members: list(shape({ name: text, ref: text, quantise: optional(oneOf("Q8_0", "Q4_0")) })),
 });
 
