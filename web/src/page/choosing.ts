@@ -116,7 +116,7 @@ export class Choosing {
   /** Asks the hosts for exact sizes, and fetches nothing that can't fit. */
   async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
-    const memory = members.reduce((sum, member) => sum + total(memoryOf(member, roster.contextTokens, this.#open().backend)), 0);
+    const memory = members.map((member) => total(memoryOf(member, roster.contextTokens, this.#open().backend)));
     await this.#check(members.map(({ ref }) => ref), signal, memory);
     onLeave();
     void roster.replaceAll(name, members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })));
@@ -129,16 +129,15 @@ export class Choosing {
     this.#seat({ source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) } });
   }
 
-  /** Gives what downloading takes; throws where models can't fit. `memory`: what they take, if more is known than their files' size. */
-  async #check(refs: string[], signal: AbortSignal, memory?: number): Promise<Plan[]> {
+  /** Gives what downloading takes; throws where models can't fit. `memory`: what each takes, if more is known than its files' size. */
+  async #check(refs: string[], signal: AbortSignal, memory?: number[]): Promise<Plan[]> {
     const library = this.#open();
     this.dialog.say("Asking for the exact sizes…");
     const plans = await Promise.all(refs.map((ref) => library.plan(ref, signal)));
     signal.throwIfAborted();
     const missing = plans.reduce((sum, { bytes, stored }) => sum + bytes - stored, 0);
-    const whole = plans.reduce((sum, { bytes }) => sum + bytes, 0);
     const free = plans.map((plan) => plan.free).find((each) => each !== null);
-    const against = verdict({ download: missing, memory: memory ?? whole }, machineOf(library, free));
+    const against = verdict({ download: missing, memory: memory ?? plans.map(({ bytes }) => bytes) }, machineOf(library, free));
     if (against?.tone === "no") throw new StorageFailure(against.text);
     this.dialog.say("");
     return plans;

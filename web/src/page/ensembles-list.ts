@@ -31,7 +31,7 @@ export function needOf({ members }: Ensemble, { machine, contextTokens, stored }
   const memory: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
   const whole = sizes.reduce((all, size) => all + size.bytes, 0);
   const missing = sizes.reduce((all, size) => all + (size.complete ? 0 : Math.max(0, size.bytes - size.here)), 0);
-  return { memory, whole, missing, complete: sizes.every(({ complete }) => complete) };
+  return { memory, memories, whole, missing, complete: sizes.every(({ complete }) => complete) };
 }
 
 export const toysTitle = "The bundled toys";
@@ -42,8 +42,8 @@ export function ensemblesList(ensembles: Ensemble[], context: ListContext): HTML
 
 function card(ensemble: Ensemble, context: ListContext): HTMLElement {
   const { machine, host, shown } = context;
-  const { memory, whole, missing, complete } = needOf(ensemble, context);
-  const against = verdict({ download: missing, memory: total(memory) }, machine);
+  const { memory, memories, whole, missing, complete } = needOf(ensemble, context);
+  const against = verdict({ download: missing, memory: memories.map(total) }, machine);
   const inUse = shown === ensemble.name;
   const id = `ensemble-${ensemble.name.toLowerCase()}`;
   const download = complete ? `${bytes(whole)}, stored here` : missing < whole ? `${bytes(missing)} of ${bytes(whole)} to fetch from ${host}` : `${bytes(whole)} to fetch from ${host}`;

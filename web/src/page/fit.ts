@@ -4,6 +4,8 @@ import { bytes } from "./figures.ts";
 
 export interface Machine {
   backend: Backend;
+  /** How many threads it runs at once: on the CPU as many members have a wasm heap of their own. */
+  cores: number;
   /** Bytes the browser still lets this page keep; undefined where it does not tell. */
   free: number | undefined;
   /** Gigabytes of main memory, as roughly as `navigator.deviceMemory` tells them: never more than 8. */
@@ -13,8 +15,8 @@ export interface Machine {
 export interface Need {
   /** Bytes yet to be fetched. */
   download: number;
-  /** Bytes of memory while the models run, on this backend. */
-  memory: number;
+  /** Bytes of memory that each model takes while it runs, on this backend. */
+  memory: number[];
 }
 
 export interface Verdict {
@@ -23,9 +25,9 @@ export interface Verdict {
   text: string;
 }
 
-/** A 32-bit wasm module addresses 4 GiB; some of it is the engine's own. */
-const wasmLimit = 2 ** 32 - 200e6;
-/** From here on a graphics card is worth a look: many have no more than 4 GB. */
+/** A 32-bit wasm heap addresses 4 GiB; some of it is the engine's own. */
+const heapLimit = 2 ** 32 - 200e6;
+/** From here on it is worth a look how much is free: many graphics cards have no more than 4 GB. */
 const large = 3e9;
 
 /** Undefined where nothing speaks against it. */
@@ -39,13 +41,49 @@ export function verdict(need: Need, machine: Machine): Verdict | undefined {
   return running;
 }
 
-function whileRunning(memory: number, { backend, deviceMemory }: Machine): Verdict | undefined {
-  if (backend === "cpu" && memory > wasmLimit) {
-    return { tone: "no", text: "Too large for the CPU path, which holds 4 GB at most. It needs a graphics card with WebGPU." };
+function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
+  const all = sum(memory);
+  if (machine.backend === "cpu") {
+    const text = beyondTheCpu(memory, machine);
+    if (text !== undefined) return { tone: "no", text };
   }
-  if (deviceMemory !== undefined && deviceMemory < 8 && memory > deviceMemory * 0.5e9) {
-    return { tone: "warning", text: `May be too large: it takes ${bytes(memory)} of memory, and this machine has about ${deviceMemory} GB in all.` };
+  const there = told(machine);
+  if (there !== undefined && all > there * 0.5e9) {
+    return { tone: "warning", text: `May be too large: it takes ${bytes(all)} of memory, and this machine has about ${there} GB in all.` };
   }
-  if (backend === "cpu") return memory > 1e9 ? { tone: "warning", text: "Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second." } : undefined;
-  return memory > large ? { tone: "warning", text: `Needs a graphics card with ${bytes(memory)} of free memory; browsers don't tell how much there is.` } : undefined;
+  if (machine.backend === "cpu") {
+    if (all <= 1e9) return undefined;
+    const free = all > large ? `Needs ${bytes(all)} of free memory. ` : "";
+    return { tone: "warning", text: `${free}Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second.` };
+  }
+  return all > large ? { tone: "warning", text: `Needs a graphics card with ${bytes(all)} of free memory; browsers don't tell how much there is.` } : undefined;
 }
+
+/** Why models can't run on the CPU here, if they can't. */
+function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
+  const largest = Math.max(...memory);
+  if (largest > heapLimit) {
+    return `Too large for the CPU path, where a model holds 4 GB at most: one would take ${bytes(largest)}. Take a smaller one, or use a graphics card with WebGPU.`;
+  }
+  const fullest = Math.max(...heaps(memory, machine.cores));
+  if (fullest > heapLimit) {
+    return `Too large for the CPU path: there are fewer cores than models, and those that share a thread hold 4 GB at most together, of which they would take ${bytes(fullest)}. Take fewer or smaller ones, or use a graphics card with WebGPU.`;
+  }
+  const there = told(machine);
+  const all = sum(memory);
+  // It is told as the nearest power of two.
+  if (there !== undefined && all > there * 1.5e9) {
+    return `Too large for this machine: it takes ${bytes(all)} of memory, and there are about ${there} GB in all. Take fewer or smaller models.`;
+  }
+  return undefined;
+}
+
+/** Gigabytes of main memory, where the browser tells them: 8 stands for that or more. */
+const told = ({ deviceMemory }: Machine): number | undefined => (deviceMemory !== undefined && deviceMemory < 8 ? deviceMemory : undefined);
+
+/** Bytes in the heap of each thread, to which members go in turn (member-threads.ts). */
+function heaps(memory: number[], cores: number): number[] {
+  return Array.from({ length: cores }, (_, thread) => sum(memory.filter((_, member) => member % cores === thread)));
+}
+
+const sum = (numbers: number[]): number => numbers.reduce((all, number) => all + number, 0);

@@ -210,6 +210,6 @@ export class ModelsDialog {
 
 /** What is known of this machine. */
 export function machineOf(library: Conclave | undefined, free: number | undefined): Machine {
-  const { deviceMemory } = navigator as Navigator & { deviceMemory?: number };
-  return { backend: library?.backend ?? "cpu", free, deviceMemory };
+  const { deviceMemory, hardwareConcurrency } = navigator as Navigator & { deviceMemory?: number };
+  return { backend: library?.backend ?? "cpu", cores: hardwareConcurrency || 1, free, deviceMemory };
 }
