@@ -2,25 +2,15 @@
  * What a round asks of WebGPU, counted from outside the engine. Counts are exact on any adapter; a
  * round may ask for no more than `most` says. What asks for less lowers it.
  */
-import { build } from "esbuild";
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { putBeforeWorker } from "./before-worker.ts";
 import type { GpuStep } from "./counted-worker.ts";
-import { dist, stage } from "./stage.ts";
+import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
 const stand = stage("swiftshader");
 const patience = 400_000;
-
-/** Serves the worker behind the counters; the page's own files stay as they are. */
-async function countedWorker(): Promise<void> {
-  const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/counted-worker.ts`;
-  const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
-  stand.site.overrides.set("counted-worker.js", outputFiles[0]!.text);
-  stand.site.overrides.set("plain-worker.js", readFileSync(`${dist}worker.js`, "utf8"));
-  stand.site.overrides.set("worker.js", 'import "./counted-worker.js"; import "./plain-worker.js";');
-}
 
 /** L, and the rounds that are run. */
 const segmentTokens = 10;
@@ -39,7 +29,7 @@ const most: Partial<GpuStep> = {
 };
 
 test("a round asks WebGPU for no more than it may", { timeout: patience }, async (context) => {
-  await countedWorker();
+  await putBeforeWorker(stand.site, "counted-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", serviceWorkers: "block" });
   await visitor.set("segmentTokens", String(segmentTokens));
   await visitor.set("maxRounds", String(maxRounds));
