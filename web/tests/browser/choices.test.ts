@@ -1,0 +1,133 @@
+/**
+ * Kernels that were chosen by measure: kept in the browser's own files, used at the next visit,
+ * measured anew with other kernels or where what is kept is none of ours. The adapter is a software
+ * one under another name, so that it is measured as a graphics card is.
+ */
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import type { EngineModule } from "../../src/engine.ts";
+import { putBeforeWorker } from "./before-worker.ts";
+import { stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+import type { Watched } from "./watched-worker.ts";
+
+const stand = stage("swiftshader");
+const patience = 400_000;
+
+/** As choices-kept.ts writes it. */
+interface Kept {
+  of: string;
+  normInside: boolean;
+  asATile?: number;
+}
+
+interface Visit extends Watched {
+  text: string;
+  /** What the file holds afterwards. */
+  kept: string;
+}
+
+before(async () => {
+  await putBeforeWorker(stand.site, "watched-worker.ts", { vendor: "acme" });
+  stand.site.overrides.set("bare.html", '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>');
+});
+
+/** A visit that loads one member and asks it: `found` lies where choices are kept when it begins. */
+async function visit({ page }: Visitor, found?: string): Promise<Visit> {
+  if (found !== undefined) {
+    await page.evaluate(async (found) => {
+      const root = await navigator.storage.getDirectory();
+      const folder = await (await root.getDirectoryHandle("conclave-choices", { create: true })).getDirectoryHandle("measured", { create: true });
+      const stream = await (await folder.getFileHandle("choices.json", { create: true })).createWritable();
+      await stream.write(found);
+      await stream.close();
+    }, found);
+  }
+  await page.evaluate(async () => {
+    interface Library {
+      Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<{ type: string; text?: string }>; close(): void }> };
+    }
+    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const members = [{ name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href }];
+    const conclave = await Conclave.load({ backend: "webgpu", members });
+    let text = "";
+    const asked = conclave.ask([{ role: "user", content: "What is 3 + 4?" }], { sampling: { temperature: 0 }, settings: { maxRounds: 1, segmentTokens: 3 } });
+    for await (const event of asked) if (event.type === "end") text = event.text ?? "";
+    Object.assign(window, { conclave, text });
+  });
+  const watched = await page.workers()[0]!.evaluate(() => (globalThis as unknown as { watched: Watched }).watched);
+  const { text, kept } = await page.evaluate(async () => {
+    const { conclave, text } = window as unknown as { conclave: { close(): void }; text: string };
+    conclave.close();
+    const root = await navigator.storage.getDirectory();
+    const folder = await (await root.getDirectoryHandle("conclave-choices")).getDirectoryHandle("measured");
+    const file = await (await folder.getFileHandle("choices.json")).getFile();
+    return { text, kept: await file.text() };
+  });
+  return { ...watched, text, kept };
+}
+
+const kernelsVersion = ({ page }: Visitor): Promise<string> =>
+  page.evaluate(async () => {
+    const address = new URL("./pkg/conclave.js", document.baseURI);
+    const module = (await import(address.href)) as Omit<EngineModule, "default"> & { default(input: { module_or_path: URL }): Promise<unknown> };
+    await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
+    return module.kernelsVersion();
+  });
+
+/** A product with its norm inside: launched as a rule, and to be measured; never where the choice fell against it. */
+const normInside = "product_vector_norm_q8_0";
+const tile = "product_tile_q8_0";
+
+const arrive = (): Promise<Visitor> => Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
+
+function assertMeasured({ launched, kept }: Visit, of: string): void {
+  assert.ok((launched[normInside] ?? 0) > 0, "nothing was taken for granted");
+  const { asATile = 0, ...choices } = JSON.parse(kept) as Kept;
+  assert.deepEqual(choices, { of, normInside: Boolean(choices.normInside) });
+  assert.ok(asATile >= 16 && asATile <= 32, `${asATile} rows`);
+}
+
+test("what is measured is kept, and decides at the next visit which kernels are launched", { timeout: patience }, async () => {
+  const visitor = await arrive();
+  const of = `acme ${await kernelsVersion(visitor)}`;
+  const first = await visit(visitor);
+  assertMeasured(first, of);
+  assert.notEqual(first.text, "");
+
+  const again = await visit(visitor);
+  assert.equal(again.kept, first.kept);
+  assert.equal(again.text, first.text);
+
+  // Another choice than this adapter's: what it says is what is launched.
+  const kept = JSON.stringify({ of, normInside: false, asATile: 2 } satisfies Kept);
+  const second = await visit(visitor, kept);
+  assert.equal(second.launched[normInside], undefined);
+  assert.ok(second.launched[tile]! > again.launched[tile]!, `tiles were launched ${second.launched[tile]} times, before ${again.launched[tile]}`);
+  assert.equal(second.kept, kept, "nothing was measured");
+  assert.equal(second.text, first.text);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("what other kernels or another adapter left, and what is no choice, is measured anew and does no harm", { timeout: patience }, async () => {
+  const visitor = await arrive();
+  const of = `acme ${await kernelsVersion(visitor)}`;
+  const choice: Kept = { of, normInside: false, asATile: 2 };
+  const others = [
+    JSON.stringify({ ...choice, of: "acme 0123456789abcdef" }),
+    JSON.stringify({ ...choice, of: of.replace("acme", "other") }),
+    JSON.stringify({ ...choice, asATile: 1e9 }),
+    "{",
+  ];
+  const texts = new Set<string>();
+  for (const found of others) {
+    const measured = await visit(visitor, found);
+    assertMeasured(measured, of);
+    texts.add(measured.text);
+  }
+  assert.equal(texts.size, 1);
+  assert.ok(!texts.has(""));
+  visitor.clean();
+  await visitor.leave();
+});
