@@ -46,7 +46,7 @@ test("every ratio is what it says", () => {
   is(of(/^round \/ the members' own/, "2 members", 128), 450 / (10 * (10 + 20)), "≤ 1.20 on a GPU");
   is(of(/^round \/ the members' own/, "2 members", 4096), 1350 / (10 * (20 + 40)), "≤ 1.20 on a GPU");
   is(of(/^tokens run/, "2 members", 128), 21 / 19, "≤ 1, + 1 token");
-  is(of(/^read-backs/, "2 members", 128), 2, "2; natively 2 a member");
+  is(of(/^read-backs/, "2 members", 128), 2, "2");
   is(of(/^dispatches a submit/, "2 members", 128), 60, "64; 32 for the first of a wait");
   is(of(/^buffers, bind groups/, "2 members", 128), 3, "0");
   is(of(/all of a round/, "2 members", 128), 2, "≤ 3");

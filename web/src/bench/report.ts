@@ -53,7 +53,7 @@ export interface RoundReport {
   members: number;
   prefix: number;
   cold: boolean;
-  /** A round after the first. Natively members take turns, in the page they draft and verify side by side. */
+  /** A round after the first. Members draft and verify side by side, but natively on the CPU one after the other. */
   ms: Spread | null;
   draftMs?: Spread | null;
   verifyMs?: Spread | null;
