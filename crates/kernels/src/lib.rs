@@ -41,6 +41,7 @@ mod counters;
 mod crew;
 mod embed;
 mod error;
+mod exclusive;
 mod format;
 mod gated;
 mod gather_rows;

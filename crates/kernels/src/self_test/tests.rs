@@ -1,5 +1,7 @@
 //! A self-test is worth what it finds: every kernel is broken in turn, and must be named.
 
+use std::task::{Context, Poll, Waker};
+
 use super::*;
 use crate::launch::Shader;
 use crate::{AdapterChoice, Choices};
@@ -75,6 +77,70 @@ fn right_kernels_pass_and_only_once() {
         assert_eq!((made.read_backs, made.pipelines), (1, 0), "{made:?}");
     }
     assert_eq!(gpu.choices(), usual, "nothing gave way");
+}
+
+/// Runs tasks side by side; what each comes to.
+fn side_by_side<T>(tasks: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut tasks: Vec<_> = tasks.map(|task| (Box::pin(task), None)).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    while tasks.iter().any(|(_, outcome)| outcome.is_none()) {
+        for (task, outcome) in &mut tasks {
+            if outcome.is_none()
+                && let Poll::Ready(found) = task.as_mut().poll(&mut context)
+            {
+                *outcome = Some(found);
+            }
+        }
+    }
+    tasks.into_iter().filter_map(|(_, found)| found).collect()
+}
+
+#[test]
+fn members_that_ask_at_once_are_one_test() {
+    let made = [1, 4].map(|members| {
+        let gpu = open();
+        let kernels = all_in(Format::Q4_0);
+        let loads = side_by_side((0..members).map(|_| gpu.self_test(&kernels)));
+        let scores = side_by_side((0..members).map(|_| gpu.self_test_scores(kernels.head)));
+        assert!(loads.iter().chain(&scores).all(Result::is_ok));
+        (gpu.counters(), gpu.tried().purposes.len())
+    });
+    assert_eq!(made[0], made[1]);
+    assert!(made[0].0.pipelines > 0 && made[0].0.read_backs == 2);
+}
+
+/// Another load is not held up by one that was given up, nor tested for it.
+#[test]
+fn a_test_that_is_dropped_leaves_nothing() {
+    let gpu = open();
+    let usual = gpu.choices();
+    let mut dropped = Box::pin(gpu.self_test_scores(Format::Q8_0));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(dropped.as_mut().poll(&mut context).is_pending());
+    let mut waits = Box::pin(gpu.self_test_scores(Format::Q4_0));
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    // As a test does that found a kernel wrong and tries its twin.
+    gpu.choose(Choices::usual(!usual.alone));
+    drop(dropped);
+    assert_eq!(gpu.choices(), usual);
+    pollster::block_on(waits).unwrap();
+    assert_eq!(gpu.tried().purposes, [Purpose::Scores(Format::Q4_0)]);
+}
+
+/// Each hears of what fails, and none is left waiting.
+#[test]
+fn members_that_ask_at_once_all_hear_of_a_failure() {
+    let gpu = open();
+    let shader = &crate::score_head::COMBINE_SHADER;
+    let text = shader.text().replace("log(part.y)", "log(part.y) + 1e-2");
+    gpu.queue().bindings().alter(shader, text);
+    let found = side_by_side((0..3).map(|_| gpu.self_test_scores(Format::Q8_0)));
+    let named = |result: &Result<(), GpuError>| match result {
+        Err(GpuError::Kernel { kernel, .. }) => *kernel == shader.name,
+        _ => false,
+    };
+    assert!(found.len() == 3 && found.iter().all(named), "{found:?}");
+    assert!(gpu.tried().purposes.is_empty());
 }
 
 /// Kernels whose names begin so, and a fault to put into them.
