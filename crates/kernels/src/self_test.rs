@@ -39,6 +39,8 @@ pub struct Kernels {
     pub norms_behind: bool,
     /// Keys and values are f32.
     pub exact: bool,
+    /// Its caches are [long](crate::attention_is_long).
+    pub long: bool,
 }
 
 /// What a device is for, and what of it has passed.

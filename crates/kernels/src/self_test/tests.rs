@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::launch::Shader;
-use crate::{AdapterChoice, Choices};
+use crate::{AdapterChoice, Choices, Heads, Rows, Scores};
 
 fn open() -> Gpu {
     pollster::block_on(Gpu::init(AdapterChoice::Best))
@@ -21,6 +21,7 @@ fn all_in(format: Format) -> Kernels {
         apart: false,
         norms_behind: false,
         exact: format == Format::F32,
+        long: false,
     }
 }
 
@@ -416,6 +417,76 @@ fn every_kernel_that_is_wrong_is_found() {
     let faults = FAULTS.iter().chain(MISREADINGS);
     let idle: Vec<_> = faults.filter(|fault| !found.contains(fault)).collect();
     assert!(idle.is_empty(), "in no kernel: {idle:?}");
+}
+
+/// The kernel that attention of one token launches first.
+fn attention_of(gpu: &Gpu, heads: Heads, chunks: usize) -> &'static str {
+    let [keys, values] = [0, 1].map(|_| gpu.allocate(heads.cache_bytes()).unwrap());
+    let [q, counts, places, partials, out] = [0; 5].map(|_| gpu.allocate(1 << 14).unwrap());
+    let rows = Rows {
+        count: 1,
+        counts: &counts,
+    };
+    let scores = Scores {
+        scale: 1.0,
+        window: None,
+        softcap: None,
+    };
+    let caches = [&keys, &values];
+    let launches = |gpu: &Gpu| {
+        crate::attention(
+            gpu, &q, rows, chunks, &places, heads, scores, caches, &partials, &out,
+        )
+    };
+    gpu.noted(launches).unwrap()[0].shader.name
+}
+
+/// Where a thread alone makes attention, over long caches a workgroup does, in one chunk or more.
+#[test]
+fn what_serves_long_caches_is_tried_too() {
+    let usual = Choices::usual(true);
+    for (format, name) in [
+        (Format::Q8_0, "attention"),
+        (Format::F32, "attention_exact"),
+    ] {
+        let exact = format == Format::F32;
+        let gpu = open();
+        gpu.choose(usual);
+        for (capacity, chunks, long) in [(10_000, 1, true), (10_000, 2, false), (5_000, 1, false)] {
+            let heads = Heads {
+                heads: 1,
+                kv_heads: 1,
+                width: 256,
+                capacity,
+                exact,
+            };
+            assert_eq!(crate::attention_is_long(heads), capacity == 10_000);
+            assert_eq!(attention_of(&gpu, heads, chunks) == name, long, "{heads:?}");
+        }
+
+        let kernels = Kernels {
+            long: true,
+            ..all_in(format)
+        };
+        run(&gpu, &all_in(format)).unwrap();
+        let before = gpu.counters();
+        run(&gpu, &kernels).unwrap();
+        let made = gpu.counters() - before;
+        assert_eq!((made.pipelines, made.read_backs), (1, 1), "{name}");
+        let shader = crate::all().find(|shader| shader.name == name).unwrap();
+        let text = shader.text().replace("row <= s.row", "row < s.row");
+        gpu.queue().bindings().alter(shader, text);
+        let [whole, chunks] = [
+            Subject::Attention { exact, long: true },
+            Subject::Chunks { exact, long: true },
+        ];
+        // Without chunks it may still be right.
+        again(&gpu, &kernels, &[chunks], usual).unwrap();
+        assert!(!gpu.choices().chunks);
+        let found = again(&gpu, &kernels, &[whole], usual);
+        let named = matches!(&found, Err(GpuError::Kernel { kernel, .. }) if *kernel == name);
+        assert!(named, "{name}: {found:?}");
+    }
 }
 
 /// What a driver does not compile is found before it is launched.
