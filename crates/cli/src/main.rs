@@ -12,6 +12,7 @@ mod members;
 mod models;
 mod progress;
 mod round;
+mod together;
 mod tokens;
 
 use std::io::Write;

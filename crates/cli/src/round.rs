@@ -6,6 +6,7 @@ use conclave_model::Sampling;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::together::together;
 
 /// One round, as `--record` writes it and `--show-votes` shows it. Rows, columns
 /// and positions go by `active`.
@@ -106,17 +107,16 @@ async fn play(
     settings: &Settings,
 ) -> Result<(Round, Option<Stop>), Failure> {
     let active = query.active().to_vec();
-    let mut candidates = Vec::with_capacity(active.len());
-    for &index in &active {
-        let draft = members[index].draft(settings.segment_tokens).await?;
-        candidates.push(Candidate {
-            ended: draft.ended,
-            text: cut(&draft.text, draft.ended).to_owned(),
-        });
-    }
+    let drafting =
+        taking_part(members, &active).map(|member| member.draft(settings.segment_tokens));
+    let drafts = together(drafting).await?;
+    let candidates = drafts.into_iter().map(|draft| Candidate {
+        ended: draft.ended,
+        text: cut(&draft.text, draft.ended).to_owned(),
+    });
     let mut round = Round {
+        candidates: candidates.collect(),
         active,
-        candidates,
         scores: Vec::new(),
         verified: true,
         normalised: Vec::new(),
@@ -150,10 +150,9 @@ async fn decide(
     settings: &Settings,
     round: &mut Round,
 ) -> Result<(), Failure> {
-    for &index in &round.active {
-        let scores = members[index].verify(&round.candidates, settings.scoring);
-        round.scores.push(scores.await?);
-    }
+    let verifying = taking_part(members, &round.active)
+        .map(|member| member.verify(&round.candidates, settings.scoring));
+    round.scores = together(verifying).await?;
     let raw: Vec<Vec<Score>> = round
         .scores
         .iter()
@@ -168,8 +167,16 @@ async fn decide(
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     (round.totals, round.winner) = (selection.totals, selection.winner);
-    for &index in &round.active {
-        members[index].keep(round.winner).await?;
-    }
+    let keeping = taking_part(members, &round.active).map(|member| member.keep(round.winner));
+    together(keeping).await?;
     Ok(())
+}
+
+/// The members of a round; `active` counts upwards.
+fn taking_part<'a>(
+    members: &'a mut [Member],
+    active: &[usize],
+) -> impl Iterator<Item = &'a mut Member> {
+    let members = members.iter_mut().enumerate();
+    members.filter_map(|(index, member)| active.contains(&index).then_some(member))
 }

@@ -71,6 +71,12 @@ fn turns(heads: Heads, chunks: usize) -> usize {
     tiles * (1 + 2 * heads.width.div_ceil(16)) + 3 * heads.width
 }
 
+/// Whether a cache has so many rows that a thread alone cannot take its keys in one chunk: there a
+/// workgroup makes attention together, whatever the [choices](crate::Choices).
+pub fn attention_is_long(heads: Heads) -> bool {
+    turns(heads, 1) > MOST_TURNS
+}
+
 /// How scores are made and which count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scores {
@@ -131,8 +137,41 @@ pub fn attention(
     partials: &Buffer,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let [together, lone] = &SHADERS[usize::from(heads.exact)];
     let alone = gpu.choices().alone && turns(heads, chunks) <= MOST_TURNS;
+    attention_by(
+        gpu,
+        alone,
+        q,
+        rows,
+        chunks,
+        places,
+        heads,
+        scores,
+        [keys, values],
+        partials,
+        out,
+    )
+}
+
+/// [`attention`] by threads alone, or by workgroups together.
+///
+/// # Errors
+/// As [`attention`].
+#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
+pub(crate) fn attention_by(
+    gpu: &Gpu,
+    alone: bool,
+    q: &Buffer,
+    rows: Rows<'_>,
+    chunks: usize,
+    places: &Buffer,
+    heads: Heads,
+    scores: Scores,
+    [keys, values]: [&Buffer; 2],
+    partials: &Buffer,
+    out: &Buffer,
+) -> Result<(), GpuError> {
+    let [together, lone] = &SHADERS[usize::from(heads.exact)];
     let shader = if alone { lone } else { together };
     let name = shader.name;
     heads.check(name)?;

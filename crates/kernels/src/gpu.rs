@@ -9,6 +9,7 @@ use bytemuck::Pod;
 
 use crate::batch::{Batch, turn};
 use crate::buffer::Ledger;
+use crate::exclusive::{Exclusive, Inside};
 use crate::launch::{Shader, Use};
 use crate::pipelines::Notes;
 use crate::queue::Queue;
@@ -39,6 +40,7 @@ struct Inner {
     batch: Mutex<Option<Arc<Batch>>>,
     choices: Mutex<Choices>,
     tried: Mutex<Tried>,
+    testing: Exclusive,
 }
 
 /// A GPU device with its queue, shared by every member. Cloning is cheap.
@@ -93,6 +95,7 @@ impl Gpu {
                 ledger,
                 choices: Mutex::new(Choices::usual(info.software)),
                 tried: Mutex::default(),
+                testing: Exclusive::default(),
                 adapter: info,
                 limits: Limits {
                     binding_bytes: granted.max_storage_buffer_binding_size,
@@ -130,6 +133,11 @@ impl Gpu {
     /// Which kernels have passed their self-test.
     pub(crate) fn tried(&self) -> MutexGuard<'_, Tried> {
         held(&self.inner.tried)
+    }
+
+    /// Waits until no self-test is under way.
+    pub(crate) async fn only_test(&self) -> Inside<'_> {
+        self.inner.testing.enter().await
     }
 
     /// The device itself.

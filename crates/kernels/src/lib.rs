@@ -41,6 +41,7 @@ mod counters;
 mod crew;
 mod embed;
 mod error;
+mod exclusive;
 mod format;
 mod gated;
 mod gather_rows;
@@ -70,7 +71,9 @@ mod validation;
 pub use adapter::{AdapterChoice, AdapterInfo};
 pub use add::{add, add_cpu};
 pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, rope_table};
-pub use attention::{Scores, attention, attention_chunks, attention_cpu, attention_partials};
+pub use attention::{
+    Scores, attention, attention_chunks, attention_cpu, attention_is_long, attention_partials,
+};
 pub use buffer::Buffer;
 pub use choices::Choices;
 pub use counters::GpuCounters;

@@ -314,6 +314,7 @@ mod tests {
             apart: false,
             norms_behind: false,
             exact: false,
+            long: false,
         };
         let gpu = pollster::block_on(Gpu::init(AdapterChoice::Best))
             .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"));

@@ -39,6 +39,8 @@ pub struct Kernels {
     pub norms_behind: bool,
     /// Keys and values are f32.
     pub exact: bool,
+    /// Its caches are [long](crate::attention_is_long).
+    pub long: bool,
 }
 
 /// What a device is for, and what of it has passed.
@@ -69,10 +71,10 @@ impl Purpose {
 }
 
 impl Tried {
-    /// What the device launches with these choices and has not passed.
-    fn missing(&self, choices: Choices) -> Vec<Subject> {
+    /// What the device launches for these purposes with these choices and has not passed.
+    fn missing(&self, purposes: &[Purpose], choices: Choices) -> Vec<Subject> {
         let mut missing: Vec<Subject> = Vec::new();
-        for subject in self.purposes.iter().flat_map(|each| each.subjects(choices)) {
+        for subject in purposes.iter().flat_map(|each| each.subjects(choices)) {
             let passed = self.passed.contains(&(subject, choices.alone));
             if !passed && !missing.contains(&subject) {
                 missing.push(subject);
@@ -127,17 +129,26 @@ impl Gpu {
         self.test_for(Purpose::Scores(head)).await
     }
 
-    /// What fails is no purpose of the device any more.
+    /// What has passed becomes a purpose of the device. Members that ask at once are served by one
+    /// test: those behind the first find that theirs has passed.
     async fn test_for(&self, purpose: Purpose) -> Result<(), GpuError> {
-        let known = self.tried().purposes.contains(&purpose);
-        if !known {
-            self.tried().purposes.push(purpose.clone());
+        if self.serves(&purpose) {
+            return Ok(());
         }
-        let tested = self.test().await;
-        if tested.is_err() && !known {
-            self.tried().purposes.retain(|other| *other != purpose);
+        let _only = self.only_test().await;
+        let mut purposes = self.tried().purposes.clone();
+        if !purposes.contains(&purpose) {
+            purposes.push(purpose);
         }
-        tested
+        self.test_all(&purposes).await?;
+        self.tried().purposes = purposes;
+        Ok(())
+    }
+
+    /// Whether it is a purpose of the device, and all that is launched there has passed.
+    fn serves(&self, purpose: &Purpose) -> bool {
+        let (tried, choices) = (self.tried(), self.choices());
+        tried.purposes.contains(purpose) && tried.missing(&tried.purposes, choices).is_empty()
     }
 
     /// Whether a product that is not gated has passed, made by a workgroup together.
@@ -159,18 +170,25 @@ impl Gpu {
 
     /// Tries what the device launches and has not tried. Choices are as they were if it fails.
     pub(crate) async fn test(&self) -> Result<(), GpuError> {
-        let before = self.choices();
-        let tested = self.test_or_give_way().await;
-        if tested.is_err() {
-            self.choose(before);
-        }
-        tested
+        let _only = self.only_test().await;
+        let purposes = self.tried().purposes.clone();
+        self.test_all(&purposes).await
     }
 
-    async fn test_or_give_way(&self) -> Result<(), GpuError> {
+    async fn test_all(&self, purposes: &[Purpose]) -> Result<(), GpuError> {
+        let mut before = Before {
+            gpu: self,
+            choices: Some(self.choices()),
+        };
+        self.test_or_give_way(purposes).await?;
+        before.choices = None;
+        Ok(())
+    }
+
+    async fn test_or_give_way(&self, purposes: &[Purpose]) -> Result<(), GpuError> {
         loop {
             let alone = self.choices().alone;
-            let subjects = self.tried().missing(self.choices());
+            let subjects = self.tried().missing(purposes, self.choices());
             if subjects.is_empty() {
                 return Ok(());
             }
@@ -245,6 +263,21 @@ impl Gpu {
             }
         }
         Ok(failures)
+    }
+}
+
+/// Chooses again what was chosen before a test that failed, or that nobody waits for any more.
+struct Before<'a> {
+    gpu: &'a Gpu,
+    /// None once it has passed.
+    choices: Option<Choices>,
+}
+
+impl Drop for Before<'_> {
+    fn drop(&mut self) {
+        if let Some(choices) = self.choices {
+            self.gpu.choose(choices);
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::gpu_scratch::{SCORED, Scratch, TOKENS, heads};
 use crate::gpu_weights::{Gate, GpuBlock, GpuModel, Product};
 use crate::memory::exact_with;
 use crate::pass::{Pass, TargetScore};
+use crate::prefill::blocks_a_submit;
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
 use crate::weights::Weights;
 
@@ -39,6 +40,8 @@ pub struct GpuDecoder {
     config: Config,
     context: usize,
     weights: GpuModel,
+    /// Numbers in its matrices.
+    parameters: u64,
     /// Keys and values are f32.
     exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
@@ -69,6 +72,8 @@ impl GpuDecoder {
         gpu: &Gpu,
     ) -> Result<Self, ModelError> {
         let exact = weights.matrices().all(|matrix| exact_with(matrix.format()));
+        let numbers = |matrix: &Matrix| matrix.rows() as u64 * matrix.cols() as u64;
+        let parameters = weights.matrices().map(numbers).sum();
         let weights = GpuModel::new(gpu, weights)?;
         let apart = |block: &GpuBlock| matches!(block.gate, Gate::Apart(_));
         let apart = weights.blocks.iter().any(apart);
@@ -77,6 +82,7 @@ impl GpuDecoder {
             config: config.clone(),
             context,
             weights,
+            parameters,
             exact,
             ropes: Vec::new(),
             scratch: Scratch::new(gpu, config, context, apart)?,
@@ -366,8 +372,12 @@ impl GpuDecoder {
             factor,
             &s.stream,
         )?;
+        let early = blocks_a_submit(self.parameters, c.layers.len(), count);
         let blocks = self.weights.blocks.iter().zip(&self.caches);
-        for ((block, cache), layer) in blocks.zip(&c.layers) {
+        for (done, ((block, cache), layer)) in blocks.zip(&c.layers).enumerate() {
+            if early.is_some_and(|blocks| done > 0 && done.is_multiple_of(blocks)) {
+                gpu.flush()?;
+            }
             self.attend(block, cache, layer, run)?;
             let norm = &block.attention_post_norm;
             self.add(&s.attended, &block.output, norm, run.rows)?;

@@ -1,22 +1,30 @@
 //! Which of the GPU's kernels a model launches, told from its plan: they are built and tried while
 //! its weights are still on their way.
 
-use conclave_kernels::{Format as GpuFormat, Kernels, Matrix};
+use conclave_kernels::{Format as GpuFormat, Kernels, Matrix, attention_is_long};
 use conclave_weights::Format;
 
 use crate::config::Config;
 use crate::formats::on_gpu;
+use crate::gpu_scratch::heads;
 use crate::memory::exact_with;
 use crate::plan::{MatrixPart, Plan};
 
-/// The kernels of a model that is loaded by this plan; `None` where one reads no matrix of it.
-pub fn launched(plan: &Plan, config: &Config, quantise: Option<Format>) -> Option<Kernels> {
+/// The kernels of a model that is loaded by this plan with a context of `context` tokens; `None`
+/// where one reads no matrix of it.
+pub fn launched(
+    plan: &Plan,
+    config: &Config,
+    context: usize,
+    quantise: Option<Format>,
+) -> Option<Kernels> {
     let kept = |part: &MatrixPart| {
         on_gpu(part.tensor.format, part.cols, quantise).map(|(_, format)| format)
     };
     let embedding = kept(&plan.embedding)?;
     let head = plan.head.as_ref().map(|head| kept(&head.weight));
     let all = plan.matrices().map(kept).collect::<Option<Vec<_>>>()?;
+    let exact = all.into_iter().all(exact_with);
     let mut kernels = Kernels {
         embedding,
         head: head.unwrap_or(Some(embedding))?,
@@ -24,7 +32,8 @@ pub fn launched(plan: &Plan, config: &Config, quantise: Option<Format>) -> Optio
         gates: Vec::new(),
         apart: false,
         norms_behind: false,
-        exact: all.into_iter().all(exact_with),
+        exact,
+        long: attention_is_long(heads(config, context, exact)),
     };
     let add = |to: &mut Vec<GpuFormat>, format| {
         if !to.contains(&format) {

@@ -170,8 +170,8 @@ impl Model {
                 check_heads(config)?;
                 let keep = GpuWeights { gpu, quantise };
                 let weights = reading::read(&plan, checkpoint, source, &keep, progress);
-                let ((), weights) =
-                    both(try_kernels(gpu, &plan, config, quantise), weights).await?;
+                let tried = try_kernels(gpu, &plan, config, context, quantise);
+                let ((), weights) = both(tried, weights).await?;
                 Decoder::Gpu(Box::new(GpuDecoder::new(weights, config, context, gpu)?))
             }
         };
@@ -375,9 +375,10 @@ async fn try_kernels(
     gpu: &Gpu,
     plan: &Plan,
     config: &Config,
+    context: usize,
     quantise: Option<Format>,
 ) -> Result<(), ModelError> {
-    match launched(plan, config, quantise) {
+    match launched(plan, config, context, quantise) {
         Some(kernels) => Ok(gpu.self_test(&kernels).await?),
         // The read ends in an error that says which matrix it is.
         None => Ok(()),

@@ -21,8 +21,8 @@ const FLOP: u64 = 50_000_000_000;
 ///
 /// An estimate, so that no task holds a laptop's GPU, taken as 1 TFLOP/s, for more than 50 ms: the
 /// page draws on it too. A task is one submit of 64 launches, of which a block takes about 8, so
-/// that 2 · parameters · tokens · min(1, 64 / (8 · layers)) ≤ 50 GFLOP. For models of 3 to 4 billion
-/// weights 32 tokens are up to 62 GFLOP; fewer would leave rows of a tile idle and take as long.
+/// that 2 · parameters · tokens · min(1, 64 / (8 · layers)) ≤ 50 GFLOP. Fewer than 32 would leave
+/// rows of a tile idle and take as long: [`blocks_a_submit`] then makes the submits smaller.
 pub fn gpu_chunk(parameters: u64, layers: usize) -> usize {
     let blocks = layers as u64;
     let launches = BLOCK.saturating_mul(blocks).max(SUBMIT);
@@ -30,6 +30,14 @@ pub fn gpu_chunk(parameters: u64, layers: usize) -> usize {
     let tokens = u128::from(FLOP) * u128::from(launches) / each;
     let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
     (tokens / TILE * TILE).clamp(*CHUNK.start(), *CHUNK.end())
+}
+
+/// Blocks behind which a pass of so many tokens has to be submitted, where the 64 launches that are
+/// submitted otherwise would be above the 50 ms of [`gpu_chunk`].
+pub fn blocks_a_submit(parameters: u64, layers: usize, tokens: usize) -> Option<usize> {
+    let all = (2 * u128::from(parameters)).saturating_mul(tokens as u128);
+    let blocks = u128::from(FLOP) * layers.max(1) as u128 / all.max(1);
+    (blocks < u128::from(SUBMIT / BLOCK)).then_some(blocks.max(1) as usize)
 }
 
 /// Tokens of a prompt that the CPU runs in one step: few, since nothing else is heard meanwhile.
@@ -42,21 +50,30 @@ mod tests {
     #[test]
     fn a_submit_stays_below_50_ms_of_a_laptop_gpu() {
         // The shapes of the catalogue, and a toy.
-        for (parameters, layers, wanted) in [
-            (1_000_000, 4, 256),
-            (135_000_000, 30, 256),
-            (494_000_000, 24, 128),
-            (1_236_000_000, 16, 32),
-            (1_544_000_000, 28, 32),
-            (3_821_000_000, 32, 32),
+        for (parameters, layers, wanted, blocks) in [
+            (1_000_000, 4, 256, None),
+            (135_000_000, 30, 256, None),
+            (494_000_000, 24, 128, None),
+            (1_236_000_000, 16, 32, None),
+            (1_544_000_000, 28, 32, None),
+            (3_213_000_000, 28, 32, Some(6)),
+            (3_821_000_000, 32, 32, Some(6)),
+            (4_022_000_000, 36, 32, Some(6)),
         ] {
             let chunk = gpu_chunk(parameters, layers);
-            assert_eq!(chunk, wanted, "{parameters} weights in {layers} blocks");
-            let share = (64.0 / (8 * layers) as f64).min(1.0);
+            let model = format!("{parameters} weights in {layers} blocks");
+            assert_eq!(chunk, wanted, "{model}");
+            let early = blocks_a_submit(parameters, layers, chunk);
+            assert_eq!(early, blocks, "{model}");
+            let share = (early.unwrap_or(8) as f64 / layers as f64).min(1.0);
             let flop = 2.0 * parameters as f64 * chunk as f64 * share;
-            assert!(flop <= 50e9 || chunk == 32, "{flop:e} FLOP");
+            assert!(flop <= 50e9, "{model}: {flop:e} FLOP");
+            // A step never is.
+            assert_eq!(blocks_a_submit(parameters, layers, 1), None, "{model}");
         }
         assert_eq!(gpu_chunk(0, 0), 256);
         assert_eq!(gpu_chunk(u64::MAX, 64), 32);
+        assert_eq!(blocks_a_submit(0, 0, 0), None);
+        assert_eq!(blocks_a_submit(u64::MAX, 64, usize::MAX), Some(1));
     }
 }

@@ -82,6 +82,40 @@ fn rounds_after_the_first_make_nothing() {
     }
 }
 
+/// What attention launches goes by the context: over a long one a workgroup makes it together, also
+/// where a thread else does alone. The load has built that too, and all else but the score heads.
+#[test]
+fn a_load_builds_what_a_long_context_launches() {
+    let files = ["config.json", "model.safetensors"].map(|file| {
+        let bytes = std::fs::read(both::fixture("mistral-hf").join(file)).unwrap();
+        (file.to_owned(), bytes)
+    });
+    let short = String::from_utf8(files[0].1.clone()).unwrap();
+    let long = short.replace(
+        r#""max_position_embeddings": 512"#,
+        r#""max_position_embeddings": 90000"#,
+    );
+    assert_ne!(short, long);
+    let built = [short, long].map(|config| {
+        let gpu = gpu();
+        gpu.choose(Choices::usual(true));
+        let files = vec![(files[0].0.clone(), config.into_bytes()), files[1].clone()];
+        let mut session = both::session_of(files, &Backend::Gpu(gpu.clone()), 90_000);
+        let loaded = gpu.counters().pipelines;
+        pollster::block_on(session.prefill(&[1, 2, 3, 4, 5])).unwrap();
+        round(
+            &mut session,
+            &mut Sampler::new(Sampling::default(), 1),
+            2,
+            0,
+            false,
+        );
+        assert_eq!(gpu.counters().pipelines, loaded);
+        loaded
+    });
+    assert_eq!(built[1], built[0] + 1);
+}
+
 /// The sizes that a page shows before a download are those that are allocated.
 #[test]
 fn memory_is_what_was_foretold() {

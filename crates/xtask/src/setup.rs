@@ -129,10 +129,12 @@ impl Vulkan {
 
 /// Makes a program see this Vulkan driver and no other.
 pub fn use_driver<'a>(command: &'a mut Command, driver: &Path) -> &'a mut Command {
-    // The loader reads both names and prefers the newer one.
+    // The loader reads both names and prefers the newer one. Mesa's layer that sorts devices asks the
+    // display which it prefers, and where there is none complains of that each time.
     command
         .env("VK_ICD_FILENAMES", driver)
         .env("VK_DRIVER_FILES", driver)
+        .env("NODEVICE_SELECT", "1")
 }
 
 fn lavapipe() -> Option<PathBuf> {
@@ -209,11 +211,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_is_set_under_both_names() {
+    fn a_driver_is_set_under_both_names_and_nothing_sorts_it() {
         let mut command = Command::new("true");
         use_driver(&mut command, Path::new("/drivers/one.json"));
         let set: Vec<_> = command.get_envs().map(|(name, _)| name).collect();
-        assert_eq!(set, ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]);
+        let wanted = ["NODEVICE_SELECT", "VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+        assert_eq!(set, wanted);
     }
 
     #[test]

@@ -12,8 +12,15 @@ class GPUBuffer {
   }
   destroy(): void {}
 }
+function work(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
 class GPUQueue {
-  submit(_buffers: unknown[]): void {}
+  submit(_buffers: unknown[]): void {
+    work(20);
+  }
   writeBuffer(..._: unknown[]): void {}
 }
 class GPUDevice {
@@ -45,6 +52,18 @@ test("what is asked of WebGPU is counted, and still done", async () => {
   await second.mapAsync(2);
   const { submits, writes, writtenBytes, readbacks, readBytes, buffers } = since(before, counters.read());
   assert.deepEqual({ submits, writes, writtenBytes, readbacks, readBytes, buffers }, { submits: 1, writes: 3, writtenBytes: 12 + 32 + 8, readbacks: 3, readBytes: 24 + 4 + 16, buffers: 0 });
+});
+
+test("the time of the calls and the time between them are told apart", () => {
+  const counters = GpuCounters.install({ GPUDevice, GPUQueue })!;
+  const queue = new GPUQueue();
+  queue.submit([]);
+  work(30);
+  queue.submit([]);
+  const { recordMs, callMs } = counters.read();
+  assert.ok(callMs >= 40 && recordMs - callMs >= 30, `${callMs} of ${recordMs} ms`);
+  // A machine under load may add to either, though hardly so much.
+  assert.ok(callMs < 400 && recordMs - callMs < 400, `${callMs} of ${recordMs} ms`);
 });
 
 test("where there is no WebGPU nothing is counted", () => {

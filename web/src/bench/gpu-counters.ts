@@ -30,6 +30,8 @@ export interface GpuCounts {
    * all this, not what it takes to run it.
    */
   recordMs: number;
+  /** Of those, within the calls themselves: the browser's part. What is left is the engine's own. */
+  callMs: number;
 }
 
 type Method = (this: object, ...args: unknown[]) => unknown;
@@ -40,7 +42,7 @@ const number = (value: unknown): number => (typeof value === "number" ? value : 
 export class GpuCounters {
   readonly #counts: GpuCounts = {
     readbacks: 0, readBytes: 0, submits: 0, encoders: 0, passes: 0, dispatches: 0, copies: 0, writes: 0, writtenBytes: 0,
-    buffers: 0, bufferBytes: 0, bindGroups: 0, pipelines: 0, shaders: 0, waits: 0, recordMs: 0,
+    buffers: 0, bufferBytes: 0, bindGroups: 0, pipelines: 0, shaders: 0, waits: 0, recordMs: 0, callMs: 0,
   };
   /** Bytes of a buffer that are still to be given back; 0 once it was destroyed. */
   readonly #left = new WeakMap<object, { bytes: number }>();
@@ -89,9 +91,11 @@ export class GpuCounters {
         prototype[name] = function (this: object, ...args: unknown[]): unknown {
           counters.#enter();
           before(this, args);
+          const called = performance.now();
           const result = own.apply(this, args);
-          after?.(result as object);
           counters.#last = performance.now();
+          counts.callMs += counters.#last - called;
+          after?.(result as object);
           return result;
         };
       }

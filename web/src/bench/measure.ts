@@ -92,8 +92,8 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
       at.verified = verified.verifyTokens - drafted.verifyTokens;
       const [begun, said, judged] = reads;
       if (!begun || !said || !judged) continue;
-      const { recordMs, dispatches } = since(begun, said);
-      if (dispatches > 0) at.launch.push((1000 * recordMs) / dispatches);
+      const { recordMs, callMs, dispatches } = since(begun, said);
+      if (dispatches > 0) at.launch.push((1000 * (recordMs - callMs)) / dispatches);
       at.counts = { step: over(since(begun, said), steps), verify: since(said, judged) };
     }
   }

@@ -3,7 +3,7 @@ import { byId, el } from "../page/dom.ts";
 import { defaultPlan, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
 import type { BenchReply, BenchRequest, Models, Plan, Report } from "./report.ts";
 import { shapes } from "./shapes.ts";
-import { tablesOf } from "./tables.ts";
+import { tablesOf, type Table } from "./tables.ts";
 
 const form = byId("plan", HTMLFormElement);
 const start = byId("start", HTMLButtonElement);
@@ -60,6 +60,15 @@ function weigh(): void {
   byId("size", HTMLParagraphElement).textContent = text;
 }
 
+/** A table under its caption and note; one that is wider than the page scrolls by itself. */
+function drawn({ caption, note, head, rows }: Table): HTMLElement {
+  // Columns of numbers line up on the right.
+  const numbers = head.map((_, column) => rows.every((row) => /^[\d–]/.test(row[column] ?? "") || row[column] === ""));
+  const line = (tag: "th" | "td", cells: string[]): HTMLElement => el("tr", {}, ...cells.map((cell, column) => el(tag, { class: numbers[column] ? "number" : undefined }, cell)));
+  const table = el("table", {}, el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row))));
+  return el("section", {}, el("h2", {}, caption), ...(note ? [el("p", { class: "hint" }, note)] : []), el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table));
+}
+
 function fail(message: string): void {
   failure.textContent = message;
   failure.hidden = false;
@@ -102,10 +111,7 @@ function run(plan: Plan): void {
         break;
       case "workload":
         report.workloads.push(reply.workload);
-        for (const { caption, head, rows } of tablesOf(reply.workload)) {
-          const line = (tag: "th" | "td", cells: string[]): HTMLElement => el("tr", {}, ...cells.map((cell) => el(tag, {}, cell)));
-          results.append(el("table", {}, el("caption", {}, caption), el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row)))));
-        }
+        results.append(...tablesOf(reply.workload).map(drawn));
         break;
       case "end":
         finish("done", "");

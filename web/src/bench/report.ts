@@ -40,8 +40,9 @@ export interface MemberReport {
   cold: boolean;
   prefill: { tokens: number; ms: Spread | null; tokensPerSecond: number };
   /**
-   * One decode step of a draft, and what one asks of the GPU. Microseconds a dispatch: in the page from
-   * the first to the last WebGPU call of each task, natively until the draft first waits.
+   * One decode step of a draft, and what one asks of the GPU. Microseconds a dispatch are the CPU's: in
+   * the page of our own code, from the first to the last WebGPU call of each task without those calls;
+   * natively all until the draft first waits.
    */
   draftStep: { ms: Spread | null; tokensPerSecond: number; counts: Counts | null; dispatchesPerLayer: number | null; microsecondsPerDispatch: Spread | null };
   /** A pass over the candidates of two others; `tokens` are those that were run. */
@@ -53,7 +54,7 @@ export interface RoundReport {
   members: number;
   prefix: number;
   cold: boolean;
-  /** A round after the first. Natively members take turns, in the page they draft and verify side by side. */
+  /** A round after the first. Members draft and verify side by side, but natively on the CPU one after the other. */
   ms: Spread | null;
   draftMs?: Spread | null;
   verifyMs?: Spread | null;
@@ -99,6 +100,8 @@ export interface WorkloadReport {
   format: string;
   sampling: Omit<Sampling, "seed">;
   loaded: Loaded[];
+  /** Prefixes that are too long for the context of a member; natively they are an error. */
+  leftOut?: number[];
   /** In buffers once all have run. */
   gpuBytes: number | null;
   /** Taken from the driver, with what it rounds up; natively only. */

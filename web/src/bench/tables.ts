@@ -4,6 +4,8 @@ import type { Spread } from "./statistics.ts";
 
 export interface Table {
   caption: string;
+  /** What else there is to say of it. */
+  note?: string;
   head: string[];
   rows: string[][];
 }
@@ -21,13 +23,15 @@ const repeats = (cold: boolean, spread: Spread | null): string => (cold ? "cold"
 
 /** Members alone, rounds, what they asked of the GPU, and what follows. */
 export function tablesOf(workload: WorkloadReport): Table[] {
-  const { models, format, loaded, gpuBytes, gpuBytesReserved = null, loadMs, members, rounds, figures } = workload;
+  const { models, format, loaded, leftOut = [], gpuBytes, gpuBytesReserved = null, loadMs, members, rounds, figures } = workload;
   const title = `${models} ${format}`;
   const sum = (what: "weights" | "kv" | "scratch"): string => megabytes(loaded.reduce((total, each) => total + each[what], 0));
   const inUse = gpuBytes === null ? "" : `, ${megabytes(gpuBytes)} in GPU buffers${gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`}`;
+  const missing = leftOut.length === 0 ? "" : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
   const tables: Table[] = [
     {
-      caption: `${title}: each member alone. ${sum("weights")} of weights, ${sum("kv")} of keys and values, ${sum("scratch")} of scratch in all, loaded in ${figure(loadMs / 1000)} s${inUse}`,
+      caption: `${title}: each member alone`,
+      note: `${sum("weights")} of weights, ${sum("kv")} of keys and values, ${sum("scratch")} of scratch in all, loaded in ${figure(loadMs / 1000)} s${inUse}.${missing}`,
       head: ["member", "prefix", "prefill tok/s", "step ms", "tok/s", "verify ms", "tokens", "MB read a step: weights", "keys and values", "repeats"],
       rows: members.map(({ name, prefix, cold, prefill, draftStep, verify }) => {
         const own = loaded.find((each) => each.name === name);

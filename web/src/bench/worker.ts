@@ -47,7 +47,7 @@ async function run(plan: Plan): Promise<void> {
     const sampling: Sampling = { temperature: greedy ? 0 : 0.6, topP: greedy ? 1 : 0.9, topK: 0, seed: 1 };
     const tell = (what: string) => scope.postMessage({ type: "progress", what: `${titleOf(models)}: ${what}`, done: ++done, total: steps });
     const { segmentTokens, repeats, limitSeconds } = plan;
-    const measured = await measure({ module, counters, sampling, segmentTokens, repeats, limitSeconds, tell }, engine, models, plan, most);
+    const measured = await measure({ module, counters: plan.backend === "webgpu" ? counters : undefined, sampling, segmentTokens, repeats, limitSeconds, tell }, engine, models, plan, most);
     const workload = { ...measured, figures: figuresOf(measured, segmentTokens, told.copyBytesPerSecond) };
     scope.postMessage({ type: "workload", workload });
   }
@@ -71,7 +71,9 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
     const loadMs = performance.now() - started;
     const conversation = models.kind === "bundled" ? fitted(bench.sampling) : exact;
     const about = members.map((member) => member.about());
-    const prefixes = plan.prefixes.filter((prefix) => about.every(({ context }) => prefix + roomBehindPrefix <= context));
+    const context = Math.min(...about.map((each) => each.context));
+    const fits = (prefix: number): boolean => prefix + roomBehindPrefix <= context;
+    const prefixes = plan.prefixes.filter(fits);
     const alone = [];
     for (const member of members) alone.push(await measureMember(bench, member, prefixes, conversation));
     const rounds = [];
@@ -82,6 +84,7 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
       format: [...new Set(about.map(({ quantisation }) => quantisation))].join(", "),
       sampling,
       loaded: about.map(({ layers, bytes, context, memory }, index) => ({ name: members[index]!.name, layers, bytes, ...memory, kvRow: memory.kv / (context + rowsInLine) })),
+      leftOut: plan.prefixes.filter((prefix) => !fits(prefix)),
       // Keys and values are there once all have run.
       gpuBytes: bench.counters?.liveBytes ?? null,
       loadMs,

@@ -24,6 +24,7 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   assert.deepEqual([surroundings?.backend, surroundings?.adapter.software, workloads.length], ["cpu", false, 1]);
   const [workload] = workloads;
   assert.equal(workload!.members.length, 2);
+  assert.deepEqual(workload!.leftOut, []);
   for (const { prefix, prefill, draftStep, verify } of workload!.members) {
     assert.deepEqual([prefix, prefill.tokens, verify.tokens], [64, 64, 20], "text of the bench is a token a word");
     assert.deepEqual([prefill.ms?.count, draftStep.ms?.count, verify.ms?.count], [2, 2, 2]);
@@ -41,6 +42,17 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   const saved = visitor.page.waitForEvent("download");
   await visitor.page.locator("#download").click();
   assert.match((await saved).suggestedFilename(), /^conclave-bench-.*\.json$/);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("prefixes that no context has room for are left out, and that is told", { timeout: patience }, async () => {
+  const visitor = await visit("models=bundled&backend=cpu&ensembles=1&prefixes=64,7900&repeats=1&limitSeconds=0&start");
+  const { workloads } = await reportOf(visitor, "done");
+  assert.deepEqual(workloads[0]!.leftOut, [7900]);
+  assert.equal(workloads[0]!.members.length, 1);
+  await visitor.page.locator("#results p", { hasText: "Prefixes of 7,900 tokens were left out" }).waitFor();
+  assert.equal(workloads[0]!.gpuBytes, null, "the CPU has nothing in a GPU's buffers");
   visitor.clean();
   await visitor.leave();
 });

@@ -24,10 +24,10 @@ import { dist } from "./stage.ts";
 import { launch } from "./visitor.ts";
 
 /** Columns that line up in a terminal and in Markdown. */
-function printed({ caption, head, rows }: Table): string {
+function printed({ caption, note, head, rows }: Table): string {
   const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]!.length)));
   const line = (cells: string[]): string => `| ${cells.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`;
-  return [caption, "", line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rows.map(line), ""].join("\n");
+  return [caption, ...(note ? [note] : []), "", line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rows.map(line), ""].join("\n");
 }
 
 /** One run of the page; throws what the page says went wrong. */

@@ -3,7 +3,7 @@
  * round may ask for no more than `most` says. What asks for less lowers it.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { putBeforeWorker } from "./before-worker.ts";
 import type { GpuStep } from "./counted-worker.ts";
 import { stage } from "./stage.ts";
@@ -28,27 +28,38 @@ const most: Partial<GpuStep> = {
   waits: 0,
 };
 
-test("a round asks WebGPU for no more than it may", { timeout: patience }, async (context) => {
+/** The rounds of an answer by the three bundled members, with these settings. */
+async function roundsOf(settings: Record<string, string>, context: TestContext): Promise<GpuStep[]> {
   await putBeforeWorker(stand.site, "counted-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", serviceWorkers: "block" });
-  await visitor.set("segmentTokens", String(segmentTokens));
-  await visitor.set("maxRounds", String(maxRounds));
-  await visitor.set("seed", "1");
+  for (const [name, value] of Object.entries({ segmentTokens: String(segmentTokens), seed: "1", ...settings })) await visitor.set(name, value);
   await visitor.answer("Tell me a short story about a fox.", patience);
   const steps = await visitor.page.workers()[0]!.evaluate(() => (globalThis as unknown as { gpuSteps: GpuStep[] }).gpuSteps);
   for (const { event, ...counts } of steps) {
     const told = Object.entries(counts).filter(([, count]) => count !== 0).map(([what, count]) => `${what} ${Math.round(count)}`);
     context.diagnostic(`${event}: ${told.join(", ")}`);
   }
+  visitor.clean();
+  await visitor.leave();
   const rounds = steps.filter(({ event }) => event === "round");
-  assert.equal(rounds.length, maxRounds);
+  assert.equal(rounds.length, Number(settings["maxRounds"]));
   assert.ok(rounds.every(({ readbacks, dispatches }) => readbacks > 0 && dispatches > 0), "the counters see the engine");
+  return rounds;
+}
+
+test("a round asks WebGPU for no more than it may", { timeout: patience }, async (context) => {
+  const rounds = await roundsOf({ maxRounds: String(maxRounds) }, context);
   // The first makes what all need.
   for (const round of rounds.slice(1)) {
     for (const [what, limit] of Object.entries(most) as [keyof GpuStep, number][]) {
       assert.ok(Number(round[what]) <= limit, `a later round had ${round[what]} ${what}; ${limit} are allowed`);
     }
   }
-  visitor.clean();
-  await visitor.leave();
+});
+
+test("members that are first asked for likelihoods build what makes them once", { timeout: patience }, async (context) => {
+  const [first, second] = await roundsOf({ maxRounds: "2", scoring: "likelihood" }, context);
+  // The score head and what joins its tiles.
+  assert.equal(first!.pipelines, 2);
+  assert.equal(second!.pipelines, 0);
 });

@@ -2,6 +2,7 @@
 
 use super::numbers::{Numbers, unwritten};
 use super::{Trial, close};
+use crate::attention::attention_by;
 use crate::{
     Gpu, GpuError, Heads, QkNorm, Rotary, Rows, Scores, attention_partials, places_in_line,
     rope_table,
@@ -82,8 +83,14 @@ pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
     }))
 }
 
-/// Over more keys than a workgroup has threads; a workgroup's queries are of two candidates.
-pub(super) fn attention(gpu: &Gpu, exact: bool, chunks: usize) -> Result<Trial, GpuError> {
+/// Over more keys than a workgroup has threads; a workgroup's queries are of two candidates. By the
+/// kernel that serves `long` caches, though this one is short.
+pub(super) fn attention(
+    gpu: &Gpu,
+    exact: bool,
+    long: bool,
+    chunks: usize,
+) -> Result<Trial, GpuError> {
     let places = places_in_line(70, &[3, 2]);
     let heads = Heads {
         heads: 4,
@@ -115,8 +122,9 @@ pub(super) fn attention(gpu: &Gpu, exact: bool, chunks: usize) -> Result<Trial, 
             counts: &counts,
         };
         let caches = [&keys, &values];
-        crate::attention(
-            gpu, &q, rows, chunks, &places, heads, scores, caches, &partials, &out,
+        let alone = gpu.choices().alone && !long;
+        attention_by(
+            gpu, alone, &q, rows, chunks, &places, heads, scores, caches, &partials, &out,
         )
     });
     Ok(trial.numbers(&found, expected))

@@ -16,12 +16,15 @@ pub(crate) enum Subject {
     Append {
         exact: bool,
     },
+    /// Together, if caches are long.
     Attention {
         exact: bool,
+        long: bool,
     },
     /// Attention in chunks, and what joins them.
     Chunks {
         exact: bool,
+        long: bool,
     },
     KeepRows,
     Product(Product),
@@ -51,13 +54,21 @@ impl Kernels {
             Subject::PutRows,
             Subject::GatherRows,
             Subject::Append { exact },
-            Subject::Attention { exact },
+            Subject::Attention { exact, long: false },
             Subject::KeepRows,
             Subject::Sample,
             Subject::TargetLogits(self.head),
         ];
+        // Past a thread's turns a workgroup serves; with enough chunks the thread does.
+        let long = self.long && choices.alone;
+        if long {
+            all.push(Subject::Attention { exact, long });
+        }
         if choices.chunks {
-            all.push(Subject::Chunks { exact });
+            all.push(Subject::Chunks { exact, long: false });
+        }
+        if long && choices.chunks {
+            all.push(Subject::Chunks { exact, long });
         }
         if self.apart {
             all.push(Subject::Gated);
@@ -141,8 +152,8 @@ impl Subject {
             Self::GatherRows => rows::gather_rows(gpu),
             Self::Gated => rows::gated(gpu),
             Self::Append { exact } => cache::append(gpu, exact),
-            Self::Attention { exact } => cache::attention(gpu, exact, 1),
-            Self::Chunks { exact } => cache::attention(gpu, exact, 2),
+            Self::Attention { exact, long } => cache::attention(gpu, exact, long, 1),
+            Self::Chunks { exact, long } => cache::attention(gpu, exact, long, 2),
             Self::KeepRows => cache::keep_rows(gpu),
             Self::Product(product) => products::product(gpu, product),
             Self::Sample => draws::sample(gpu),

@@ -1,8 +1,10 @@
 //! A self-test is worth what it finds: every kernel is broken in turn, and must be named.
 
+use std::task::{Context, Poll, Waker};
+
 use super::*;
 use crate::launch::Shader;
-use crate::{AdapterChoice, Choices};
+use crate::{AdapterChoice, Choices, Heads, Rows, Scores};
 
 fn open() -> Gpu {
     pollster::block_on(Gpu::init(AdapterChoice::Best))
@@ -19,6 +21,7 @@ fn all_in(format: Format) -> Kernels {
         apart: false,
         norms_behind: false,
         exact: format == Format::F32,
+        long: false,
     }
 }
 
@@ -75,6 +78,70 @@ fn right_kernels_pass_and_only_once() {
         assert_eq!((made.read_backs, made.pipelines), (1, 0), "{made:?}");
     }
     assert_eq!(gpu.choices(), usual, "nothing gave way");
+}
+
+/// Runs tasks side by side; what each comes to.
+fn side_by_side<T>(tasks: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut tasks: Vec<_> = tasks.map(|task| (Box::pin(task), None)).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    while tasks.iter().any(|(_, outcome)| outcome.is_none()) {
+        for (task, outcome) in &mut tasks {
+            if outcome.is_none()
+                && let Poll::Ready(found) = task.as_mut().poll(&mut context)
+            {
+                *outcome = Some(found);
+            }
+        }
+    }
+    tasks.into_iter().filter_map(|(_, found)| found).collect()
+}
+
+#[test]
+fn members_that_ask_at_once_are_one_test() {
+    let made = [1, 4].map(|members| {
+        let gpu = open();
+        let kernels = all_in(Format::Q4_0);
+        let loads = side_by_side((0..members).map(|_| gpu.self_test(&kernels)));
+        let scores = side_by_side((0..members).map(|_| gpu.self_test_scores(kernels.head)));
+        assert!(loads.iter().chain(&scores).all(Result::is_ok));
+        (gpu.counters(), gpu.tried().purposes.len())
+    });
+    assert_eq!(made[0], made[1]);
+    assert!(made[0].0.pipelines > 0 && made[0].0.read_backs == 2);
+}
+
+/// Another load is not held up by one that was given up, nor tested for it.
+#[test]
+fn a_test_that_is_dropped_leaves_nothing() {
+    let gpu = open();
+    let usual = gpu.choices();
+    let mut dropped = Box::pin(gpu.self_test_scores(Format::Q8_0));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(dropped.as_mut().poll(&mut context).is_pending());
+    let mut waits = Box::pin(gpu.self_test_scores(Format::Q4_0));
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    // As a test does that found a kernel wrong and tries its twin.
+    gpu.choose(Choices::usual(!usual.alone));
+    drop(dropped);
+    assert_eq!(gpu.choices(), usual);
+    pollster::block_on(waits).unwrap();
+    assert_eq!(gpu.tried().purposes, [Purpose::Scores(Format::Q4_0)]);
+}
+
+/// Each hears of what fails, and none is left waiting.
+#[test]
+fn members_that_ask_at_once_all_hear_of_a_failure() {
+    let gpu = open();
+    let shader = &crate::score_head::COMBINE_SHADER;
+    let text = shader.text().replace("log(part.y)", "log(part.y) + 1e-2");
+    gpu.queue().bindings().alter(shader, text);
+    let found = side_by_side((0..3).map(|_| gpu.self_test_scores(Format::Q8_0)));
+    let named = |result: &Result<(), GpuError>| match result {
+        Err(GpuError::Kernel { kernel, .. }) => *kernel == shader.name,
+        _ => false,
+    };
+    assert!(found.len() == 3 && found.iter().all(named), "{found:?}");
+    assert!(gpu.tried().purposes.is_empty());
 }
 
 /// Kernels whose names begin so, and a fault to put into them.
@@ -350,6 +417,76 @@ fn every_kernel_that_is_wrong_is_found() {
     let faults = FAULTS.iter().chain(MISREADINGS);
     let idle: Vec<_> = faults.filter(|fault| !found.contains(fault)).collect();
     assert!(idle.is_empty(), "in no kernel: {idle:?}");
+}
+
+/// The kernel that attention of one token launches first.
+fn attention_of(gpu: &Gpu, heads: Heads, chunks: usize) -> &'static str {
+    let [keys, values] = [0, 1].map(|_| gpu.allocate(heads.cache_bytes()).unwrap());
+    let [q, counts, places, partials, out] = [0; 5].map(|_| gpu.allocate(1 << 14).unwrap());
+    let rows = Rows {
+        count: 1,
+        counts: &counts,
+    };
+    let scores = Scores {
+        scale: 1.0,
+        window: None,
+        softcap: None,
+    };
+    let caches = [&keys, &values];
+    let launches = |gpu: &Gpu| {
+        crate::attention(
+            gpu, &q, rows, chunks, &places, heads, scores, caches, &partials, &out,
+        )
+    };
+    gpu.noted(launches).unwrap()[0].shader.name
+}
+
+/// Where a thread alone makes attention, over long caches a workgroup does, in one chunk or more.
+#[test]
+fn what_serves_long_caches_is_tried_too() {
+    let usual = Choices::usual(true);
+    for (format, name) in [
+        (Format::Q8_0, "attention"),
+        (Format::F32, "attention_exact"),
+    ] {
+        let exact = format == Format::F32;
+        let gpu = open();
+        gpu.choose(usual);
+        for (capacity, chunks, long) in [(10_000, 1, true), (10_000, 2, false), (5_000, 1, false)] {
+            let heads = Heads {
+                heads: 1,
+                kv_heads: 1,
+                width: 256,
+                capacity,
+                exact,
+            };
+            assert_eq!(crate::attention_is_long(heads), capacity == 10_000);
+            assert_eq!(attention_of(&gpu, heads, chunks) == name, long, "{heads:?}");
+        }
+
+        let kernels = Kernels {
+            long: true,
+            ..all_in(format)
+        };
+        run(&gpu, &all_in(format)).unwrap();
+        let before = gpu.counters();
+        run(&gpu, &kernels).unwrap();
+        let made = gpu.counters() - before;
+        assert_eq!((made.pipelines, made.read_backs), (1, 1), "{name}");
+        let shader = crate::all().find(|shader| shader.name == name).unwrap();
+        let text = shader.text().replace("row <= s.row", "row < s.row");
+        gpu.queue().bindings().alter(shader, text);
+        let [whole, chunks] = [
+            Subject::Attention { exact, long: true },
+            Subject::Chunks { exact, long: true },
+        ];
+        // Without chunks it may still be right.
+        again(&gpu, &kernels, &[chunks], usual).unwrap();
+        assert!(!gpu.choices().chunks);
+        let found = again(&gpu, &kernels, &[whole], usual);
+        let named = matches!(&found, Err(GpuError::Kernel { kernel, .. }) if *kernel == name);
+        assert!(named, "{name}: {found:?}");
+    }
 }
 
 /// What a driver does not compile is found before it is launched.

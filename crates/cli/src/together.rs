@@ -1,0 +1,113 @@
+//! One task for every member, side by side: on a GPU they queue their work one behind another and
+//! wait for it once.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// What the tasks come to, in their order. All of them end before the first error is told: a call
+/// that is dropped half-way would leave its member between two states.
+///
+/// # Errors
+/// The first task's that has one.
+pub async fn together<T, E>(
+    tasks: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
+) -> Result<Vec<T>, E> {
+    let mut tasks: Vec<Task<_>> = tasks.into_iter().map(Task::running).collect();
+    poll_fn(|context| {
+        let mut waiting = false;
+        for task in &mut tasks {
+            if let Task::Running(running) = task {
+                match running.as_mut().poll(context) {
+                    Poll::Ready(outcome) => *task = Task::Over(outcome),
+                    Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
+    tasks.into_iter().filter_map(Task::outcome).collect()
+}
+
+enum Task<F: Future> {
+    Running(Pin<Box<F>>),
+    Over(F::Output),
+}
+
+impl<F: Future> Task<F> {
+    fn running(task: F) -> Self {
+        Self::Running(Box::pin(task))
+    }
+
+    fn outcome(self) -> Option<F::Output> {
+        match self {
+            Self::Running(_) => None,
+            Self::Over(outcome) => Some(outcome),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Lets the others go on so many times.
+    async fn wait(mut turns: usize) {
+        poll_fn(|context| {
+            context.waker().wake_by_ref();
+            match turns.checked_sub(1) {
+                Some(left) => {
+                    turns = left;
+                    Poll::Pending
+                }
+                None => Poll::Ready(()),
+            }
+        })
+        .await;
+    }
+
+    /// Runs tasks that wait so many turns; what was done in which order, and what they come to.
+    fn run(turns: &[usize], fails: &[usize]) -> (Vec<String>, Result<Vec<usize>, usize>) {
+        let done = RefCell::new(Vec::new());
+        let tasks = turns.iter().enumerate().map(|(task, &turns)| {
+            let done = &done;
+            async move {
+                done.borrow_mut().push(format!("{task} begins"));
+                wait(turns).await;
+                done.borrow_mut().push(format!("{task} ends"));
+                if fails.contains(&task) {
+                    Err(task)
+                } else {
+                    Ok(10 * task)
+                }
+            }
+        });
+        let outcome = pollster::block_on(together(tasks));
+        (done.into_inner(), outcome)
+    }
+
+    #[test]
+    fn all_begin_before_any_waits_to_its_end() {
+        let (done, outcome) = run(&[2, 0, 1], &[]);
+        let wanted = [
+            "0 begins", "1 begins", "1 ends", "2 begins", "2 ends", "0 ends",
+        ];
+        assert_eq!(done, wanted);
+        assert_eq!(outcome, Ok(vec![0, 10, 20]));
+        assert_eq!(run(&[], &[]).1, Ok(vec![]));
+    }
+
+    #[test]
+    fn all_end_before_the_first_failure_is_told() {
+        let (done, outcome) = run(&[1, 3, 0], &[0, 2]);
+        assert_eq!(done.last().unwrap(), "1 ends");
+        assert_eq!(outcome, Err(0));
+    }
+}
