@@ -122,12 +122,12 @@ fn whether_a_conversation_fits_is_known_before_it_is_read() {
         }
         let before = member.counters();
         let longest = (1..)
-            .map(|words| [Message::new("user", &"word ".repeat(words))])
+            .map(|words| [Message::new("user", "word ".repeat(words))])
             .take_while(|messages| member.measure(messages).is_ok())
             .last()
             .unwrap();
         let beyond = format!("{}word word", longest[0].content);
-        let too_long = [Message::new("user", &beyond)];
+        let too_long = [Message::new("user", beyond)];
         let refused = member.measure(&too_long).unwrap_err().to_string();
         assert!(refused.contains("the context of 512 tokens"), "{refused}");
         assert_eq!(member.counters(), before, "{name} has run something");
