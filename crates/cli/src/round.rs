@@ -61,6 +61,10 @@ pub async fn answer(
     mut watch: impl FnMut(&Round),
 ) -> Result<Answer, Failure> {
     let mut query = Query::new(members.len(), settings.clone())?;
+    // Whether it fits everybody is known at once; to read may take minutes.
+    for member in members.iter() {
+        member.measure(messages)?;
+    }
     for (stream, member) in members.iter_mut().enumerate() {
         let name = member.name().to_owned();
         let go_on = async |done, total| {

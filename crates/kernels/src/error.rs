@@ -57,7 +57,7 @@ pub enum GpuError {
     },
     /// A kernel fails its self-test on this adapter, and no other can stand in for it.
     #[error(
-        "the GPU \"{adapter}\" computes wrongly ({kernel}: {reason}); run on the CPU backend, and report this with the driver's version"
+        "the GPU \"{adapter}\" does not run a kernel as it should ({kernel}: {reason}); run on the CPU backend, and report this with the driver's version"
     )]
     Kernel {
         /// The adapter's name.
