@@ -6,17 +6,6 @@ const WIDEST: u32 = 256u;  // numbers of a head
 
 var<workgroup> sums: array<vec4<f32>, 1024>;  // [WORKGROUP, quads, QUERIES], each thread's its own
 
-// Quad j of the key at `at` with that of each query.
-fn products(queries: vec4<u32>, at: u32, j: u32) -> vec4<f32> {
-    let k = key_quad(at, j);
-    return vec4<f32>(
-        dot(q[queries.x + j], k),
-        dot(q[queries.y + j], k),
-        dot(q[queries.z + j], k),
-        dot(q[queries.w + j], k),
-    );
-}
-
 // The dot products of four keys, each with four queries.
 struct Dots {
     a: vec4<f32>,
@@ -26,11 +15,12 @@ struct Dots {
 }
 
 fn multiply(so_far: Dots, queries: vec4<u32>, at: vec4<u32>, j: u32) -> Dots {
+    let quad = mat4x4<f32>(q[queries.x + j], q[queries.y + j], q[queries.z + j], q[queries.w + j]);
     return Dots(
-        so_far.a + products(queries, at.x, j),
-        so_far.b + products(queries, at.y, j),
-        so_far.c + products(queries, at.z, j),
-        so_far.d + products(queries, at.w, j),
+        so_far.a + key_quad(at.x, j) * quad,
+        so_far.b + key_quad(at.y, j) * quad,
+        so_far.c + key_quad(at.z, j) * quad,
+        so_far.d + key_quad(at.w, j) * quad,
     );
 }
 
@@ -59,17 +49,19 @@ fn add(own: u32, parts: mat4x4<f32>, at: vec4<u32>, j: u32) {
 @compute @workgroup_size(4)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
     let quads = params.quads;
-    let item = group.x * WORKGROUP + local;
+    let item = (group.y * groups.x + group.x) * WORKGROUP + local;
     let kv_head = item % params.kv_heads;
+    let chunk = item / params.kv_heads % counts[1];
     let count = counts[0] * (params.heads / params.kv_heads);
-    let first = item / params.kv_heads * QUERIES;
-    if (first >= count || group.z >= counts[1]) {
+    let first = item / (params.kv_heads * counts[1]) * QUERIES;
+    if (first >= count) {
         return;
     }
-    let share = share_of(kv_head, first, count, group.z, TILE);
+    let share = share_of(kv_head, first, count, chunk, TILE);
     let queries = (share.token * params.heads + share.head) * quads;
     let line = params.kv_heads * elements_of_head();
     let column_of_head = kv_head * elements_of_head();
@@ -147,7 +139,7 @@ fn main(
         let which = i % QUERIES;
         if (first + which < count) {
             let into = share.token[which] * params.heads + share.head[which];
-            put(into, group.z, i / QUERIES, sums[own + i], total[which], highest[which]);
+            put(into, chunk, i / QUERIES, sums[own + i], total[which], highest[which]);
         }
     }
 }

@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::crew::Crews;
-use crate::launch::{Shader, Use, count, launch, number_in, workgroup};
+use crate::launch::{Shader, Use, count, flat, launch, number_in, workgroup};
 use crate::{Buffer, Gpu, GpuError, Heads, Place, Rows};
 
 const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
@@ -210,11 +210,7 @@ pub(crate) fn attention_by(
     let shares = (m * share).div_ceil(QUERIES) as u32;
     let chunks_wide = count(name, "chunks", chunks)?;
     let groups = match alone {
-        true => [
-            (params.kv_heads * shares).div_ceil(shader.workgroup),
-            1,
-            chunks_wide,
-        ],
+        true => flat(shader, heads.kv_heads * shares as usize * chunks),
         false => [params.kv_heads, shares, chunks_wide],
     };
     launch(gpu, shader, &buffers, &params, groups)?;
