@@ -5,6 +5,9 @@
 
 import type { ModelFiles } from "./model-files.ts";
 
+/** Members of an ensemble, at most. */
+export const mostMembers = 8;
+
 /** The two ways to run the members: WGSL kernels on the GPU, or wasm SIMD on the CPU. */
 export type Backend = "webgpu" | "cpu";
 

@@ -169,6 +169,50 @@ test("a broken file leaves the member that it should replace in its place", asyn
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
+test("who stops a load is answered while the engine still builds; the member never joins", async () => {
+  for (const cores of [1, 2]) {
+    let built = (): void => {};
+    const made = stage({ Ada: talker, Bo: talker }, cores, { building: new Promise((resolve) => (built = resolve)) });
+    const conclave = await Conclave.open({ backend: "cpu" }, made.port);
+    const controller = new AbortController();
+    const adding = conclave.add({ name: "Ada", files: [file] }, { signal: controller.signal });
+    await turns();
+    controller.abort();
+    await assert.rejects(adding, { name: "AbortError" });
+    const next = conclave.add({ name: "Bo", files: [file] }, { replace: "Ada" });
+    await turns();
+    assert.deepEqual([...made.members.keys()], [], "the engine has it in hand");
+    built();
+    await next;
+    assert.ok(cores === 1 ? made.journal.includes("Ada free") : made.threads[0]!.terminated);
+    const begun = (await collect(conclave.ask(hello))).find((event) => event.type === "begin");
+    assert.deepEqual(begun?.type === "begin" && begun.members, ["Bo"]);
+  }
+});
+
+test("an engine is not opened for who has stopped", async () => {
+  const { port, journal } = stage({}, 1, { starting: new Promise(() => {}) });
+  const controller = new AbortController();
+  const opening = Conclave.open({ backend: "cpu", signal: controller.signal }, port);
+  await turns();
+  controller.abort();
+  await assert.rejects(opening, { name: "AbortError" });
+  assert.ok(journal.includes("terminate"));
+  await assert.rejects(Conclave.open({ backend: "cpu", signal: AbortSignal.abort() }, stage({}).port), { name: "AbortError" });
+});
+
+test("a ninth member is refused, unless it replaces one", async () => {
+  const { conclave } = await open(Object.fromEntries([..."abcdefgh"].map((name) => [name, talker])));
+  await assert.rejects(conclave.add({ name: "ninth", files: [file] }), { name: "Settings", message: /8 members are the most/ });
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("a conversation too long for everybody names nobody", async () => {
+  const script: Script = { ...talker, failure: { move: "measure", call: 1, error: tooLong } };
+  const { conclave } = await open({ Ada: script, Bo: script });
+  await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => error instanceof ContextFull && error.member === undefined);
+});
+
 test("two members of one name are refused", async () => {
   const { conclave } = await open({ Ada: talker });
   await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "ModelFile" });

@@ -4,7 +4,7 @@
  */
 import { chooseBackend, type Gpu } from "./backend.ts";
 import type { ChoicesKept } from "./choices-kept.ts";
-import type { Counters, Engine, EngineModule, Member } from "./engine.ts";
+import { mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message } from "./engine.ts";
 import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
 import type { StartedModule, StartModule } from "./engine-module.ts";
 import { readSource } from "./load.ts";
@@ -85,7 +85,7 @@ export class Service {
     const { id } = request;
     switch (request.type) {
       case "open":
-        return (this.#opening = this.#open(request));
+        return unlessStopped((this.#opening = this.#open(request)), signal);
       case "add":
         return this.#add(request, signal);
       case "ask":
@@ -145,11 +145,14 @@ export class Service {
     if (!this.#opening) throw notOpen();
     const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
     const files = await this.#files(source, { signal, onProgress });
-    try {
+    const loaded = async (): Promise<void> => {
       await this.#opening;
       const { engine } = this.#opened();
       await this.#inTurn(async () => {
         signal.throwIfAborted();
+        if (replace === undefined && this.#members.size >= mostMembers) {
+          throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
+        }
         if (this.#members.has(source.name) && source.name !== replace) {
           throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
         }
@@ -161,14 +164,15 @@ export class Service {
           signal.throwIfAborted();
           throw error;
         });
+        if (signal.aborted) return member.free();
         if (replace !== undefined) this.#remove(replace);
         this.#members.set(source.name, member);
         this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
         await this.#keepChoices(engine);
       });
-    } finally {
-      files.close();
-    }
+    };
+    // The engine may build kernels for seconds; who stops is not kept waiting.
+    await unlessStopped(loaded().finally(() => files.close()), signal);
   }
 
   /** Keeps what the engine has measured with its first model, once. */
@@ -211,7 +215,7 @@ export class Service {
     try {
       let stop: StopReason = "stopped";
       // Whether it fits everybody is known at once; to read may take minutes.
-      if (!signal.aborted) await together(members, (member) => member.measure(request.messages));
+      if (!signal.aborted) await fit(members, request.messages);
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
           member.begin(request.messages, request.sampling, index, async (done, total) => {
@@ -288,6 +292,27 @@ export class Service {
     if (error.partial !== undefined) lost.partial = error.partial;
     return lost;
   }
+}
+
+/** What a task comes to, or the signal's reason as soon as it says so: the task goes on unheard. */
+async function unlessStopped<T>(task: Promise<T>, signal: AbortSignal): Promise<T> {
+  const over = new AbortController();
+  const stopped = new Promise<never>((_, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { signal: over.signal });
+  });
+  return Promise.race([stopped, task]).finally(() => over.abort());
+}
+
+/** Throws where a conversation does not fit a member, naming it unless it fits nobody. */
+async function fit(members: readonly Member[], messages: Message[]): Promise<void> {
+  const failures = await together(members, (member) => member.measure(messages).then(() => undefined, typed));
+  const which = failures.findIndex((error) => error !== undefined);
+  const error = failures[which];
+  if (error === undefined) return;
+  if (!failures.every((other) => other?.kind === "ContextFull")) error.member ??= members[which]!.name;
+  throw error;
 }
 
 const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. Open it first.");

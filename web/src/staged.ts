@@ -43,9 +43,11 @@ export interface Surroundings {
   card?: string;
   /** The module starts when this is done, or fails as this does. */
   starting?: Promise<void>;
+  /** Members are there when this is done. */
+  building?: Promise<void>;
 }
 
-export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting }: Surroundings = {}): Stage {
+export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building }: Surroundings = {}): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
@@ -65,6 +67,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
         journal.push("measure");
         measured = { normInside: false, asATile: 20 };
       }
+      await building;
       const member = new ScriptedMember(name, journal, scripts[name]!);
       members.set(name, member);
       loaded.push(name);

@@ -65,6 +65,7 @@ export class Wire {
     signal?: AbortSignal,
     onProgress?: (progress: Progress) => void,
   ): Promise<Reply> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise<Reply>((resolve, reject) => {
       const { id } = request;
       const stop = (): void => this.post({ type: "stop", id });
@@ -86,7 +87,6 @@ export class Wire {
         },
       });
       this.post(request);
-      if (signal?.aborted) stop();
       signal?.addEventListener("abort", stop);
     }).catch((error: unknown) => {
       throw error === signal?.reason ? error : typed(error);

@@ -31,6 +31,8 @@ pub enum Failure {
     },
     #[error(transparent)]
     Member(#[from] MemberError),
+    #[error("{member}: {source}")]
+    Of { member: String, source: MemberError },
     #[error(transparent)]
     Run(#[from] ModelError),
     #[error(transparent)]
@@ -58,10 +60,10 @@ pub enum Failure {
 impl Failure {
     /// Whether a member has no room for more text.
     pub fn is_full_context(&self) -> bool {
-        matches!(
-            self,
-            Self::Member(MemberError::Model(ModelError::ContextFull { .. }))
-        )
+        let (Self::Member(error) | Self::Of { source: error, .. }) = self else {
+            return false;
+        };
+        matches!(error, MemberError::Model(ModelError::ContextFull { .. }))
     }
 
     /// A failed read or write of `path`.

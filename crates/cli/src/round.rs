@@ -1,7 +1,7 @@
 //! The rounds of one answer, natively: the same loop as `web/src/round.ts`.
 
 use conclave_ensemble::{Candidate, Query, Score, Settings, Stop, Update, cut};
-use conclave_member::{Member, Message, VerifiedScore};
+use conclave_member::{Member, MemberError, Message, VerifiedScore};
 use conclave_model::Sampling;
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub async fn answer(
     let mut query = Query::new(members.len(), settings.clone())?;
     // Whether it fits everybody is known at once; to read may take minutes.
     for member in members.iter() {
-        member.measure(messages)?;
+        member.measure(messages).map_err(of(member.name()))?;
     }
     for (stream, member) in members.iter_mut().enumerate() {
         let name = member.name().to_owned();
@@ -72,9 +72,8 @@ pub async fn answer(
             true
         };
         let stream = stream as u64;
-        member
-            .begin_while(messages, sampling, stream, go_on)
-            .await?;
+        let begun = member.begin_while(messages, sampling, stream, go_on).await;
+        begun.map_err(of(member.name()))?;
     }
     let mut text = String::new();
     let mut rounds = Vec::new();
@@ -111,8 +110,10 @@ async fn play(
     settings: &Settings,
 ) -> Result<(Round, Option<Stop>), Failure> {
     let active = query.active().to_vec();
-    let drafting =
-        taking_part(members, &active).map(|member| member.draft(settings.segment_tokens));
+    let drafting = taking_part(members, &active).map(async |member| {
+        let draft = member.draft(settings.segment_tokens).await;
+        draft.map_err(of(member.name()))
+    });
     let drafts = together(drafting).await?;
     let candidates = drafts.into_iter().map(|draft| Candidate {
         ended: draft.ended,
@@ -154,8 +155,10 @@ async fn decide(
     settings: &Settings,
     round: &mut Round,
 ) -> Result<(), Failure> {
-    let verifying = taking_part(members, &round.active)
-        .map(|member| member.verify(&round.candidates, settings.scoring));
+    let verifying = taking_part(members, &round.active).map(async |member| {
+        let scores = member.verify(&round.candidates, settings.scoring).await;
+        scores.map_err(of(member.name()))
+    });
     round.scores = together(verifying).await?;
     let raw: Vec<Vec<Score>> = round
         .scores
@@ -171,9 +174,18 @@ async fn decide(
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     (round.totals, round.winner) = (selection.totals, selection.winner);
-    let keeping = taking_part(members, &round.active).map(|member| member.keep(round.winner));
+    let keeping = taking_part(members, &round.active).map(async |member| {
+        let kept = member.keep(round.winner).await;
+        kept.map_err(of(member.name()))
+    });
     together(keeping).await?;
     Ok(())
+}
+
+/// A member's failure, under its name.
+fn of(member: &str) -> impl FnOnce(MemberError) -> Failure {
+    let member = member.to_owned();
+    |source| Failure::Of { member, source }
 }
 
 /// The members of a round; `active` counts upwards.

@@ -389,5 +389,5 @@ fn a_context_that_fills_in_mid_answer_keeps_the_text() {
     assert_eq!(answer["stopped"], "context");
     assert!(!answer["answer"].as_str().unwrap().is_empty());
     let said = failure_of(&[&args[..], &["--context", "8", "--device", "cpu"]].concat());
-    assert!(said.contains("context"), "{said}");
+    assert!(said.contains("Ada: ") && said.contains("context"), "{said}");
 }

@@ -103,7 +103,7 @@ pub enum ModelError {
     },
     /// The logits hold no finite number: the weights or the device are broken.
     #[error(
-        "the model's logits are not finite numbers; the weights are damaged or the device computes wrongly, leave the model out, load it again or use the CPU backend"
+        "the model's logits are not finite numbers; the weights are damaged or the device computes wrongly, leave the model out, load it again or take another device"
     )]
     NotFinite,
     /// A call out of order, say `keep` without `verify`.

@@ -90,6 +90,8 @@ function run(plan: Plan): void {
     download.download = `conclave-bench-${report.made.slice(0, 19).replaceAll(":", "-")}.json`;
     download.hidden = report.workloads.length === 0;
     start.disabled = false;
+    // The two buttons take each other's place: so does the focus.
+    if (document.activeElement === cancel) start.focus();
     cancel.hidden = bar.hidden = true;
     status.textContent = state === "done" ? "Done." : "";
     if (state === "failed") fail(told);
@@ -123,9 +125,10 @@ function run(plan: Plan): void {
   };
   results.replaceChildren();
   failure.hidden = true;
+  cancel.hidden = bar.hidden = false;
+  if (document.activeElement === start) cancel.focus();
   start.disabled = true;
   download.hidden = true;
-  cancel.hidden = bar.hidden = false;
   bar.value = 0;
   status.textContent = "Starting the engine…";
   document.body.dataset["state"] = "running";

@@ -1,5 +1,6 @@
 /** Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or the visitor's own. */
 import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../conclave.ts";
+import { mostMembers } from "../engine.ts";
 import type { MemberSource } from "../messages.ts";
 import { readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
@@ -9,7 +10,7 @@ import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";
 import { recall, remember } from "./remembered.ts";
-import { mostMembers, type Roster, type Seat } from "./roster.ts";
+import type { Roster, Seat } from "./roster.ts";
 
 export const ownTitle = "Your own choice";
 

@@ -23,8 +23,10 @@ test("on the CPU each member has a heap of its own, while there are cores; toget
   assert.equal(cpu(three, { deviceMemory: undefined }), "warning");
   assert.equal(cpu([1e9, 4.2e9]), "no", "one is beyond its own heap");
   assert.equal(cpu(three, { cores: 3 }), "warning");
-  assert.equal(cpu(three, { cores: 2 }), "no", "the first and the third share one");
+  assert.equal(cpu(three, { cores: 2 }), "no", "two share one");
   assert.equal(cpu([2.2e9, 2.2e9, 1e9], { cores: 2 }), "warning");
+  assert.equal(cpu([2.2e9, 1e9, 2.2e9], { cores: 2 }), "warning", "files arrive in any order");
+  assert.equal(cpu([3.2e9, 1e9, 0.5e9, 2.4e9], { cores: 2 }), "warning", "the largest beside the smallest");
   assert.equal(cpu(three, { cores: 1 }), "no");
   assert.equal(cpu(three, { deviceMemory: 4 }), "no", "more than the machine has");
   assert.equal(cpu([2.5e9, 2.5e9], { deviceMemory: 4 }), "warning", "4 may be 6");

@@ -65,7 +65,7 @@ function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
   if (largest > heapLimit) {
     return `Too large for the CPU path, where a model holds 4 GB at most: one would take ${bytes(largest)}. Take a smaller one, or use a graphics card with WebGPU.`;
   }
-  const fullest = Math.max(...heaps(memory, machine.cores));
+  const fullest = fullestHeap(memory, machine.cores);
   if (fullest > heapLimit) {
     return `Too large for the CPU path: there are fewer cores than models, and those that share a thread hold 4 GB at most together, of which they would take ${bytes(fullest)}. Take fewer or smaller ones, or use a graphics card with WebGPU.`;
   }
@@ -81,9 +81,17 @@ function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
 /** Gigabytes of main memory, where the browser tells them: 8 stands for that or more. */
 const told = ({ deviceMemory }: Machine): number | undefined => (deviceMemory !== undefined && deviceMemory < 8 ? deviceMemory : undefined);
 
-/** Bytes in the heap of each thread, to which members go in turn (member-threads.ts). */
-function heaps(memory: number[], cores: number): number[] {
-  return Array.from({ length: cores }, (_, thread) => sum(memory.filter((_, member) => member % cores === thread)));
+/**
+ * Bytes in the fullest heap, where members are dealt out evenly among threads (member-threads.ts) and
+ * large ones come to lie beside small ones. In which order files arrive is not known: it may be more.
+ */
+function fullestHeap(memory: number[], cores: number): number {
+  const heaps: number[] = Array.from({ length: cores }, () => 0);
+  for (const [member, size] of [...memory].sort((a, b) => b - a).entries()) {
+    const [round, place] = [Math.floor(member / cores), member % cores];
+    heaps[round % 2 === 0 ? place : cores - 1 - place]! += size;
+  }
+  return Math.max(...heaps);
 }
 
 const sum = (numbers: number[]): number => numbers.reduce((all, number) => all + number, 0);

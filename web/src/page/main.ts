@@ -52,8 +52,7 @@ class Page {
       onRetry: (slot) => void this.#roster.load(slot),
       onStop: (slot) => this.#roster.stop(slot),
       onRemove: (slot) => {
-        this.#stop();
-        void this.#roster.remove(slot);
+        this.#remove(slot);
         byId("models", HTMLElement).focus(); // its own button is gone
       },
       onTakesPart: () => this.#refresh(),
@@ -236,7 +235,10 @@ class Page {
   /** Ways on after an error; `slots` are those that were asked. */
   #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
     const remedies: HTMLElement[] = [];
-    if (error.kind === "ContextFull") remedies.push(button("Start a new conversation", () => this.#newConversation(question)));
+    if (error.kind === "ContextFull") {
+      const long = this.#history().length > 0;
+      remedies.push(long ? button("Start a new conversation", () => this.#newConversation(question)) : button("Shorten the question", () => this.#askAgain(question)));
+    }
     const failed = slots.find((slot) => slot.source.name === error.member);
     if (failed) {
       const remove = button(`Remove ${failed.source.name}`, () => {
@@ -252,7 +254,19 @@ class Page {
   /** Takes a member out that failed; the question can be asked of the others. */
   #goOnWithout(slot: Slot, question: string): void {
     // It may have gone already, by its card.
-    if (this.#roster.slots.includes(slot)) void this.#roster.remove(slot);
+    if (this.#roster.slots.includes(slot)) this.#remove(slot);
+    this.#askAgain(question);
+  }
+
+  /** Takes a member out, and stops an answer that it may be part of. */
+  #remove(slot: Slot): void {
+    this.#stop();
+    void this.#roster.remove(slot);
+    byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
+  }
+
+  /** Puts a question back, unless another was begun. */
+  #askAgain(question: string): void {
     if (this.#question.value === "") this.#question.value = question;
     this.#question.focus();
   }

@@ -1,8 +1,7 @@
 /** The ensemble on the page: its places, and how members come into them and leave them again. */
 import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../conclave.ts";
+import { mostMembers } from "../engine.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
-
-export const mostMembers = 8;
 
 /** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */
 export type Seat = Pick<Slot, "source" | "entry" | "model">;

@@ -99,16 +99,23 @@ test("a bundled file that arrives damaged is named; the others answer; another t
 test("a question beyond the context is refused with a way on", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
-  await visitor.ask("one two three four ".repeat(3000));
+  const long = "one two three four ".repeat(3000).trim();
+  await visitor.ask(long);
   await visitor.state("ready");
   const failure = page.locator(".exchange .failure");
   assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "ContextFull");
   const told = (await failure.boundingBox())!;
   const box = (await page.locator("#question").boundingBox())!;
   assert.ok(told.y > 0 && told.y + told.height <= box.y, "what to do next is in view, however long the question");
-  await failure.getByRole("button", { name: "Start a new conversation" }).click();
+  assert.deepEqual(await failure.getByRole("button").allTextContents(), ["Shorten the question"], "no member is to blame, and nothing to begin anew");
+  await failure.getByRole("button").click();
+  assert.equal(await page.locator("#question:focus").inputValue(), long);
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
+  await visitor.ask(long);
+  await visitor.state("ready");
+  await failure.last().getByRole("button", { name: "Start a new conversation" }).click();
+  assert.deepEqual([await page.locator(".exchange").count(), await page.locator("#question:focus").inputValue()], [0, long]);
   visitor.clean();
   await visitor.leave();
 });

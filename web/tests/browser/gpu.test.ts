@@ -38,6 +38,26 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
   await visitor.leave();
 });
 
+test("a member whose load is stopped while its kernels are built stays out until it is asked for again", { timeout: patience }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", loaded: false });
+  const { page } = visitor;
+  const states = (): Promise<(string | undefined)[]> => page.locator(".member").evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
+  const first = page.locator(".member").first();
+  await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
+  await page.waitForTimeout(1500); // its file has arrived by then
+  assert.equal((await states())[0], "loading");
+  await first.getByRole("button", { name: /^Stop/ }).click();
+  await page.locator('.member[data-state="stopped"]').waitFor({ timeout: 3000 });
+  await page.locator('.member[data-state="ready"]').nth(1).waitFor({ timeout: patience });
+  assert.deepEqual(await states(), ["stopped", "ready", "ready"]);
+  await first.getByRole("button", { name: /^Go on/ }).click();
+  await page.locator('.member[data-state="ready"]').nth(2).waitFor({ timeout: patience });
+  await short(visitor, 1);
+  assert.notEqual(await visitor.answer(sum, patience), "");
+  visitor.clean();
+  await visitor.leave();
+});
+
 test("a device lost in mid-answer is told, the text is kept, and the CPU takes over", { timeout: 2 * patience }, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
   const { page } = visitor;

@@ -99,7 +99,7 @@ test("a member's worker that fails is told by the member's name, and one press l
   await visitor.ask("Tell me a short story about a fox.");
   const alert = page.locator(".failure [role=alert]");
   await alert.waitFor();
-  assert.match((await alert.textContent()) ?? "", /^(Ada|Quill|Juno): .*thread.*unreachable.*Reload/);
+  assert.match((await alert.textContent()) ?? "", /^(Ada|Quill|Juno): .*thread.*unreachable.*Remove .*reload/);
   assert.notEqual(await visitor.text(), "", "the text so far stays");
   stand.site.overrides.delete("member-worker.js");
   await page.locator(".failure button", { hasText: "CPU" }).click();
