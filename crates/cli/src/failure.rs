@@ -32,7 +32,10 @@ pub enum Failure {
     #[error(transparent)]
     Member(#[from] MemberError),
     #[error("{member}: {source}")]
-    Of { member: String, source: MemberError },
+    Of {
+        member: String,
+        source: Box<MemberError>,
+    },
     #[error(transparent)]
     Run(#[from] ModelError),
     #[error(transparent)]
@@ -60,8 +63,10 @@ pub enum Failure {
 impl Failure {
     /// Whether a member has no room for more text.
     pub fn is_full_context(&self) -> bool {
-        let (Self::Member(error) | Self::Of { source: error, .. }) = self else {
-            return false;
+        let error = match self {
+            Self::Member(error) => error,
+            Self::Of { source, .. } => source,
+            _ => return false,
         };
         matches!(error, MemberError::Model(ModelError::ContextFull { .. }))
     }

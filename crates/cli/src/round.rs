@@ -185,7 +185,10 @@ async fn decide(
 /// A member's failure, under its name.
 fn of(member: &str) -> impl FnOnce(MemberError) -> Failure {
     let member = member.to_owned();
-    |source| Failure::Of { member, source }
+    |error| Failure::Of {
+        member,
+        source: Box::new(error),
+    }
 }
 
 /// The members of a round; `active` counts upwards.
