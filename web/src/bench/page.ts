@@ -66,7 +66,9 @@ function drawn({ caption, note, head, rows }: Table): HTMLElement {
   const numbers = head.map((_, column) => rows.every((row) => /^[\d–]/.test(row[column] ?? "") || row[column] === ""));
   const line = (tag: "th" | "td", cells: string[]): HTMLElement => el("tr", {}, ...cells.map((cell, column) => el(tag, { class: numbers[column] ? "number" : undefined }, cell)));
   const table = el("table", {}, el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row))));
-  return el("section", {}, el("h2", {}, caption), ...(note ? [el("p", { class: "hint" }, note)] : []), el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table));
+  const told = note ? [el("p", { class: "hint" }, note)] : [];
+  const shown = rows.length > 0 ? [el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table)] : [];
+  return el("section", {}, el("h2", {}, caption), ...told, ...shown);
 }
 
 function fail(message: string): void {

@@ -93,5 +93,5 @@ export function tablesOf(workload: WorkloadReport): Table[] {
     head: ["ratio", "of", "prefix", "is", "target"],
     rows: figures.map(({ what, of, prefix, value, target }) => [what, of, prefix === null ? "" : figure(prefix), figure(value), target]),
   });
-  return tables;
+  return tables.filter(({ rows, note }) => rows.length > 0 || note !== undefined);
 }
