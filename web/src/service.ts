@@ -160,10 +160,7 @@ export class Service {
         // The new one first: a broken file leaves the member it would replace in its place.
         const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
         const home = this.#threads ?? engine;
-        const member = await home.load(source.name, untilAborted(files, signal), options, loading).catch((error: unknown) => {
-          signal.throwIfAborted();
-          throw error;
-        });
+        const member = await home.load(source.name, untilAborted(files, signal), options, loading);
         if (signal.aborted) return member.free();
         if (replace !== undefined) this.#remove(replace);
         this.#members.set(source.name, member);

@@ -63,12 +63,10 @@ pub enum Failure {
 impl Failure {
     /// Whether a member has no room for more text.
     pub fn is_full_context(&self) -> bool {
-        let error = match self {
-            Self::Member(error) => error,
-            Self::Of { source, .. } => source,
-            _ => return false,
+        let Self::Of { source, .. } = self else {
+            return false;
         };
-        matches!(error, MemberError::Model(ModelError::ContextFull { .. }))
+        matches!(**source, MemberError::Model(ModelError::ContextFull { .. }))
     }
 
     /// A failed read or write of `path`.

@@ -84,8 +84,8 @@ export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentToke
   return figures;
 }
 
-/** CPU time of our own code for a dispatch. */
-function ownMicroseconds(counts: Counts | null): number {
+/** CPU time of our own code for a dispatch; NaN where none was counted. */
+export function ownMicroseconds(counts: Counts | null): number {
   const { recordMs = NaN, callMs = NaN, dispatches = NaN } = counts ?? {};
   return (1000 * (recordMs - callMs)) / dispatches;
 }

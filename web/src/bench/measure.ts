@@ -6,6 +6,7 @@
 import type { EngineModule, Member, Message, Sampling, Score, Settings } from "../engine.ts";
 import { rounds } from "../round.ts";
 import { together } from "../together.ts";
+import { ownMicroseconds } from "./figures.ts";
 import { since, type GpuCounters, type GpuCounts } from "./gpu-counters.ts";
 import type { MemberReport, RoundReport } from "./report.ts";
 import { Repeats } from "./repeats.ts";
@@ -92,9 +93,9 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
       at.verified = verified.verifyTokens - drafted.verifyTokens;
       const [begun, said, judged] = reads;
       if (!begun || !said || !judged) continue;
-      const { recordMs, callMs, dispatches } = since(begun, said);
-      if (dispatches > 0) at.launch.push((1000 * (recordMs - callMs)) / dispatches);
-      at.counts = { step: over(since(begun, said), steps), verify: since(said, judged) };
+      const asked = since(begun, said);
+      if (asked.dispatches > 0) at.launch.push(ownMicroseconds(asked));
+      at.counts = { step: over(asked, steps), verify: since(said, judged) };
     }
   }
   return series.map((at) => ({

@@ -63,7 +63,7 @@ function weigh(): void {
 /** A table under its caption and note; one that is wider than the page scrolls by itself. */
 function drawn({ caption, note, head, rows }: Table): HTMLElement {
   // Columns of numbers line up on the right.
-  const numbers = head.map((_, column) => rows.every((row) => /^[\d–]/.test(row[column] ?? "") || row[column] === ""));
+  const numbers = head.map((_, column) => rows.every((row) => /^($|[\d–])/.test(row[column] ?? "")));
   const line = (tag: "th" | "td", cells: string[]): HTMLElement => el("tr", {}, ...cells.map((cell, column) => el(tag, { class: numbers[column] ? "number" : undefined }, cell)));
   const table = el("table", {}, el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row))));
   const told = note ? [el("p", { class: "hint" }, note)] : [];
