@@ -29,6 +29,8 @@ export interface ChosenSettings {
 
 export class SettingsForm {
   readonly #form: HTMLFormElement;
+  /** All but the choice of the engine: closed until its defaults are known, which would take the place of what was entered before. */
+  readonly #method: (HTMLFieldSetElement | HTMLButtonElement)[];
   #defaults: Settings | undefined;
 
   constructor(form: HTMLFormElement, backend: BackendChoice, onBackend: (choice: BackendChoice) => void) {
@@ -38,7 +40,8 @@ export class SettingsForm {
       ["webgpu", "GPU (WebGPU)"],
       ["cpu", "CPU (wasm SIMD)"],
     ]);
-    form.append(
+    const reset = button("Back to the defaults", () => this.reset(), { class: "quiet" });
+    const groups = [
       group(
         "Drafting",
         ...segmentFields.map(numeric),
@@ -68,9 +71,10 @@ export class SettingsForm {
         ]),
         tick("exit", "Model exit", "Members that fall clearly behind leave the question early."),
       ),
-      group("Engine", backendChoice),
-      el("p", { class: "actions" }, button("Back to the defaults", () => this.reset(), { class: "quiet" })),
-    );
+    ];
+    this.#method = [...groups, reset];
+    for (const control of this.#method) control.disabled = true;
+    form.append(...groups, group("Engine", backendChoice), el("p", { class: "actions" }, reset));
     this.setBackend(backend);
     const control = backendChoice.querySelector("select");
     control?.addEventListener("change", () => onBackend(control.value as BackendChoice));
@@ -81,7 +85,9 @@ export class SettingsForm {
   setDefaults(defaults: Settings): void {
     const first = this.#defaults === undefined;
     this.#defaults = defaults;
-    if (first) this.reset();
+    if (!first) return;
+    this.reset();
+    for (const control of this.#method) control.disabled = false;
   }
 
   setBackend(choice: BackendChoice): void {
@@ -149,7 +155,7 @@ export class SettingsForm {
   }
 }
 
-function group(title: string, ...fields: HTMLElement[]): HTMLElement {
+function group(title: string, ...fields: HTMLElement[]): HTMLFieldSetElement {
   return el("fieldset", {}, el("legend", {}, title), ...fields);
 }
 

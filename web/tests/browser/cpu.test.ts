@@ -147,8 +147,13 @@ test("WebGPU asked for where there is none: told, and one press leads to the CPU
   const notice = visitor.page.locator(".notice.error");
   await notice.waitFor();
   assert.match((await notice.textContent()) ?? "", /no WebGPU.*CPU/i);
+  const length = visitor.page.locator("#setting-segmentTokens");
+  assert.ok(await length.isDisabled(), "what is entered before the defaults are known would be overwritten");
+  assert.ok(await visitor.page.locator("#setting-backend").isEnabled());
   await notice.getByText("Reload on the CPU").click();
   await visitor.state("ready");
+  assert.ok(await length.isEnabled());
+  assert.notEqual(await length.inputValue(), "");
   assert.match(visitor.page.url(), /backend=cpu/);
   assert.equal(await notice.count(), 0);
   visitor.clean();

@@ -70,7 +70,6 @@ test("a device lost in mid-answer is told, the text is kept, and the CPU takes o
   const kept = await visitor.text();
   assert.notEqual(kept, "");
   await failure.getByText("Reload on the CPU").click();
-  await visitor.state("loading");
   await visitor.state("ready");
   assert.match((await page.locator("#engine").textContent()) ?? "", /^CPU/);
   assert.equal(await visitor.text(), kept);
