@@ -1,8 +1,11 @@
-// Masked attention without barriers: a thread takes a share alone, four keys at a time.
-const WORKGROUP: u32 = 4u;
+// Masked attention by threads alone: each takes a share, four keys at a time. The chunks of a
+// query's keys lie side by side in a workgroup, which joins them behind its only barrier.
+// As many as a CPU that plays GPU has lanes, at least: lavapipe loses its place in a loop behind a
+// barrier where lanes are left over.
+const WORKGROUP: u32 = 8u;
 const TILE: u32 = 4u;
 const UNROLLED: u32 = 4u;  // quads
-const WIDEST: u32 = 256u;  // numbers of a head
+const NARROW: u32 = 32u;   // quads, at most, of heads for which all threads have room
 
 var<workgroup> sums: array<vec4<f32>, 1024>;  // [WORKGROUP, quads, QUERIES], each thread's its own
 
@@ -46,26 +49,14 @@ fn add(own: u32, parts: mat4x4<f32>, at: vec4<u32>, j: u32) {
     sums[into + 3u] += all[3];
 }
 
-@compute @workgroup_size(4)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+// What the keys of a chunk hold for the queries from `first` on.
+fn attend(kv_head: u32, first: u32, count: u32, chunk: u32, local: u32) {
     let quads = params.quads;
-    let item = (group.y * groups.x + group.x) * WORKGROUP + local;
-    let kv_head = item % params.kv_heads;
-    let chunk = item / params.kv_heads % counts[1];
-    let count = counts[0] * (params.heads / params.kv_heads);
-    let first = item / (params.kv_heads * counts[1]) * QUERIES;
-    if (first >= count) {
-        return;
-    }
     let share = share_of(kv_head, first, count, chunk, TILE);
     let queries = (share.token * params.heads + share.head) * quads;
     let line = params.kv_heads * elements_of_head();
     let column_of_head = kv_head * elements_of_head();
-    let own = local * WIDEST;
+    let own = local * QUERIES * quads;
     for (var i = 0u; i < QUERIES * quads; i++) {
         sums[own + i] = vec4<f32>(0.0);
     }
@@ -140,6 +131,44 @@ fn main(
         if (first + which < count) {
             let into = share.token[which] * params.heads + share.head[which];
             put(into, chunk, i / QUERIES, sums[own + i], total[which], highest[which]);
+        }
+    }
+}
+
+// Of what the chunks of a share left, a thread of each chunk joins its part.
+fn join(kv_head: u32, first: u32, count: u32, chunk: u32) {
+    let quads = params.quads;
+    let chunks = counts[1];
+    let each = params.heads / params.kv_heads;
+    for (var query = first; query < min(first + QUERIES, count); query++) {
+        let into = query / each * params.heads + kv_head * each + query % each;
+        for (var j = chunk; j < quads; j += chunks) {
+            out[into * quads + j] = joined(into * chunks * (quads + 1u), chunks, quads, j);
+        }
+    }
+}
+
+@compute @workgroup_size(8)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let chunks = counts[1];
+    let shares = select(WORKGROUP / 2u, WORKGROUP, params.quads <= NARROW);
+    let item = (group.y * groups.x + group.x) * shares + local;
+    let chunk = item % chunks;
+    let kv_head = item / chunks % params.kv_heads;
+    let count = counts[0] * (params.heads / params.kv_heads);
+    let first = item / (chunks * params.kv_heads) * QUERIES;
+    let there = local < shares && first < count;
+    if (there) {
+        attend(kv_head, first, count, chunk, local);
+    }
+    if (chunks > 1u) {
+        storageBarrier();
+        if (there) {
+            join(kv_head, first, count, chunk);
         }
     }
 }

@@ -1,6 +1,4 @@
-// The attention of a query out of what its chunks of keys left: each chunk's highest score,
-// its sum of exponentials and its sum of values, both relative to that highest.
-// One workgroup a head and token.
+// The attention of a query out of what its chunks of keys left. One workgroup a head and token.
 struct Params {
     heads: u32,
     quads: u32,     // head width / 4
@@ -14,7 +12,6 @@ struct Params {
 @group(0) @binding(3) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
-const LOWEST: f32 = -3.0e38;
 
 @compute @workgroup_size(64)
 fn main(
@@ -27,19 +24,5 @@ fn main(
         return;
     }
     let item = group.y * params.heads + group.x;
-    let first = item * chunks * (quads + 1u);
-    var top = LOWEST;
-    for (var i = 0u; i < chunks; i++) {
-        top = max(top, partials[first + i * (quads + 1u) + quads].x);
-    }
-    var whole = vec4<f32>(0.0);
-    var weight = 0.0;
-    for (var i = 0u; i < chunks; i++) {
-        let chunk = first + i * (quads + 1u);
-        let its = partials[chunk + quads];
-        let fade = exp(its.x - top);
-        whole += fade * partials[chunk + local];
-        weight += fade * its.y;
-    }
-    out[item * quads + local] = whole / weight;
+    out[item * quads + local] = joined(item * chunks * (quads + 1u), chunks, quads, local);
 }

@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::crew::Crews;
-use crate::launch::{Shader, Use, count, flat, launch, number_in, workgroup};
+use crate::launch::{Shader, Use, count, grid, launch, number_in};
 use crate::{Buffer, Gpu, GpuError, Heads, Place, Rows};
 
 const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
@@ -13,13 +13,15 @@ const SHARE: &str = include_str!("../../../shaders/attention/share.wgsl");
 const SHORT: &str = include_str!("../../../shaders/cache/read_short.wgsl");
 const EXACT: &str = include_str!("../../../shaders/cache/read_exact.wgsl");
 const COMBINE: &str = include_str!("../../../shaders/attention_combine.wgsl");
+const JOIN: &str = include_str!("../../../shaders/attention/join.wgsl");
 
 /// Queries of a share.
 const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
 /// Workgroups that keep a large GPU busy; with fewer, keys are shared out in chunks.
 const WORKGROUPS: usize = 128;
-/// Keys of a chunk, at least.
+/// Keys of a chunk, at least. Threads alone join theirs at once, others by a dispatch more.
 const CHUNK: usize = 256;
+const CHUNK_ALONE: usize = 64;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -47,20 +49,26 @@ struct CombineParams {
 pub(crate) static SHADERS: [Crews; 2] = [
     [
         Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT]),
-        Shader::of::<Params>("attention_alone", &[ALONE, SHARE, SHORT]),
+        Shader::of::<Params>("attention_alone", &[ALONE, SHARE, SHORT, JOIN]),
     ],
     [
         Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT]),
-        Shader::of::<Params>("attention_exact_alone", &[ALONE, SHARE, EXACT]),
+        Shader::of::<Params>("attention_exact_alone", &[ALONE, SHARE, EXACT, JOIN]),
     ],
 ];
 
-pub(crate) static COMBINE_SHADER: Shader = Shader {
-    name: "attention_combine",
-    pieces: &[COMBINE],
-    workgroup: workgroup(COMBINE),
-    params: size_of::<CombineParams>(),
-};
+pub(crate) static COMBINE_SHADER: Shader =
+    Shader::of::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
+
+/// Shares of a workgroup of threads alone, where it joins the chunks of a query's keys.
+fn shares_alone(heads: Heads) -> usize {
+    const WORKGROUP: usize = number_in(ALONE, "WORKGROUP: u32 = ") as usize;
+    const NARROW: usize = number_in(ALONE, "NARROW: u32 = ") as usize;
+    match heads.width / 4 <= NARROW {
+        true => WORKGROUP,
+        false => WORKGROUP / 2,
+    }
+}
 
 /// Turns that the loops of a thread alone may have: after 65,535 lavapipe ends them.
 const MOST_TURNS: usize = 60_000;
@@ -88,19 +96,27 @@ pub struct Scores {
     pub softcap: Option<f32>,
 }
 
-/// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
-pub fn attention_chunks(tokens: usize, heads: Heads, keys: usize) -> usize {
+/// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows: by
+/// threads alone no more than lie side by side in a workgroup.
+pub fn attention_chunks(alone: bool, tokens: usize, heads: Heads, keys: usize) -> usize {
     let share = heads.heads / heads.kv_heads.max(1);
     let groups = heads.kv_heads * (tokens * share).div_ceil(QUERIES);
     let wanted = WORKGROUPS.div_ceil(groups.max(1));
-    wanted.min(keys / CHUNK).max(1)
+    match alone {
+        true => {
+            let most = wanted.min(shares_alone(heads)).min(keys / CHUNK_ALONE);
+            1 << most.max(1).ilog2()
+        }
+        false => wanted.min(keys / CHUNK).max(1),
+    }
 }
 
 impl Gpu {
     /// [`attention_chunks`] on this device.
     pub fn attention_chunks(&self, tokens: usize, heads: Heads, keys: usize) -> usize {
-        match self.choices().chunks {
-            true => attention_chunks(tokens, heads, keys),
+        let choices = self.choices();
+        match choices.chunks {
+            true => attention_chunks(choices.alone, tokens, heads, keys),
             false => 1,
         }
     }
@@ -119,8 +135,9 @@ pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
 /// what its [`Place`] says: cache rows `0..prefix` (row = position there) and `start..=row`.
 /// Rows past the capacity are clamped, never read.
 ///
-/// The second number of `rows.counts` is `chunks`, from [`attention_chunks`]; with more than
-/// one, `partials` is used ([`attention_partials`]) and a second dispatch joins them.
+/// The second number of `rows.counts` is `chunks`, from [`Gpu::attention_chunks`]; with more than
+/// one, `partials` is used ([`attention_partials`]) and, unless threads work alone, a second
+/// dispatch joins them.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
@@ -187,6 +204,12 @@ pub(crate) fn attention_by(
     let partial = attention_partials(m, heads, chunks);
     partials.holds(partial, name, "partials")?;
     count(name, "numbers of partial results", partial)?;
+    let chunks_wide = count(name, "chunks", chunks)?;
+    let together = shares_alone(heads);
+    if alone && !together.is_multiple_of(chunks) {
+        let reason = format!("{chunks} chunks do not divide a workgroup of {together}");
+        return Err(GpuError::shape(name, reason));
+    }
     let share = heads.heads / heads.kv_heads;
     let params = Params {
         heads: heads.heads as u32,
@@ -208,13 +231,12 @@ pub(crate) fn attention_by(
         Use::Write(partials),
     ];
     let shares = (m * share).div_ceil(QUERIES) as u32;
-    let chunks_wide = count(name, "chunks", chunks)?;
     let groups = match alone {
-        true => flat(shader, heads.kv_heads * shares as usize * chunks),
+        true => grid((heads.kv_heads * shares as usize * chunks).div_ceil(together)),
         false => [params.kv_heads, shares, chunks_wide],
     };
     launch(gpu, shader, &buffers, &params, groups)?;
-    if chunks == 1 {
+    if alone || chunks == 1 {
         return Ok(());
     }
     let params = CombineParams {

@@ -97,9 +97,12 @@ fn lay_out<B>(
     let m = TOKENS;
     // Both kinds of caches need the same room here.
     let heads = heads(c, context, false);
-    let partials = (1..=m).map(|rows| {
-        let chunks = attention_chunks(rows, heads, heads.capacity);
-        attention_partials(rows, heads, chunks)
+    // A device may come to launch other kernels than at first.
+    let partials = (1..=m).flat_map(|rows| {
+        [false, true].map(|alone| {
+            let chunks = attention_chunks(alone, rows, heads, heads.capacity);
+            attention_partials(rows, heads, chunks)
+        })
     });
     let scored = TURNS * SCORED;
     let mut words = |words: usize| take(4 * words);

@@ -73,7 +73,9 @@ function partials({ heads, kvHeads, headDim }: ModelShape, rows: number): number
   let most = 4;
   for (let tokens = 1; tokens <= turnTokens; tokens++) {
     const groups = kvHeads * Math.ceil((tokens * heads) / kvHeads / 4);
-    const chunks = Math.min(Math.ceil(128 / groups), Math.floor(rows / 256));
+    const wanted = Math.ceil(128 / groups);
+    const alone = 2 ** Math.floor(Math.log2(Math.min(wanted, headDim > 128 ? 4 : 8, Math.floor(rows / 64))));
+    const chunks = Math.max(alone, Math.min(wanted, Math.floor(rows / 256)));
     if (chunks > 1) most = Math.max(most, tokens * heads * chunks * (headDim + 4));
   }
   return most;

@@ -65,8 +65,8 @@ test("three members in three threads answer as in one, and draft and verify at t
     const all = busy.filter((interval) => interval.what === what);
     const overlap = all.filter((one) => all.some((other) => other.thread !== one.thread && one.from < other.to && other.from < one.to));
     context.diagnostic(`${overlap.length} of ${all.length} times a ${what} ran beside another member's`);
-    // How often goes by the cores that are free; one after the other, they never do.
-    assert.ok(overlap.length > 0, `none of ${all.length}`);
+    // One after the other, none does.
+    assert.ok(overlap.length > all.length / 2, `${overlap.length} of ${all.length}`);
   }
   visitor.clean();
   await visitor.leave();

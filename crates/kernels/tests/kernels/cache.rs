@@ -19,7 +19,7 @@ fn cache(numbers: &mut Numbers, heads: Heads) -> Vec<u32> {
     heads.pack(&numbers.many(all))
 }
 
-/// Attention by the kernel, in this many chunks.
+/// Attention by the kernel, in about this many chunks.
 fn attend(
     q: &[f32],
     caches: [&[u32]; 2],
@@ -28,6 +28,11 @@ fn attend(
     scores: Scores,
     chunks: usize,
 ) -> Vec<f32> {
+    // Threads alone join theirs in a workgroup.
+    let chunks = match gpu().choices().alone {
+        true => 1 << chunks.min(if heads.width > 128 { 4 } else { 8 }).ilog2(),
+        false => chunks,
+    };
     let m = places.len();
     let wide = heads.heads * heads.width;
     let partials = marked(attention_partials(m, heads, chunks));
