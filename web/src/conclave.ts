@@ -163,7 +163,7 @@ export class Conclave {
     return about;
   }
 
-  /** Takes a member out and frees its memory. */
+  /** Takes a member out and frees its memory. Throws Settings where there is none of this name. */
   async remove(name: string): Promise<void> {
     const reply = await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
     if (reply.type !== "removed") throw unexpected(reply, "remove");

@@ -203,7 +203,10 @@ test("an engine is not opened for who has stopped", async () => {
 
 test("a ninth member is refused, unless it replaces one", async () => {
   const { conclave } = await open(Object.fromEntries([..."abcdefgh"].map((name) => [name, talker])));
-  await assert.rejects(conclave.add({ name: "ninth", files: [file] }), { name: "Settings", message: /8 members are the most/ });
+  for (const options of [{}, { replace: "nobody" }]) {
+    await assert.rejects(conclave.add({ name: "ninth", files: [file] }, options), { name: "Settings", message: /8 members are the most/ });
+  }
+  await conclave.add({ name: "a", files: [file] }, { replace: "a" });
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
@@ -245,6 +248,7 @@ test("a removed member is freed and no longer takes part", async () => {
   assert.ok(journal.includes("Bo free"));
   const begin = begun(await collect(conclave.ask(hello)));
   assert.deepEqual(begin.members, ["Ada"]);
+  await assert.rejects(conclave.remove("Bo"), { name: "Settings", message: /no member called Bo\. Loaded: Ada\./ });
 });
 
 test("questions asked at once are answered one after the other", async () => {

@@ -150,7 +150,8 @@ export class Service {
       const { engine } = this.#opened();
       await this.#inTurn(async () => {
         signal.throwIfAborted();
-        if (replace === undefined && this.#members.size >= mostMembers) {
+        const leaves = replace !== undefined && this.#members.has(replace);
+        if (!leaves && this.#members.size >= mostMembers) {
           throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
         }
         if (this.#members.has(source.name) && source.name !== replace) {
@@ -162,7 +163,7 @@ export class Service {
         const home = this.#threads ?? engine;
         const member = await home.load(source.name, untilAborted(files, signal), options, loading);
         if (signal.aborted) return member.free();
-        if (replace !== undefined) this.#remove(replace);
+        if (leaves) this.#remove(replace);
         this.#members.set(source.name, member);
         this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
         await this.#keepChoices(engine);
@@ -194,7 +195,7 @@ export class Service {
   }
 
   #remove(name: string): void {
-    this.#members.get(name)?.free();
+    this.#member(name).free();
     this.#members.delete(name);
   }
 
@@ -267,8 +268,9 @@ export class Service {
 
   #member(name: string): Member {
     const member = this.#members.get(name);
-    if (!member) throw new BadSettings(`There is no member called ${name}. Load it first.`);
-    return member;
+    if (member) return member;
+    const others = [...this.#members.keys()];
+    throw new BadSettings(`There is no member called ${name}. ${others.length > 0 ? `Loaded: ${others.join(", ")}.` : "None is loaded."}`);
   }
 
   /** Runs tasks that use the engine one after the other. */

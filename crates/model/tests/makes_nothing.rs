@@ -82,24 +82,53 @@ fn rounds_after_the_first_make_nothing() {
     }
 }
 
+/// A model folder with room for as many tokens as the test wants.
+fn with_context(name: &str, tokens: usize) -> Vec<(String, Vec<u8>)> {
+    let [config, weights] = ["config.json", "model.safetensors"].map(|file| {
+        let bytes = std::fs::read(both::fixture(name).join(file)).unwrap();
+        (file.to_owned(), bytes)
+    });
+    let (before, after) = (r#""max_position_embeddings": 512"#, tokens.to_string());
+    let text = String::from_utf8(config.1).unwrap();
+    assert!(text.contains(before), "{text}");
+    let text = text.replace(before, &format!(r#""max_position_embeddings": {after}"#));
+    vec![(config.0, text.into_bytes()), weights]
+}
+
+/// Launches of a step behind a short prefix and a long one: so many a layer, and around the layers
+/// embedding, head, draw, the state that is left, and the norm where it is apart.
+#[test]
+fn a_step_takes_no_more_launches_a_layer_than_it_should() {
+    const LAYERS: u64 = 2;
+    for (software, a_layer, around) in [(true, [8, 8], 5), (false, [6, 7], 4)] {
+        let gpu = gpu();
+        gpu.choose(Choices::usual(software));
+        let backend = Backend::Gpu(gpu.clone());
+        let files = with_context("mistral-hf", 2048);
+        let mut session = both::session_of(files, &backend, 2048);
+        let mut sampler = Sampler::new(Sampling::default(), 1);
+        for (prefix, a_layer) in [20, 1200].into_iter().zip(a_layer) {
+            let prompt: Vec<u32> = (0..prefix).map(|i| i % 50).collect();
+            pollster::block_on(session.prefill(&prompt)).unwrap();
+            let [_, few, more] = [2, 2, 7].map(|tokens| {
+                let before = gpu.counters();
+                let draft = pollster::block_on(session.draft(tokens, &mut sampler, &[])).unwrap();
+                assert_eq!(draft.tokens.len(), tokens);
+                (gpu.counters() - before).dispatches
+            });
+            assert_eq!(more - few, 5 * (LAYERS * a_layer + around), "{prefix}");
+        }
+    }
+}
+
 /// What attention launches goes by the context: over a long one a workgroup makes it together, also
 /// where a thread else does alone. The load has built that too, and all else but the score heads.
 #[test]
 fn a_load_builds_what_a_long_context_launches() {
-    let files = ["config.json", "model.safetensors"].map(|file| {
-        let bytes = std::fs::read(both::fixture("mistral-hf").join(file)).unwrap();
-        (file.to_owned(), bytes)
-    });
-    let short = String::from_utf8(files[0].1.clone()).unwrap();
-    let long = short.replace(
-        r#""max_position_embeddings": 512"#,
-        r#""max_position_embeddings": 90000"#,
-    );
-    assert_ne!(short, long);
-    let built = [short, long].map(|config| {
+    let built = [512, 90_000].map(|tokens| {
         let gpu = gpu();
         gpu.choose(Choices::usual(true));
-        let files = vec![(files[0].0.clone(), config.into_bytes()), files[1].clone()];
+        let files = with_context("mistral-hf", tokens);
         let mut session = both::session_of(files, &Backend::Gpu(gpu.clone()), 90_000);
         let loaded = gpu.counters().pipelines;
         pollster::block_on(session.prefill(&[1, 2, 3, 4, 5])).unwrap();
@@ -113,7 +142,8 @@ fn a_load_builds_what_a_long_context_launches() {
         assert_eq!(gpu.counters().pipelines, loaded);
         loaded
     });
-    assert_eq!(built[1], built[0] + 1);
+    // Attention, and what joins its chunks.
+    assert_eq!(built[1], built[0] + 2);
 }
 
 /// The sizes that a page shows before a download are those that are allocated.
