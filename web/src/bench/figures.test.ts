@@ -43,6 +43,7 @@ test("every ratio is what it says", () => {
   is(of(/^verify pass of 20 tokens/, "a", 128), 50 / (20 * 10), "≤ 0.6 in software, ≤ 0.1 on a GPU");
   is(of(/^verify pass/, "b", 4096), 160 / (20 * 40), "≤ 0.6 in software, ≤ 0.1 on a GPU");
   is(of(/copy bandwidth/, "b", 128), 200e6 / 0.02 / 50e9, "0.6 of a 1B model on a GPU");
+  is(of(/^dispatches a step/, "b", 128), 1500 / 86, "≤ 1");
   is(of(/^round \/ the members' own/, "2 members", 128), 450 / (10 * (10 + 20)), "≤ 1.20 on a GPU");
   is(of(/^round \/ the members' own/, "2 members", 4096), 1350 / (10 * (20 + 40)), "≤ 1.20 on a GPU");
   is(of(/^tokens run/, "2 members", 128), 21 / 19, "≤ 1, + 1 token");
