@@ -1,5 +1,6 @@
 // Masked attention by threads alone: each takes a share, four keys at a time. The chunks of a
 // query's keys lie side by side in a workgroup, which joins them behind its only barrier.
+
 // As many as a CPU that plays GPU has lanes, at least: lavapipe loses its place in a loop behind a
 // barrier where lanes are left over.
 const WORKGROUP: u32 = 8u;
@@ -7,7 +8,7 @@ const TILE: u32 = 4u;
 const UNROLLED: u32 = 4u;  // quads
 const NARROW: u32 = 32u;   // quads, at most, of heads for which all threads have room
 
-var<workgroup> sums: array<vec4<f32>, 1024>;  // [WORKGROUP, quads, QUERIES], each thread's its own
+var<workgroup> sums: array<vec4<f32>, 1024>;  // [threads, QUERIES · quads], each thread's its own
 
 // The dot products of four keys, each with four queries.
 struct Dots {

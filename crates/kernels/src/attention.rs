@@ -130,64 +130,57 @@ pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
     }
 }
 
-/// Attention of the queries `q` `[m, heads, width]` over the caches
-/// of [`Heads`] into `out` `[m, heads, width]`. Each query sees
-/// what its [`Place`] says: cache rows `0..prefix` (row = position there) and `start..=row`.
-/// Rows past the capacity are clamped, never read.
-///
-/// The second number of `rows.counts` is `chunks`, from [`Gpu::attention_chunks`]; with more than
-/// one, `partials` is used ([`attention_partials`]) and, unless threads work alone, a second
-/// dispatch joins them.
+/// What attention reads and writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention<'a> {
+    /// Queries `[m, heads, width]`.
+    pub q: &'a Buffer,
+    /// m; the second number of its `counts` is `chunks`.
+    pub rows: Rows<'a>,
+    /// From [`Gpu::attention_chunks`].
+    pub chunks: usize,
+    /// What each query sees: `m` [`Place`]s.
+    pub places: &'a Buffer,
+    /// The caches' shape.
+    pub heads: Heads,
+    /// How scores are made.
+    pub scores: Scores,
+    /// Keys and values, `[capacity, kv_heads, words of a head]`.
+    pub caches: [&'a Buffer; 2],
+    /// Room for what chunks leave: [`attention_partials`].
+    pub partials: &'a Buffer,
+    /// `[m, heads, width]`.
+    pub out: &'a Buffer,
+}
+
+/// Attention of queries over the caches of [`Heads`]. Each query sees what its [`Place`] says:
+/// cache rows `0..prefix` (row = position there) and `start..=row`. Rows past the capacity are
+/// clamped, never read. More than one chunk are joined by a second dispatch, unless threads work
+/// alone.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
-pub fn attention(
-    gpu: &Gpu,
-    q: &Buffer,
-    rows: Rows<'_>,
-    chunks: usize,
-    places: &Buffer,
-    heads: Heads,
-    scores: Scores,
-    [keys, values]: [&Buffer; 2],
-    partials: &Buffer,
-    out: &Buffer,
-) -> Result<(), GpuError> {
-    let alone = gpu.choices().alone && turns(heads, chunks) <= MOST_TURNS;
-    attention_by(
-        gpu,
-        alone,
-        q,
-        rows,
-        chunks,
-        places,
-        heads,
-        scores,
-        [keys, values],
-        partials,
-        out,
-    )
+pub fn attention(gpu: &Gpu, of: Attention<'_>) -> Result<(), GpuError> {
+    let alone = gpu.choices().alone && turns(of.heads, of.chunks) <= MOST_TURNS;
+    attention_by(gpu, alone, of)
 }
 
 /// [`attention`] by threads alone, or by workgroups together.
 ///
 /// # Errors
 /// As [`attention`].
-#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
-pub(crate) fn attention_by(
-    gpu: &Gpu,
-    alone: bool,
-    q: &Buffer,
-    rows: Rows<'_>,
-    chunks: usize,
-    places: &Buffer,
-    heads: Heads,
-    scores: Scores,
-    [keys, values]: [&Buffer; 2],
-    partials: &Buffer,
-    out: &Buffer,
-) -> Result<(), GpuError> {
+pub(crate) fn attention_by(gpu: &Gpu, alone: bool, of: Attention<'_>) -> Result<(), GpuError> {
+    let Attention {
+        q,
+        rows,
+        chunks,
+        places,
+        heads,
+        scores,
+        caches: [keys, values],
+        partials,
+        out,
+    } = of;
     let [together, lone] = &SHADERS[usize::from(heads.exact)];
     let shader = if alone { lone } else { together };
     let name = shader.name;

@@ -7,7 +7,7 @@ use crate::product::{ProductKernel, TILE_ROWS};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choices {
     /// A thread makes an item (a row, a head of a token, a few rows of W) by itself, without
-    /// barriers; else a workgroup together.
+    /// barriers but where chunks of attention are joined; else a workgroup together.
     pub alone: bool,
     /// The norm before a product of one row is part of the product, not a launch of its own.
     pub norm_inside: bool,

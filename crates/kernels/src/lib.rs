@@ -72,7 +72,8 @@ pub use adapter::{AdapterChoice, AdapterInfo};
 pub use add::{add, add_cpu};
 pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, rope_table};
 pub use attention::{
-    Scores, attention, attention_chunks, attention_cpu, attention_is_long, attention_partials,
+    Attention, Scores, attention, attention_chunks, attention_cpu, attention_is_long,
+    attention_partials,
 };
 pub use buffer::Buffer;
 pub use choices::Choices;

@@ -8,10 +8,10 @@
 //! draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads, Matrix,
-    NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention, embed,
-    gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample, score_head,
-    target_logits,
+    Activation as GpuActivation, Attention, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads,
+    Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention,
+    embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample,
+    score_head, target_logits,
 };
 
 use crate::config::{Activation, Config, Layer, QkNorm};
@@ -422,19 +422,18 @@ impl GpuDecoder {
             window: layer.window,
             softcap: c.attention_softcap,
         };
-        let Run { rows, chunks, .. } = run;
-        Ok(attention(
-            gpu,
-            &s.query,
-            rows,
-            chunks,
+        let attention_of = Attention {
+            q: &s.query,
+            rows: run.rows,
+            chunks: run.chunks,
             places,
             heads,
             scores,
             caches,
-            &s.partials,
-            &s.attended,
-        )?)
+            partials: &s.partials,
+            out: &s.attended,
+        };
+        Ok(attention(gpu, attention_of)?)
     }
 
     /// The gated MLP of one block up to its last product, into `scratch.active`.

@@ -4,8 +4,8 @@ use super::numbers::{Numbers, unwritten};
 use super::{Trial, close};
 use crate::attention::attention_by;
 use crate::{
-    Gpu, GpuError, Heads, QkNorm, Rotary, Rows, Scores, attention_partials, places_in_line,
-    rope_table,
+    Attention, Gpu, GpuError, Heads, QkNorm, Rotary, Rows, Scores, attention_partials,
+    places_in_line, rope_table,
 };
 
 pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
@@ -117,15 +117,21 @@ pub(super) fn attention(
     let (q, places) = (gpu.upload(&q)?, gpu.upload(&places)?);
     let [keys, values] = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
     let trial = Trial::new(move |gpu| {
-        let rows = Rows {
-            count,
-            counts: &counts,
+        let of = Attention {
+            q: &q,
+            rows: Rows {
+                count,
+                counts: &counts,
+            },
+            chunks,
+            places: &places,
+            heads,
+            scores,
+            caches: [&keys, &values],
+            partials: &partials,
+            out: &out,
         };
-        let caches = [&keys, &values];
-        let alone = gpu.choices().alone && !long;
-        attention_by(
-            gpu, alone, &q, rows, chunks, &places, heads, scores, caches, &partials, &out,
-        )
+        attention_by(gpu, gpu.choices().alone && !long, of)
     });
     Ok(trial.numbers(&found, expected))
 }

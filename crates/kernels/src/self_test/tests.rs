@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::launch::Shader;
-use crate::{AdapterChoice, Choices, Heads, Rows, Scores};
+use crate::{AdapterChoice, Attention, Choices, Heads, Rows, Scores};
 
 fn open() -> Gpu {
     pollster::block_on(Gpu::init(AdapterChoice::Best))
@@ -429,21 +429,25 @@ fn every_kernel_that_is_wrong_is_found() {
 fn attention_of(gpu: &Gpu, heads: Heads, chunks: usize) -> &'static str {
     let [keys, values] = [0, 1].map(|_| gpu.allocate(heads.cache_bytes()).unwrap());
     let [q, counts, places, partials, out] = [0; 5].map(|_| gpu.allocate(1 << 14).unwrap());
-    let rows = Rows {
-        count: 1,
-        counts: &counts,
+    let of = Attention {
+        q: &q,
+        rows: Rows {
+            count: 1,
+            counts: &counts,
+        },
+        chunks,
+        places: &places,
+        heads,
+        scores: Scores {
+            scale: 1.0,
+            window: None,
+            softcap: None,
+        },
+        caches: [&keys, &values],
+        partials: &partials,
+        out: &out,
     };
-    let scores = Scores {
-        scale: 1.0,
-        window: None,
-        softcap: None,
-    };
-    let caches = [&keys, &values];
-    let launches = |gpu: &Gpu| {
-        crate::attention(
-            gpu, &q, rows, chunks, &places, heads, scores, caches, &partials, &out,
-        )
-    };
+    let launches = |gpu: &Gpu| crate::attention(gpu, of);
     gpu.noted(launches).unwrap()[0].shader.name
 }
 

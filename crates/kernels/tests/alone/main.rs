@@ -1,4 +1,4 @@
-//! The tests of `kernels` on kernels without barriers, whose threads make their items alone.
+//! The tests of `kernels` on kernels whose threads make their items alone.
 
 #[path = "../kernels/cache.rs"]
 mod cache;

@@ -37,24 +37,23 @@ fn attend(
     let wide = heads.heads * heads.width;
     let partials = marked(attention_partials(m, heads, chunks));
     let out = marked(m * wide);
-    let rows = Rows {
-        count: m,
-        counts: &upload(&[m as u32, chunks as u32]),
-    };
-    let [keys, values] = caches.map(upload);
-    attention(
-        gpu(),
-        &upload(q),
-        rows,
+    let (q, counts) = (upload(q), upload(&[m as u32, chunks as u32]));
+    let (places, [keys, values]) = (upload(places), caches.map(upload));
+    let of = Attention {
+        q: &q,
+        rows: Rows {
+            count: m,
+            counts: &counts,
+        },
         chunks,
-        &upload(places),
+        places: &places,
         heads,
         scores,
-        [&keys, &values],
-        &partials,
-        &out,
-    )
-    .unwrap();
+        caches: [&keys, &values],
+        partials: &partials,
+        out: &out,
+    };
+    attention(gpu(), of).unwrap();
     read(&[&out]).remove(0)
 }
 
