@@ -166,10 +166,8 @@ fn main(
     if (there) {
         attend(kv_head, first, count, chunk, local);
     }
-    if (chunks > 1u) {
-        storageBarrier();
-        if (there) {
-            join(kv_head, first, count, chunk);
-        }
+    storageBarrier();
+    if (there && chunks > 1u) {
+        join(kv_head, first, count, chunk);
     }
 }

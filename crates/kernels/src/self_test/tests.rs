@@ -482,7 +482,8 @@ fn what_serves_long_caches_is_tried_too() {
         let before = gpu.counters();
         run(&gpu, &kernels).unwrap();
         let made = gpu.counters() - before;
-        assert_eq!((made.pipelines, made.read_backs), (1, 1), "{name}");
+        // Attention, and what joins its chunks.
+        assert_eq!((made.pipelines, made.read_backs), (2, 1), "{name}");
         let shader = crate::all().find(|shader| shader.name == name).unwrap();
         let text = shader.text().replace("row <= s.row", "row < s.row");
         gpu.queue().bindings().alter(shader, text);
