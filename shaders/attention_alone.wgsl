@@ -34,6 +34,15 @@ fn score(share: Share, row: u32, dots: vec4<f32>, at: u32) -> vec4<f32> {
     return select(vec4<f32>(LOWEST), found, seen_by(share, row));
 }
 
+// Multiplies quad j of each query's sum.
+fn fade_quad(own: u32, fade: vec4<f32>, j: u32) {
+    let at = own + QUERIES * j;
+    sums[at] *= fade.x;
+    sums[at + 1u] *= fade.y;
+    sums[at + 2u] *= fade.z;
+    sums[at + 3u] *= fade.w;
+}
+
 // Adds quad j of four values to the sum of each query: the rows of `parts` are its shares of them.
 fn add(own: u32, parts: mat4x4<f32>, at: vec4<u32>, j: u32) {
     let values = mat4x4<f32>(
@@ -95,11 +104,17 @@ fn attend(kv_head: u32, first: u32, count: u32, chunk: u32, local: u32) {
         if (any(peak > highest)) {
             let fade = exp(highest - peak);
             total *= fade;
-            for (var i = own; i < own + QUERIES * quads; i += QUERIES) {
-                sums[i] *= fade.x;
-                sums[i + 1u] *= fade.y;
-                sums[i + 2u] *= fade.z;
-                sums[i + 3u] *= fade.w;
+            for (var j = 0u; j < quads; j += UNROLLED) {
+                fade_quad(own, fade, j);
+                if (j + 1u < quads) {
+                    fade_quad(own, fade, j + 1u);
+                }
+                if (j + 2u < quads) {
+                    fade_quad(own, fade, j + 2u);
+                }
+                if (j + 3u < quads) {
+                    fade_quad(own, fade, j + 3u);
+                }
             }
             highest = peak;
         }

@@ -2,7 +2,7 @@
 // query sees the rows of the prefix and, of what lies behind it, only its own candidate up to
 // itself; so one kernel verifies in line, decodes and prefills.
 // Where few queries meet a long prefix, its keys are shared out in chunks, which leave partial
-// results for `attention_combine`.
+// results to be joined.
 struct Params {
     heads: u32,
     kv_heads: u32,
@@ -114,7 +114,7 @@ fn capped(dots: vec4<f32>) -> vec4<f32> {
     return dots;
 }
 
-// Writes a quad of the sum over the values of a head's query, or what `attention_combine` wants.
+// Writes a quad of the sum over the values of a head's query, or what is to be joined with other chunks.
 fn put(into: u32, chunk: u32, column: u32, sum: vec4<f32>, weight: f32, highest: f32) {
     let quads = params.quads;
     if (counts[1] == 1u) {

@@ -39,7 +39,7 @@ export interface OpenOptions {
 export interface AddOptions {
   /** Room for the conversation, in the member's tokens; at most what the model was trained for. */
   contextTokens?: number;
-  /** The member that the new one takes the place of, once it is loaded. */
+  /** The member that the new one takes the place of, once it is loaded; there must be one of this name. */
   replace?: string;
   onProgress?: (progress: Progress & { member: string }) => void;
   signal?: AbortSignal;
@@ -153,7 +153,8 @@ export class Conclave {
 
   /**
    * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
-   * Reference, ModelFile, OutOfMemory; members already loaded stay, and so does what was downloaded.
+   * Reference, ModelFile, OutOfMemory, Settings; members already loaded stay, and so does what was
+   * downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     const { about, usage } = await added(this.#wire, source, options);

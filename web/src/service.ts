@@ -150,7 +150,7 @@ export class Service {
       const { engine } = this.#opened();
       await this.#inTurn(async () => {
         signal.throwIfAborted();
-        const leaves = replace !== undefined && this.#members.has(replace);
+        const leaves = replace === undefined ? undefined : this.#member(replace);
         if (!leaves && this.#members.size >= mostMembers) {
           throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
         }
@@ -163,7 +163,7 @@ export class Service {
         const home = this.#threads ?? engine;
         const member = await home.load(source.name, untilAborted(files, signal), options, loading);
         if (signal.aborted) return member.free();
-        if (leaves) this.#remove(replace);
+        if (replace !== undefined) this.#remove(replace);
         this.#members.set(source.name, member);
         this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
         await this.#keepChoices(engine);

@@ -70,19 +70,25 @@ fn shares_alone(heads: Heads) -> usize {
     }
 }
 
-/// Turns that the loops of a thread alone may have: after 65,535 lavapipe ends them.
-const MOST_TURNS: usize = 60_000;
+/// Turns that the loops of a thread alone may have together: after 65,535 lavapipe ends them all.
+const MOST_TURNS: usize = 65_000;
 
-/// Turns of a thread alone at most: two for a quad of four keys and of four quads, some for a tile.
+/// Turns of a thread alone at most, the last look of each loop being one. A tile of four keys takes
+/// one, and three loops of four quads a turn; to begin, to end and to join take six a number of a head.
 fn turns(heads: Heads, chunks: usize) -> usize {
     let tiles = heads.capacity.div_ceil(chunks).div_ceil(4);
-    tiles * (1 + 2 * heads.width.div_ceil(16)) + 3 * heads.width
+    tiles * (1 + 3 * (1 + heads.width.div_ceil(16))) + 6 * heads.width + 100
+}
+
+/// Whether a thread alone can take its keys in so many chunks.
+fn fits_alone(heads: Heads, chunks: usize) -> bool {
+    shares_alone(heads).is_multiple_of(chunks) && turns(heads, chunks) <= MOST_TURNS
 }
 
 /// Whether a cache has so many rows that a thread alone cannot take its keys in one chunk: there a
 /// workgroup makes attention together, whatever the [choices](crate::Choices).
 pub fn attention_is_long(heads: Heads) -> bool {
-    turns(heads, 1) > MOST_TURNS
+    !fits_alone(heads, 1)
 }
 
 /// How scores are made and which count.
@@ -115,8 +121,11 @@ impl Gpu {
     /// [`attention_chunks`] on this device.
     pub fn attention_chunks(&self, tokens: usize, heads: Heads, keys: usize) -> usize {
         let choices = self.choices();
+        let [together, alone] =
+            [false, true].map(|alone| attention_chunks(alone, tokens, heads, keys));
         match choices.chunks {
-            true => attention_chunks(choices.alone, tokens, heads, keys),
+            true if choices.alone && fits_alone(heads, alone) => alone,
+            true => together,
             false => 1,
         }
     }
@@ -161,7 +170,7 @@ pub struct Attention<'a> {
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
 pub fn attention(gpu: &Gpu, of: Attention<'_>) -> Result<(), GpuError> {
-    let alone = gpu.choices().alone && turns(of.heads, of.chunks) <= MOST_TURNS;
+    let alone = gpu.choices().alone && fits_alone(of.heads, of.chunks);
     attention_by(gpu, alone, of)
 }
 
@@ -198,11 +207,6 @@ pub(crate) fn attention_by(gpu: &Gpu, alone: bool, of: Attention<'_>) -> Result<
     partials.holds(partial, name, "partials")?;
     count(name, "numbers of partial results", partial)?;
     let chunks_wide = count(name, "chunks", chunks)?;
-    let together = shares_alone(heads);
-    if alone && !together.is_multiple_of(chunks) {
-        let reason = format!("{chunks} chunks do not divide a workgroup of {together}");
-        return Err(GpuError::shape(name, reason));
-    }
     let share = heads.heads / heads.kv_heads;
     let params = Params {
         heads: heads.heads as u32,
@@ -225,7 +229,7 @@ pub(crate) fn attention_by(gpu: &Gpu, alone: bool, of: Attention<'_>) -> Result<
     ];
     let shares = (m * share).div_ceil(QUERIES) as u32;
     let groups = match alone {
-        true => grid((heads.kv_heads * shares as usize * chunks).div_ceil(together)),
+        true => grid((heads.kv_heads * shares as usize * chunks).div_ceil(shares_alone(heads))),
         false => [params.kv_heads, shares, chunks_wide],
     };
     launch(gpu, shader, &buffers, &params, groups)?;

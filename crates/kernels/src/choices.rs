@@ -15,7 +15,7 @@ pub struct Choices {
     pub blocks: bool,
     /// Rows of x that `product_block` makes while `product_tile` makes 32; `None`: no tiles.
     pub as_a_tile: Option<usize>,
-    /// The keys of a long prefix are shared out among workgroups.
+    /// The keys of a long prefix are shared out among workgroups, or among threads alone.
     pub chunks: bool,
 }
 

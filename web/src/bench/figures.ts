@@ -53,7 +53,7 @@ export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentToke
     add(`verify pass of ${verify.tokens} tokens / as many decode steps`, name, prefix, (verify.ms?.median ?? NaN) / (verify.tokens * ms), "≤ 0.6 in software, ≤ 0.1 on a GPU");
     const { weights, layers } = loaded.find((each) => each.name === name) ?? { weights: NaN, layers: NaN };
     add("weights read a second / copy bandwidth", name, prefix, copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond, "0.6 of a 1B model on a GPU");
-    // Around the layers: embedding, norm, head, draw, the state that is left, and a share of the first token's draw.
+    // Around the layers: embedding, norm, head, draw, the state that is left, and of the first token's three a share, at most one from L = 4 on.
     const counts = asked(draftStep.counts);
     add("dispatches a step / (8 a layer + 6 around them)", name, prefix, counts && counts.dispatches / (8 * layers + 6), "≤ 1");
     add("CPU µs a dispatch, drafting", name, prefix, draftStep.microsecondsPerDispatch?.median, "≤ 3");

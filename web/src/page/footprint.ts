@@ -68,13 +68,16 @@ export function fileBytes({ shape, format }: CatalogueModel): number {
   return Math.round(blocks + shape.vocabulary * bytesPerToken);
 }
 
+/** The largest power of two up to a number, at least 1. */
+const powerBelow = (most: number): number => 1 << (31 - Math.clz32(Math.max(1, most)));
+
 /** Numbers for attention's partial results, where the keys of few queries are shared out (crates/kernels, attention.rs). */
 function partials({ heads, kvHeads, headDim }: ModelShape, rows: number): number {
   let most = 4;
   for (let tokens = 1; tokens <= turnTokens; tokens++) {
     const groups = kvHeads * Math.ceil((tokens * heads) / kvHeads / 4);
     const wanted = Math.ceil(128 / groups);
-    const alone = 2 ** Math.floor(Math.log2(Math.min(wanted, headDim > 128 ? 4 : 8, Math.floor(rows / 64))));
+    const alone = powerBelow(Math.min(wanted, headDim > 128 ? 4 : 8, Math.floor(rows / 64)));
     const chunks = Math.max(alone, Math.min(wanted, Math.floor(rows / 256)));
     if (chunks > 1) most = Math.max(most, tokens * heads * chunks * (headDim + 4));
   }

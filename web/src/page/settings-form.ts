@@ -31,6 +31,7 @@ export class SettingsForm {
   readonly #form: HTMLFormElement;
   /** All but the choice of the engine: closed until its defaults are known, which would take the place of what was entered before. */
   readonly #method: (HTMLFieldSetElement | HTMLButtonElement)[];
+  readonly #closed = el("p", { class: "hint" }, "These open as soon as an engine runs.");
   #defaults: Settings | undefined;
 
   constructor(form: HTMLFormElement, backend: BackendChoice, onBackend: (choice: BackendChoice) => void) {
@@ -74,7 +75,7 @@ export class SettingsForm {
     ];
     this.#method = [...groups, reset];
     for (const control of this.#method) control.disabled = true;
-    form.append(...groups, group("Engine", backendChoice), el("p", { class: "actions" }, reset));
+    form.append(this.#closed, ...groups, group("Engine", backendChoice), el("p", { class: "actions" }, reset));
     this.setBackend(backend);
     const control = backendChoice.querySelector("select");
     control?.addEventListener("change", () => onBackend(control.value as BackendChoice));
@@ -87,6 +88,7 @@ export class SettingsForm {
     this.#defaults = defaults;
     if (!first) return;
     this.reset();
+    this.#closed.remove();
     for (const control of this.#method) control.disabled = false;
   }
 

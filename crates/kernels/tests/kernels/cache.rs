@@ -115,7 +115,8 @@ proptest! {
     #[test]
     fn one_pass_in_line_equals_plain_passes(
         seed: u64, lengths in prop::collection::vec(1_u32..=24, 2..=8), prefix in 1_u32..=1000,
-        kv_heads in 1_usize..3, group in 1_usize..6, quads in 1_usize..=24, chunks in 1_usize..6,
+        kv_heads in 1_usize..3, group in 1_usize..6,
+        quads in prop_oneof![1_usize..=24, 33_usize..=64], chunks in 1_usize..=9,
         window in prop::option::of(1_u32..300), softcap in prop::option::of(5.0_f32..50.0), exact: bool,
     ) {
         let mut numbers = Numbers(seed);
@@ -172,6 +173,9 @@ fn attention_at_the_ends_of_its_range() {
     for (places, width, kv_heads, group, chunks) in [
         (places_in_sequence(5000, 1), 256, 1, 2, 7),
         (places_in_sequence(5000, 1), 64, 3, 3, 1),
+        (places_in_sequence(700, 9), 256, 3, 2, 4),
+        (places_in_sequence(700, 9), 256, 3, 2, 1),
+        (places_in_sequence(1000, 1), 64, 3, 3, 8),
         (places_in_sequence(0, 1), 4, 2, 1, 1),
         (places_in_sequence(0, 1), 4, 2, 1, 9),
         (places_in_sequence(0, 200), 100, 1, 3, 1),
@@ -195,6 +199,42 @@ fn attention_at_the_ends_of_its_range() {
         let found = attend(&q, [&keys, &values], &places, heads, scores, chunks);
         let expected = attention_cpu(&q, [&keys, &values], &places, heads, scores);
         assert_close(&found, &expected, 3e-5);
+    }
+}
+
+/// Where each tile of keys has a new highest score, a thread alone has as many turns as it can have:
+/// no adapter ends its loops before the last key, which here counts most.
+#[test]
+fn attention_takes_all_keys_of_a_long_cache() {
+    for (width, capacity) in [(64, 16_000), (256, 4_850)] {
+        let heads = Heads {
+            heads: 1,
+            kv_heads: 1,
+            width,
+            capacity,
+            exact: true,
+        };
+        assert!(
+            !attention_is_long(heads)
+                && attention_is_long(Heads {
+                    capacity: capacity + 250,
+                    ..heads
+                })
+        );
+        let rising = |row: usize| 20.0 * row as f32 / capacity as f32;
+        let keys: Vec<f32> = (0..capacity * width).map(|i| rising(i / width)).collect();
+        let values = Numbers(12).many(capacity * width);
+        let (keys, values) = (heads.pack(&keys), heads.pack(&values));
+        let scores = Scores {
+            scale: 1.0 / width as f32,
+            window: None,
+            softcap: None,
+        };
+        let (q, places) = (vec![1.0; width], places_in_sequence(capacity as u32 - 1, 1));
+        let found = attend(&q, [&keys, &values], &places, heads, scores, 1);
+        let expected = attention_cpu(&q, [&keys, &values], &places, heads, scores);
+        // Thousands of summands.
+        assert_close(&found, &expected, 1e-4);
     }
 }
 
