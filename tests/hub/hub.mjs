@@ -242,7 +242,7 @@ class Answer {
     if (kind === "stall") return;
     if (sent === length) return response.end();
     // What was written must arrive first, or the client sees less than `after`: long enough for a busy machine.
-    await sleep(250);
+    if (sent > 0) await sleep(1000);
     response.destroy();
   }
 }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { plainHost, Visitor } from "./visitor.ts";
 
@@ -62,18 +63,12 @@ test("the same seed gives the same answer, settings reach the method", async () 
 });
 
 test("stop keeps the text so far; the next question goes on from it", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await putBeforeWorker(stand.site, "paced-worker.ts");
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;
+  await visitor.set("seed", "11");
   await visitor.set("segmentTokens", "2");
-  // Pressed from within the page, with the first segment: from here it would come after the answer.
-  await page.evaluate(() => {
-    const watch = new MutationObserver(() => {
-      if (!document.querySelector(".segment")) return;
-      watch.disconnect();
-      document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-    });
-    watch.observe(document.body, { childList: true, subtree: true });
-  });
+  await visitor.atFirst(".segment", () => void document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
   await visitor.ask("Tell me a short story about a fox.");
   await visitor.state("ready");
   assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you/);
@@ -82,12 +77,14 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   await visitor.answer(sum);
   assert.equal((await page.locator(".exchange").first().locator(".segment").allTextContents()).join(""), kept);
   assert.match((await page.locator(".facts").last().textContent()) ?? "", /finished/);
+  stand.site.overrides.delete("worker.js");
   visitor.clean();
   await visitor.leave();
 });
 
 test("a long conversation says how far each member has read it, and stops while they read", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await putBeforeWorker(stand.site, "paced-worker.ts");
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;
   await page.evaluate(() => {
     const watch = new MutationObserver(() => {
@@ -104,6 +101,7 @@ test("a long conversation says how far each member has read it, and stops while 
   assert.match((await page.evaluate(() => document.body.dataset["read"])) ?? "", /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/);
   assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you · 0 rounds/);
   assert.notEqual(await visitor.answer(sum), "");
+  stand.site.overrides.delete("worker.js");
   visitor.clean();
   await visitor.leave();
 });

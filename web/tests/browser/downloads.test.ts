@@ -42,14 +42,16 @@ beforeEach(async (test) => {
 
 /** A tab that gives up a silent line only where the faults make one: a busy machine is silent, too. */
 const arrive = (address = site.address, faults: Fault[] = []): Promise<Tab> =>
-  Tab.open(context, address, { hub: hub.address, chunkBytes, stallMs: faults.some(({ kind }) => kind === "stall") ? 800 : 3_600_000 });
+  Tab.open(context, address, { hub: hub.address, chunkBytes, stallMs: faults.some(({ kind }) => kind === "stall") ? 2000 : 3_600_000 });
 
 test("a model is kept, and works with the network off after a reload", async () => {
   const tab = await arrive();
   assert.ok(tab.persistent, "in the origin's private files");
   assert.deepEqual(await tab.open(ref), whole);
   assert.equal(await hub.sent(), weights.length);
-  assert.deepEqual([...new Set((await tab.progress()).map(({ phase }) => phase))], ["checking", "downloading", "verifying"]);
+  // A lock may take its moment on a busy machine.
+  const phases = new Set((await tab.progress()).map(({ phase }) => phase).filter((phase) => phase !== "waiting"));
+  assert.deepEqual([...phases], ["checking", "downloading", "verifying"]);
   const seen = (await hub.seen()).length;
   await tab.reload();
   await context.setOffline(true);
@@ -170,10 +172,11 @@ test("a tab that waits takes over where a closed one stopped", async () => {
 test("a model that another tab downloads can't be deleted", async () => {
   const [first, second] = [await arrive(), await arrive()];
   await hub.break({ kind: "stall", skip: 3, times: 0 });
-  void first.open(ref).catch(() => undefined);
+  const failure = first.failure(ref);
   await first.keeps(chunkBytes);
   await assert.rejects(second.delete(ref), /being downloaded or loaded/);
   await first.stop();
+  assert.equal((await failure).kind, "AbortError");
   await second.delete(ref);
 });
 

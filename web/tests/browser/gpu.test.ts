@@ -4,6 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { putBeforeWorker } from "./before-worker.ts";
+import type { Held } from "./held-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -39,21 +41,25 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
 });
 
 test("a member whose load is stopped while its kernels are built stays out until it is asked for again", { timeout: patience }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", loaded: false });
+  await putBeforeWorker(stand.site, "held-worker.ts");
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", loaded: false, serviceWorkers: "block" });
   const { page } = visitor;
   const states = (): Promise<(string | undefined)[]> => page.locator(".member").evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
   const first = page.locator(".member").first();
   await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
-  await page.waitForTimeout(1500); // its file has arrived by then
+  const worker = page.workers()[0]!;
+  await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.asked);
   assert.equal((await states())[0], "loading");
   await first.getByRole("button", { name: /^Stop/ }).click();
-  await page.locator('.member[data-state="stopped"]').waitFor({ timeout: 3000 });
+  await page.locator('.member[data-state="stopped"]').waitFor(); // and no kernel has been built yet
+  await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.release());
   await page.locator('.member[data-state="ready"]').nth(1).waitFor({ timeout: patience });
   assert.deepEqual(await states(), ["stopped", "ready", "ready"]);
   await first.getByRole("button", { name: /^Go on/ }).click();
   await page.locator('.member[data-state="ready"]').nth(2).waitFor({ timeout: patience });
   await short(visitor, 1);
   assert.notEqual(await visitor.answer(sum, patience), "");
+  stand.site.overrides.delete("worker.js");
   visitor.clean();
   await visitor.leave();
 });
@@ -62,9 +68,8 @@ test("a device lost in mid-answer is told, the text is kept, and the CPU takes o
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
   const { page } = visitor;
   await short(visitor, 40);
+  await visitor.atFirst(".segment", () => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice());
   await visitor.ask("Tell me a short story about a fox.");
-  await page.locator(".segment").first().waitFor({ timeout: patience });
-  await page.evaluate(() => (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice());
   const failure = page.locator(".exchange .failure");
   await failure.locator('[data-kind="DeviceLost"]').waitFor({ timeout: patience });
   const kept = await visitor.text();

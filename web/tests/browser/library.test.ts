@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EngineModule, Settings } from "../../src/engine.ts";
 import { settings as checked } from "../../src/messages.ts";
+import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -61,7 +62,8 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
 });
 
 test("a stop during a long prompt is heard within a step, and what was read is not read again", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await putBeforeWorker(stand.site, "paced-worker.ts");
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const [stopped, again] = await visitor.page.evaluate(async () => {
     interface Library {
       Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<Event>; close(): void }> };
@@ -93,6 +95,7 @@ test("a stop during a long prompt is heard within a step, and what was read is n
     assert.equal(run, prefix - read, `of ${prefix} tokens ${read} had been read`);
   }
   assert.ok(prefixes!.some(({ prefix, run }) => run < prefix));
+  stand.site.overrides.delete("worker.js");
   visitor.clean();
   await visitor.leave();
 });

@@ -89,12 +89,13 @@ test("a member's worker that fails is told by the member's name, and one press l
     import "./plain-member-worker.js";
     let drafts = 0;
     addEventListener("message", ({ data }) => {
-      if (data.type === "draft" && ++drafts === 5) Promise.reject(new Error("unreachable"));
+      if (data.type === "draft" && ++drafts === 3) Promise.reject(new Error("unreachable"));
     });`;
   stand.site.overrides.set("plain-member-worker.js", readFileSync(`${dist}member-worker.js`, "utf8"));
   stand.site.overrides.set("member-worker.js", broken);
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;
+  await visitor.set("seed", "11");
   await visitor.set("maxRounds", "6");
   await visitor.ask("Tell me a short story about a fox.");
   const alert = page.locator(".failure [role=alert]");

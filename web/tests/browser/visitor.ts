@@ -132,6 +132,18 @@ export class Visitor {
     return (await this.page.locator(".exchange .answer").last().locator(".segment").allTextContents()).join("");
   }
 
+  /** Does something in the page as soon as an element is there: from here it would come too late. */
+  async atFirst(selector: string, task: () => void): Promise<void> {
+    await this.page.evaluate(`{
+      const watch = new MutationObserver(() => {
+        if (!document.querySelector(${JSON.stringify(selector)})) return;
+        watch.disconnect();
+        (${String(task)})();
+      });
+      watch.observe(document.body, { childList: true, subtree: true });
+    }`);
+  }
+
   clean(): void {
     assert.deepEqual(this.complaints, []);
   }
