@@ -269,8 +269,12 @@ impl Gpu {
             return Ok(Vec::new());
         }
         self.check_lost()?;
-        let batch = self.batch().get_or_insert_default().clone();
-        let mut at = batch.join(buffers);
+        let (batch, mut at) = {
+            // Under one lock: what is closed below has been joined by all who found it open.
+            let mut open = self.batch();
+            let batch = open.get_or_insert_default();
+            (batch.clone(), batch.join(buffers))
+        };
         turn().await;
         self.batch().take_if(|open| Arc::ptr_eq(open, &batch));
         batch.start(self)?;

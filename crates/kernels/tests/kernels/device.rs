@@ -127,3 +127,23 @@ fn reads_side_by_side_are_one() {
     assert!(pollster::block_on(gpu.read(&[&buffers[0]])).is_ok());
     assert_eq!((gpu.counters() - before).read_backs, 2);
 }
+
+/// Reads of several threads may meet in one copy as well, or just miss it.
+#[test]
+fn reads_of_several_threads_bring_each_its_own() {
+    let gpu = pollster::block_on(Gpu::init(AdapterChoice::Best)).expect("an adapter");
+    std::thread::scope(|scope| {
+        for thread in 1..=4_u32 {
+            let gpu = &gpu;
+            scope.spawn(move || {
+                let numbers = vec![thread; 2 * thread as usize];
+                let buffer = gpu.upload(&numbers).unwrap();
+                let wanted = bytemuck::cast_slice::<u32, u8>(&numbers);
+                for read in 0..5000 {
+                    let found = pollster::block_on(gpu.read(&[&buffer]));
+                    assert_eq!(found.unwrap(), [wanted], "thread {thread}, read {read}");
+                }
+            });
+        }
+    });
+}
