@@ -60,10 +60,10 @@ export class SettingsForm {
       ),
       group(
         "Feedback",
-        select("rate", "Learning rate", "How fast weights move from round to round.", [
-          ["code", "As in the authors' code"],
-          ["printed", "As printed in the paper"],
-          ["fixed-share", "Fixed share (adapts in mid-answer)"],
+        select("rate", "Learning rate", "How fast weights move from round to round. A fixed share adapts in mid-answer.", [
+          ["code", "The authors' code"],
+          ["printed", "The paper's print"],
+          ["fixed-share", "A fixed share"],
         ]),
         numeric(alphaField),
         select("update", "Weights change", "Before: a round's own feedback counts in its vote.", [
