@@ -34,7 +34,7 @@ beforeEach(() => hub.reset());
 
 /** A busy machine is not taken for a silent line where no test wants one. */
 const never = 3_600_000;
-const stallsOf = (faults: Fault[]): Partial<StoreOptions> => (faults.some(({ kind }) => kind === "stall") ? { stallMs: 800 } : {});
+const stallsOf = (faults: Fault[]): Partial<StoreOptions> => (faults.some(({ kind }) => kind === "stall") ? { stallMs: 2000 } : {});
 const impatient = { tries: 4, firstMs: 5, longestMs: 20, patienceMs: 5000 };
 
 function store(shelf: Shelf = new MemoryShelf(true), options: Partial<StoreOptions> = {}): Store {

@@ -20,7 +20,10 @@ fn one_model() -> (Hub, Vec<u8>) {
 
 /// Fetches with a fault set, and expects the right bytes; answers what was told and the bytes sent.
 fn survives(fault: serde_json::Value) -> (Vec<String>, u64) {
-    let (hub, model) = one_model();
+    let (mut hub, model) = one_model();
+    if fault["kind"] == "stall" {
+        hub.options.stall = Duration::from_secs(2);
+    }
     hub.fault(&fault);
     let (path, told) = hub.fetch(MODEL);
     assert!(
