@@ -56,17 +56,22 @@ impl Batch {
         let bytes = state.bytes as u64;
         drop(state);
         let batch = self.clone();
-        let mapped = move |result: Result<(), wgpu::BufferAsyncError>| batch.mapped(result);
+        let mapped = move |result: Result<(), wgpu::BufferAsyncError>| {
+            let result = result.map_err(|error| error.to_string());
+            batch.settle(|staging| Stage::Mapped(staging, result));
+        };
         let range = staging.raw().slice(..bytes);
         range.map_async(wgpu::MapMode::Read, mapped);
+        // A wait that fails may never come to map.
         gpu.poll(index)
+            .inspect_err(|error| self.settle(|_| Stage::Read(Err(error.clone()))))
     }
 
-    fn mapped(&self, result: Result<(), wgpu::BufferAsyncError>) {
+    /// Tells all readers what became of the read, unless they know.
+    fn settle(&self, to: impl FnOnce(Buffer) -> Stage) {
         let mut state = self.lock();
         if let Stage::Started(staging) = &state.stage {
-            let staging = staging.clone();
-            state.stage = Stage::Mapped(staging, result.map_err(|error| error.to_string()));
+            state.stage = to(staging.clone());
         }
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
