@@ -8,6 +8,7 @@ import { plainHost, Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
+const pressEscape = (): void => void document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
 
 test("a first visit ends in an answer, with who wrote what and who voted how", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
@@ -68,7 +69,7 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   const { page } = visitor;
   await visitor.set("seed", "11");
   await visitor.set("segmentTokens", "2");
-  await visitor.atFirst(".segment", () => void document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
+  await visitor.when(() => document.querySelector(".segment") !== null, pressEscape);
   await visitor.ask("Tell me a short story about a fox.");
   await visitor.state("ready");
   assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you/);
@@ -86,16 +87,9 @@ test("a long conversation says how far each member has read it, and stops while 
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;
-  await page.evaluate(() => {
-    const watch = new MutationObserver(() => {
-      const facts = document.querySelector(".facts")?.textContent ?? "";
-      if (!facts.startsWith("Reading the conversation")) return;
-      watch.disconnect();
-      document.body.dataset["read"] = facts;
-      document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-    });
-    watch.observe(document.body, { childList: true, subtree: true, characterData: true });
-  });
+  const reading = (): boolean => document.querySelector(".facts")?.textContent?.startsWith("Reading the conversation") ?? false;
+  await visitor.when(reading, () => void (document.body.dataset["read"] = document.querySelector(".facts")?.textContent ?? ""));
+  await visitor.when(reading, pressEscape);
   await visitor.ask(`${"The fox went over the hill and the goose went home. ".repeat(25)}${sum}`);
   await visitor.state("ready");
   assert.match((await page.evaluate(() => document.body.dataset["read"])) ?? "", /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/);

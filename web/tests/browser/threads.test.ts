@@ -1,8 +1,8 @@
 /** Members on the CPU in workers of their own: the same answer as in one, at the same time. */
-import { build } from "esbuild";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { putBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
 import type { Busy } from "./timed-member-worker.ts";
 import { Visitor } from "./visitor.ts";
@@ -20,17 +20,8 @@ interface Library {
   };
 }
 
-/** Serves the members' worker behind the clock; the page's own files stay as they are. */
-async function timedMemberWorker(): Promise<void> {
-  const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/timed-member-worker.ts`;
-  const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
-  stand.site.overrides.set("timed-member-worker.js", outputFiles[0]!.text);
-  stand.site.overrides.set("plain-member-worker.js", readFileSync(`${dist}member-worker.js`, "utf8"));
-  stand.site.overrides.set("member-worker.js", 'import "./timed-member-worker.js"; import "./plain-member-worker.js";');
-}
-
 test("three members in three threads answer as in one, and draft and verify at the same time", async (context) => {
-  await timedMemberWorker();
+  await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "member-worker");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { alone, apart, busy } = await visitor.page.evaluate(async () => {
     const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
@@ -70,7 +61,7 @@ test("three members in three threads answer as in one, and draft and verify at t
   }
   visitor.clean();
   await visitor.leave();
-  for (const file of ["member-worker.js", "plain-member-worker.js", "timed-member-worker.js"]) stand.site.overrides.delete(file);
+  stand.site.overrides.delete("member-worker.js");
 });
 
 test("the page says on how many threads its members run", async () => {

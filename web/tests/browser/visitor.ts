@@ -132,15 +132,15 @@ export class Visitor {
     return (await this.page.locator(".exchange .answer").last().locator(".segment").allTextContents()).join("");
   }
 
-  /** Does something in the page as soon as an element is there: from here it would come too late. */
-  async atFirst(selector: string, task: () => void): Promise<void> {
+  /** Does something in the page as soon as it shows what is waited for: from here it would come too late. Both know nothing of this side. */
+  async when(shown: () => boolean, task: () => void): Promise<void> {
     await this.page.evaluate(`{
       const watch = new MutationObserver(() => {
-        if (!document.querySelector(${JSON.stringify(selector)})) return;
+        if (!(${String(shown)})()) return;
         watch.disconnect();
         (${String(task)})();
       });
-      watch.observe(document.body, { childList: true, subtree: true });
+      watch.observe(document.body, { childList: true, subtree: true, characterData: true });
     }`);
   }
 
