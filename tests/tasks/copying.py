@@ -22,7 +22,9 @@ The farmer sold two black horses
 I forgot my hat at the station
 The baby laughed at the dog
 Rain fell on the quiet village""".split("\n")
-WORDS = "apple river candle stone garden window mountain paper silver rabbit pocket thunder bottle winter hammer ladder".split()
+STARTS = ["Repeat this sentence exactly", "Copy this sentence", "Write this sentence again", "Say this back to me"]
+WORDS = """apple river candle stone garden window mountain paper
+silver rabbit pocket thunder bottle winter hammer ladder""".split()
 CODES = ["K7-42Q", "BX 3190", "5512-8846", "R2T9", "zeta-14-blue", "90210-AC", "m4n5p6", "TR-808"]
 SWAPS = [
     ("red", "blue", "The red car is fast"), ("cat", "dog", "The cat ran up the hill"),
@@ -48,15 +50,18 @@ PAST = [
     ("They live in a village", "They lived in a village"), ("We eat fish", "We ate fish"),
     ("He goes to work", "He went to work"), ("The dog is hungry", "The dog was hungry"),
 ]
-NEGATIVE = [
-    ("The door is open", "The door (is not|isn['’]t) open"), ("The tea is hot", "The tea (is not|isn['’]t) hot"),
-    ("They are at home", "They((['’]re| are) not| aren['’]t) at home"), ("We are late", "We((['’]re| are) not| aren['’]t) late"),
-    ("He was angry", "He (was not|wasn['’]t) angry"), ("I can swim", "I (can ?not|can['’]t) swim"),
+NEGATIVE = ["The door is open", "The tea is hot", "The shops are open today", "The road was long", "The keys were lost"]
+ASKED = [
+    ("She is happy", "Is she happy"), ("They are tired", "Are they tired"),
+    ("It is late", "Is it late"), ("He can dance", "Can he dance"),
 ]
-ASKED = [("She is happy", "Is she happy"), ("They are tired", "Are they tired"), ("It is late", "Is it late"), ("He can dance", "Can he dance")]
+CAPITALS = "good morning, the green house, fresh fish, no parking, happy birthday, open daily, keep left".split(", ")
+SMALL = ["THE SHOP IS CLOSED", "WELCOME HOME", "TICKETS HERE", "COLD WATER"]
 PEOPLE = ["Anna Bell", "Mark Stone", "Lily Parker", "Hugo Weber"]
-COUNTED = [("We saw {} birds on the roof", 14), ("The ticket costs {} dollars", 35), ("There are {} steps to the tower", 268),
-           ("He waited for {} minutes", 50), ("The box holds {} candles", 96)]
+COUNTED = [
+    ("We saw {} birds on the roof", 14), ("The ticket costs {} dollars", 35), ("He waited for {} minutes", 50),
+    ("There are {} steps to the tower", 268), ("The box holds {} candles", 96),
+]
 
 
 def loose(text):
@@ -75,15 +80,16 @@ def within(pattern, case="(?i)"):
 
 
 def named(word):
-    """The answer is one word, alone or as what a sentence says it "is"."""
-    return {"regex": rf"(?i)^\W*{re.escape(word)}\W*$|\bis:?\W+{re.escape(word)}\W*$"}
+    """The answer is one word, alone, at the start of "W is the …" or as what a sentence says it "is"."""
+    quote = "[\"“”'’*]*"
+    return {"regex": rf"(?i)^\W*{word}{quote}(\W*$|\n|\s+is\s+the\b)|\bis:?\W+{word}{quote}([.,;\n]|$)"}
 
 
 def questions(rng):
     sentences = iter(rng.sample(SENTENCES, len(SENTENCES)))
     words = lambda count: rng.sample(WORDS, count)
 
-    for start in ["Repeat this sentence exactly", "Copy this sentence", "Write this sentence again", "Say this back to me"] * 5:
+    for start in STARTS * (len(SENTENCES) // len(STARTS)):
         text = next(sentences)
         yield {"question": f"{start}: {text}.", "answer": alone(text, ""), "not": start}
     for code in CODES:
@@ -108,25 +114,27 @@ def questions(rng):
         target = " ".join(part for part in text.split() if part != word)
         yield {"question": f'Remove the word "{word}" from this sentence: {text}.', "answer": within(loose(target))}
     for word, text in ADDED:
-        target = rf"{loose(text)}[,.]?\s+{word}"
+        target = rf"{loose(text)}[,.]?\s+[\"“]?{word}"
         yield {"question": f'Add the word "{word}" to the end of this sentence: {text}', "answer": within(target)}
 
-    for text in ["good morning", "the green house", "fresh fish", "no parking", "happy birthday", "open daily", "keep left"]:
+    for text in CAPITALS:
         yield {"question": f"Write this in capital letters: {text}", "answer": within(loose(text.upper()), "")}
-    for text in ["THE SHOP IS CLOSED", "WELCOME HOME", "THANK YOU", "COLD WATER"]:
+    for text in SMALL:
         yield {"question": f"Write this in small letters: {text}", "answer": within(loose(text.lower()), "")}
     for _ in range(5):
         one, two = words(2)
-        turned = rf"{two}\W+(and\s+)?{one}"
+        turned = rf"(1\W+)?{two}\W+(and\s+|2\W+)?{one}"
         answer = {"regex": rf"(?i)^\W*{turned}\W*$|(\b(is|are)|:)\W*{turned}\W*$"}
         yield {"question": f"Write these two words in the opposite order: {one} {two}", "answer": answer}
     for word in words(4):
-        yield {"question": f'Write the word "{word}" three times.', "answer": {"regex": rf"(?i)^\W*{word}\W+{word}\W+{word}\W*$"}}
+        thrice = rf"(1\W+)?{word}\W+(2\W+)?{word}\W+(3\W+)?{word}"
+        yield {"question": f'Write the word "{word}" three times.', "answer": {"regex": rf"(?i)^\W*{thrice}\W*$"}}
 
     for text, target in PAST:
         yield {"question": f"Rewrite this sentence in the past tense: {text}.", "answer": within(loose(target))}
-    for text, target in NEGATIVE:
-        yield {"question": f'Rewrite this sentence with "not": {text}.', "answer": within(target.replace(" ", r"\s+").replace(r"can\s+?", r"can\s?"))}
+    for text in NEGATIVE:
+        target = re.sub(r"\\s\+(is|are|was|were)\b", r"\\s+\1(\\s+not|n['’]t)", loose(text))
+        yield {"question": f'Add the word "not" to this sentence: {text}.', "answer": within(target)}
     for text, target in ASKED:
         yield {"question": f"Turn this sentence into a question: {text}.", "answer": within(loose(target))}
     for name in PEOPLE:

@@ -20,9 +20,12 @@ SEED = 20261121
 def main():
     for kind in (arithmetic, copying, instructions):
         name = kind.__name__
+        rng = random.Random(f"{SEED} {name}")
+        questions = list(kind.questions(rng))
+        rng.shuffle(questions)  # so that the first few of a file are a fair sample of it
         lines = [
             json.dumps({"id": f"{name}-{number:03}", **question}, ensure_ascii=False)
-            for number, question in enumerate(kind.questions(random.Random(f"{SEED} {name}")), 1)
+            for number, question in enumerate(questions, 1)
         ]
         Path(__file__).with_name(f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
         print(f"{name}: {len(lines)} questions")
