@@ -29,6 +29,8 @@ mod decoder;
 mod error;
 mod hugging_face;
 mod merges;
+mod meter;
+mod metered;
 mod pre_tokeniser;
 mod prompt;
 mod sentencepiece;
