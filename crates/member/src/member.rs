@@ -4,7 +4,7 @@ use conclave_ensemble::{Candidate, Score, Scoring};
 use conclave_model::{
     About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
-use conclave_text::{ChatTemplate, Message, Prompt, Tokenizer};
+use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer};
 use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
@@ -53,8 +53,8 @@ pub struct Member {
     tokenizer: Tokenizer,
     template: ChatTemplate,
     sampler: Sampler,
-    /// The text last taken in, with what was kept since; control tokens as the template wrote them.
-    shown: String,
+    /// The text last taken in, with what was kept since.
+    shown: Shown,
     /// The ids of that text, whatever of them the session holds.
     ids: Vec<u32>,
     /// Each candidate of the last verify pass: its text, and how many of its tokens to keep.
@@ -95,7 +95,7 @@ impl Member {
             tokenizer,
             template,
             sampler: Sampler::new(Sampling::default(), 0),
-            shown: String::new(),
+            shown: Shown::default(),
             ids: Vec::new(),
             in_line: Vec::new(),
         })
@@ -178,7 +178,7 @@ impl Member {
         let prefilled = self.session.prefill_while(&tokens, go_on).await?;
         // A prompt that was stopped is not shown: the next one finds its ids as this one did.
         if !prefilled.stopped {
-            prompt.text().clone_into(&mut self.shown);
+            self.shown = self.tokenizer.shown(&prompt);
             self.ids = tokens;
         }
         Ok(Begun {
@@ -262,7 +262,7 @@ impl Member {
         ))?;
         self.in_line.clear();
         self.session.keep(winner, count).await?;
-        self.shown.push_str(&text);
+        self.shown.push(&text);
         self.session.prefix().clone_into(&mut self.ids);
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Member {
     /// Leaves the query: frees the KV cache until the next [`begin`](Self::begin).
     pub fn release(&mut self) {
         self.session.release();
-        self.shown.clear();
+        self.shown = Shown::default();
         self.ids.clear();
         self.in_line.clear();
     }

@@ -29,6 +29,7 @@ mod gpu_weights;
 mod host;
 pub mod keys;
 mod launched;
+mod line;
 pub mod load;
 pub mod memory;
 pub mod pass;

@@ -25,7 +25,7 @@ use crate::plan::{Plan, embedding, plan};
 use crate::prefill::{CPU_CHUNK, gpu_chunk};
 use crate::reading;
 use crate::rope::Factors;
-use crate::slots::{MOST_DRAFTED, PREFIX};
+use crate::slots::{MOST_DRAFTED, PREFIX, check_slots};
 
 /// Where a model runs.
 #[derive(Debug, Clone)]
@@ -226,6 +226,7 @@ impl Model {
     /// [`ModelError::ContextFull`], [`ModelError::InLine`], [`ModelError::Token`], or the GPU's.
     pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         pass.check(self.about.config.vocabulary, self.about.context)?;
+        check_slots(slot, pass.len())?;
         self.host.ran(slot, pass.len());
         match &mut self.decoder {
             Decoder::Cpu(decoder) => decoder.run(pass),
@@ -277,6 +278,7 @@ impl Model {
     /// # Errors
     /// [`ModelError::Order`] for a slot without a state, or the backend's.
     pub async fn logits(&mut self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        slots.iter().try_for_each(|&slot| check_slots(slot, 1))?;
         if let Decoder::Gpu(decoder) = &self.decoder {
             return decoder.logits(slots).await;
         }
@@ -302,6 +304,7 @@ impl Model {
         targets: &[u32],
         logprobs: bool,
     ) -> Result<Vec<TargetScore>, ModelError> {
+        slots.iter().try_for_each(|&slot| check_slots(slot, 1))?;
         if let Decoder::Gpu(decoder) = &self.decoder {
             return decoder.scores(slots, targets, logprobs).await;
         }

@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use crate::error::ModelError;
+use crate::line::{Judged, Line};
 use crate::load::{About, Model};
 use crate::pass::{Pass, TargetScore};
 use crate::sampling::Sampler;
@@ -70,29 +71,6 @@ impl Score {
     }
 }
 
-/// A candidate of the last verify pass.
-#[derive(Debug)]
-struct InLine {
-    tokens: Vec<u32>,
-    /// How many of its first tokens the draft had run.
-    drafted: usize,
-    /// The pass's index of the first one behind them.
-    offset: usize,
-    /// The KV row of its first token.
-    row: usize,
-}
-
-impl InLine {
-    /// Where the state before token `index` is.
-    fn slot_before(&self, index: usize) -> usize {
-        match index.checked_sub(self.drafted + 1) {
-            Some(behind) => PASS + self.offset + behind,
-            None if index == 0 => PREFIX,
-            None => DRAFT + index - 1,
-        }
-    }
-}
-
 /// The state of one text on one model.
 #[derive(Debug)]
 pub struct Session {
@@ -104,8 +82,8 @@ pub struct Session {
     drafted: Vec<u32>,
     /// How many of its tokens have run, and have their states.
     ran: usize,
-    /// The different candidates of the last verify pass, and which of them each one is.
-    in_line: Option<(Vec<InLine>, Vec<usize>)>,
+    /// The candidates of the last verify pass.
+    in_line: Option<Line>,
     counters: Counters,
 }
 
@@ -333,8 +311,7 @@ impl Session {
                 turned = true;
                 self.stretch(begin + drawn + 1).await?;
                 if drawn > 0 {
-                    self.model
-                        .run(&Pass::plain(begin, &tokens[..drawn]), PASS)?;
+                    self.run_again(begin, &tokens[..drawn])?;
                 }
             }
             let step = Pass::plain(begin + drawn, &[id]);
@@ -353,20 +330,24 @@ impl Session {
         Ok(Draft { tokens, ended })
     }
 
-    /// How many of the first tokens of `candidate` the last draft has run.
-    fn drafted_of(&self, candidate: &[u32]) -> usize {
-        let ran = &self.drafted[..self.ran];
-        let same = |(a, b): &(&u32, &u32)| a == b;
-        candidate.iter().zip(ran).take_while(same).count()
+    /// Runs `tokens` behind the first `begin` rows for their rows alone.
+    fn run_again(&mut self, begin: usize, tokens: &[u32]) -> Result<(), ModelError> {
+        let mut begin = begin;
+        for chunk in tokens.chunks(self.model.prefill_chunk()) {
+            self.model.run(&Pass::plain(begin, chunk), PASS)?;
+            begin += chunk.len();
+        }
+        Ok(())
     }
 
-    /// Scores all candidates in one in-line pass behind the prefix. Equal candidates run once; of
-    /// the one that shares most with the last draft, only what is behind the shared tokens. Raw
-    /// logits take a row of the output matrix a token; `logprobs` take all of it.
+    /// Scores all candidates in line behind the prefix: in one pass, or in turns where they have
+    /// more than 512 tokens. Equal candidates run once; of the one that shares most with the last
+    /// draft, only what is behind the shared tokens. Raw logits take a row of the output matrix a
+    /// token; `logprobs` take all of it.
     ///
     /// # Errors
     /// [`ModelError::Order`] for an empty candidate or before a prompt;
-    /// [`ModelError::InLine`] if they do not fit; the backend's.
+    /// [`ModelError::ContextFull`] if one does not fit; the backend's.
     pub async fn verify(
         &mut self,
         candidates: &[Vec<u32>],
@@ -377,38 +358,36 @@ impl Session {
             return Err(ModelError::Order("a candidate needs at least one token"));
         }
         self.in_line = None;
-        let (mut pass, mut in_line, mut which) = self.line_up(candidates);
-        // Checked before the prefix may be run anew.
-        pass.check(self.about().config.vocabulary, self.about().context)?;
-        if self.model.stretches(pass.length()) {
-            self.stretch(pass.length()).await?;
-            (pass, in_line, which) = self.line_up(candidates);
-            pass.check(self.about().config.vocabulary, self.about().context)?;
+        let mut line = self.line_up(candidates)?;
+        if self.model.stretches(line.length()) {
+            self.stretch(line.length()).await?;
+            line = self.line_up(candidates)?;
         }
-        if !pass.is_empty() {
-            // The pass writes over the rows of the draft that no candidate has taken.
-            let kept = in_line.iter().map(|candidate| candidate.drafted).max();
-            self.ran = kept.unwrap_or_default();
-            self.model.run(&pass, PASS)?;
-            self.counters.verify_tokens += pass.len();
+        // What runs writes over the rows of the draft that no candidate has taken.
+        if line.turns.iter().any(|turn| !turn.pass.is_empty()) {
+            self.ran = line.kept_of_draft();
         }
-
-        // The state after token t judges token t + 1; those of the prefix and the draft are there.
-        let mut slots = Vec::new();
-        let mut targets = Vec::new();
-        for candidate in &in_line {
-            slots.extend((0..candidate.tokens.len()).map(|index| candidate.slot_before(index)));
-            targets.extend_from_slice(&candidate.tokens);
+        let mut judged: Vec<Vec<TargetScore>> = line.candidates.iter().map(|_| vec![]).collect();
+        for (number, turn) in line.turns.iter().enumerate() {
+            if !turn.pass.is_empty() {
+                self.model.run(&turn.pass, PASS)?;
+                self.counters.verify_tokens += turn.pass.len();
+            }
+            // The state after token t judges token t + 1; the next turn's take its slot.
+            let wanted: Vec<Judged> = line.judged(number).collect();
+            let slots: Vec<usize> = wanted.iter().map(|one| one.slot).collect();
+            let targets: Vec<u32> = wanted.iter().map(|one| one.target).collect();
+            let scores = self.model.scores(&slots, &targets, logprobs).await?;
+            if scores.len() != wanted.len() {
+                return Err(ModelError::Order(
+                    "the pass left fewer scores than were asked for",
+                ));
+            }
+            for (one, score) in wanted.iter().zip(scores) {
+                judged[one.candidate].push(score);
+            }
         }
-        let judged = self.model.scores(&slots, &targets, logprobs).await?;
-        let mut judged = judged.as_slice();
-        let mut scores = Vec::with_capacity(in_line.len());
-        for candidate in &in_line {
-            let tokens = judged.split_off(..candidate.tokens.len());
-            scores.push(Score::mean(tokens.ok_or(ModelError::Order(
-                "the pass left fewer scores than were asked for",
-            ))?));
-        }
+        let scores: Vec<Score> = judged.iter().map(|tokens| Score::mean(tokens)).collect();
         // The log-probability too: another token's broken logit shows only there.
         let broken = |s: &Score| {
             !s.mean_logit.is_finite() || s.mean_logprob.is_some_and(|mean| !mean.is_finite())
@@ -416,73 +395,66 @@ impl Session {
         if scores.iter().any(broken) {
             return Err(ModelError::NotFinite);
         }
-        let all = which.iter().map(|&index| scores[index]).collect();
-        self.in_line = Some((in_line, which));
+        let all = line.which.iter().map(|&index| scores[index]).collect();
+        self.in_line = Some(line);
         Ok(all)
     }
 
-    /// The pass that runs what has not run of `candidates`, the different ones among them, and
-    /// which of these each candidate is.
-    fn line_up(&self, candidates: &[Vec<u32>]) -> (Pass, Vec<InLine>, Vec<usize>) {
-        let mut different: Vec<&Vec<u32>> = Vec::new();
-        let mut which = Vec::with_capacity(candidates.len());
-        for candidate in candidates {
-            let known = different.iter().position(|other| *other == candidate);
-            which.push(known.unwrap_or(different.len()));
-            if known.is_none() {
-                different.push(candidate);
-            }
+    /// Lines candidates up behind the prefix and the draft, each checked before any runs.
+    fn line_up(&self, candidates: &[Vec<u32>]) -> Result<Line, ModelError> {
+        let (vocabulary, context) = (self.about().config.vocabulary, self.about().context);
+        let ran = &self.drafted[..self.ran];
+        let line = Line::up(candidates, ran, self.prefix.len(), context);
+        for turn in &line.turns {
+            turn.pass.check(vocabulary, context)?;
         }
-        // The draft's rows serve one candidate: the first of those that share most with it.
-        let shared: Vec<usize> = different.iter().map(|c| self.drafted_of(c)).collect();
-        let most = shared.iter().copied().max().unwrap_or_default();
-        let own = shared.iter().position(|&count| count == most && most > 0);
-
-        let prefix = self.prefix.len();
-        let mut pass = Pass::empty();
-        let mut row = prefix;
-        let mut in_line: Vec<Option<InLine>> = different.iter().map(|_| None).collect();
-        // The draft's own first: it goes on where the draft's rows are.
-        let others = (0..different.len()).filter(|&index| Some(index) != own);
-        for index in own.into_iter().chain(others) {
-            let tokens = different[index].clone();
-            let drafted = if Some(index) == own { most } else { 0 };
-            let offset = pass.len();
-            pass.append(prefix, row, drafted, &tokens[drafted..]);
-            let count = tokens.len();
-            in_line[index] = Some(InLine {
-                tokens,
-                drafted,
-                offset,
-                row,
-            });
-            row += count;
-        }
-        (pass, in_line.into_iter().flatten().collect(), which)
+        Ok(line)
     }
 
     /// Makes the first `count` tokens of candidate `winner` of the last verify
-    /// pass part of the prefix: their KV rows stay, all others are free again.
+    /// pass part of the prefix: their KV rows stay, all others are free again. Only where the
+    /// candidates took turns, what a later turn wrote over runs again: the state after the last
+    /// token, or all of them where there were not rows enough.
     ///
     /// # Errors
     /// [`ModelError::Order`] without a verify pass or beyond its candidates; the backend's.
     pub async fn keep(&mut self, winner: usize, count: usize) -> Result<(), ModelError> {
-        let kept = self.in_line.take().and_then(|(mut in_line, which)| {
-            let candidate = in_line.swap_remove(*which.get(winner)?);
-            (count <= candidate.tokens.len()).then_some(candidate)
-        });
-        let mut candidate = kept.ok_or(ModelError::Order(
-            "keep needs a verify pass with that candidate",
-        ))?;
-        candidate.tokens.truncate(count);
-        if candidate.tokens.is_empty() {
+        const UNKNOWN: ModelError =
+            ModelError::Order("keep needs a verify pass with that candidate");
+        let mut line = self.in_line.take().ok_or(UNKNOWN)?;
+        let index = *line.which.get(winner).ok_or(UNKNOWN)?;
+        if count > line.candidates[index].tokens.len() {
+            return Err(UNKNOWN);
+        }
+        if count == 0 {
             return Ok(());
         }
-        self.model.keep_state(candidate.slot_before(count)).await?;
-        let prefix = self.prefix.len();
-        self.model.move_rows(candidate.row, prefix, count)?;
+        let slot = line.slot_after(index, count);
+        let candidate = line.candidates.swap_remove(index);
+        let (row, mut tokens) = (candidate.row, candidate.tokens);
+        tokens.truncate(count);
+        let there = match (row, slot) {
+            (Some(_), Some(slot)) => {
+                self.model.keep_state(slot).await?;
+                count
+            }
+            (Some(_), None) => count - 1,
+            (None, _) => 0,
+        };
+        if let Some(row) = row {
+            self.model.move_rows(row, self.prefix.len(), there)?;
+        }
         self.forget_drafts();
-        self.prefix.extend(candidate.tokens);
+        self.prefix.extend(&tokens[..there]);
+        self.ready = there == count;
+        for chunk in tokens[there..].chunks(self.model.prefill_chunk()) {
+            let pass = Pass::plain(self.prefix.len(), chunk);
+            self.model.run(&pass, PASS)?;
+            self.counters.verify_tokens += chunk.len();
+            self.prefix.extend_from_slice(chunk);
+            self.model.keep_state(PASS + chunk.len() - 1).await?;
+        }
+        self.ready = true;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use conclave_model::{Sampler, Sampling, Score};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use both::{backends, relative_error, session};
+use both::{backends, relative_error, session, session_of, with_context};
 
 /// Logits after the prefix.
 fn next(session: &mut conclave_model::Session) -> Vec<f32> {
@@ -115,6 +115,103 @@ fn a_score_is_that_of_a_plain_prompt() {
             (scores[1].mean_logit - mean).abs() < TOLERANCE * mean.abs().max(1.0),
             "{backend_name}"
         );
+    }
+}
+
+/// The mean raw logit and log-probability of a candidate behind a prefix, both as one plain prompt.
+fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate: &[u32]) -> Score {
+    let whole = [prefix, candidate].concat();
+    let logits = pollster::block_on(session.all_logits(&whole)).unwrap();
+    let rows = logits[prefix.len() - 1..].iter().zip(candidate);
+    let judged: Vec<(f64, f64)> = rows
+        .map(|(row, &id)| {
+            let logit = f64::from(row[id as usize]);
+            let sum: f64 = row.iter().map(|&x| f64::from(x).exp()).sum();
+            (logit, logit - sum.ln())
+        })
+        .collect();
+    let count = judged.len() as f64;
+    Score {
+        mean_logit: judged.iter().map(|one| one.0).sum::<f64>() / count,
+        mean_logprob: Some(judged.iter().map(|one| one.1).sum::<f64>() / count),
+        tokens: candidate.len(),
+    }
+}
+
+/// More tokens in line than a pass has slots for run in turns: every backend's scores are those of
+/// the oracle's plain prompts, and whichever candidate wins, the text goes on as a fresh one does.
+#[test]
+fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
+    // Candidates across the seams of turns and longer than one; and a context so nearly full that
+    // not all rows are there at once.
+    let cases: [(&str, usize, usize, &[usize]); 4] = [
+        ("mistral-hf", 2048, 40, &[75; 8]),
+        ("mistral-hf", 2048, 40, &[1, 700, 24, 600, 512, 63, 100]),
+        ("gemma3-layers-hf", 2048, 40, &[513, 1, 86]),
+        ("mistral-hf", 700, 60, &[600, 512, 24, 500, 7, 357]),
+    ];
+    let [(_, oracle), ..] = backends();
+    for (model, context, prefix, lengths) in cases {
+        let mut random = ChaCha8Rng::seed_from_u64(16);
+        let files = with_context(model, context);
+        let prompt = ids(&mut random, prefix);
+        let candidates: Vec<Vec<u32>> = lengths.iter().map(|&n| ids(&mut random, n)).collect();
+        let mut plain = session_of(files.clone(), &oracle, context);
+        let wanted: Vec<Score> = candidates
+            .iter()
+            .map(|candidate| as_a_prompt(&mut plain, &prompt, candidate))
+            .collect();
+        for (backend_name, backend) in backends() {
+            let in_line: usize = lengths.iter().sum();
+            let what = format!("{in_line} tokens, {model} of {context} on {backend_name}");
+            let mut session = session_of(files.clone(), &backend, context);
+            let mut fresh = session_of(files.clone(), &backend, context);
+            let last = candidates.len() - 1;
+            for winner in [0, last / 2, last] {
+                pollster::block_on(session.prefill(&prompt)).unwrap();
+                let before = session.counters();
+                for logprobs in [false, true] {
+                    let found = session.verify(&candidates, logprobs);
+                    let found = pollster::block_on(found).unwrap();
+                    for (found, wanted) in found.iter().zip(&wanted) {
+                        let mean_logprob = found.mean_logprob.or(wanted.mean_logprob);
+                        assert_close(
+                            &Score {
+                                mean_logprob,
+                                ..*found
+                            },
+                            wanted,
+                            &what,
+                        );
+                        assert_eq!(found.mean_logprob.is_some(), logprobs);
+                    }
+                }
+                let run = session.counters().verify_tokens - before.verify_tokens;
+                assert_eq!(run, 2 * in_line, "{what}");
+                // All of it, or all but its last token.
+                let kept = candidates[winner].len().saturating_sub(winner % 2).max(1);
+                pollster::block_on(session.keep(winner, kept)).unwrap();
+                let again = session.counters().verify_tokens - before.verify_tokens - run;
+                let most = if context == 700 { kept } else { 1 };
+                assert!(again <= most, "{what}: {again} run again of {kept}");
+                let whole = [prompt.as_slice(), &candidates[winner][..kept]].concat();
+                assert_eq!(session.prefix(), whole);
+                pollster::block_on(fresh.prefill(&whole)).unwrap();
+                let error = relative_error(&next(&mut session), &next(&mut fresh));
+                assert!(error < 1e-4, "{what}, candidate {winner}: {error:e}");
+                // And the next round, the draft's own among the candidates.
+                let mut sampler = Sampler::new(Sampling::greedy(), 0);
+                let draft = session.draft(10, &mut sampler, &[]);
+                let own = pollster::block_on(draft).unwrap().tokens;
+                let room = (context - whole.len()).min(600);
+                let round = [ids(&mut random, room), own, vec![1, 2, 3]];
+                let found = pollster::block_on(session.verify(&round, true)).unwrap();
+                let wanted = pollster::block_on(fresh.verify(&round, true)).unwrap();
+                for (found, wanted) in found.iter().zip(&wanted) {
+                    assert_close(found, wanted, &format!("{what}, behind {winner}"));
+                }
+            }
+        }
     }
 }
 

@@ -82,19 +82,6 @@ fn rounds_after_the_first_make_nothing() {
     }
 }
 
-/// A model folder with room for as many tokens as the test wants.
-fn with_context(name: &str, tokens: usize) -> Vec<(String, Vec<u8>)> {
-    let [config, weights] = ["config.json", "model.safetensors"].map(|file| {
-        let bytes = std::fs::read(both::fixture(name).join(file)).unwrap();
-        (file.to_owned(), bytes)
-    });
-    let (before, after) = (r#""max_position_embeddings": 512"#, tokens.to_string());
-    let text = String::from_utf8(config.1).unwrap();
-    assert!(text.contains(before), "{text}");
-    let text = text.replace(before, &format!(r#""max_position_embeddings": {after}"#));
-    vec![(config.0, text.into_bytes()), weights]
-}
-
 /// Launches of a step behind a short prefix and a long one: so many a layer, and around the layers
 /// embedding, head, draw, the state that is left, and the norm where it is apart.
 #[test]
@@ -104,7 +91,7 @@ fn a_step_takes_six_to_eight_launches_a_layer() {
         let gpu = gpu();
         gpu.choose(Choices::usual(software));
         let backend = Backend::Gpu(gpu.clone());
-        let files = with_context("mistral-hf", 2048);
+        let files = both::with_context("mistral-hf", 2048);
         let mut session = both::session_of(files, &backend, 2048);
         let mut sampler = Sampler::new(Sampling::default(), 1);
         for (prefix, a_layer) in [20, 1200].into_iter().zip(a_layer) {
@@ -128,7 +115,7 @@ fn a_load_builds_what_a_long_context_launches() {
     let built = [512, 90_000].map(|tokens| {
         let gpu = gpu();
         gpu.choose(Choices::usual(true));
-        let files = with_context("mistral-hf", tokens);
+        let files = both::with_context("mistral-hf", tokens);
         let mut session = both::session_of(files, &Backend::Gpu(gpu.clone()), 90_000);
         let loaded = gpu.counters().pipelines;
         pollster::block_on(session.prefill(&[1, 2, 3, 4, 5])).unwrap();

@@ -6,6 +6,7 @@
 //! | tokenise a candidate or other text that continues a text | [`Tokenizer::encode`] |
 //! | tokenise a text that stands alone | [`Tokenizer::encode_text`] |
 //! | tokenise a rendered conversation | [`Tokenizer::encode_prompt`] |
+//! | continue a text that a model has run, as far as a prompt begins with it | [`Tokenizer::shown`], [`Tokenizer::encode_beyond`] |
 //! | show tokens as they come | [`Tokenizer::decoder`], [`Decoder::push`] |
 //! | know when an answer is over | [`Tokenizer::end_ids`] |
 //! | render a conversation by the model's own template | [`ChatTemplate::from_checkpoint`], [`ChatTemplate::render`] |
@@ -28,6 +29,8 @@ mod decoder;
 mod error;
 mod hugging_face;
 mod merges;
+mod meter;
+mod metered;
 mod pre_tokeniser;
 mod prompt;
 mod sentencepiece;
@@ -43,6 +46,6 @@ mod words;
 
 pub use decoder::Decoder;
 pub use error::TextError;
-pub use prompt::{Message, Prompt};
+pub use prompt::{Message, Prompt, Shown};
 pub use template::ChatTemplate;
 pub use tokenizer::Tokenizer;

@@ -63,3 +63,23 @@ impl Prompt {
             .any(|plain| plain.start < place.end && place.start < plain.end)
     }
 }
+
+/// A text that is in a model already: what of it were control tokens, and what only spelt them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    pub(crate) text: String,
+    /// Where control tokens are, in order.
+    pub(crate) controls: Vec<Range<usize>>,
+}
+
+impl Shown {
+    /// Adds plain text: what it spells of control tokens is none.
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Whether nothing is shown.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}

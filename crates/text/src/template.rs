@@ -1,21 +1,22 @@
 //! Chat templates: the Jinja source in `tokenizer.chat_template`, rendered as transformers'
 //! `apply_chat_template` renders it.
 //!
-//! A template comes with the model file and is not trusted: steps, recursion and output are
-//! limited, and it sees nothing but the messages. (Strings it builds for itself are not: one that
-//! doubles a variable forty times ends the worker for want of memory.) What a *message* says is not trusted either: the
-//! text of a control token in it is marked before rendering, so that the tokenizer can tell it from
+//! A template comes with the model file and is not trusted: steps, recursion, output and the memory
+//! of what it builds for itself are limited ([`crate::metered`]), and it sees nothing but the
+//! messages. What a *message* says is not trusted either: the text of a control token in it is marked before rendering, so that the tokenizer can tell it from
 //! what the template wrote.
 
-use std::io;
+use std::collections::BTreeMap;
 
 use conclave_weights::{Description, HuggingFace, Metadata};
+use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
-use minijinja::{Environment, Error, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior};
 use serde_json::Value as Json;
 
 use crate::hugging_face::named_tokens;
+use crate::metered::metered;
 use crate::template_functions::{self, Refusal};
 use crate::{Message, Prompt, TextError, Tokenizer};
 
@@ -47,6 +48,8 @@ pub struct ChatTemplate {
     /// The control tokens' finder lives in the tokenizer; the template keeps what it needs of it.
     controls: std::sync::Arc<crate::controls::Finder>,
     source: String,
+    /// The source as the interpreter reads it.
+    plain: String,
 }
 
 impl ChatTemplate {
@@ -128,17 +131,15 @@ impl ChatTemplate {
         let source = own.unwrap_or_else(plain);
         let mut environment = Environment::new();
         // As transformers sets up Jinja.
-        environment.set_syntax(syntax());
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_fuel(Some(STEPS));
         environment.set_recursion_limit(RECURSION);
         template_functions::add(&mut environment);
-        environment
-            .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|error| TextError::TemplateSyntax {
-                line: error.line().unwrap_or(0),
-                reason: reason(&error),
-            })?;
+        let plain = without_generation_tags(source);
+        compile(&plain).map_err(|error| TextError::TemplateSyntax {
+            line: error.line().unwrap_or(0),
+            reason: reason(&error),
+        })?;
         Ok(Self {
             environment,
             tokens,
@@ -147,6 +148,7 @@ impl ChatTemplate {
             whole,
             controls: tokenizer.control_finder(),
             source: source.to_owned(),
+            plain,
         })
     }
 
@@ -208,21 +210,21 @@ impl ChatTemplate {
             context.push(("enable_thinking", Value::from(thinking)));
         }
         let context = Value::from_pairs(context);
-        let mut output = Limited {
-            text: Vec::new(),
-            limit,
-        };
-        let template = self
-            .environment
-            .get_template(NAME)
-            .map_err(|error| failure(&error))?;
-        template
-            .render_captured_to(context, &mut output)
-            .map_err(|error| failure(&error))?;
-        let text = String::from_utf8(output.text).map_err(|error| TextError::TemplateFailed {
-            line: 0,
-            reason: error.to_string(),
-        })?;
+        let (instructions, blocks) = compile(&self.plain).map_err(|error| failure(&error))?;
+        let mut text = String::new();
+        let mut output = make_string_output(&mut text);
+        eval(
+            &self.environment,
+            &instructions,
+            context,
+            &blocks,
+            &mut output,
+            AutoEscape::None,
+        )
+        .map_err(|error| failure(&error))?;
+        if text.len() > limit {
+            return Err(TextError::TemplateEndless);
+        }
         Ok(marks.resolve(&text, &replaced, self.whole))
     }
 
@@ -297,6 +299,16 @@ impl Marks {
     }
 }
 
+type Compiled<'a> = (Instructions<'a>, BTreeMap<&'a str, Instructions<'a>>);
+
+/// What the interpreter runs: the template with a meter on everything that can grow.
+fn compile(source: &str) -> Result<Compiled<'_>, Error> {
+    let tree = metered(&parse(source, NAME, syntax())?);
+    let mut code = CodeGenerator::new(NAME, source);
+    code.compile_stmt(&tree);
+    Ok(code.finish())
+}
+
 /// The line breaks and spaces around blocks as transformers has them removed.
 fn syntax() -> SyntaxConfig {
     let mut syntax = SyntaxConfig::builder();
@@ -330,30 +342,6 @@ fn without_generation_tags(source: &str) -> String {
     plain
 }
 
-/// A writer that refuses more than `limit` bytes.
-struct Limited {
-    text: Vec<u8>,
-    limit: usize,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the output is too long")]
-struct TooLong;
-
-impl io::Write for Limited {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.text.len() + bytes.len() > self.limit {
-            return Err(io::Error::other(TooLong));
-        }
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn reason(error: &Error) -> String {
     error.detail().map_or_else(
         || error.kind().to_string(),
@@ -370,13 +358,8 @@ fn failure(error: &Error) -> TextError {
                 message: message.clone(),
             };
         }
-        let too_long = current
-            .downcast_ref::<io::Error>()
-            .and_then(|error| error.get_ref());
-        let out_of_fuel = current.downcast_ref::<Error>().map(Error::kind);
-        if too_long.is_some_and(|inner| inner.is::<TooLong>())
-            || out_of_fuel == Some(minijinja::ErrorKind::OutOfFuel)
-        {
+        let kind = current.downcast_ref::<Error>().map(Error::kind);
+        if kind == Some(minijinja::ErrorKind::OutOfFuel) {
             return TextError::TemplateEndless;
         }
         cause = current.source();

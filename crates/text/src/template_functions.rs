@@ -6,7 +6,7 @@ use std::fmt::Write;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-use crate::clock;
+use crate::{clock, meter};
 
 /// The error at the bottom of `raise_exception`.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,7 @@ pub(crate) struct Refusal(pub String);
 const DEEPEST: usize = 64;
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
+    meter::add(environment);
     environment.set_unknown_method_callback(method);
     environment.add_function(
         "raise_exception",
@@ -62,6 +63,7 @@ pub(crate) fn add_clock(
 
 /// Python's methods of strings, lists and dictionaries.
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    meter::charge_method(state, value, name, args)?;
     match (name, value.as_str()) {
         // Python begins a word after anything that is no letter, not only after a space.
         ("title", Some(text)) if args.is_empty() => Ok(Value::from(title(text))),
@@ -94,6 +96,10 @@ fn write_json(
             ErrorKind::BadSerialization,
             "the value is nested too deeply",
         ));
+    }
+    // Indented, it may be much longer than the value.
+    if json.len() > meter::BUDGET {
+        return Err(ErrorKind::OutOfFuel.into());
     }
     let line = |json: &mut String, depth: usize| {
         if let Some(indent) = indent {

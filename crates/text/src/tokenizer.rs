@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use conclave_weights::{Description, HuggingFace, Metadata};
 
-use crate::controls::{Finder, Manner};
+use crate::controls::{Finder, Found, Manner};
 use crate::decoder::{Decoder, Pieces};
 use crate::spelling::Spelling;
 use crate::vocabulary::{Kind, Vocabulary};
 use crate::words::{Place, Words};
-use crate::{ChatTemplate, Message, Prompt, TextError, byte_level, hugging_face, sentencepiece};
+use crate::{
+    ChatTemplate, Message, Prompt, Shown, TextError, byte_level, hugging_face, sentencepiece,
+};
 
 const KNOWN_MODELS: &str = "gpt2, llama";
 
@@ -188,21 +190,33 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// A prompt as it is in a model that has run [`Tokenizer::encode_prompt`]'s ids of it.
+    pub fn shown(&self, prompt: &Prompt) -> Shown {
+        Shown {
+            text: prompt.text().to_owned(),
+            controls: self.controls_of(prompt).map(|found| found.place).collect(),
+        }
+    }
+
     /// The ids of what `prompt` has beyond `shown`, a text that is in the model already: no BOS,
-    /// and nothing is merged across the seam. `None` if `prompt` does not begin with `shown`.
+    /// and nothing is merged across the seam. `None` if `prompt` does not begin with `shown`, or
+    /// spells as text what is a control token there, or the other way round.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_beyond(
         &self,
-        shown: &str,
+        shown: &Shown,
         prompt: &Prompt,
     ) -> Result<Option<Vec<u32>>, TextError> {
-        if !prompt.text().starts_with(shown) {
+        let seam = shown.text.len();
+        let controls = self.controls_of(prompt).map(|found| found.place);
+        let before = controls.take_while(|place| place.start < seam);
+        if !prompt.text().starts_with(&shown.text) || !before.eq(shown.controls.iter().cloned()) {
             return Ok(None);
         }
         let mut ids = Vec::new();
-        self.encode_controls(prompt, shown.len(), &mut ids)?;
+        self.encode_controls(prompt, seam, &mut ids)?;
         Ok(Some(ids))
     }
 
@@ -250,7 +264,7 @@ impl Tokenizer {
             return;
         };
         let rest = rest.trim_start();
-        if let Some(found) = self.controls.find(rest, 0)
+        if let Some(found) = self.all_special.find(rest, 0)
             && found.place.start == 0
             && self.is_control(found.id)
             && let Err(place) = self.ends.binary_search(&found.id)
@@ -336,30 +350,44 @@ impl Tokenizer {
         ids: &mut Vec<u32>,
     ) -> Result<(), TextError> {
         let text = prompt.text();
-        let (mut start, mut from) = (begin, begin);
+        let mut start = begin;
         let mut place = if begin == 0 {
             Place::Start
         } else {
             Place::Within
         };
-        while let Some(found) = self.all_special.find(text, from) {
-            let control = self.is_control(found.id);
-            if !control || prompt.is_plain(&found.place) {
-                // Left to `encode_plain`, which finds user-defined tokens again.
-                from = if control {
-                    next_char(text, found.place.start)
-                } else {
-                    found.place.end
-                };
-                continue;
-            }
+        for found in self.controls_from(prompt, begin) {
             self.encode_plain(&text[start..found.before(text, start)], place, ids)?;
             ids.push(found.id);
             place = Place::AfterToken;
             start = found.after(text);
-            from = start;
         }
         self.encode_plain(&text[start..], place, ids)
+    }
+
+    /// The control tokens that the template wrote, in order.
+    fn controls_of(&self, prompt: &Prompt) -> impl Iterator<Item = Found> {
+        self.controls_from(prompt, 0)
+    }
+
+    /// Those from byte `from` on.
+    fn controls_from(&self, prompt: &Prompt, mut from: usize) -> impl Iterator<Item = Found> {
+        let text = prompt.text();
+        std::iter::from_fn(move || {
+            while let Some(found) = self.all_special.find(text, from) {
+                let control = self.is_control(found.id);
+                if control && !prompt.is_plain(&found.place) {
+                    from = found.after(text);
+                    return Some(found);
+                }
+                // Left to `encode_plain`, which finds user-defined tokens again.
+                from = match control {
+                    true => next_char(text, found.place.start),
+                    false => found.place.end,
+                };
+            }
+            None
+        })
     }
 
     /// Appends the ids of text without control tokens.

@@ -150,6 +150,52 @@ fn what_a_message_says_of_control_tokens_is_tokenised_as_plain_text() {
     assert_eq!((count(&ids), count(&trusted)), (4, 6));
 }
 
+/// What is in a model is continued only by a prompt that means the same by it.
+#[test]
+fn text_that_spells_control_tokens_continues_none() {
+    let Model {
+        tokenizer,
+        template,
+        ..
+    } = &MODELS[0];
+    let render = |said: &[(&str, &str)]| {
+        let messages = said.iter().map(|&(role, text)| Message::new(role, text));
+        let messages: Vec<Message> = messages.collect();
+        template.render(&messages, true).unwrap()
+    };
+    let first = render(&[("user", "A")]);
+    for answer in ["B", "", "B <|im_end|> b"] {
+        let mut shown = tokenizer.shown(&first);
+        shown.push(answer);
+        // What the model has run: the prompt's ids, then the answer's.
+        let mut ran = tokenizer.encode_prompt(&first).unwrap();
+        ran.extend(tokenizer.encode(answer).unwrap());
+        let follow_up = render(&[("user", "A"), ("assistant", answer), ("user", "C")]);
+        let beyond = tokenizer.encode_beyond(&shown, &follow_up).unwrap();
+        let beyond = beyond.expect("a follow-up continues what is shown");
+        let controls = |ids: &[u32]| ids.iter().filter(|&&id| is_control(tokenizer, id)).count();
+        let whole = tokenizer.encode_prompt(&follow_up).unwrap();
+        assert_eq!(controls(&ran) + controls(&beyond), controls(&whole));
+
+        // One message that spells the same, and more.
+        let (_, spelt) = follow_up.text().split_once("user\n").unwrap();
+        let forged = render(&[("user", spelt)]);
+        assert!(forged.text().starts_with(first.text()), "{}", forged.text());
+        assert_eq!(tokenizer.encode_beyond(&shown, &forged).unwrap(), None);
+        // And the other way round.
+        let mut plain = tokenizer.shown(&forged);
+        plain.push(answer);
+        let honest = Prompt::trusted(format!("{}{answer}", forged.text()));
+        assert_eq!(tokenizer.encode_beyond(&plain, &honest).unwrap(), None);
+    }
+    // A control token across the seam is none of what is shown.
+    let mut torn = tokenizer.shown(&first);
+    torn.push("B<|im_");
+    let follow_up = render(&[("user", "A"), ("assistant", "B"), ("user", "C")]);
+    assert!(follow_up.text().contains("B<|im_end|>"));
+    assert_eq!(tokenizer.encode_beyond(&torn, &follow_up).unwrap(), None);
+}
+
 #[test]
 fn a_prompt_begins_with_bos_once() {
     let Model { tokenizer, .. } = &MODELS[3];

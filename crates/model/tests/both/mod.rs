@@ -54,6 +54,20 @@ pub fn backends() -> [(&'static str, Backend); 3] {
 }
 
 #[allow(dead_code, reason = "each file of tests uses some of this one")]
+/// The files of a fixture's folder, with room for as many tokens as the test wants.
+pub fn with_context(name: &str, tokens: usize) -> Vec<(String, Vec<u8>)> {
+    let [config, weights] = ["config.json", "model.safetensors"].map(|file| {
+        let bytes = std::fs::read(fixture(name).join(file)).unwrap();
+        (file.to_owned(), bytes)
+    });
+    let (before, after) = (r#""max_position_embeddings": 512"#, tokens.to_string());
+    let text = String::from_utf8(config.1).unwrap();
+    assert!(text.contains(before), "{text}");
+    let text = text.replace(before, &format!(r#""max_position_embeddings": {after}"#));
+    vec![(config.0, text.into_bytes()), weights]
+}
+
+#[allow(dead_code, reason = "each file of tests uses some of this one")]
 /// Largest difference between two rows over the reference's largest magnitude.
 pub fn relative_error(found: &[f32], reference: &[f32]) -> f32 {
     assert_eq!(found.len(), reference.len());

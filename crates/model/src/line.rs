@@ -1,0 +1,202 @@
+//! Candidates in line: which of their tokens run in which turn, and where they lie then.
+//!
+//! A turn is one pass, and has a slot for each of its tokens. Nearly always one turn is all; what is
+//! longer goes on in the next, whose states take the place of those before. KV rows lie one behind
+//! another as long as there are any, then begin again at the prefix.
+
+use std::ops::Range;
+
+use crate::pass::{IN_LINE_ROWS, Pass, rows_of};
+use crate::slots::{DRAFT, PASS, PREFIX};
+
+/// Tokens that run in one turn: each has a slot for its state.
+const TURN: usize = IN_LINE_ROWS;
+
+/// One of the different candidates.
+#[derive(Debug)]
+pub struct Candidate {
+    /// Its token ids.
+    pub tokens: Vec<u32>,
+    /// How many of its first tokens the draft had run.
+    pub drafted: usize,
+    /// The KV row of its first token; `None` where a later turn wrote over its rows.
+    pub row: Option<usize>,
+}
+
+/// Some tokens of a candidate that run in one turn.
+#[derive(Debug)]
+struct Piece {
+    /// Whose they are.
+    candidate: usize,
+    /// Which of its tokens.
+    tokens: Range<usize>,
+    /// The pass's index of the first one.
+    offset: usize,
+}
+
+/// A pass, and whose tokens are in it.
+#[derive(Debug)]
+pub struct Turn {
+    /// What runs; empty where the draft ran all of it.
+    pub pass: Pass,
+    pieces: Vec<Piece>,
+}
+
+/// What a turn's states judge: token `index` of a candidate, by the state in `slot`.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged {
+    /// Which of the different candidates.
+    pub candidate: usize,
+    /// Where the state before the token is.
+    pub slot: usize,
+    /// The token.
+    pub target: u32,
+}
+
+/// All candidates of a verify pass, lined up.
+#[derive(Debug)]
+pub struct Line {
+    /// The different ones, in order of their first appearance.
+    pub candidates: Vec<Candidate>,
+    /// Which of them each one that was asked for is.
+    pub which: Vec<usize>,
+    /// The turns they run in, one behind another.
+    pub turns: Vec<Turn>,
+}
+
+impl Line {
+    /// Lines `candidates` up behind a prefix of `prefix` tokens of `context`. Equal ones run once; of
+    /// the first of those that share most with what the last draft `ran`, only the rest.
+    pub fn up(candidates: &[Vec<u32>], ran: &[u32], prefix: usize, context: usize) -> Self {
+        let mut different: Vec<&Vec<u32>> = Vec::new();
+        let mut which = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            let known = different.iter().position(|other| *other == candidate);
+            which.push(known.unwrap_or(different.len()));
+            if known.is_none() {
+                different.push(candidate);
+            }
+        }
+        let shared = |tokens: &&Vec<u32>| {
+            let same = |(a, b): &(&u32, &u32)| a == b;
+            tokens.iter().zip(ran).take_while(same).count()
+        };
+        // The draft's rows serve one candidate.
+        let shared: Vec<usize> = different.iter().map(shared).collect();
+        let most = shared.iter().copied().max().unwrap_or_default();
+        let own = shared.iter().position(|&count| count == most && most > 0);
+        let lined = |(index, tokens): (usize, &&Vec<u32>)| Candidate {
+            tokens: (*tokens).clone(),
+            drafted: if Some(index) == own { most } else { 0 },
+            row: None,
+        };
+        let mut line = Self {
+            candidates: different.iter().enumerate().map(lined).collect(),
+            which,
+            turns: Vec::new(),
+        };
+        // The draft's own first: it goes on where the draft's rows are.
+        let others = (0..different.len()).filter(|&index| Some(index) != own);
+        let mut row = prefix;
+        for index in own.into_iter().chain(others) {
+            let count = line.candidates[index].tokens.len();
+            if row + count > rows_of(context) && row > prefix {
+                line.candidates.iter_mut().for_each(|one| one.row = None);
+                line.begin_turn();
+                row = prefix;
+            }
+            line.append(index, prefix, row);
+            row += count;
+        }
+        line
+    }
+
+    fn begin_turn(&mut self) -> &mut Turn {
+        self.turns.push(Turn {
+            pass: Pass::empty(),
+            pieces: Vec::new(),
+        });
+        let last = self.turns.len() - 1;
+        &mut self.turns[last]
+    }
+
+    /// Adds a candidate whose rows begin at `row`, in as many turns as it takes.
+    fn append(&mut self, index: usize, prefix: usize, row: usize) {
+        let candidate = &mut self.candidates[index];
+        candidate.row = Some(row);
+        let (count, mut done) = (candidate.tokens.len(), candidate.drafted);
+        loop {
+            let room = match self.turns.last() {
+                Some(turn) if turn.pass.len() < TURN => TURN - turn.pass.len(),
+                _ => {
+                    self.begin_turn();
+                    TURN
+                }
+            };
+            let tokens = done..count.min(done + room);
+            let (Some(turn), candidate) = (self.turns.last_mut(), &self.candidates[index]) else {
+                return;
+            };
+            let offset = turn.pass.len();
+            turn.pass
+                .append(prefix, row, done, &candidate.tokens[tokens.clone()]);
+            done = tokens.end;
+            turn.pieces.push(Piece {
+                candidate: index,
+                tokens,
+                offset,
+            });
+            if done == count {
+                return;
+            }
+        }
+    }
+
+    /// The tokens that are judged once turn `number` has run: each by the state of the one before it.
+    pub fn judged(&self, number: usize) -> impl Iterator<Item = Judged> {
+        let pieces = self.turns[number].pieces.iter();
+        pieces.flat_map(|piece| {
+            let of = &self.candidates[piece.candidate];
+            // The states of the prefix and the draft are there from the first of its turns on.
+            let first = match piece.tokens.start == of.drafted {
+                true => 0,
+                false => piece.tokens.start + 1,
+            };
+            let end = of.tokens.len().min(piece.tokens.end + 1);
+            (first..end).map(|index| Judged {
+                candidate: piece.candidate,
+                slot: match index.checked_sub(piece.tokens.start + 1) {
+                    Some(behind) => PASS + piece.offset + behind,
+                    None if index == 0 => PREFIX,
+                    None => DRAFT + index - 1,
+                },
+                target: of.tokens[index],
+            })
+        })
+    }
+
+    /// Where the state after the first `count` tokens of a candidate, at least one, is once all
+    /// turns have run; `None` where another turn's took its slot.
+    pub fn slot_after(&self, candidate: usize, count: usize) -> Option<usize> {
+        if count <= self.candidates[candidate].drafted {
+            return Some(DRAFT + count - 1);
+        }
+        let mut pieces = self.turns.last()?.pieces.iter();
+        let holds =
+            |piece: &&Piece| piece.candidate == candidate && piece.tokens.contains(&(count - 1));
+        let piece = pieces.find(holds)?;
+        Some(PASS + piece.offset + count - 1 - piece.tokens.start)
+    }
+
+    /// Tokens of the draft whose KV rows a candidate has taken, and keeps.
+    pub fn kept_of_draft(&self) -> usize {
+        let taken = self.candidates.iter().filter(|one| one.row.is_some());
+        taken.map(|one| one.drafted).max().unwrap_or_default()
+    }
+
+    /// Tokens of the longest text that is made of the prefix and one candidate.
+    pub fn length(&self) -> usize {
+        let lengths = self.turns.iter().map(|turn| turn.pass.length());
+        lengths.max().unwrap_or_default()
+    }
+}

@@ -1,0 +1,266 @@
+//! What a template may work through: a count of the bytes that its operations take in.
+
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, State, filters};
+
+/// The filter that weighs a value with all that is in it. No template can spell its name.
+pub const WEIGH: &str = "=weigh";
+
+/// The one that counts its items, or its bytes where it is a string.
+pub const SHALLOW: &str = "=shallow";
+
+/// Bytes that one rendering may work through: a hundred times a long conversation.
+pub const BUDGET: usize = 1 << 27;
+
+/// Bytes of a value beside what it holds.
+const ITEM: usize = 32;
+
+/// Values within values.
+const DEEPEST: usize = 64;
+
+/// What is left of [`BUDGET`] in a rendering.
+struct Left(usize);
+
+/// Sets up the meters of [`metered`](crate::metered::metered) templates, and replaces the filters
+/// whose result may be longer than all that goes in.
+pub fn add(environment: &mut Environment<'static>) {
+    environment.add_filter(WEIGH, |state: &mut State, value: Value| {
+        weigh(state, &value).map(|()| value)
+    });
+    environment.add_filter(SHALLOW, |state: &mut State, value: Value| {
+        charge(state, shallow(&value)).map(|()| value)
+    });
+    // It prints the whole state.
+    environment.remove_global("debug");
+    let of = |filter: Value, cost: fn(&[Value]) -> usize| (filter, cost);
+    for (name, (filter, cost)) in [
+        (
+            "replace",
+            of(Value::from_function(filters::replace), replaced),
+        ),
+        ("join", of(Value::from_function(filters::join), joined)),
+        (
+            "format",
+            of(Value::from_function(filters::format), formatted),
+        ),
+        ("indent", of(Value::from_function(filters::indent), padded)),
+        ("batch", of(Value::from_function(filters::batch), padded)),
+        ("slice", of(Value::from_function(filters::slice), padded)),
+        ("sum", of(Value::from_function(filters::sum), summed)),
+        ("split", of(Value::from_function(filters::split), torn)),
+        ("lines", of(Value::from_function(filters::lines), torn)),
+        ("list", of(Value::from_function(filters::list), spelt)),
+        ("sort", of(Value::from_function(filters::sort), spelt)),
+        ("unique", of(Value::from_function(filters::unique), spelt)),
+        ("map", of(Value::from_function(filters::map), spelt)),
+        ("select", of(Value::from_function(filters::select), spelt)),
+        ("reject", of(Value::from_function(filters::reject), spelt)),
+    ] {
+        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            charge(state, cost(&args))?;
+            filter.call(state, &args)
+        });
+    }
+}
+
+/// Charges a method of Python's before it is called: its receiver is counted and its arguments are
+/// weighed already.
+pub fn charge_method(
+    state: &mut State,
+    value: &Value,
+    name: &str,
+    args: &[Value],
+) -> Result<(), Error> {
+    let all: Vec<Value> = std::iter::once(value).chain(args).cloned().collect();
+    let cost = match (name, value.as_str(), args) {
+        ("replace", ..) => replaced(&all),
+        ("format", ..) => formatted(&all),
+        ("join", Some(_), [items]) => joined(&[items.clone(), value.clone()]),
+        ("split" | "splitlines", ..) => torn(&all),
+        _ => 0,
+    };
+    charge(state, cost)
+}
+
+/// Takes `bytes` from what is left.
+///
+/// # Errors
+/// As when the interpreter's steps are used up.
+fn charge(state: &mut State, bytes: usize) -> Result<(), Error> {
+    let left = state.get_or_insert_extension_with(|| Left(BUDGET));
+    left.0 = left.0.checked_sub(bytes).ok_or(ErrorKind::OutOfFuel)?;
+    Ok(())
+}
+
+fn left(state: &mut State) -> usize {
+    state.get_or_insert_extension_with(|| Left(BUDGET)).0
+}
+
+/// Bytes of a string, items of anything else.
+fn shallow(value: &Value) -> usize {
+    match value.as_str() {
+        Some(text) => text.len(),
+        None => ITEM.saturating_mul(value.len().unwrap_or(0)),
+    }
+}
+
+/// Charges a value with everything in it, once for each place where it stands.
+fn weigh(state: &mut State, value: &Value) -> Result<(), Error> {
+    let mut left = left(state);
+    let before = left;
+    spend(value, DEEPEST, &mut left)?;
+    charge(state, before - left)
+}
+
+fn spend(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
+    let mut take = |bytes: usize| {
+        *left = left.checked_sub(bytes).ok_or(ErrorKind::OutOfFuel)?;
+        Ok::<(), Error>(())
+    };
+    if let Some(text) = value.as_str() {
+        return take(text.len());
+    }
+    let kind = value.kind();
+    if !matches!(kind, ValueKind::Map | ValueKind::Seq | ValueKind::Iterable) {
+        return Ok(());
+    }
+    let Some(object) = value.as_object() else {
+        return Ok(());
+    };
+    let depth = depth
+        .checked_sub(1)
+        .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "values are nested too deeply"))?;
+    if kind == ValueKind::Map {
+        for (key, item) in object.try_iter_pairs().into_iter().flatten() {
+            *left = left.checked_sub(2 * ITEM).ok_or(ErrorKind::OutOfFuel)?;
+            spend(&key, depth, left)?;
+            spend(&item, depth, left)?;
+        }
+    } else {
+        for item in object.try_iter().into_iter().flatten() {
+            *left = left.checked_sub(ITEM).ok_or(ErrorKind::OutOfFuel)?;
+            spend(&item, depth, left)?;
+        }
+    }
+    Ok(())
+}
+
+/// `text|replace(old, new)`: what the new ones add.
+fn replaced(args: &[Value]) -> usize {
+    let texts: Vec<&str> = args.iter().take(3).filter_map(Value::as_str).collect();
+    let [text, old, new] = texts[..] else {
+        // What is no string is printed first.
+        return match args {
+            [text, _, new, ..] => printed(text).saturating_mul(1 + printed(new)),
+            _ => 0,
+        };
+    };
+    text.matches(old).count().saturating_mul(new.len())
+}
+
+/// `text|split(at)`, `text|lines`: the pieces.
+fn torn(args: &[Value]) -> usize {
+    let Some(text) = args.first().and_then(Value::as_str) else {
+        return 0;
+    };
+    let at = args
+        .get(1)
+        .and_then(Value::as_str)
+        .filter(|at| !at.is_empty());
+    let pieces = match at {
+        Some(at) => text.matches(at).count(),
+        None => text.matches(char::is_whitespace).count(),
+    };
+    ITEM.saturating_mul(pieces + 1)
+}
+
+/// `items|list` and others that go through their items: the letters, where they are a string's.
+fn spelt(args: &[Value]) -> usize {
+    let text = args.first().and_then(Value::as_str);
+    text.map_or(0, |text| ITEM.saturating_mul(text.len()))
+}
+
+/// `items|join(between)`: what stands between them.
+fn joined(args: &[Value]) -> usize {
+    let between = args.get(1).map_or(0, printed);
+    let items = match args.first() {
+        Some(text) if text.as_str().is_some() => text.as_str().map_or(0, str::len),
+        Some(items) => items.try_iter().map_or(0, Iterator::count),
+        None => 0,
+    };
+    items.saturating_mul(between)
+}
+
+/// `text|format(…)`: each specification may write any argument, as wide as any number in it says.
+fn formatted(args: &[Value]) -> usize {
+    let Some((text, values)) = args.split_first() else {
+        return 0;
+    };
+    let text = text.to_string();
+    let specifications = text.matches(['%', '{']).count();
+    let numbers = text.split(|letter: char| !letter.is_ascii_digit());
+    let widths = numbers
+        .filter(|number| !number.is_empty())
+        .map(|number| number.parse().unwrap_or(usize::MAX));
+    let values = values.iter().map(|value| {
+        let width = value.as_usize().unwrap_or(0);
+        printed(value).saturating_add(width)
+    });
+    let widest = widths.chain(values).fold(0, usize::saturating_add);
+    specifications.saturating_mul(widest)
+}
+
+/// `text|indent(width)`, `items|batch(size, filling)`, `items|slice(count)`: as wide as any number
+/// among the arguments says, for each line.
+fn padded(args: &[Value]) -> usize {
+    let lines = args.first().and_then(Value::as_str);
+    let lines = lines.map_or(1, |text| 1 + text.matches('\n').count());
+    let width = |value: &Value| match value.kind() {
+        ValueKind::Map => object_numbers(value),
+        ValueKind::String => value.as_str().map_or(0, str::len),
+        _ => value.as_usize().unwrap_or(0),
+    };
+    let widest = args
+        .iter()
+        .skip(1)
+        .map(width)
+        .fold(0, usize::saturating_add);
+    ITEM.saturating_mul(lines).saturating_mul(widest)
+}
+
+/// The numbers and the lengths of strings among keyword arguments.
+fn object_numbers(value: &Value) -> usize {
+    let object = value.as_object();
+    let pairs = object.and_then(|object| object.try_iter_pairs());
+    let width = |(_, value): (Value, Value)| match value.as_str() {
+        Some(text) => text.len(),
+        None => value.as_usize().unwrap_or(0),
+    };
+    pairs
+        .into_iter()
+        .flatten()
+        .map(width)
+        .fold(0, usize::saturating_add)
+}
+
+/// `items|sum`: strings are added one by one, each time anew.
+fn summed(args: &[Value]) -> usize {
+    let Some(items) = args.first() else { return 0 };
+    let items = items.try_iter().into_iter().flatten();
+    let mut sum: usize = 0;
+    items.fold(0, |all, item| {
+        sum = sum.saturating_add(shallow(&item));
+        sum.saturating_add(all)
+    })
+}
+
+/// Bytes of a value as it is printed, at most; what goes into an operation has been weighed, so
+/// that this comes to an end.
+fn printed(value: &Value) -> usize {
+    let mut left = BUDGET;
+    match spend(value, DEEPEST, &mut left) {
+        Ok(()) => BUDGET - left + ITEM,
+        Err(_) => usize::MAX,
+    }
+}
