@@ -4,7 +4,7 @@ use conclave_ensemble::{Candidate, Score, Scoring};
 use conclave_model::{
     About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
-use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer};
+use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer, Turn};
 use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
@@ -52,11 +52,17 @@ pub struct Member {
     session: Session,
     tokenizer: Tokenizer,
     template: ChatTemplate,
+    /// How its template opens and closes an answer.
+    turn: Turn,
     sampler: Sampler,
     /// The text last taken in, with what was kept since.
     shown: Shown,
     /// The ids of that text, whatever of them the session holds.
     ids: Vec<u32>,
+    /// The answer so far, as it crossed between members.
+    answer: String,
+    /// The white space that this member puts before an answer's first word.
+    lead: String,
     /// Each candidate of the last verify pass: its text, and how many of its tokens to keep.
     in_line: Vec<(String, usize)>,
 }
@@ -76,9 +82,11 @@ impl Member {
     ) -> Result<Self, MemberError> {
         let checkpoint = Checkpoint::open(source).await?;
         let description = checkpoint.description();
-        let tokenizer = Tokenizer::from_checkpoint(description)?;
+        let mut tokenizer = Tokenizer::from_checkpoint(description)?;
         let template = ChatTemplate::from_checkpoint(description, &tokenizer)?;
-        if tokenizer.end_ids().is_empty() {
+        let turn = Turn::of(&template, &tokenizer)?;
+        tokenizer.learn_end(&turn);
+        if tokenizer.end_ids().is_empty() && turn.marks.is_empty() {
             return Err(MemberError::NoEnd);
         }
         let model = Model::load(&checkpoint, source, backend, options, progress).await?;
@@ -94,9 +102,12 @@ impl Member {
             session: Session::new(model),
             tokenizer,
             template,
+            lead: turn.lead.clone(),
+            turn,
             sampler: Sampler::new(Sampling::default(), 0),
             shown: Shown::default(),
             ids: Vec::new(),
+            answer: String::new(),
             in_line: Vec::new(),
         })
     }
@@ -109,6 +120,12 @@ impl Member {
     /// What its model is.
     pub fn about(&self) -> &About {
         self.session.about()
+    }
+
+    /// Whether its model came with a chat template. One without is a base model as a rule: it is
+    /// shown questions with their answers, and answers in one paragraph.
+    pub fn has_template(&self) -> bool {
+        self.template.is_own()
     }
 
     /// Tokens run so far.
@@ -174,6 +191,8 @@ impl Member {
         let prompt = self.template.render(messages, true)?;
         let tokens = self.tokens_of(&prompt)?;
         self.sampler = Sampler::new(sampling, stream);
+        self.answer.clear();
+        self.lead.clone_from(&self.turn.lead);
         self.in_line.clear();
         let prefilled = self.session.prefill_while(&tokens, go_on).await?;
         // A prompt that was stopped is not shown: the next one finds its ids as this one did.
@@ -202,12 +221,28 @@ impl Member {
             draft = self.session.draft(limit, &mut self.sampler, ends).await?;
             (text, complete) = self.shown_of(&draft.tokens);
         }
+        // Nothing a reader could see came out (only control tokens, say): the answer is over.
+        let mut ended = draft.ended || (text.is_empty() && complete);
+        if let Some(mark) = self.turn.mark_in(&self.answer, &text) {
+            text.truncate(mark);
+            ended = true;
+        }
         Ok(Draft {
-            // Nothing a reader could see came out (only control tokens, say): the answer is over.
-            ended: draft.ended || (text.is_empty() && complete),
-            text,
+            text: self.without_lead(text),
+            ended,
             tokens: draft.tokens.len(),
         })
+    }
+
+    /// A draft without the white space that an answer begins with in this member's template, which
+    /// is no other member's: held to it, every member would find every other's first word wrong.
+    fn without_lead(&mut self, text: String) -> String {
+        let first = text.trim_start();
+        if !self.answer.is_empty() || first.is_empty() {
+            return text;
+        }
+        text[..text.len() - first.len()].clone_into(&mut self.lead);
+        first.to_owned()
     }
 
     /// What a reader sees of `tokens`, and whether they end with a whole character.
@@ -218,7 +253,7 @@ impl Member {
     }
 
     /// Scores all candidates, its own included, in one in-line pass: with what `scoring` looks at. A
-    /// candidate without text is scored on the end token itself.
+    /// candidate without text is scored on what closes a turn in this member's template.
     ///
     /// # Errors
     /// The tokenizer's or the backend's.
@@ -227,14 +262,18 @@ impl Member {
         candidates: &[Candidate],
         scoring: Scoring,
     ) -> Result<Vec<VerifiedScore>, MemberError> {
-        let end = self.tokenizer.end_ids()[0];
         let mut ids = Vec::with_capacity(candidates.len());
         self.in_line.clear();
         for candidate in candidates {
-            let mut tokens = self.tokenizer.encode(&candidate.text)?;
+            let mut tokens = if self.answer.is_empty() && !candidate.text.is_empty() {
+                let led = format!("{}{}", self.lead, candidate.text);
+                self.tokenizer.encode(&led)?
+            } else {
+                self.tokenizer.encode(&candidate.text)?
+            };
             self.in_line.push((candidate.text.clone(), tokens.len()));
             if tokens.is_empty() {
-                tokens.push(end);
+                tokens.extend_from_slice(&self.turn.end);
             }
             ids.push(tokens);
         }
@@ -262,6 +301,10 @@ impl Member {
         ))?;
         self.in_line.clear();
         self.session.keep(winner, count).await?;
+        if self.answer.is_empty() && !text.is_empty() {
+            self.shown.push(&self.lead);
+        }
+        self.answer.push_str(&text);
         self.shown.push(&text);
         self.session.prefix().clone_into(&mut self.ids);
         Ok(())
@@ -272,6 +315,7 @@ impl Member {
         self.session.release();
         self.shown = Shown::default();
         self.ids.clear();
+        self.answer.clear();
         self.in_line.clear();
     }
 }

@@ -9,6 +9,7 @@
 //! | continue a text that a model has run, as far as a prompt begins with it | [`Tokenizer::shown`], [`Tokenizer::encode_beyond`] |
 //! | show tokens as they come | [`Tokenizer::decoder`], [`Decoder::push`] |
 //! | know when an answer is over | [`Tokenizer::end_ids`] |
+//! | know how a template opens and closes an answer | [`Turn::of`] |
 //! | render a conversation by the model's own template | [`ChatTemplate::from_checkpoint`], [`ChatTemplate::render`] |
 //!
 //! ```
@@ -27,6 +28,7 @@ mod clock;
 mod controls;
 mod decoder;
 mod error;
+mod fallback;
 mod hugging_face;
 mod merges;
 mod meter;
@@ -41,6 +43,7 @@ mod template;
 mod template_functions;
 mod tokenizer;
 mod tokenizer_json;
+mod turn;
 mod vocabulary;
 mod words;
 
@@ -49,3 +52,4 @@ pub use error::TextError;
 pub use prompt::{Message, Prompt, Shown};
 pub use template::ChatTemplate;
 pub use tokenizer::Tokenizer;
+pub use turn::Turn;

@@ -15,6 +15,7 @@ use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior};
 use serde_json::Value as Json;
 
+use crate::fallback;
 use crate::hugging_face::named_tokens;
 use crate::metered::metered;
 use crate::template_functions::{self, Refusal};
@@ -30,11 +31,6 @@ const RECURSION: usize = 64;
 
 /// Bytes a prompt may have beside ten times the messages themselves.
 const OUTPUT: usize = 1 << 20;
-
-/// For models without a template of their own: the plainest form, ChatML where the vocabulary has
-/// its tokens.
-const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-const PLAIN: &str = "{% for message in messages %}{{ message.role | capitalize }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}";
 
 /// A model's chat template, ready to render.
 pub struct ChatTemplate {
@@ -121,14 +117,10 @@ impl ChatTemplate {
         whole: bool,
         tokenizer: &Tokenizer,
     ) -> Result<Self, TextError> {
-        let plain = || {
-            if tokenizer.special("<|im_start|>").is_some() {
-                CHATML
-            } else {
-                PLAIN
-            }
-        };
-        let source = own.unwrap_or_else(plain);
+        let source = own.unwrap_or_else(|| match tokenizer.special("<|im_start|>") {
+            Some(_) => fallback::CHATML,
+            None => fallback::QUESTIONS,
+        });
         let mut environment = Environment::new();
         // As transformers sets up Jinja.
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
@@ -155,6 +147,11 @@ impl ChatTemplate {
     /// Whether the model file has a template of its own.
     pub fn is_own(&self) -> bool {
         self.own
+    }
+
+    /// Whether it is the fallback that asks questions behind examples.
+    pub(crate) fn asks_questions(&self) -> bool {
+        !self.own && self.source == fallback::QUESTIONS
     }
 
     /// The template's source.

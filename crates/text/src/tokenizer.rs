@@ -9,9 +9,7 @@ use crate::decoder::{Decoder, Pieces};
 use crate::spelling::Spelling;
 use crate::vocabulary::{Kind, Vocabulary};
 use crate::words::{Place, Words};
-use crate::{
-    ChatTemplate, Message, Prompt, Shown, TextError, byte_level, hugging_face, sentencepiece,
-};
+use crate::{Prompt, Shown, TextError, Turn, byte_level, hugging_face, sentencepiece};
 
 const KNOWN_MODELS: &str = "gpt2, llama";
 
@@ -251,26 +249,21 @@ impl Tokenizer {
         &self.ends
     }
 
-    /// Adds the token that `template` writes after what an assistant said, which a model's other
-    /// files may have forgotten.
-    pub fn learn_end(&mut self, template: &ChatTemplate) {
-        const SAID: &str = "Yes.";
-        let turns = [("user", "Well?"), ("assistant", SAID), ("user", "Then?")];
-        let turns = turns.map(|(role, content)| Message::new(role, content));
-        let Ok(prompt) = template.render(&turns, false) else {
-            return;
-        };
-        let Some((_, rest)) = prompt.text().split_once(SAID) else {
-            return;
-        };
-        let rest = rest.trim_start();
-        if let Some(found) = self.all_special.find(rest, 0)
-            && found.place.start == 0
-            && self.is_control(found.id)
-            && let Err(place) = self.ends.binary_search(&found.id)
+    /// Adds the token that closes an assistant's `turn` to those that end an answer: a model's
+    /// other files may have forgotten it.
+    pub fn learn_end(&mut self, turn: &Turn) {
+        if let &[id] = turn.end.as_slice()
+            && self.is_control(id)
+            && let Err(place) = self.ends.binary_search(&id)
         {
-            self.ends.insert(place, found.id);
+            self.ends.insert(place, id);
         }
+    }
+
+    /// The control token that `text` begins with.
+    pub(crate) fn leading_control(&self, text: &str) -> Option<u32> {
+        let found = self.controls.find(text, 0)?;
+        (found.place.start == 0 && self.is_control(found.id)).then_some(found.id)
     }
 
     /// Gives up tokens beyond a model's `vocabulary` (its embedding's rows): some tokenizers list a

@@ -1,7 +1,7 @@
 //! Token ids and rendered conversations against what Python's tokenizers, sentencepiece and
 //! transformers gave for the same models (`tests/fixtures/make_text_fixtures.py`).
 
-use conclave_text::{ChatTemplate, Message, TextError, Tokenizer};
+use conclave_text::{ChatTemplate, Message, TextError, Tokenizer, Turn};
 use conclave_weights::{Array, Description, Gguf, HuggingFace, Metadata, Value};
 use serde_json::Value as Json;
 
@@ -365,7 +365,8 @@ fn ends_come_from_every_file_that_names_them() {
         };
         let named = texts(&tokenizer);
         let template = ChatTemplate::from_checkpoint(&family.description, &tokenizer).unwrap();
-        tokenizer.learn_end(&template);
+        let turn = Turn::of(&template, &tokenizer).unwrap();
+        tokenizer.learn_end(&turn);
         let mut learnt = texts(&tokenizer);
         learnt.retain(|text| !named.contains(text));
         (named, learnt)
@@ -395,7 +396,9 @@ fn ends_come_from_every_file_that_names_them() {
     let id = tokenizer.special("<start_of_turn>").unwrap();
     assert!(!tokenizer.is_end(id));
     let template = ChatTemplate::from_hugging_face(&files, &tokenizer).unwrap();
-    tokenizer.learn_end(&template);
+    let turn = Turn::of(&template, &tokenizer).unwrap();
+    assert_eq!(turn.end, [id]);
+    tokenizer.learn_end(&turn);
     assert!(tokenizer.is_end(id));
 }
 

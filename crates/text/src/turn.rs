@@ -1,0 +1,93 @@
+//! How a chat template opens and closes what an assistant says, read off the template itself.
+
+use crate::fallback::{CLOSING, OPENINGS};
+use crate::{ChatTemplate, Message, TextError, Tokenizer};
+
+/// What is said in the conversations that are rendered to find out.
+const ASKED: &str = "Well?";
+const SAID: &str = "Yes.";
+const NEXT: &str = "Then?";
+
+/// An assistant's turn in a template.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// White space between the prompt and an answer's first word: `" "` behind `Answer:`.
+    pub lead: String,
+    /// What stands behind an answer, as ids: `<|im_end|>`, say.
+    pub end: Vec<u32>,
+    /// Where no token does, the texts that end an answer: another turn begins with them.
+    pub marks: Vec<String>,
+}
+
+impl Turn {
+    /// The turn of `template`, in the ids of its model's `tokenizer`. What the template does not
+    /// tell (one that refuses a conversation of three turns, say) is the tokenizer's end-of-text
+    /// token, or else its first end token.
+    ///
+    /// # Errors
+    /// [`TextError::Tokenizer`] where the tokenizers library fails.
+    pub fn of(template: &ChatTemplate, tokenizer: &Tokenizer) -> Result<Self, TextError> {
+        let mut turn = Self {
+            lead: lead(template).unwrap_or_default(),
+            ..Self::default()
+        };
+        if template.asks_questions() {
+            turn.end = tokenizer.encode(CLOSING)?;
+            turn.marks.push(CLOSING.to_owned());
+            turn.marks.extend(OPENINGS.map(str::to_owned));
+            return Ok(turn);
+        }
+        let closing = closing(template).unwrap_or_default();
+        if let Some(id) = tokenizer.leading_control(closing.trim_start()) {
+            turn.end.push(id);
+        } else if !closing.trim().is_empty() {
+            turn.end = tokenizer.encode(closing.trim_end())?;
+            turn.marks.push(closing.trim_end().to_owned());
+        } else {
+            let end = tokenizer.eos().filter(|&id| tokenizer.is_end(id));
+            turn.end
+                .extend(end.or_else(|| tokenizer.end_ids().first().copied()));
+        }
+        Ok(turn)
+    }
+
+    /// Where `text`, behind `before`, begins another turn: a byte of `text`, or 0 if the mark began
+    /// in `before` already.
+    pub fn mark_in(&self, before: &str, text: &str) -> Option<usize> {
+        // An answer begins on a line of its own as far as marks go.
+        let whole = format!("\n{before}{text}");
+        let begin = whole.len() - text.len();
+        let longest = self.marks.iter().map(String::len).max()?;
+        let mut from = begin.saturating_sub(longest);
+        while !whole.is_char_boundary(from) {
+            from -= 1;
+        }
+        let found = self
+            .marks
+            .iter()
+            .filter_map(|mark| whole[from..].find(mark.as_str()));
+        Some((from + found.min()?).saturating_sub(begin))
+    }
+}
+
+/// What stands between the opening of an assistant's turn and what it says.
+fn lead(template: &ChatTemplate) -> Option<String> {
+    let user = Message::new("user", ASKED);
+    let opened = template.render(std::slice::from_ref(&user), true).ok()?;
+    let said = template
+        .render(&[user, Message::new("assistant", SAID)], false)
+        .ok()?;
+    let rest = said.text().strip_prefix(opened.text())?;
+    let (lead, _) = rest.split_once(SAID)?;
+    lead.trim().is_empty().then(|| lead.to_owned())
+}
+
+/// What stands between what an assistant says and what the user says next.
+fn closing(template: &ChatTemplate) -> Option<String> {
+    let turns = [("user", ASKED), ("assistant", SAID), ("user", NEXT)];
+    let turns = turns.map(|(role, content)| Message::new(role, content));
+    let prompt = template.render(&turns, false).ok()?;
+    let (_, rest) = prompt.text().split_once(SAID)?;
+    let (closing, _) = rest.split_once(NEXT)?;
+    Some(closing.to_owned())
+}
