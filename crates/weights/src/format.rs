@@ -116,10 +116,11 @@ impl Format {
     /// BF16 those within f16's range, and the rest come within half a step of Q8_0.
     pub fn on_gpu(self) -> Self {
         match self {
-            Self::F32 | Self::F16 | Self::Q8_0 | Self::Q4_0 | Self::Q4K | Self::Q6K => self,
+            Self::F32 | Self::F16 | Self::Q8_0 => self,
+            Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => self,
             Self::BF16 => Self::F16,
             Self::Q3K => Self::Q6K,
-            Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
+            Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
             Self::IQ4NL | Self::IQ4XS | Self::MXFP4 => Self::Q8_0,
         }
     }
