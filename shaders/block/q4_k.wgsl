@@ -28,6 +28,5 @@ fn unit_at(row: u32, unit: u32) -> Unit {
 
 // The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
-    let nibbles = (unit.quants[q & 3u] >> (q & 4u)) & 0x0f0f0f0fu;
-    return bytes(nibbles) * unit.scale - unit.minimum;
+    return bytes(nibbles(unit.quants, q)) * unit.scale - unit.minimum;
 }

@@ -1,4 +1,4 @@
-// What lies in the words of a block: four bytes, two f16.
+// What lies in the words of a block: four bytes, two f16, eight nibbles.
 
 // The bytes of a word, from the lowest up, without a sign.
 fn bytes(word: u32) -> vec4<f32> {
@@ -20,9 +20,19 @@ fn signed_bytes(word: u32) -> vec4<f32> {
     );
 }
 
-// Number i of a plane of f16 that starts at word `start` of the weights.
+// The nibbles of quad q of a unit that has them as Q4_0 does, a byte each.
+fn nibbles(unit: vec4<u32>, q: u32) -> u32 {
+    return (unit[q & 3u] >> (q & 4u)) & 0x0f0f0f0fu;
+}
+
+// Pair i of a plane of f16 that starts at word `start` of the weights.
+fn halves_at(start: u32, i: u32) -> vec2<f32> {
+    let word = start + i;
+    return unpack2x16float(weights[word >> 2u][word & 3u]);
+}
+
+// Number i of a plane of f16, likewise.
 fn half_at(start: u32, i: u32) -> f32 {
-    let word = start + (i >> 1u);
-    let pair = unpack2x16float(weights[word >> 2u][word & 3u]);
+    let pair = halves_at(start, i >> 1u);
     return select(pair.x, pair.y, (i & 1u) == 1u);
 }

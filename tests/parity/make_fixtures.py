@@ -31,7 +31,7 @@ OUT = pathlib.Path(__file__).parent.parent / "fixtures" / "parity"
 # Which case is kept in which form. What a family's two worlds do differently stands in both.
 GGUF = [("llama", "f16"), ("tinyllama", "q4_0"), ("qwen2", "f32"), ("qwen3", "q8_0"), ("gemma", "q8_0"),
         ("gemma2", "f16"), ("gemma3", "q8_0"), ("phi3", "f16"), ("smollm3", "q8_0"), ("olmo2", "q8_0"),
-        ("glm4", "f16"), ("granite", "q8_0")]
+        ("glm4", "f16"), ("granite", "q8_0"), ("llama-bias", "q4_1")]
 FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-window", "float16", 5),
            ("qwen3-yarn", "float16", 4), ("gemma2-scalar", "float16", 5), ("gemma3-layers", "float16", 4),
            ("phi4-mini", "float16", 4), ("smollm3-layers", "float16", 5), ("olmo2", "bfloat16", 5),
@@ -82,11 +82,11 @@ def gguf(case, seed, kind):
         entries = {f"<{n}>": n for n in range(case.config["vocab_size"])}
         (plain / "tokenizer.json").write_text(json.dumps({"model": {"vocab": entries}, "added_tokens": []}))
         f32 = plain / "f32.gguf"
-        first = f32 if kind == "q4_0" else path
+        rounded = kind in ("q4_0", "q4_1")
         # No vocabulary of a hundred tokens holds all bytes: these files have none.
-        tools.convert(plain, first, "f32" if kind == "q4_0" else kind, None)
-        if kind == "q4_0":
-            requantise(f32, path, gguf)
+        tools.convert(plain, f32 if rounded else path, "f32" if rounded else kind, None)
+        if rounded:
+            requantise(f32, path, gguf, gguf.GGMLQuantizationType[kind.upper()])
     field = gguf.GGUFReader(path).fields["general.architecture"]
     architecture = bytes(field.parts[field.data[0]]).decode()
     for key, value in case.in_gguf.items():
@@ -95,8 +95,8 @@ def gguf(case, seed, kind):
     keep(name, model, seed, 1e-4 if kind.startswith("f") else 2e-3)
 
 
-def requantise(source, path, gguf):
-    """The file with every matrix in Q4_0, by the makers' reference code: no compiled library is needed for this."""
+def requantise(source, path, gguf, to):
+    """The file with every matrix in the format `to`, by the makers' reference code: no compiled library is needed for this."""
     reader = gguf.GGUFReader(source)
     architecture = bytes(reader.fields["general.architecture"].parts[-1]).decode()
     writer = gguf.GGUFWriter(path, architecture)
@@ -106,8 +106,7 @@ def requantise(source, path, gguf):
         writer.add_key_value(key, field.contents(), field.types[0], field.types[1] if len(field.types) > 1 else None)
     for tensor in reader.tensors:
         if len(tensor.shape) == 2:
-            blocks = gguf.quants.quantize(tensor.data, gguf.GGMLQuantizationType.Q4_0)
-            writer.add_tensor(tensor.name, blocks, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+            writer.add_tensor(tensor.name, gguf.quants.quantize(tensor.data, to), raw_dtype=to)
         else:
             writer.add_tensor(tensor.name, tensor.data)
     writer.write_header_to_file()

@@ -120,7 +120,7 @@ def spell_as_4(config):
 
 
 # What a GPU keeps in Q8_0, whose steps do not hold all of their values.
-REQUANTISED = {"Q4_1", "Q5_1", "Q5_K", "Q2_K", "IQ4_XS"}
+REQUANTISED = {"Q5_1", "Q5_K", "Q2_K", "IQ4_XS"}
 
 
 def gguf_matrices(path, names, on_gpu):

@@ -18,7 +18,7 @@ function least(run) {
   return Math.min(...times).toFixed(2);
 }
 
-for (const [format, type] of Object.entries({ Q8_0: 8, Q4_0: 2, Q4_K: 12, Q6_K: 14, F16: 1 })) {
+for (const [format, type] of Object.entries({ Q8_0: 8, Q4_0: 2, Q4_1: 3, Q4_K: 12, Q6_K: 14, F16: 1 })) {
   prepare(type);
   for (const tokens of [1, 20, 64]) {
     console.log(`${format} products of ${tokens} tokens: ${least(() => products(tokens))} ms`);

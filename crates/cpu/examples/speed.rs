@@ -42,11 +42,8 @@ fn matrix(format: Format, rows: usize, cols: usize) -> Option<Matrix> {
         .map(|x| (x * 127.0) as i8 as u8)
         .collect();
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
-        let last = block.len() - 2;
-        let scales = if format == Format::Q6K { last } else { 0 };
-        block[scales + 1] = 0x10;
-        if format == Format::Q4K {
-            block[3] = 0x10;
+        for &at in format.halves() {
+            block[at + 1] = 0x10;
         }
     }
     let mut upload = Upload::begin(format, rows, cols).ok()?;
@@ -171,6 +168,7 @@ mod native {
         for format in [
             Format::Q8_0,
             Format::Q4_0,
+            Format::Q4_1,
             Format::Q4K,
             Format::Q6K,
             Format::F16,

@@ -23,6 +23,31 @@ pub(crate) struct Quants {
     pub total: f32,
 }
 
+/// What rows of input consist of, to the blocks that they are multiplied with.
+pub(crate) trait Part: Sized {
+    /// Columns of one.
+    const COLS: usize;
+
+    /// All rows in these.
+    fn of(input: &Input) -> &[Self];
+}
+
+impl Part for Quants {
+    const COLS: usize = BLOCK;
+
+    fn of(input: &Input) -> &[Self] {
+        &input.quants
+    }
+}
+
+impl Part for f32 {
+    const COLS: usize = 1;
+
+    fn of(input: &Input) -> &[Self] {
+        &input.values
+    }
+}
+
 /// Rows that matrices are multiplied with; kept from product to product for its memory.
 #[derive(Debug, Clone, Default)]
 pub struct Input {
@@ -59,16 +84,6 @@ impl Input {
     /// Numbers in a row.
     pub fn cols(&self) -> usize {
         self.cols
-    }
-
-    /// All rows.
-    pub(crate) fn values(&self) -> &[f32] {
-        &self.values
-    }
-
-    /// All rows as integers.
-    pub(crate) fn quants(&self) -> &[Quants] {
-        &self.quants
     }
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use conclave_weights::Format;
 
 use crate::error::CpuError;
-use crate::input::{BLOCK, Input};
+use crate::input::{Input, Part};
 use crate::lanes::{self, LANES, Lanes, Work};
-use crate::packed::{Half, Packed, Q4, Q4K, Q6K, Q8, Single};
+use crate::packed::{Half, Packed, Q4, Q4K, Q6K, Q8, Q41, Single};
 use crate::tile::{MOST, Tile};
 
 /// A matrix `[rows, cols]`.
@@ -23,6 +23,7 @@ pub struct Matrix {
 enum Blocks {
     Q8(Vec<Q8>),
     Q4(Vec<Q4>),
+    Q41(Vec<Q41>),
     Q4K(Vec<Q4K>),
     Q6K(Vec<Q6K>),
     Half(Vec<Half>),
@@ -35,6 +36,7 @@ macro_rules! with_blocks {
         match $blocks {
             Blocks::Q8($name) => $do,
             Blocks::Q4($name) => $do,
+            Blocks::Q41($name) => $do,
             Blocks::Q4K($name) => $do,
             Blocks::Q6K($name) => $do,
             Blocks::Half($name) => $do,
@@ -126,19 +128,7 @@ impl Matrix {
 
     /// The products of some rows of input with some of the matrix, which were checked.
     fn multiply(&self, input: &Input, of: Range<usize>, rows: Range<usize>, out: &mut [f32]) {
-        let parts = |width: usize| of.start * width..of.end * width;
-        let blocks_of = self.cols / BLOCK;
-        let quants = || &input.quants()[parts(blocks_of)];
-        let values = || &input.values()[parts(self.cols)];
-        let shape = [self.cols, rows.start, rows.len()];
-        match &self.blocks {
-            Blocks::Q8(blocks) => times(blocks, quants(), blocks_of, shape, out),
-            Blocks::Q4(blocks) => times(blocks, quants(), blocks_of, shape, out),
-            Blocks::Q4K(blocks) => times(blocks, quants(), blocks_of, shape, out),
-            Blocks::Q6K(blocks) => times(blocks, quants(), blocks_of, shape, out),
-            Blocks::Half(blocks) => times(blocks, values(), self.cols, shape, out),
-            Blocks::Single(blocks) => times(blocks, values(), self.cols, shape, out),
-        }
+        with_blocks!(&self.blocks, blocks => times(blocks, input, of, self.cols, rows, out));
     }
 }
 
@@ -162,22 +152,22 @@ fn unpack<P: Packed>(blocks: &[P], cols: usize, row: usize, out: &mut [f32]) {
     }
 }
 
-/// Multiplies the rows `first .. first + rows` of a matrix.
-fn times<P: Packed + Tile>(
+/// Multiplies some rows of a matrix with some of input.
+fn times<P: Packed + Tile<Part: Part>>(
     blocks: &[P],
-    input: &[P::Part],
-    parts: usize,
-    [cols, first, rows]: [usize; 3],
+    input: &Input,
+    of: Range<usize>,
+    cols: usize,
+    rows: Range<usize>,
     out: &mut [f32],
 ) {
-    let per_row = cols / P::COLS;
-    let end = (first + rows).div_ceil(LANES) * per_row;
+    let (per_row, parts) = (cols / P::COLS, cols / P::Part::COLS);
     lanes::run(Times {
-        blocks: &blocks[first / LANES * per_row..end],
+        blocks: &blocks[rows.start / LANES * per_row..rows.end.div_ceil(LANES) * per_row],
         per_row,
-        input,
+        input: &P::Part::of(input)[of.start * parts..of.end * parts],
         parts,
-        rows,
+        rows: rows.len(),
         out,
     });
 }
@@ -264,6 +254,7 @@ impl Upload {
         let blocks = match format {
             Format::Q8_0 => Blocks::Q8(Vec::new()),
             Format::Q4_0 => Blocks::Q4(Vec::new()),
+            Format::Q4_1 => Blocks::Q41(Vec::new()),
             Format::Q4K => Blocks::Q4K(Vec::new()),
             Format::Q6K => Blocks::Q6K(Vec::new()),
             Format::F16 => Blocks::Half(Vec::new()),
@@ -353,19 +344,19 @@ mod tests {
             .collect();
         let mut input = Input::new();
         input.set(&x, cols);
-        for (format, half_at) in [
-            (Format::Q8_0, 0),
-            (Format::Q4_0, 0),
-            (Format::Q4K, 0),
-            (Format::Q6K, 208),
+        for format in [
+            Format::Q8_0,
+            Format::Q4_0,
+            Format::Q4_1,
+            Format::Q4K,
+            Format::Q6K,
         ] {
             let mut bytes: Vec<u8> = (0..16 * format.bytes_of(cols).unwrap())
                 .map(|i| (i * 89 % 251) as u8)
                 .collect();
             for block in bytes.chunks_mut(format.block_bytes()) {
-                block[half_at + 1] = 0x12;
-                if format == Format::Q4K {
-                    block[3] = 0x11;
+                for &at in format.halves() {
+                    block[at + 1] = 0x12;
                 }
             }
             let mut upload = Upload::begin(format, 16, cols).unwrap();
@@ -373,14 +364,7 @@ mod tests {
             let matrix = upload.finish().unwrap();
             let (mut found, mut wanted) = ([0.0; 96], [0.0; 96]);
             matrix.times(&input, 0..16, &mut found).unwrap();
-            let quants = input.quants();
-            match &matrix.blocks {
-                Blocks::Q8(blocks) => in_arrays(blocks, quants, cols, &mut wanted),
-                Blocks::Q4(blocks) => in_arrays(blocks, quants, cols, &mut wanted),
-                Blocks::Q4K(blocks) => in_arrays(blocks, quants, cols, &mut wanted),
-                Blocks::Q6K(blocks) => in_arrays(blocks, quants, cols, &mut wanted),
-                _ => panic!("of another format"),
-            }
+            with_blocks!(&matrix.blocks, blocks => in_arrays(blocks, &input, cols, &mut wanted));
             let largest = wanted.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             assert!(largest > 1.0, "{format}: {largest}");
             for (found, wanted) in found.iter().zip(wanted) {
@@ -393,12 +377,17 @@ mod tests {
         }
     }
 
-    fn in_arrays<P: Packed + Tile>(blocks: &[P], input: &[P::Part], cols: usize, out: &mut [f32]) {
+    fn in_arrays<P: Packed + Tile<Part: Part>>(
+        blocks: &[P],
+        input: &Input,
+        cols: usize,
+        out: &mut [f32],
+    ) {
         let times = Times {
             blocks,
             per_row: cols / P::COLS,
-            input,
-            parts: cols / BLOCK,
+            input: P::Part::of(input),
+            parts: cols / P::Part::COLS,
             rows: 16,
             out,
         };

@@ -37,6 +37,17 @@ pub(crate) struct Q4 {
     pub quants: [[u8; 4 * LANES]; 4],
 }
 
+/// Q4_1.
+#[derive(Debug, Clone)]
+pub(crate) struct Q41 {
+    /// f16.
+    pub scales: [u16; LANES],
+    /// f16.
+    pub minima: [u16; LANES],
+    /// As in [`Q4`].
+    pub quants: [[u8; 4 * LANES]; 4],
+}
+
 /// Q4_K; its 6-bit scales and minima take a byte each, 4.6 bits a number in place of 4.5.
 #[derive(Debug, Clone)]
 pub(crate) struct Q4K {
@@ -46,7 +57,7 @@ pub(crate) struct Q4K {
     pub floors: [u16; LANES],
     /// One for 32 columns.
     pub steps: [[i8; LANES]; 8],
-    /// One for 32 columns.
+    /// One for 32 columns, of the other sign than in the file: added, not taken away.
     pub minima: [[i8; LANES]; 8],
     /// Eight columns at a time, see [`put_nibble`], four times for each step.
     pub quants: [[[u8; 4 * LANES]; 4]; 8],
@@ -91,6 +102,19 @@ fn nibble(quants: &[u8; 4 * LANES], lane: usize, col: usize) -> u8 {
     quants[byte] >> shift & 15
 }
 
+/// 32 columns of nibbles of each row, which lie in the file as in Q4_0.
+fn nibbles(rows: [&[u8]; LANES]) -> [[u8; 4 * LANES]; 4] {
+    let mut quants = [[0; 4 * LANES]; 4];
+    for (lane, row) in rows.iter().enumerate() {
+        for (i, byte) in row.iter().enumerate() {
+            for (col, nibble) in [(i, byte & 15), (i + 16, byte >> 4)] {
+                put_nibble(&mut quants[col / 8], lane, col % 8, nibble);
+            }
+        }
+    }
+    quants
+}
+
 fn nibble_place(lane: usize, col: usize) -> (usize, usize) {
     let (which, word) = (col / 2, 2 * lane + col % 2);
     (2 * word + which / 2, 4 * (which % 2))
@@ -123,17 +147,9 @@ impl Packed for Q4 {
     const BYTES: usize = 18;
 
     fn pack(rows: [&[u8]; LANES]) -> Self {
-        let mut quants = [[0; 4 * LANES]; 4];
-        for (lane, row) in rows.iter().enumerate() {
-            for (i, byte) in row[2..].iter().enumerate() {
-                for (col, nibble) in [(i, byte & 15), (i + 16, byte >> 4)] {
-                    put_nibble(&mut quants[col / 8], lane, col % 8, nibble);
-                }
-            }
-        }
         Self {
             scales: rows.map(half),
-            quants,
+            quants: nibbles(rows.map(|row| &row[2..])),
         }
     }
 
@@ -142,6 +158,27 @@ impl Packed for Q4 {
         for (col, out) in out.iter_mut().enumerate() {
             let q = nibble(&self.quants[col / 8], lane, col % 8);
             *out = scale * (f32::from(q) - 8.0);
+        }
+    }
+}
+
+impl Packed for Q41 {
+    const COLS: usize = 32;
+    const BYTES: usize = 20;
+
+    fn pack(rows: [&[u8]; LANES]) -> Self {
+        Self {
+            scales: rows.map(half),
+            minima: rows.map(|row| half(&row[2..])),
+            quants: nibbles(rows.map(|row| &row[4..])),
+        }
+    }
+
+    fn unpack(&self, lane: usize, out: &mut [f32]) {
+        let (scale, minimum) = (from_half(self.scales[lane]), from_half(self.minima[lane]));
+        for (col, out) in out.iter_mut().enumerate() {
+            let q = nibble(&self.quants[col / 8], lane, col % 8);
+            *out = scale * f32::from(q) + minimum;
         }
     }
 }
@@ -163,7 +200,7 @@ impl Packed for Q4K {
             for group in 0..8 {
                 let (step, minimum) = step_and_minimum(six_bits, group);
                 packed.steps[group][lane] = step.cast_signed();
-                packed.minima[group][lane] = minimum.cast_signed();
+                packed.minima[group][lane] = -minimum.cast_signed();
                 let bytes = &bytes[32 * (group / 2)..][..32];
                 for (col, byte) in bytes.iter().enumerate() {
                     let nibble = byte >> (4 * (group % 2));
@@ -181,7 +218,7 @@ impl Packed for Q4K {
             let minimum = floor * f32::from(self.minima[group][lane]);
             for (col, out) in out.iter_mut().enumerate() {
                 let q = nibble(&self.quants[group][col / 8], lane, col % 8);
-                *out = step * f32::from(q) - minimum;
+                *out = step * f32::from(q) + minimum;
             }
         }
     }

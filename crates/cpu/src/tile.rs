@@ -3,7 +3,7 @@
 
 use crate::input::{Eight, Quants};
 use crate::lanes::Lanes;
-use crate::packed::{Half, Q4, Q4K, Q6K, Q8, Short, Shorts, Single};
+use crate::packed::{Half, Q4, Q4K, Q6K, Q8, Q41, Short, Shorts, Single};
 
 /// Rows of input that are multiplied at once.
 pub(crate) const MOST: usize = 4;
@@ -70,6 +70,24 @@ fn nibbles<L: Lanes, const T: usize>(
     dots
 }
 
+/// Adds what 32 columns of `step · q + minimum` make: Σ (s q + m) x = s Σ q x + m Σ x, of which `dots`
+/// are the Σ q x.
+#[inline(always)]
+fn with_minima<L: Lanes, const T: usize>(
+    l: L,
+    [steps, minima]: [L::Floats; 2],
+    input: [&Quants; T],
+    dots: [L::Ints; T],
+    mut sums: [L::Floats; T],
+) -> [L::Floats; T] {
+    for t in 0..T {
+        let scale = l.times(steps, l.floats(input[t].scale));
+        sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
+        sums[t] = l.times_add(sums[t], minima, l.floats(input[t].total));
+    }
+    sums
+}
+
 impl Tile for Q4 {
     type Part = Quants;
 
@@ -95,6 +113,27 @@ impl Tile for Q4 {
     }
 }
 
+impl Tile for Q41 {
+    type Part = Quants;
+
+    #[inline(always)]
+    fn products<L: Lanes, const T: usize>(
+        l: L,
+        rows: &[Self],
+        input: [&[Quants]; T],
+    ) -> [L::Floats; T] {
+        let mut sums = [l.floats(0.0); T];
+        let input = input.map(|row| &row[..rows.len()]);
+        for (i, block) in rows.iter().enumerate() {
+            let x: [&Quants; T] = std::array::from_fn(|t| &input[t][i]);
+            let dots = nibbles(l, &block.quants, x, [l.ints(0); T]);
+            let factors = [l.halves(&block.scales), l.halves(&block.minima)];
+            sums = with_minima(l, factors, x, dots, sums);
+        }
+        sums
+    }
+}
+
 impl Tile for Q4K {
     type Part = Quants;
 
@@ -113,11 +152,7 @@ impl Tile for Q4K {
                 let dots = nibbles(l, quants, x, [l.ints(0); T]);
                 let steps = l.times(scales, l.of_bytes(&block.steps[group]));
                 let minima = l.times(floors, l.of_bytes(&block.minima[group]));
-                for t in 0..T {
-                    let scale = l.times(steps, l.floats(x[t].scale));
-                    sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
-                    sums[t] = l.times_add(sums[t], minima, l.floats(-x[t].total));
-                }
+                sums = with_minima(l, [steps, minima], x, dots, sums);
             }
         }
         sums

@@ -3,11 +3,12 @@
 use conclave_cpu::{CpuError, Input, Matrix, Upload, judge, kept, target_logits};
 use conclave_weights::{Format, dequantise};
 
-const FORMATS: [Format; 6] = [
+const FORMATS: [Format; 7] = [
     Format::F32,
     Format::F16,
     Format::Q8_0,
     Format::Q4_0,
+    Format::Q4_1,
     Format::Q4K,
     Format::Q6K,
 ];
@@ -36,18 +37,14 @@ impl Random {
         let mut bytes = vec![0; format.bytes_of(elements).expect("whole blocks")];
         bytes.iter_mut().for_each(|byte| *byte = self.next() as u8);
         for block in bytes.chunks_mut(format.block_bytes()) {
-            // f16 between 2⁻¹⁰ and 2⁻², of either sign.
-            let magnitude = self.next() % 0x2000 + 0x1400;
-            let half = (magnitude | ((self.next() % 2) << 15)) as u16;
-            let half = half.to_le_bytes();
-            match format {
-                Format::F32 => block.copy_from_slice(&self.number().to_le_bytes()),
-                Format::F16 | Format::Q8_0 | Format::Q4_0 => block[..2].copy_from_slice(&half),
-                Format::Q4K => {
-                    block[..2].copy_from_slice(&half);
-                    block[2..4].copy_from_slice(&[half[1], half[1] & 0x9f]);
-                }
-                _ => block[208..].copy_from_slice(&half),
+            if format == Format::F32 {
+                block.copy_from_slice(&self.number().to_le_bytes());
+            }
+            for &at in format.halves() {
+                // Between 2⁻¹⁰ and 2⁻², of either sign.
+                let magnitude = self.next() % 0x2000 + 0x1400;
+                let half = (magnitude | ((self.next() % 2) << 15)) as u16;
+                block[at..at + 2].copy_from_slice(&half.to_le_bytes());
             }
         }
         bytes
@@ -123,7 +120,7 @@ fn products_are_those_of_the_numbers() {
 #[test]
 fn rounding_the_input_costs_nothing_that_shows() {
     let random = &mut Random(5);
-    for format in [Format::Q8_0, Format::Q4_0] {
+    for format in [Format::Q8_0, Format::Q4_0, Format::Q4_1] {
         let (matrix, numbers) = matrix(random, format, 256, 1536);
         let x = random.numbers(1536);
         let mut input = Input::new();
@@ -181,6 +178,7 @@ fn memory_is_that_of_the_blocks() {
     for (format, bytes) in [
         (Format::Q8_0, 34 * 8 * 64),
         (Format::Q4_0, 18 * 8 * 64),
+        (Format::Q4_1, 20 * 8 * 64),
         (Format::Q4K, 148 * 8 * 64),
         (Format::Q6K, 274 * 8 * 64),
         (Format::F16, 2 * 8 * 64),

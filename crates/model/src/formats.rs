@@ -20,19 +20,6 @@ pub fn on_gpu(
     // Rows that F16's loads do not fit may fit F32's.
     [best, Format::Q8_0, Format::F32]
         .into_iter()
-        .filter_map(|format| Some((format, of_kernels(format)?)))
+        .filter_map(|format| Some((format, GpuFormat::of(format)?)))
         .find(|(_, kernels)| cols.is_multiple_of(kernels.block()))
-}
-
-/// What the kernels call a format, if they read it.
-pub fn of_kernels(format: Format) -> Option<GpuFormat> {
-    Some(match format {
-        Format::F32 => GpuFormat::F32,
-        Format::F16 => GpuFormat::F16,
-        Format::Q8_0 => GpuFormat::Q8_0,
-        Format::Q4_0 => GpuFormat::Q4_0,
-        Format::Q4K => GpuFormat::Q4K,
-        Format::Q6K => GpuFormat::Q6K,
-        _ => return None,
-    })
 }

@@ -1,10 +1,10 @@
 //! Weights as the GPU multiplies by them: quantised, and stacked where one product serves several.
 
-use conclave_kernels::{Buffer, Gpu, Matrix, MatrixUpload};
+use conclave_kernels::{Buffer, Format as GpuFormat, Gpu, Matrix, MatrixUpload};
 use conclave_weights::Format;
 
 use crate::error::ModelError;
-use crate::formats::{of_kernels, on_gpu};
+use crate::formats::on_gpu;
 use crate::reading::Keep;
 use crate::weights::{Block, Linear, Weights};
 
@@ -140,7 +140,8 @@ impl Keep for GpuWeights<'_> {
     }
 
     fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<MatrixUpload, ModelError> {
-        let format = of_kernels(format).ok_or(ModelError::Order("no kernel reads that format"))?;
+        let format =
+            GpuFormat::of(format).ok_or(ModelError::Order("no kernel reads that format"))?;
         Ok(Matrix::begin(self.gpu, format, rows, cols)?)
     }
 

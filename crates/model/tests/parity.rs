@@ -99,6 +99,7 @@ parity! {
     llama_with_scaled_frequencies "llama-gguf";
     llama_with_biases "llama-bias-hf";
     tinyllama_in_q4_0 "tinyllama-gguf";
+    llama_with_biases_in_q4_1 "llama-bias-gguf";
     mistral_with_a_window "mistral-hf";
     qwen2 "qwen2-gguf";
     qwen2_with_a_window_above "qwen2-window-hf";

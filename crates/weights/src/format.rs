@@ -60,6 +60,8 @@ pub(crate) struct Layout {
     pub block_elements: usize,
     /// Bytes in a block.
     pub block_bytes: usize,
+    /// Where a block has an f16, in bytes. All else in it are whole numbers, of which any bits will do.
+    pub halves: &'static [usize],
     /// Writes the elements of whole blocks; both slices are for the same number of blocks.
     pub dequantise: fn(&[u8], &mut [f32]),
     /// Writes the bytes of whole blocks, likewise. Values are finite; the error is the number of
@@ -114,10 +116,11 @@ impl Format {
     /// BF16 those within f16's range, and the rest come within half a step of Q8_0.
     pub fn on_gpu(self) -> Self {
         match self {
-            Self::F32 | Self::F16 | Self::Q8_0 | Self::Q4_0 | Self::Q4K | Self::Q6K => self,
+            Self::F32 | Self::F16 | Self::Q8_0 => self,
+            Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => self,
             Self::BF16 => Self::F16,
             Self::Q3K => Self::Q6K,
-            Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
+            Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
             Self::IQ4NL | Self::IQ4XS | Self::MXFP4 => Self::Q8_0,
         }
     }
@@ -147,6 +150,12 @@ impl Format {
     /// Bytes in a block.
     pub fn block_bytes(self) -> usize {
         self.layout().block_bytes
+    }
+
+    /// Where the f16 of a block lie, in bytes: its scales and minima. In a format of blocks with any
+    /// of them all other bits are whole numbers, so that random bits with sound f16 are a sound block.
+    pub fn halves(self) -> &'static [usize] {
+        self.layout().halves
     }
 
     /// Bytes that `elements` take, if they are whole blocks and the number fits this machine.

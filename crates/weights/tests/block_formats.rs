@@ -259,6 +259,33 @@ fn conversions_say_what_cannot_be_done() {
     );
 }
 
+/// What makers of random blocks rely on: nothing but the halves can spoil a number, and each does.
+#[test]
+fn a_block_is_sound_where_its_halves_are() {
+    let gguf = Gguf::parse_whole(RANDOM).unwrap();
+    for format in block_formats().filter(|format| !format.halves().is_empty()) {
+        let blocks = random_blocks(&gguf, format);
+        let put = |block: &mut [u8], at: usize, half: u16| {
+            block[at..at + 2].copy_from_slice(&half.to_le_bytes());
+        };
+        for block in blocks.chunks(format.block_bytes()) {
+            let mut block = block.to_vec();
+            for &at in format.halves() {
+                put(&mut block, at, 0x3c00);
+            }
+            // An 8-bit scale times a 6-bit quant is the most.
+            let sound = |value: &f32| value.abs() <= 128.0 * 64.0;
+            assert!(dequantised(format, &block).iter().all(sound), "{format}");
+            for &at in format.halves() {
+                let mut block = block.clone();
+                put(&mut block, at, 0x7e00);
+                let spoilt = dequantised(format, &block);
+                assert!(spoilt.iter().any(|value| value.is_nan()), "{format} {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_f16_is_read_and_written_exactly() {
     for bits in 0..=u16::MAX {

@@ -30,14 +30,12 @@ impl Numbers {
         format: Format,
         [rows, cols]: [usize; 2],
     ) -> Result<(Matrix, Vec<f32>), GpuError> {
-        use conclave_weights::Format as Stored;
-        let (stored, unit, halves): (_, f32, &[usize]) = match format {
-            Format::F32 => (Stored::F32, 0.1, &[]),
-            Format::F16 => (Stored::F16, 0.1, &[]),
-            Format::Q8_0 => (Stored::Q8_0, 1.0 / 1024.0, &[0]),
-            Format::Q4_0 => (Stored::Q4_0, 1.0 / 64.0, &[0]),
-            Format::Q4K => (Stored::Q4K, 1.0 / 4096.0, &[0, 2]),
-            Format::Q6K => (Stored::Q6K, 1.0 / 16_384.0, &[208]),
+        let unit: f32 = match format {
+            Format::F32 | Format::F16 => 0.1,
+            Format::Q8_0 => 1.0 / 1024.0,
+            Format::Q4_0 | Format::Q4_1 => 1.0 / 64.0,
+            Format::Q4K => 1.0 / 4096.0,
+            Format::Q6K => 1.0 / 16_384.0,
         };
         let plain = |values: Vec<f32>| values.into_iter().map(move |v| v * unit);
         let blocks: Vec<u8> = match format {
@@ -53,7 +51,7 @@ impl Numbers {
                     let mut block: Vec<u8> = (0..format.block_bytes())
                         .map(|_| self.bits() as u8)
                         .collect();
-                    for &at in halves {
+                    for &at in format.stored().halves() {
                         let scale = unit * (1.0 + (self.bits() % 8) as f32 / 8.0);
                         block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
                     }
@@ -62,7 +60,7 @@ impl Numbers {
                 .collect(),
         };
         let mut numbers = vec![0.0; rows * cols];
-        conclave_weights::dequantise(stored, &blocks, &mut numbers)
+        conclave_weights::dequantise(format.stored(), &blocks, &mut numbers)
             .map_err(|error| GpuError::shape("self-test", error.to_string()))?;
         Ok((Matrix::upload(gpu, format, rows, cols, &blocks)?, numbers))
     }

@@ -292,6 +292,8 @@ const MISREADINGS: &[(&str, &str, &str)] = &[
     ("_q8_0", "at >> 1u", "at >> 2u"),
     ("_q8_0", "signed_bytes(unit", "bytes(unit"),
     ("_q4_0", "- 8.0", "- 7.0"),
+    ("_q4_1", "+ unit.minimum", "- unit.minimum"),
+    ("_q4_1", "factors.x, factors.y", "factors.y, factors.x"),
     ("_q4_k", "vec2<u32>(48u)", "vec2<u32>(16u)"),
     ("_q4_k", "- unit.minimum", "+ unit.minimum"),
     ("_q6_k", "- 32.0", "- 31.0"),

@@ -94,6 +94,8 @@ fn products_at_the_ends_of_its_range() {
     check(7, &case(Format::Q4K, 1, 9, 16_384, 4));
     check(8, &case(Format::Q6K, 5, 9, 16_384, 9));
     check(9, &case(Format::Q6K, 1, 32_768, 256, 10_000));
+    check(10, &case(Format::Q4_1, 1, 9, 16_384, 4));
+    check(11, &case(Format::Q4_1, 30, 20_003, 32, 8_000));
 }
 
 /// More workgroups than one dimension holds.

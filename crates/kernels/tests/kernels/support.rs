@@ -104,12 +104,7 @@ impl Numbers {
                     let mut block: Vec<u8> = (0..format.block_bytes())
                         .map(|_| self.bits() as u8)
                         .collect();
-                    let halves: &[usize] = match format {
-                        Format::Q4K => &[0, 2],
-                        Format::Q6K => &[208],
-                        _ => &[0],
-                    };
-                    for &at in halves {
+                    for &at in format.stored().halves() {
                         let half = half::f16::from_f32(self.signed() / 16.0);
                         block[at..at + 2].copy_from_slice(&half.to_le_bytes());
                     }
@@ -122,17 +117,8 @@ impl Numbers {
 
 /// The numbers behind blocks as the file's reader has them: the twin of `shaders/block`.
 pub fn dequantised(format: Format, blocks: &[u8]) -> Vec<f32> {
-    use conclave_weights::{Format as Stored, dequantise};
-    let stored = match format {
-        Format::F32 => Stored::F32,
-        Format::F16 => Stored::F16,
-        Format::Q8_0 => Stored::Q8_0,
-        Format::Q4_0 => Stored::Q4_0,
-        Format::Q4K => Stored::Q4K,
-        Format::Q6K => Stored::Q6K,
-    };
     let mut numbers = vec![0.0; blocks.len() / format.block_bytes() * format.block()];
-    dequantise(stored, blocks, &mut numbers).expect("whole blocks");
+    conclave_weights::dequantise(format.stored(), blocks, &mut numbers).expect("whole blocks");
     numbers
 }
 

@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 30,
     block_elements: 1,
     block_bytes: 2,
+    halves: &[],
     dequantise,
     quantise: Some(quantise),
 };

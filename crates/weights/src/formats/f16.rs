@@ -8,6 +8,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 1,
     block_elements: 1,
     block_bytes: 2,
+    halves: &[0],
     dequantise,
     quantise: Some(quantise),
 };

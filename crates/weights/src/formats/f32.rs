@@ -8,6 +8,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 0,
     block_elements: 1,
     block_bytes: 4,
+    halves: &[],
     dequantise,
     quantise: Some(quantise),
 };

@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 23,
     block_elements: 256,
     block_bytes: 136,
+    halves: &[0],
     dequantise,
     quantise: None,
 };

@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 39,
     block_elements: 32,
     block_bytes: 17,
+    halves: &[],
     dequantise,
     quantise: None,
 };

@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 10,
     block_elements: 256,
     block_bytes: 84,
+    halves: &[80, 82],
     dequantise,
     quantise: None,
 };

@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 11,
     block_elements: 256,
     block_bytes: 110,
+    halves: &[108],
     dequantise,
     quantise: None,
 };

@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 3,
     block_elements: 32,
     block_bytes: 20,
+    halves: &[0, 2],
     dequantise,
     quantise: None,
 };

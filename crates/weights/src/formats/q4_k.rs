@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 12,
     block_elements: 256,
     block_bytes: 144,
+    halves: &[0, 2],
     dequantise,
     quantise: None,
 };

@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 6,
     block_elements: 32,
     block_bytes: 22,
+    halves: &[0],
     dequantise,
     quantise: None,
 };

@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 7,
     block_elements: 32,
     block_bytes: 24,
+    halves: &[0, 2],
     dequantise,
     quantise: None,
 };

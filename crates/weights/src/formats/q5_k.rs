@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 13,
     block_elements: 256,
     block_bytes: 176,
+    halves: &[0, 2],
     dequantise,
     quantise: None,
 };

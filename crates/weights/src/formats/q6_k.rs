@@ -12,6 +12,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 14,
     block_elements: 256,
     block_bytes: 210,
+    halves: &[208],
     dequantise,
     quantise: None,
 };

@@ -8,6 +8,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     ggml_type: 8,
     block_elements: 32,
     block_bytes: 34,
+    halves: &[0],
     dequantise,
     quantise: Some(quantise),
 };
