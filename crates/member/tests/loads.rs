@@ -11,6 +11,8 @@ fn speaker(beyond: usize, letters_beyond: usize) -> Speaker<'static> {
         words: &["<|end|>", "<|user|>", "<|answer|>", "Yes", "."],
         says: &[&["<|answer|>", "Yes", ".", "<|end|>"]],
         template: "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>",
+        context: 4096,
+        broken: None,
         beyond,
         letters_beyond,
     }

@@ -53,6 +53,8 @@ fn speaker<'a>(says: &'a [&'a [&'a str]], template: &'a str) -> Speaker<'a> {
         words: WORDS,
         says,
         template,
+        context: 4096,
+        broken: None,
         beyond: 0,
         letters_beyond: 0,
     }

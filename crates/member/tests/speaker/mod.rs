@@ -17,6 +17,10 @@ pub struct Speaker<'a> {
     /// Which of the words follows which: all in a row.
     pub says: &'a [&'a [&'a str]],
     pub template: &'a str,
+    /// Tokens of context that it was made for.
+    pub context: usize,
+    /// The word behind which its numbers are none.
+    pub broken: Option<&'a str>,
     /// Control tokens that the tokenizer lists and the model does not know.
     pub beyond: usize,
     /// Letters that the tokenizer has beyond the model's rows.
@@ -66,12 +70,15 @@ impl Speaker<'_> {
             "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": rows,
             "hidden_size": WIDTH, "intermediate_size": 32, "num_hidden_layers": 1,
             "num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-6,
-            "max_position_embeddings": 4096, "rope_theta": 10000.0, "hidden_act": "silu",
+            "max_position_embeddings": self.context, "rope_theta": 10000.0, "hidden_act": "silu",
             "tie_word_embeddings": false, "eos_token_id": id("<|end|>"),
         });
         let (mut embedding, mut head) = (vec![0.0_f32; rows * WIDTH], vec![0.0_f32; rows * WIDTH]);
         for token in 0..rows {
             embedding[token * WIDTH + token] = 1.0;
+        }
+        if let Some(word) = self.broken {
+            embedding[id(word) * WIDTH..][..WIDTH].fill(f32::NAN);
         }
         for pair in self.says.iter().flat_map(|row| row.windows(2)) {
             head[id(pair[1]) * WIDTH + id(pair[0])] = 1.0;
@@ -136,7 +143,17 @@ impl Speaker<'_> {
         ]
     }
 
+    /// Writes them into a folder.
+    #[allow(dead_code, reason = "each file of tests uses some of this one")]
+    pub fn write(&self, folder: &std::path::Path) {
+        std::fs::create_dir_all(folder).unwrap();
+        for (name, bytes) in self.files() {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+
     /// The member of these files, on the CPU.
+    #[allow(dead_code, reason = "each file of tests uses some of this one")]
     pub fn load(&self, context: usize) -> Result<Member, conclave_member::MemberError> {
         let source = Memory::new(self.files());
         let options = LoadOptions::with_context(context);
