@@ -163,7 +163,8 @@ export class MembersPanel {
       this.#weigh(card, left || place < 0 ? undefined : last.weights[place]);
       const won = rounds.filter((round) => round.active[round.winner] === member).length;
       const share = `wrote ${won} of ${plural(rounds.length, "segment")} (${percent(won / rounds.length)})`;
-      card.won.textContent = left ? `${share}, left after round ${stayed?.round ?? 0}` : share;
+      const since = stayed ? `after round ${stayed.round}` : "in the first round";
+      card.won.textContent = left ? `${share}, left ${since}` : share;
     });
   }
 
