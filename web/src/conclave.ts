@@ -9,17 +9,17 @@
  * ```
  */
 import type { BackendChoice } from "./backend.ts";
-import type { About, Adapter, Backend, Message, Sampling, Settings } from "./engine.ts";
+import type { About, Adapter, Backend, Message, Sampling, Settings, Thinking } from "./engine.ts";
 import { EngineFailure, fromRecord, toRecord, type ConclaveError } from "./errors.ts";
 import { readManifest, sourceOf } from "./load.ts";
 import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "./messages.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "./backend.ts";
-export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Sampling, Score, Settings } from "./engine.ts";
+export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Sampling, Score, Settings, Thinking } from "./engine.ts";
 export * from "./errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "./load.ts";
-export type { BeginEvent, ConclaveEvent, EndEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel } from "./messages.ts";
+export type { BeginEvent, ConclaveEvent, EndEvent, LeftEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel, ThinkingEvent, ThoughtEvent } from "./messages.ts";
 export { parseReference, referenceName, referenceText, type Reference } from "./reference.ts";
 export type { Port } from "./wire.ts";
 
@@ -59,6 +59,12 @@ export interface AskOptions {
   sampling?: Partial<Sampling>;
   /** Names of the members that take part; all of them if left out. */
   members?: string[];
+  /**
+   * Whether members that can think aloud do so before they answer: `off` (the default), `on`, or
+   * `auto`, as each model's chat template has it. What they think comes as events, each member's
+   * own: it is no part of the answer, no other member sees it, and it is not in the next question.
+   */
+  thinking?: Thinking;
 }
 
 /** The paper's sampling. */
@@ -209,11 +215,13 @@ export class Conclave {
   }
 
   /**
-   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, one `round`
-   * for every accepted segment, `end`. A stop is heard within a step of the reading, of which
+   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, `thinking` and
+   * `thought` where they think first, one `round` for every accepted segment, `end`. A member that
+   * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
+   * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
    * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The
    * texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
-   * conversation run only what is new. Throws ContextFull, DeviceLost, OutOfMemory, Template,
+   * conversation run only what is new. Throws ContextFull (before anything is read), DeviceLost, OutOfMemory, Template,
    * Engine, Settings; the error's `partial` is the text so far.
    */
   async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
@@ -227,6 +235,7 @@ export class Conclave {
       members: options.members ?? [...this.#members.keys()],
       settings: { ...this.defaults, ...options.settings },
       sampling: { ...defaultSampling, ...options.sampling, seed },
+      thinking: options.thinking ?? "off",
     };
     const inbox: Reply[] = [];
     let failure: ConclaveError | undefined;

@@ -117,18 +117,42 @@ export interface Begun {
  */
 export type OnReading = (done: number, total: number) => boolean | Promise<boolean>;
 
+/**
+ * Whether members that can think aloud do so before they answer; `auto`: as each model's chat
+ * template has it.
+ */
+export type Thinking = "off" | "on" | "auto";
+
+/** What a member thought. `text` has not the marks around it, which `tokens` count. */
+export interface Thought {
+  text: string;
+  tokens: number;
+  stopped: boolean;
+}
+
+/** Hears what a member has thought since the last time. Thinking waits for the answer; `false` stops. */
+export type OnThinking = (text: string) => boolean | Promise<boolean>;
+
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
   about(): About;
-  /** Tokens of a conversation, of which nothing is run. Throws ContextFull where it has no room for them. */
-  measure(messages: Message[]): Promise<number>;
+  /**
+   * Tokens of a conversation, of which nothing is run, where it is to be begun with `thinking`
+   * (`off`). Throws ContextFull where it has no room for them.
+   */
+  measure(messages: Message[], thinking?: Thinking): Promise<number>;
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
    * seed draw different numbers by their `stream`. What was read before a stop is kept: the same
    * call again runs only the rest.
    */
   begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading): Promise<Begun>;
+  /**
+   * Thinks behind the conversation, as far as the last `measure` lets it. What it thinks is its own:
+   * rounds begin behind it, and the next conversation is without it.
+   */
+  think(onThinking: OnThinking): Promise<Thought>;
   draft(maxTokens: number): Promise<Candidate & { tokens: number }>;
   verify(candidates: Candidate[], scoring: Settings["scoring"]): Promise<(Score & { tokens: number })[]>;
   keep(winner: number): Promise<void>;
@@ -147,6 +171,8 @@ export interface Query {
   feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] };
   select(shares: number[][]): { totals: number[]; winner: number };
   exit(winner: number): Iterable<number>;
+  /** Takes a member out that failed; throws where no other would be left. */
+  leave(member: number): void;
   stop(winner: Candidate): string | undefined;
   weights(): Iterable<number>;
   free(): void;

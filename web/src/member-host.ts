@@ -5,7 +5,7 @@ import { EngineFailure, toRecord, typed } from "./errors.ts";
 import { PortFiles } from "./port-files.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest } from "./thread-messages.ts";
 
-type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "draft" | "verify" | "keep" }>;
+type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
 
 interface Started {
   engine: Engine;
@@ -16,7 +16,7 @@ export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
   readonly #members = new Map<number, Member>();
-  /** Members that read a conversation and wait for word whether to go on, by the request's id. */
+  /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
 
@@ -61,15 +61,15 @@ export class MemberHost {
     const member = this.#member(request.member);
     switch (request.type) {
       case "measure":
-        return { type: "measured", id, tokens: await member.measure(request.messages) };
+        return { type: "measured", id, tokens: await member.measure(request.messages, request.thinking) };
       case "begin": {
-        const onReading = (done: number, total: number): Promise<boolean> =>
-          new Promise((resolve) => {
-            this.#readers.set(id, resolve);
-            this.#post({ type: "reading", id, done, total });
-          });
+        const onReading = (done: number, total: number): Promise<boolean> => this.#mayGoOn({ type: "reading", id, done, total });
         const begun = await member.begin(request.messages, request.sampling, request.stream, onReading);
         return { type: "begun", id, begun, counters: member.counters() };
+      }
+      case "think": {
+        const thought = await member.think((text) => this.#mayGoOn({ type: "thinking", id, text }));
+        return { type: "thought", id, thought, counters: member.counters() };
       }
       case "draft": {
         const draft = await member.draft(request.maxTokens);
@@ -83,6 +83,14 @@ export class MemberHost {
         await member.keep(request.winner);
         return { type: "kept", id, counters: member.counters() };
     }
+  }
+
+  /** Tells how far a member is, and waits for word whether to go on. */
+  #mayGoOn(step: Extract<ThreadReply, { type: "reading" | "thinking" }>): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#readers.set(step.id, resolve);
+      this.#post(step);
+    });
   }
 
   async #load({ id, member: number, name, files, port, options }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {

@@ -4,7 +4,7 @@
  * is text and scores; so the page need not be isolated from other origins. The rounds run on, and
  * see members as they are everywhere.
  */
-import type { About, Begun, Candidate, Counters, LoadOptions, Member, Message, OnReading, Sampling, Score, Settings } from "./engine.ts";
+import type { About, Begun, Candidate, Counters, LoadOptions, Member, Message, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "./engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "./errors.ts";
 import type { ModelFiles } from "./model-files.ts";
 import { serveFiles } from "./port-files.ts";
@@ -18,7 +18,7 @@ export interface ThreadPort {
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
-type Step = Extract<ThreadReply, { type: "loading" | "reading" }>;
+type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
 type Answer = Exclude<ThreadReply, Step | { type: "failed" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
 
@@ -154,7 +154,7 @@ class Thread {
 
   #hear(reply: ThreadReply): void {
     const waiting = this.#waiting.get(reply.id);
-    if (reply.type === "loading" || reply.type === "reading") return waiting?.onStep(reply);
+    if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking") return waiting?.onStep(reply);
     this.#waiting.delete(reply.id);
     if (reply.type === "failed") waiting?.reject(fromRecord(reply.error));
     else waiting?.resolve(reply);
@@ -198,26 +198,41 @@ class RemoteMember implements Member {
     return this.#about;
   }
 
-  async measure(messages: Message[]): Promise<number> {
-    const answer = await this.#thread.ask("measured", this.name, { type: "measure", member: this.#member, messages });
+  async measure(messages: Message[], thinking: Thinking = "off"): Promise<number> {
+    const answer = await this.#thread.ask("measured", this.name, { type: "measure", member: this.#member, messages, thinking });
     return answer.tokens;
   }
 
   async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
+    const listening = this.#listening(async (step) => (step.type === "reading" ? onReading(step.done, step.total) : true));
+    const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream }, listening);
+    this.#counters = answer.counters;
+    listening.rethrow();
+    return answer.begun;
+  }
+
+  async think(onThinking: OnThinking): Promise<Thought> {
+    const listening = this.#listening(async (step) => (step.type === "thinking" ? onThinking(step.text) : true));
+    const answer = await this.#thread.ask("thought", this.name, { type: "think", member: this.#member }, listening);
+    this.#counters = answer.counters;
+    listening.rethrow();
+    return answer.thought;
+  }
+
+  /** A listener that says after each step whether to go on; one that throws stops, and throws again in the end. */
+  #listening(mayGoOn: (step: Step) => Promise<boolean>): { onStep: (step: Step) => void; rethrow: () => void } {
     let thrown: { error: unknown } | undefined;
     const onStep = (step: Step): void => {
-      if (step.type !== "reading") return;
-      const { id, done, total } = step;
-      const goOn = (goOn: boolean): void => this.#thread.post({ type: "goOn", id, goOn });
-      void (async () => onReading(done, total))().then(goOn, (error: unknown) => {
+      const goOn = (goOn: boolean): void => this.#thread.post({ type: "goOn", id: step.id, goOn });
+      void mayGoOn(step).then(goOn, (error: unknown) => {
         thrown = { error };
         goOn(false);
       });
     };
-    const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream }, { onStep });
-    this.#counters = answer.counters;
-    if (thrown) throw thrown.error;
-    return answer.begun;
+    const rethrow = (): void => {
+      if (thrown) throw thrown.error;
+    };
+    return { onStep, rethrow };
   }
 
   async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {

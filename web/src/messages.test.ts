@@ -11,6 +11,7 @@ const ask = {
   members: ["Ada"],
   settings,
   sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
+  thinking: "off",
 };
 const round = {
   type: "round",
@@ -41,6 +42,7 @@ test("what is wrong in a request is named by its path", () => {
     [{ type: "toString", id: 1 }, /request\.type/],
     [{ ...ask, messages: [{ role: "tool", content: "" }] }, /^request\.messages\[0\]\.role must be "system" or "user" or "assistant"; it was "tool"$/],
     [{ ...ask, settings: { ...settings, rate: "fast" } }, /request\.settings\.rate/],
+    [{ ...ask, thinking: true }, /^request\.thinking must be "off" or "on" or "auto"; it was true$/],
     [{ ...ask, members: "Ada" }, /^request\.members must be a list; it was "Ada"$/],
     [{ ...ask, members: ["x".repeat(1000), 7] }, /^request\.members\[1\] must be a string; it was 7$/],
     [{ ...ask, messages: undefined }, /^request\.messages must be a list; it was missing$/],

@@ -13,6 +13,8 @@ export const sampling = shape({
   seed: whole(0, Number.MAX_SAFE_INTEGER),
 });
 export const scoring = oneOf("logit", "likelihood");
+export const thinking = oneOf("off", "on", "auto");
+export const thought = shape({ text, tokens: number, stopped: flag });
 /** The ranges are those of crates/ensemble, which checks them once more. */
 export const settings = shape({
   segmentTokens: whole(1, 64),
@@ -125,6 +127,9 @@ const roundCounters = shape({ prefix: number, prefilled: number, drafted: number
 /** `heap`: bytes of memory of the module, in all threads; it shrinks only where a thread ends. `threads`: what members run on. */
 const usage = shape({ heap: number, threads: number });
 
+/** An error as it crosses. */
+export const failure = shape({ kind: oneOf(...errorKinds), message: text, partial: optional(text), member: optional(text) });
+
 const event = variant({
   /** A member has read `done` of the conversation's `total` tokens; those it had before count. */
   reading: shape({ member: text, done: number, total: number }),
@@ -132,9 +137,14 @@ const event = variant({
     members: list(text),
     settings,
     sampling,
+    thinking,
     /** By member: tokens in the prefix, and how many of them had to be run. */
     prefixes: list(shape({ prefix: number, run: number })),
   }),
+  /** What a member thinks before it answers, as it comes: `text` goes on where the last one ended. */
+  thinking: shape({ member: text, text }),
+  /** All that it has thought. No part of the answer, and nothing that another member sees. */
+  thought: shape({ member: text, text, tokens: number }),
   round: shape({
     round: number,
     active: list(number),
@@ -151,11 +161,10 @@ const event = variant({
     /** By active member. */
     counters: list(roundCounters),
   }),
+  /** A member failed in this round and left the answer to the others, who begin the round anew. */
+  left: shape({ round: number, member: text, error: failure }),
   end: shape({ stop: text, text, ms: number }),
 });
-
-/** An error as it crosses. */
-export const failure = shape({ kind: oneOf(...errorKinds), message: text, partial: optional(text), member: optional(text) });
 
 const request = variant({
   open: shape({
@@ -173,6 +182,7 @@ const request = variant({
     members: list(text),
     settings: optional(settings),
     sampling,
+    thinking,
   }),
   plan: shape({ id: number, ref: text }),
   models: shape({ id: number }),
@@ -209,6 +219,9 @@ export type ConclaveEvent = Checked<typeof event>;
 export type ReadingEvent = Extract<ConclaveEvent, { type: "reading" }>;
 export type BeginEvent = Extract<ConclaveEvent, { type: "begin" }>;
 export type RoundEvent = Extract<ConclaveEvent, { type: "round" }>;
+export type ThinkingEvent = Extract<ConclaveEvent, { type: "thinking" }>;
+export type ThoughtEvent = Extract<ConclaveEvent, { type: "thought" }>;
+export type LeftEvent = Extract<ConclaveEvent, { type: "left" }>;
 export type EndEvent = Extract<ConclaveEvent, { type: "end" }>;
 export type Request = Checked<typeof request>;
 export type Reply = Checked<typeof reply>;

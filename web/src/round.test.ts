@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Settings } from "./engine.ts";
 import { ConclaveError } from "./errors.ts";
-import { rounds, type Round } from "./round.ts";
+import { rounds, type Left, type Round } from "./round.ts";
 import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
 
 const whole = (text: string): string => text;
@@ -18,13 +18,15 @@ async function play(
   given: Settings = settings,
   signal: AbortSignal = silent,
   cut: (text: string, ended: boolean) => string = whole,
-): Promise<{ played: Round[]; stop: string }> {
+): Promise<{ played: Round[]; left: Left[]; stop: string }> {
   const played: Round[] = [];
+  const left: Left[] = [];
   const run = rounds(members, query, cut, given, signal);
   for (;;) {
     const step = await run.next();
-    if (step.done) return { played, stop: step.value };
-    played.push(step.value);
+    if (step.done) return { played, left, stop: step.value };
+    if ("left" in step.value) left.push(step.value);
+    else played.push(step.value);
   }
 }
 
@@ -131,28 +133,69 @@ test("a signal stops within the round: its text is not taken, earlier text stand
   assert.equal(journal.filter((entry) => entry.startsWith("A keep")).length, 2);
 });
 
-test("one member's failure waits for the others and says whose it was", async () => {
+const full = Object.assign(new Error("The conversation fills the context."), { name: "ContextFull" });
+const broken = Object.assign(new Error("The numbers are none."), { name: "Engine" });
+
+test("a member that fails leaves once the others have settled, and they begin the round anew", async () => {
+  for (const move of ["draft", "verify"] as const) {
+    for (const error of [full, broken]) {
+      const journal: string[] = [];
+      let slowDone = false;
+      const members = conclave(
+        journal,
+        { drafts: [{ text: "a", ended: false }], taste: () => 1, failure: { move, call: 2, error } },
+        {
+          drafts: [{ text: "b", ended: false }],
+          taste: () => 1,
+          onMove: async (made, call) => {
+            if (made !== move || call !== 2) return;
+            await new Promise((resolve) => setTimeout(resolve, 30));
+            slowDone = true;
+          },
+        },
+        { drafts: [{ text: "c", ended: false }], taste: () => 1 },
+      );
+      const { played, left, stop } = await play(members, new ScriptedQuery(3, { ...settings, maxRounds: 4 }, journal));
+      assert.ok(slowDone, "the other member's call had settled");
+      assert.equal(stop, "rounds");
+      assert.deepEqual(played.map((round) => [round.round, round.active]), [[1, [0, 1, 2]], [2, [1, 2]], [3, [1, 2]], [4, [1, 2]]]);
+      assert.deepEqual(left.map(({ round, left, error: { kind, member } }) => ({ round, left, kind, member })), [{ round: 2, left: 0, kind: error.name, member: "A" }]);
+      const gone = journal.indexOf("A release");
+      assert.ok(journal.slice(gone + 1).every((entry) => !entry.startsWith("A ")), journal.join("\n"));
+      assert.equal(journal.filter((entry) => entry.startsWith("B keep")).length, 4, "each round is kept once");
+    }
+  }
+});
+
+test("who can't keep a winner leaves; the round counts, for the others have kept it", async () => {
   const journal: string[] = [];
-  let slowDone = false;
-  const broken = Object.assign(new Error("The conversation fills the context."), { name: "ContextFull" });
   const members = conclave(
     journal,
-    { drafts: [{ text: "a", ended: false }], taste: () => 1, failure: { move: "draft", call: 2, error: broken } },
-    {
-      drafts: [{ text: "b", ended: false }],
-      taste: () => 1,
-      onMove: async (move, call) => {
-        if (move !== "draft" || call !== 2) return;
-        await new Promise((resolve) => setTimeout(resolve, 30));
-        slowDone = true;
-      },
-    },
+    { drafts: [{ text: "a", ended: false }], taste: () => 1 },
+    { drafts: [{ text: "b", ended: false }], taste: () => 1, failure: { move: "keep", call: 2, error: broken } },
   );
-  await assert.rejects(play(members, new ScriptedQuery(2, settings, journal)), (error: unknown) => {
-    assert.ok(error instanceof ConclaveError);
-    assert.equal(error.kind, "ContextFull");
-    assert.equal(error.member, "A");
-    assert.ok(slowDone, "the other member's call had settled");
-    return true;
-  });
+  const { played, left, stop } = await play(members, new ScriptedQuery(2, { ...settings, maxRounds: 3 }, journal));
+  assert.deepEqual([stop, played.map(({ text }) => text).join("")], ["rounds", "aaa"]);
+  assert.deepEqual(played.map(({ active }) => active), [[0, 1], [0, 1], [0]]);
+  assert.deepEqual(left.map(({ round, left }) => [round, left]), [[2, 1]]);
+  assert.equal(journal.filter((entry) => entry.startsWith("A keep")).length, 3);
+});
+
+test("where the last one's context is full the answer is over; other failures of the last one are errors", async () => {
+  const failing = (call: number, error: Error): Script => ({ drafts: [{ text: "a", ended: false }], taste: () => 1, failure: { move: "draft", call, error } });
+  const both = await play(conclave([], failing(2, broken), failing(4, full)), new ScriptedQuery(2, settings));
+  assert.deepEqual([both.stop, both.played.length, both.left.length], ["context", 2, 1]);
+  const alone = await play(conclave([], failing(3, full)), new ScriptedQuery(1, settings));
+  assert.deepEqual([alone.stop, alone.played.length, alone.left], ["context", 2, []]);
+  const last = play(conclave([], failing(2, full), failing(4, broken)), new ScriptedQuery(2, settings));
+  await assert.rejects(last, (error: unknown) => error instanceof ConclaveError && error.kind === "Engine" && error.member === "B");
+  // Before anything is written there is no answer to end.
+  await assert.rejects(play(conclave([], failing(1, full)), new ScriptedQuery(1, settings)), { name: "ContextFull", member: "A" });
+});
+
+test("a fault of the method is nobody's, and ends the answer", async () => {
+  const query = new ScriptedQuery(2, settings);
+  query.normalise = () => { throw new Error("a score is not finite"); };
+  const talk: Script = { drafts: [{ text: "a", ended: false }], taste: () => 1 };
+  await assert.rejects(play(conclave([], talk, talk), query), (error: unknown) => error instanceof ConclaveError && error.member === undefined);
 });

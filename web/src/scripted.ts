@@ -3,7 +3,7 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { About, Begun, Candidate, Counters, Member, Message, OnReading, Query, Sampling, Score, Settings } from "./engine.ts";
+import type { About, Begun, Candidate, Counters, Member, Message, OnReading, OnThinking, Query, Sampling, Score, Settings, Thinking, Thought } from "./engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,
@@ -25,7 +25,9 @@ export interface Script {
   /** The mean logit it gives to a candidate of this text. */
   taste: (text: string) => number;
   /** Thrown at the nth call (from 1) of a move. */
-  failure?: { move: "measure" | "begin" | "draft" | "verify"; call: number; error: Error };
+  failure?: { move: "measure" | "begin" | "think" | "draft" | "verify" | "keep"; call: number; error: Error };
+  /** Pieces of what it thinks before it answers, where it may. */
+  thoughts?: string[];
   /** Resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
   /** Tokens of a conversation read in one step; all of them if left out. */
@@ -45,6 +47,7 @@ export class ScriptedMember implements Member {
   messages: Message[] = [];
   sampling: Sampling | undefined;
   stream: number | undefined;
+  thinking: Thinking | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
     this.#name = name;
@@ -62,8 +65,11 @@ export class ScriptedMember implements Member {
     return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
   }
 
-  async measure(): Promise<number> {
-    return this.#move("measure", () => 5);
+  async measure(_messages?: Message[], thinking: Thinking = "off"): Promise<number> {
+    return this.#move("measure", () => {
+      this.thinking = thinking;
+      return 5;
+    });
   }
 
   /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
@@ -83,6 +89,17 @@ export class ScriptedMember implements Member {
       }
       const { prefix } = this.#counters;
       return { prefix, run: prefix - held, stopped: prefix < total };
+    });
+  }
+
+  async think(onThinking: OnThinking): Promise<Thought> {
+    return this.#move("think", async () => {
+      let text = "";
+      for (const piece of this.thinking === "off" ? [] : (this.#script.thoughts ?? [])) {
+        text += piece;
+        if (!(await onThinking(piece))) return { text, tokens: text.length, stopped: true };
+      }
+      return { text, tokens: text.length, stopped: false };
     });
   }
 
@@ -190,6 +207,12 @@ export class ScriptedQuery implements Query {
     const leaving = this.#exits[this.#round] ?? [];
     this.#active = this.#active.filter((member) => !leaving.includes(member));
     return Uint32Array.from(leaving);
+  }
+
+  leave(member: number): void {
+    this.#journal.push(`leave ${member}`);
+    if (this.#active.length === 1) throw new Error("nobody would be left");
+    this.#active = this.#active.filter((other) => other !== member);
   }
 
   stop(winner: Candidate): string | undefined {

@@ -99,14 +99,74 @@ test("a signal that is aborted already yields an empty answer", async () => {
 });
 
 test("an error in mid-answer is typed and carries the text so far", async () => {
-  const full = Object.assign(new Error("Start a new conversation."), { name: "ContextFull" });
-  const { conclave } = await open({ Ada: { drafts: [{ text: "so far", ended: false }], taste: () => 1, failure: { move: "verify", call: 2, error: full } } });
+  const broken = Object.assign(new Error("The numbers are none."), { name: "Engine" });
+  const { conclave } = await open({ Ada: { drafts: [{ text: "so far", ended: false }], taste: () => 1, failure: { move: "verify", call: 2, error: broken } } });
   await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => {
-    assert.ok(error instanceof ContextFull);
+    assert.ok(error instanceof EngineFailure);
     assert.equal(error.partial, "so far");
     assert.equal(error.member, "Ada");
     return true;
   });
+});
+
+test("a member that fails in mid-answer is told, and the others go on; with the last one's context the answer ends", async () => {
+  const full = Object.assign(new Error("Start a new conversation."), { name: "ContextFull" });
+  for (const cores of [1, 2]) {
+    const singing = (call: number): Script => ({ drafts: [{ text: "la ", ended: false }], taste: () => 1, failure: { move: "draft", call, error: full } });
+    const { conclave, members } = await open({ Ada: singing(3), Bo: singing(5) }, cores);
+    const events = await collect(conclave.ask(hello));
+    const told = events.filter(({ type }) => type !== "reading").map((event) => (event.type === "round" ? event.active : event.type));
+    assert.deepEqual(told, ["begin", [0, 1], [0, 1], "left", [1], "end"]);
+    const left = events.find((event) => event.type === "left");
+    assert.deepEqual(left, { type: "left", round: 3, member: "Ada", error: { kind: "ContextFull", message: "Start a new conversation.", member: "Ada" } });
+    const end = events.at(-1);
+    assert.deepEqual(end?.type === "end" && [end.stop, end.text], ["context", "la la la "]);
+    // It takes part in the next question.
+    const again = await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
+    assert.deepEqual(again.flatMap((event) => (event.type === "round" ? [event.active] : [])), [[0, 1]]);
+    assert.equal(members.size, 2);
+  }
+});
+
+const thinker: Script = { ...talker, thoughts: ["Hm", "m."] };
+
+test("members think before the first round where they may; it is told, and no part of the answer", async () => {
+  for (const cores of [1, 2]) {
+    for (const thinking of ["on", "auto"] as const) {
+      const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
+      const events = await collect(conclave.ask(hello, { thinking }));
+      const types = events.filter(({ type }) => type !== "reading").map(({ type }) => type);
+      assert.deepEqual(types, ["begin", "thinking", "thinking", "thought", "round", "round", "end"]);
+      assert.equal(begun(events).thinking, thinking);
+      assert.deepEqual(events.flatMap((event) => (event.type === "thinking" ? [[event.member, event.text]] : [])), [["Ada", "Hm"], ["Ada", "m."]]);
+      assert.deepEqual(events.find((event) => event.type === "thought"), { type: "thought", member: "Ada", text: "Hmm.", tokens: 4 });
+      const end = events.at(-1);
+      assert.equal(end?.type === "end" && end.text, "Hello there.");
+      assert.ok(!journal.some((entry) => entry.includes("verify") && entry.includes("Hm")));
+      assert.deepEqual([...members.values()].map((member) => member.thinking), [thinking, thinking]);
+    }
+    const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
+    assert.equal(begun(await collect(conclave.ask(hello))).thinking, "off", "unless it is asked for");
+    assert.ok(!journal.some((entry) => entry.endsWith("think")));
+    assert.deepEqual([...members.values()].map((member) => member.thinking), ["off", "off"]);
+  }
+});
+
+test("a stop while members think ends the answer before any round", async () => {
+  for (const cores of [1, 2]) {
+    const { conclave } = await open({ Ada: { ...thinker, thoughts: Array.from({ length: 100 }, () => "hm ") } }, cores);
+    const controller = new AbortController();
+    const events: ConclaveEvent[] = [];
+    for await (const event of conclave.ask(hello, { thinking: "on", signal: controller.signal })) {
+      events.push(event);
+      if (event.type === "thinking") controller.abort();
+    }
+    const thinking = events.filter(({ type }) => type === "thinking").length;
+    assert.ok(thinking < 50, `it heard the stop after ${thinking} pieces`);
+    assert.ok(!events.some(({ type }) => type === "round"));
+    const end = events.at(-1);
+    assert.equal(end?.type === "end" && end.stop, "stopped");
+  }
 });
 
 const tooLong = Object.assign(new Error("70 tokens do not fit the context of 64 tokens. Start a new conversation."), { name: "ContextFull" });

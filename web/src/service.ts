@@ -4,7 +4,7 @@
  */
 import { chooseBackend, type Gpu } from "./backend.ts";
 import type { ChoicesKept } from "./choices-kept.ts";
-import { mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message } from "./engine.ts";
+import { mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message, type Thinking } from "./engine.ts";
 import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
 import type { StartedModule, StartModule } from "./engine-module.ts";
 import { readSource } from "./load.ts";
@@ -207,13 +207,14 @@ export class Service {
     if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
     if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
     if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
+    const { thinking } = request;
     const settings = request.settings ?? module.defaultSettings();
     const query = new module.Query(members.length, settings);
     let text = "";
     try {
       let stop: StopReason = "stopped";
       // Whether it fits everybody is known at once; to read may take minutes.
-      if (!signal.aborted) await fit(members, request.messages);
+      if (!signal.aborted) await fit(members, request.messages, thinking);
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
           member.begin(request.messages, request.sampling, index, async (done, total) => {
@@ -222,7 +223,8 @@ export class Service {
             return !signal.aborted;
           }),
         );
-        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, prefixes });
+        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes });
+        if (thinking !== "off" && !signal.aborted) await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
         const run = rounds(members, query, module.cut, settings, signal);
         let step = await run.next();
@@ -230,6 +232,10 @@ export class Service {
           // A lost device leaves stale results behind, not exceptions.
           if (engine.lost() !== undefined) break;
           const round = step.value;
+          if ("left" in round) {
+            emit({ type: "left", round: round.round, member: request.members[round.left]!, error: toRecord(round.error) });
+            continue;
+          }
           text += round.text;
           const counters = round.active.map((index) => this.#countersSince(members, counted, index));
           emit({ type: "round", ...round, counters });
@@ -247,6 +253,18 @@ export class Service {
     } finally {
       query.free();
     }
+  }
+
+  /** Members think by themselves before the first round, side by side. */
+  async #think(members: Member[], names: string[], emit: (event: ConclaveEvent) => void, signal: AbortSignal): Promise<void> {
+    const thoughts = await together(members, (member, index) =>
+      member.think(async (text) => {
+        emit({ type: "thinking", member: names[index]!, text });
+        await turn(); // lets a stop in
+        return !signal.aborted;
+      }),
+    );
+    for (const [index, { text, tokens }] of thoughts.entries()) if (tokens > 0) emit({ type: "thought", member: names[index]!, text, tokens });
   }
 
   #countersSince(members: Member[], counted: Counters[], index: number): RoundCounters {
@@ -305,8 +323,8 @@ async function unlessStopped<T>(task: Promise<T>, signal: AbortSignal): Promise<
 }
 
 /** Throws where a conversation does not fit a member, naming it unless it fits nobody. */
-async function fit(members: readonly Member[], messages: Message[]): Promise<void> {
-  const failures = await together(members, (member) => member.measure(messages).then(() => undefined, typed));
+async function fit(members: readonly Member[], messages: Message[], thinking: Thinking): Promise<void> {
+  const failures = await together(members, (member) => member.measure(messages, thinking).then(() => undefined, typed));
   const which = failures.findIndex((error) => error !== undefined);
   const error = failures[which];
   if (error === undefined) return;

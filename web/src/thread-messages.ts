@@ -3,7 +3,7 @@
  * CPU (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
 import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "./check.ts";
-import { about, contextTokens, failure, fileSize, message, sampling, scoring } from "./messages.ts";
+import { about, contextTokens, failure, fileSize, message, sampling, scoring, thinking, thought } from "./messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
 
@@ -20,9 +20,10 @@ const request = variant({
     port: messagePort,
     options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
   }),
-  measure: shape({ id: number, member: number, messages: list(message) }),
+  measure: shape({ id: number, member: number, messages: list(message), thinking }),
   begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),
-  /** The answer to `reading`. */
+  think: shape({ id: number, member: number }),
+  /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),
   draft: shape({ id: number, member: number, maxTokens: number }),
   verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })), scoring }),
@@ -36,10 +37,13 @@ const reply = variant({
   loading: shape({ id: number, loaded: number, total: number }),
   /** Tokens of the conversation that were read; waits for `goOn`. */
   reading: shape({ id: number, done: number, total: number }),
+  /** What a member has thought since the last one; waits for `goOn`. */
+  thinking: shape({ id: number, text }),
   /** `heap`: bytes of this thread's module. */
   loaded: shape({ id: number, about, heap: number }),
   measured: shape({ id: number, tokens: number }),
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
+  thought: shape({ id: number, thought, counters }),
   drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
   verified: shape({ id: number, scores: list(shape({ meanLogit: number, meanLogprob: optional(number), tokens: number })), counters }),
   kept: shape({ id: number, counters }),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use conclave_ensemble::{Exit, Rate, Scoring, Settings, Update};
 use conclave_hub::Reference;
+use conclave_member::Thinking;
 use conclave_model::{LoadOptions, Sampling};
 use conclave_weights::Format;
 
@@ -163,6 +164,10 @@ pub struct Members {
     /// Round weights of plain numbers (F32, F16, BF16) while they load.
     #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
     pub quantise: Option<Format>,
+    /// Whether members that can think aloud do so before they answer: `off`, `on`, or `auto` (as
+    /// each model's chat template has it). What is thought is no part of the answer.
+    #[arg(long, default_value = "off", value_name = "off|on|auto", value_parser = thinking)]
+    pub thinking: Thinking,
 }
 
 impl Members {
@@ -294,6 +299,16 @@ pub struct Method {
     /// The answer ends with the segment that brings it to this many characters.
     #[arg(long)]
     pub max_characters: Option<usize>,
+}
+
+/// A way to think.
+fn thinking(value: &str) -> Result<Thinking, String> {
+    match value {
+        "off" => Ok(Thinking::Off),
+        "on" => Ok(Thinking::On),
+        "auto" => Ok(Thinking::Auto),
+        _ => Err("choose off, on or auto".to_owned()),
+    }
 }
 
 /// Only numbers from `low` to `high`: NaN is none of them.

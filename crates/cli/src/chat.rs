@@ -49,7 +49,7 @@ pub async fn run(
     }
     let messages = [Message::new("user", &question)];
     let answer = ask(chat, &mut members, &settings, &messages, json).await?;
-    let run = record(&members, &settings, &question, device, &answer);
+    let run = record(chat, &members, &settings, &question, device, &answer);
     if json {
         print(&format!("{run}\n"))?;
     }
@@ -91,7 +91,10 @@ fn converse(
         messages.push(Message::new("user", &question));
         let said = pollster::block_on(ask(chat, members, settings, &messages, false))?;
         messages.push(Message::new("assistant", &said.text));
-        save(chat, &record(members, settings, &question, device, &said))?;
+        save(
+            chat,
+            &record(chat, members, settings, &question, device, &said),
+        )?;
     }
 }
 
@@ -125,6 +128,13 @@ async fn ask(
     .await;
     reading.end();
     let answer = answer?;
+    if chat.show_votes && !quiet {
+        for (name, thought) in names.iter().zip(&answer.thoughts) {
+            if !thought.text.is_empty() {
+                eprintln!("({name} thought: {})", thought.text);
+            }
+        }
+    }
     if !quiet {
         if chat.show_votes {
             print(&format!("{}\n", answer.text.trim()))?;
@@ -134,7 +144,7 @@ async fn ask(
         match answer.stopped {
             "rounds" => eprintln!("(stopped after the last round; --max-rounds allows more)"),
             "length" => eprintln!("(stopped at the length limit; --max-characters allows more)"),
-            "context" => eprintln!("(stopped: a member's context is full; --context allows more)"),
+            "context" => eprintln!("(stopped: the context is full; --context allows more)"),
             "silence" => eprintln!("(stopped: no member had more to say)"),
             _ => {}
         }
@@ -175,6 +185,7 @@ fn votes(names: &[String], round: &Round) -> String {
 
 /// The run as one JSON object, which `conclave replay` reads.
 fn record(
+    chat: &args::Chat,
     members: &[Member],
     settings: &Settings,
     question: &str,
@@ -189,6 +200,9 @@ fn record(
         "members": members.iter().map(Member::name).collect::<Vec<_>>(),
         "counters": members.iter().map(Member::counters).collect::<Vec<_>>(),
         "settings": settings,
+        "thinking": chat.members.thinking,
+        "thoughts": answer.thoughts,
+        "left": answer.left,
         "rounds": answer.rounds,
     })
 }

@@ -61,14 +61,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether a member has no room for more text.
-    pub fn is_full_context(&self) -> bool {
-        let Self::Of { source, .. } = self else {
-            return false;
-        };
-        matches!(**source, MemberError::Model(ModelError::ContextFull { .. }))
-    }
-
     /// A failed read or write of `path`.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File {

@@ -21,6 +21,14 @@ const BUNDLED: [(&str, &[u8]); 3] = [
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], naming the file.
 pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure> {
+    let mut loaded = load_all(members, backend)?;
+    for member in &mut loaded {
+        member.set_thinking(members.thinking);
+    }
+    Ok(loaded)
+}
+
+fn load_all(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure> {
     if members.files.is_empty() {
         return BUNDLED
             .into_iter()

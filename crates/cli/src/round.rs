@@ -1,12 +1,12 @@
 //! The rounds of one answer, natively: the same loop as `web/src/round.ts`.
 
-use conclave_ensemble::{Candidate, Query, Score, Settings, Stop, Update, cut};
-use conclave_member::{Member, MemberError, Message, VerifiedScore};
-use conclave_model::Sampling;
+use conclave_ensemble::{Candidate, Query, RoundError, Score, Settings, Stop, Update, cut};
+use conclave_member::{Member, MemberError, Message, Thought, VerifiedScore};
+use conclave_model::{ModelError, Sampling};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::together::together;
+use crate::together::{all_of, together};
 
 /// One round, as `--record` writes it and `--show-votes` shows it. Rows, columns
 /// and positions go by `active`.
@@ -35,14 +35,30 @@ pub struct Round {
     pub exited: Vec<usize>,
 }
 
+/// A member that failed in mid-answer, and left it to the others.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Left {
+    /// Its index.
+    pub member: usize,
+    /// The round that it did not come through.
+    pub round: usize,
+    /// Why.
+    pub error: String,
+}
+
 /// A whole answer.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
     /// The accepted segments joined.
     pub text: String,
-    /// Why it ended: a rule of the method, or `context` where a member's context is full.
+    /// Why it ended: a rule of the method, or `context` where the context of the last member is full.
     pub stopped: &'static str,
+    /// What each member thought before it.
+    pub thoughts: Vec<Thought>,
+    /// Members that failed on the way.
+    pub left: Vec<Left>,
     /// Its rounds.
     pub rounds: Vec<Round>,
 }
@@ -75,44 +91,101 @@ pub async fn answer(
         let begun = member.begin_while(messages, sampling, stream, go_on).await;
         begun.map_err(of(member.name()))?;
     }
-    let mut text = String::new();
-    let mut rounds = Vec::new();
+    let mut said = Answer {
+        text: String::new(),
+        stopped: "context",
+        thoughts: Vec::with_capacity(members.len()),
+        left: Vec::new(),
+        rounds: Vec::new(),
+    };
+    for member in members.iter_mut() {
+        let thought = member.think_while(async |_: &str| true).await;
+        said.thoughts.push(thought.map_err(of(member.name()))?);
+    }
     loop {
-        let (round, stop) = match play(members, &mut query, settings).await {
-            Ok(played) => played,
-            // What was written so far is worth more than the error.
-            Err(failure) if failure.is_full_context() && !rounds.is_empty() => {
-                return Ok(Answer {
-                    text,
-                    stopped: "context",
-                    rounds,
-                });
+        let number = query.round();
+        let stop = match play(members, &mut query, settings).await {
+            Ok((round, stop, failed)) => {
+                said.text.push_str(&round.candidates[round.winner].text);
+                watch(&round);
+                said.rounds.push(round);
+                // They were to keep what the others have kept.
+                for (index, error) in failed {
+                    said.leave(members, &mut query, number, index, error)?;
+                }
+                stop
             }
-            Err(failure) => return Err(failure),
+            // Whoever fails leaves, and the others begin the round anew.
+            Err(Trouble::Of(index, error)) => {
+                let full = matches!(error, MemberError::Model(ModelError::ContextFull { .. }));
+                if query.active() == [index] && full && !said.rounds.is_empty() {
+                    return Ok(said);
+                }
+                said.leave(members, &mut query, number, index, error)?;
+                None
+            }
+            Err(Trouble::Rule(error)) => return Err(error.into()),
         };
-        text.push_str(&round.candidates[round.winner].text);
-        watch(&round);
-        rounds.push(round);
         if let Some(stop) = stop {
-            return Ok(Answer {
-                text,
-                stopped: stop.name(),
-                rounds,
-            });
+            said.stopped = stop.name();
+            return Ok(said);
         }
     }
 }
 
-/// One round, and whether it ends the answer.
+impl Answer {
+    /// Takes a member that failed out of the query: the others go on.
+    ///
+    /// # Errors
+    /// Its own, where there are no others.
+    fn leave(
+        &mut self,
+        members: &mut [Member],
+        query: &mut Query,
+        round: usize,
+        index: usize,
+        error: MemberError,
+    ) -> Result<(), Failure> {
+        let (member, told) = (&mut members[index], error.to_string());
+        if query.leave(&[index]).is_err() {
+            return Err(of(member.name())(error));
+        }
+        member.release();
+        eprintln!("{} leaves: {told}; the others go on", member.name());
+        self.left.push(Left {
+            member: index,
+            round,
+            error: told,
+        });
+        Ok(())
+    }
+}
+
+/// Why a round did not come to its end: a member (by index), or the method.
+enum Trouble {
+    Of(usize, MemberError),
+    Rule(RoundError),
+}
+
+impl From<RoundError> for Trouble {
+    fn from(error: RoundError) -> Self {
+        Self::Rule(error)
+    }
+}
+
+/// Members that failed, by index.
+type Failed = Vec<(usize, MemberError)>;
+
+/// One round, whether it ends the answer, and who could not keep its winner.
 async fn play(
     members: &mut [Member],
     query: &mut Query,
     settings: &Settings,
-) -> Result<(Round, Option<Stop>), Failure> {
+) -> Result<(Round, Option<Stop>, Failed), Trouble> {
     let active = query.active().to_vec();
-    let drafting = taking_part(members, &active).map(async |member| {
+    let drafting = taking_part(members, &active).map(async |(index, member)| {
         let draft = member.draft(settings.segment_tokens).await;
-        draft.map_err(of(member.name()))
+        draft.map_err(|error| Trouble::Of(index, error))
     });
     let drafts = together(drafting).await?;
     let candidates = drafts.into_iter().map(|draft| Candidate {
@@ -132,11 +205,12 @@ async fn play(
         exited: Vec::new(),
     };
     // Fast mode accepts a candidate that ends the answer at once, unverified.
-    if let Some(winner) = query.fast_winner(&round.candidates) {
+    let failed = if let Some(winner) = query.fast_winner(&round.candidates) {
         (round.verified, round.winner) = (false, winner);
+        Failed::new()
     } else {
-        decide(members, query, settings, &mut round).await?;
-    }
+        decide(members, query, settings, &mut round).await?
+    };
     round.weights = query.weights().to_vec();
     if round.verified {
         round.exited = query.exit(round.winner)?;
@@ -145,19 +219,20 @@ async fn play(
         members[index].release();
     }
     let stop = query.stop(&round.candidates[round.winner]);
-    Ok((round, stop))
+    Ok((round, stop, failed))
 }
 
-/// Verify in line, feedback and selection, broadcast: fills in the round.
+/// Verify in line, feedback and selection, broadcast: fills in the round. Gives who did not get its
+/// winner; the others have it, so that the round counts.
 async fn decide(
     members: &mut [Member],
     query: &mut Query,
     settings: &Settings,
     round: &mut Round,
-) -> Result<(), Failure> {
-    let verifying = taking_part(members, &round.active).map(async |member| {
+) -> Result<Failed, Trouble> {
+    let verifying = taking_part(members, &round.active).map(async |(index, member)| {
         let scores = member.verify(&round.candidates, settings.scoring).await;
-        scores.map_err(of(member.name()))
+        scores.map_err(|error| Trouble::Of(index, error))
     });
     round.scores = together(verifying).await?;
     let raw: Vec<Vec<Score>> = round
@@ -174,12 +249,10 @@ async fn decide(
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     (round.totals, round.winner) = (selection.totals, selection.winner);
-    let keeping = taking_part(members, &round.active).map(async |member| {
-        let kept = member.keep(round.winner).await;
-        kept.map_err(of(member.name()))
-    });
-    together(keeping).await?;
-    Ok(())
+    let winner = round.winner;
+    let keeping = taking_part(members, &round.active)
+        .map(async |(index, member)| member.keep(winner).await.err().map(|error| (index, error)));
+    Ok(all_of(keeping).await.into_iter().flatten().collect())
 }
 
 /// A member's failure, under its name.
@@ -191,11 +264,11 @@ fn of(member: &str) -> impl FnOnce(MemberError) -> Failure {
     }
 }
 
-/// The members of a round; `active` counts upwards.
+/// The members of a round with their indices; `active` counts upwards.
 fn taking_part<'a>(
     members: &'a mut [Member],
     active: &[usize],
-) -> impl Iterator<Item = &'a mut Member> {
+) -> impl Iterator<Item = (usize, &'a mut Member)> {
     let members = members.iter_mut().enumerate();
-    members.filter_map(|(index, member)| active.contains(&index).then_some(member))
+    members.filter(|(index, _)| active.contains(index))
 }

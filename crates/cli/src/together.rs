@@ -13,6 +13,11 @@ use std::task::Poll;
 pub async fn together<T, E>(
     tasks: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
 ) -> Result<Vec<T>, E> {
+    all_of(tasks).await.into_iter().collect()
+}
+
+/// What each of the tasks comes to.
+pub async fn all_of<T>(tasks: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut tasks: Vec<Task<_>> = tasks.into_iter().map(Task::running).collect();
     poll_fn(|context| {
         let mut waiting = false;

@@ -18,7 +18,7 @@ pub enum MemberError {
     Text(#[from] TextError),
     /// The tokenizer and the model do not belong together.
     #[error(
-        "the tokenizer has {tokens} tokens but the model only {vocabulary}; the file is damaged, download or convert it again"
+        "the tokenizer has {tokens} tokens but the model only {vocabulary}, and text needs more than those; the file is damaged, download or convert it again"
     )]
     Vocabulary {
         /// Tokens of the tokenizer.

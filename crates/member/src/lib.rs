@@ -5,6 +5,7 @@
 //! |---|---|
 //! | see whether the conversation fits | [`Member::measure`] |
 //! | take in the question | [`Member::begin`] |
+//! | think aloud first, if the model does and may | [`Member::set_thinking`], [`Member::think_while`] |
 //! | draft a segment | [`Member::draft`] |
 //! | score all candidates in one pass | [`Member::verify`] |
 //! | keep the winner | [`Member::keep`] |
@@ -15,7 +16,9 @@
 
 mod error;
 mod member;
+mod thinking;
 
 pub use conclave_text::Message;
 pub use error::MemberError;
 pub use member::{Begun, Draft, Member, VerifiedScore};
+pub use thinking::{Thinking, Thought};

@@ -9,6 +9,16 @@ use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
 use crate::error::MemberError;
+use crate::thinking::{Marks, Thinking, Thought};
+
+/// Tokens that a member thinks before it answers, at most; and no more than half of the room left.
+const MOST_THOUGHT: usize = 1024;
+
+/// Tokens of a thought between two words to whoever listens.
+const THOUGHT_AT_ONCE: usize = 32;
+
+/// Tokens that show whether a member thinks at all: a mark's.
+const TO_SEE: usize = 8;
 
 /// Bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
@@ -55,8 +65,14 @@ pub struct Member {
     /// How its template opens and closes an answer.
     turn: Turn,
     sampler: Sampler,
-    /// The text last taken in, with what was kept since.
-    shown: Shown,
+    /// Whether it thinks aloud before it answers.
+    thinking: Thinking,
+    /// The marks that it does it by; `None` of a model that does not.
+    marks: Option<Marks>,
+    /// The template has opened a thought, which nobody has ended yet.
+    open: bool,
+    /// The text last taken in, with what was kept since; `None` where there is more than that.
+    shown: Option<Shown>,
     /// The ids of that text, whatever of them the session holds.
     ids: Vec<u32>,
     /// The answer so far, as it crossed between members.
@@ -83,15 +99,19 @@ impl Member {
         let checkpoint = Checkpoint::open(source).await?;
         let description = checkpoint.description();
         let mut tokenizer = Tokenizer::from_checkpoint(description)?;
-        let template = ChatTemplate::from_checkpoint(description, &tokenizer)?;
+        let mut template = ChatTemplate::from_checkpoint(description, &tokenizer)?;
+        let thinking = Thinking::default();
+        template.set_thinking(thinking.enabled());
         let turn = Turn::of(&template, &tokenizer)?;
         tokenizer.learn_end(&turn);
-        if tokenizer.end_ids().is_empty() && turn.marks.is_empty() {
+        if tokenizer.end_ids().is_empty() && turn.stops.is_empty() {
             return Err(MemberError::NoEnd);
         }
         let model = Model::load(&checkpoint, source, backend, options, progress).await?;
         let vocabulary = model.about().config.vocabulary;
-        if tokenizer.len() > vocabulary {
+        // A tokenizer may list tokens that only a sister of the model knows; text needs none of them.
+        let endless = |t: &Tokenizer| t.end_ids().is_empty() && turn.stops.is_empty();
+        if !tokenizer.limit_to(vocabulary) || endless(&tokenizer) {
             return Err(MemberError::Vocabulary {
                 tokens: tokenizer.len(),
                 vocabulary,
@@ -100,12 +120,15 @@ impl Member {
         Ok(Self {
             name: name.to_owned(),
             session: Session::new(model),
+            thinking,
+            marks: Marks::of(&tokenizer, &template),
             tokenizer,
             template,
             lead: turn.lead.clone(),
             turn,
             sampler: Sampler::new(Sampling::default(), 0),
-            shown: Shown::default(),
+            open: false,
+            shown: None,
             ids: Vec::new(),
             answer: String::new(),
             in_line: Vec::new(),
@@ -133,6 +156,13 @@ impl Member {
         self.session.counters()
     }
 
+    /// Says whether it is to think aloud before it answers, from the next conversation on. It is
+    /// off at first.
+    pub fn set_thinking(&mut self, thinking: Thinking) {
+        self.thinking = thinking;
+        self.template.set_thinking(thinking.enabled());
+    }
+
     /// Tokens of a conversation as this member reads it. Nothing is run: whether everybody has
     /// room for it is known before anybody reads for minutes.
     ///
@@ -148,10 +178,9 @@ impl Member {
     fn tokens_of(&self, prompt: &Prompt) -> Result<Vec<u32>, MemberError> {
         // Ids are never merged across a segment's boundary, so an answer in the
         // prefix has other ids than its text in a prompt: continue behind it.
-        let beyond = if self.shown.is_empty() {
-            None
-        } else {
-            self.tokenizer.encode_beyond(&self.shown, prompt)?
+        let beyond = match &self.shown {
+            Some(shown) => self.tokenizer.encode_beyond(shown, prompt)?,
+            None => None,
         };
         Ok(match beyond {
             Some(beyond) => [self.ids.as_slice(), &beyond].concat(),
@@ -197,8 +226,13 @@ impl Member {
         let prefilled = self.session.prefill_while(&tokens, go_on).await?;
         // A prompt that was stopped is not shown: the next one finds its ids as this one did.
         if !prefilled.stopped {
-            self.shown = self.tokenizer.shown(&prompt);
+            self.shown = Some(self.tokenizer.shown(&prompt));
             self.ids = tokens;
+            let ends = |marks: &Marks| marks.end(prompt.text());
+            self.open = self.marks.as_ref().is_some_and(ends);
+            if self.thinking == Thinking::Off {
+                self.end_thought().await?;
+            }
         }
         Ok(Begun {
             prefix: self.session.prefix().len(),
@@ -207,24 +241,122 @@ impl Member {
         })
     }
 
-    /// Draws up to `limit` tokens after the prefix.
+    /// Thinks aloud behind the conversation that [`begin`](Self::begin) took in, where the model can
+    /// and [`Thinking`] lets it, until it ends its thought; at most 1,024 tokens and half of the room
+    /// left. After every few tokens `go_on` hears what came and says whether to go on. Rounds begin
+    /// behind the thought. The next conversation is without it, as templates have it.
+    ///
+    /// # Errors
+    /// The tokenizer's or the backend's.
+    pub async fn think_while(
+        &mut self,
+        mut go_on: impl AsyncFnMut(&str) -> bool,
+    ) -> Result<Thought, MemberError> {
+        let mut thought = Thought::default();
+        let Some(marks) = self
+            .marks
+            .as_ref()
+            .filter(|_| self.thinking != Thinking::Off)
+        else {
+            return Ok(thought);
+        };
+        let left = self.about().context - self.session.prefix().len();
+        let most = MOST_THOUGHT.min(left / 2);
+        let ends = self.tokenizer.end_ids();
+        let mut told = 0;
+        let (mut decoder, mut decoded) = (self.tokenizer.decoder(), String::new());
+        let mut begun = self.open;
+        let mut closed = false;
+        while !closed && thought.tokens < most {
+            let at_once = if begun { THOUGHT_AT_ONCE } else { TO_SEE };
+            let limit = at_once.min(most - thought.tokens);
+            let before = self.sampler.clone();
+            let draft = self.session.draft(limit, &mut self.sampler, ends).await?;
+            let mut skipped = 0;
+            if !begun {
+                let Some(opened) = marks.opening(&self.tokenizer, &draft.tokens) else {
+                    // It answers at once: rounds draw by the numbers they would have drawn by.
+                    self.sampler = before;
+                    return Ok(thought);
+                };
+                (begun, skipped) = (true, opened);
+            }
+            let rest = &draft.tokens[skipped..];
+            let end = marks.closing(&mut decoder, rest, &mut decoded);
+            closed = end.is_some();
+            let kept = skipped + end.unwrap_or(rest.len());
+            thought.tokens += kept;
+            self.shown = None;
+            self.open = !closed;
+            if kept > 0 {
+                // Its rows are there: only the last token runs, for its state.
+                let tokens = draft.tokens[..kept].to_vec();
+                self.session.verify(&[tokens], false).await?;
+                self.session.keep(0, kept).await?;
+            }
+            thought.text = marks.without_close(&decoded).to_owned();
+            let news = thought.text.get(told..).unwrap_or_default().to_owned();
+            told = thought.text.len().max(told);
+            if !go_on(&news).await {
+                thought.stopped = true;
+                break;
+            }
+            if draft.ended {
+                break;
+            }
+        }
+        if closed {
+            self.append(Marks::behind(&self.tokenizer)?).await?;
+        } else if !thought.stopped {
+            self.end_thought().await?;
+        }
+        Ok(thought)
+    }
+
+    /// Ends a thought that is open, as the model would have.
+    async fn end_thought(&mut self) -> Result<(), MemberError> {
+        if let Some(marks) = self.marks.as_ref().filter(|_| self.open) {
+            let ending = marks.ending(&self.tokenizer)?;
+            self.append(ending).await?;
+            self.open = false;
+        }
+        Ok(())
+    }
+
+    /// Puts tokens behind the prefix that are no text of the conversation.
+    async fn append(&mut self, tokens: Vec<u32>) -> Result<(), MemberError> {
+        let longer = [self.session.prefix(), tokens.as_slice()].concat();
+        self.session.prefill(&longer).await?;
+        self.shown = None;
+        self.ids = longer;
+        Ok(())
+    }
+
+    /// Draws up to `limit` tokens after the prefix. A thought that a model begins here, where an
+    /// answer is asked for, does not cross: it is given an empty one, once, and draws again; of what
+    /// it thinks then only what is behind is told.
     ///
     /// # Errors
     /// [`conclave_model::ModelError::ContextFull`], or the backend's.
     pub async fn draft(&mut self, limit: usize) -> Result<Draft, MemberError> {
-        let ends = self.tokenizer.end_ids();
-        let mut draft = self.session.draft(limit, &mut self.sampler, ends).await?;
-        let (mut text, mut complete) = self.shown_of(&draft.tokens);
-        if text.is_empty() && !complete && !draft.ended {
-            // The limit ended within the bytes of the first character: leave room for the rest.
-            let limit = limit + LONGEST_CHARACTER - 1;
-            draft = self.session.draft(limit, &mut self.sampler, ends).await?;
-            (text, complete) = self.shown_of(&draft.tokens);
+        let (mut draft, mut thought) = self.draw(limit).await?;
+        if thought && self.shown.is_some() {
+            if let Some(marks) = &self.marks {
+                let empty = marks.empty(&self.tokenizer)?;
+                self.append(empty).await?;
+                (draft, thought) = self.draw(limit).await?;
+            }
         }
+        if let Some(marks) = self.marks.as_ref().filter(|_| thought) {
+            let mut decoder = self.tokenizer.decoder();
+            let end = marks.closing(&mut decoder, &draft.tokens, &mut String::new());
+            draft.tokens.drain(..end.unwrap_or(draft.tokens.len()));
+        }
+        let (mut text, complete) = self.shown_of(&draft.tokens);
         // Nothing a reader could see came out (only control tokens, say): the answer is over.
         let mut ended = draft.ended || (text.is_empty() && complete);
-        if let Some(mark) = self.turn.mark_in(&self.answer, &text) {
-            text.truncate(mark);
+        if let Some(stop) = self.turn.stop_in(&self.answer, &text) {
+            text.truncate(stop);
             ended = true;
         }
         Ok(Draft {
@@ -243,6 +375,21 @@ impl Member {
         }
         text[..text.len() - first.len()].clone_into(&mut self.lead);
         first.to_owned()
+    }
+
+    /// What the model draws, up to its first whole character at least; and whether it is a thought.
+    async fn draw(&mut self, limit: usize) -> Result<(conclave_model::Draft, bool), MemberError> {
+        let ends = self.tokenizer.end_ids();
+        let mut draft = self.session.draft(limit, &mut self.sampler, ends).await?;
+        let (text, complete) = self.shown_of(&draft.tokens);
+        if text.is_empty() && !complete && !draft.ended {
+            // The limit ended within the bytes of the first character: leave room for the rest.
+            let limit = limit + LONGEST_CHARACTER - 1;
+            draft = self.session.draft(limit, &mut self.sampler, ends).await?;
+        }
+        let opens = |marks: &Marks| marks.opening(&self.tokenizer, &draft.tokens).is_some();
+        let thought = self.marks.as_ref().is_some_and(opens);
+        Ok((draft, thought))
     }
 
     /// What a reader sees of `tokens`, and whether they end with a whole character.
@@ -301,11 +448,13 @@ impl Member {
         ))?;
         self.in_line.clear();
         self.session.keep(winner, count).await?;
-        if self.answer.is_empty() && !text.is_empty() {
-            self.shown.push(&self.lead);
+        if let Some(shown) = &mut self.shown {
+            if self.answer.is_empty() && !text.is_empty() {
+                shown.push(&self.lead);
+            }
+            shown.push(&text);
         }
         self.answer.push_str(&text);
-        self.shown.push(&text);
         self.session.prefix().clone_into(&mut self.ids);
         Ok(())
     }
@@ -313,7 +462,8 @@ impl Member {
     /// Leaves the query: frees the KV cache until the next [`begin`](Self::begin).
     pub fn release(&mut self) {
         self.session.release();
-        self.shown = Shown::default();
+        self.shown = None;
+        self.open = false;
         self.ids.clear();
         self.answer.clear();
         self.in_line.clear();

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         text.push(ids);
     }
     if let Some(thinking) = questions.thinking {
-        template.set_thinking(thinking);
+        template.set_thinking(Some(thinking));
     }
     let rendered =
         questions.templates.iter().map(|source| {
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             template.set_time(NOW);
             if let Some(thinking) = questions.thinking {
-                template.set_thinking(thinking);
+                template.set_thinking(Some(thinking));
             }
             let prompts = questions.conversations.iter().map(|messages| {
                 match template.render(messages, true) {

@@ -165,9 +165,9 @@ impl ChatTemplate {
     }
 
     /// Asks a model that can think aloud before it answers to do so or not (`enable_thinking`, which
-    /// Qwen 3, SmolLM 3 and others know); without, its template decides.
-    pub fn set_thinking(&mut self, thinking: bool) {
-        self.thinking = Some(thinking);
+    /// Qwen 3, SmolLM 3 and others know); with `None`, its template decides.
+    pub fn set_thinking(&mut self, thinking: Option<bool>) {
+        self.thinking = thinking;
     }
 
     /// Renders a conversation; `add_generation_prompt` ends it with the opening of the

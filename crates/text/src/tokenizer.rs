@@ -169,6 +169,18 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// The ids of a text that continues another and is trusted as a template is: what spells a control
+    /// token is that token.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_written(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        let mut ids = Vec::new();
+        // Behind anything at all, it continues a text.
+        self.encode_controls(&Prompt::trusted(format!("\n{text}")), 1, &mut ids)?;
+        Ok(ids)
+    }
+
     /// The ids of a rendered conversation: control tokens that the template wrote are tokens, those
     /// in messages are text, and BOS comes first where the model wants it (once, if the template
     /// has written it too; where the model came as a Hugging Face folder with a template, that

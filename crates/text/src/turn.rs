@@ -15,8 +15,8 @@ pub struct Turn {
     pub lead: String,
     /// What stands behind an answer, as ids: `<|im_end|>`, say.
     pub end: Vec<u32>,
-    /// Where no token does, the texts that end an answer: another turn begins with them.
-    pub marks: Vec<String>,
+    /// Where no token ends a turn, the texts that do: another turn begins with them.
+    pub stops: Vec<String>,
 }
 
 impl Turn {
@@ -33,8 +33,8 @@ impl Turn {
         };
         if template.asks_questions() {
             turn.end = tokenizer.encode(CLOSING)?;
-            turn.marks.push(CLOSING.to_owned());
-            turn.marks.extend(OPENINGS.map(str::to_owned));
+            turn.stops.push(CLOSING.to_owned());
+            turn.stops.extend(OPENINGS.map(str::to_owned));
             return Ok(turn);
         }
         let closing = closing(template).unwrap_or_default();
@@ -42,7 +42,7 @@ impl Turn {
             turn.end.push(id);
         } else if !closing.trim().is_empty() {
             turn.end = tokenizer.encode(closing.trim_end())?;
-            turn.marks.push(closing.trim_end().to_owned());
+            turn.stops.push(closing.trim_end().to_owned());
         } else {
             let end = tokenizer.eos().filter(|&id| tokenizer.is_end(id));
             turn.end
@@ -51,21 +51,21 @@ impl Turn {
         Ok(turn)
     }
 
-    /// Where `text`, behind `before`, begins another turn: a byte of `text`, or 0 if the mark began
+    /// Where `text`, behind `before`, begins another turn: a byte of `text`, or 0 if the stop began
     /// in `before` already.
-    pub fn mark_in(&self, before: &str, text: &str) -> Option<usize> {
-        // An answer begins on a line of its own as far as marks go.
+    pub fn stop_in(&self, before: &str, text: &str) -> Option<usize> {
+        // An answer begins on a line of its own as far as these go.
         let whole = format!("\n{before}{text}");
         let begin = whole.len() - text.len();
-        let longest = self.marks.iter().map(String::len).max()?;
+        let longest = self.stops.iter().map(String::len).max()?;
         let mut from = begin.saturating_sub(longest);
         while !whole.is_char_boundary(from) {
             from -= 1;
         }
         let found = self
-            .marks
+            .stops
             .iter()
-            .filter_map(|mark| whole[from..].find(mark.as_str()));
+            .filter_map(|stop| whole[from..].find(stop.as_str()));
         Some((from + found.min()?).saturating_sub(begin))
     }
 }

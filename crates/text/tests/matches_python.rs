@@ -270,7 +270,7 @@ fn templates_render_as_in_transformers() {
         assert_eq!(template.source(), source);
         let mut unthinking = ChatTemplate::from_gguf(&metadata, &tokenizer).unwrap();
         unthinking.set_time(NOW);
-        unthinking.set_thinking(false);
+        unthinking.set_thinking(Some(false));
         let mut templates = vec![&template];
         if source.contains("enable_thinking") {
             templates.push(&unthinking);

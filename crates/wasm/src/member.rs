@@ -1,7 +1,7 @@
 //! A member, as the round loop sees it.
 
 use conclave_ensemble::{Candidate, Scoring};
-use conclave_member::Message;
+use conclave_member::{Message, Thinking};
 use conclave_model::Sampling;
 use js_sys::{Function, Promise};
 use serde::Serialize;
@@ -87,10 +87,13 @@ impl Member {
         })?)
     }
 
-    /// Tokens of the conversation, of which nothing is run. Throws `ContextFull` where they leave no
-    /// room for an answer, or `Template`.
-    pub async fn measure(&self, messages: JsValue) -> Result<u32, Failure> {
+    /// Tokens of the conversation, of which nothing is run, where it is to be begun with `thinking`
+    /// (`off`, `on` or `auto`; left out, `off`). Throws `ContextFull` where they leave no room for an
+    /// answer, or `Template`.
+    pub async fn measure(&mut self, messages: JsValue, thinking: JsValue) -> Result<u32, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
+        let thinking: Option<Thinking> = serde_wasm_bindgen::from_value(thinking)?;
+        self.member.set_thinking(thinking.unwrap_or_default());
         Ok(self.member.measure(&messages)? as u32)
     }
 
@@ -124,6 +127,28 @@ impl Member {
             return Err(Failure::engine(told(&thrown)));
         }
         Ok(serde_wasm_bindgen::to_value(&begun)?)
+    }
+
+    /// Thinks behind the conversation, as far as the last `measure` lets it: `{text, tokens, stopped}`.
+    /// After every few tokens `onThinking` hears what came; the next wait for what it returns or
+    /// promises, and there are none after `false`. It must not call the member.
+    pub async fn think(
+        &mut self,
+        #[wasm_bindgen(js_name = onThinking)] on_thinking: Function,
+    ) -> Result<JsValue, Failure> {
+        let mut failed = None;
+        let go_on = async |news: &str| {
+            let told = on_thinking.call1(&JsValue::UNDEFINED, &news.into());
+            promised(told).await.unwrap_or_else(|thrown| {
+                failed = Some(thrown);
+                false
+            })
+        };
+        let thought = self.member.think_while(go_on).await?;
+        if let Some(thrown) = failed {
+            return Err(Failure::engine(told(&thrown)));
+        }
+        Ok(serde_wasm_bindgen::to_value(&thought)?)
     }
 
     /// Draws up to `limit` tokens: `{text, ended, tokens}`.
@@ -163,7 +188,11 @@ impl Member {
 /// Tells the page how far a prompt is; gives what it says, or throws.
 async fn goes_on(listener: &Function, done: usize, total: usize) -> Result<bool, JsValue> {
     let (done, total) = (JsValue::from(done as f64), JsValue::from(total as f64));
-    let said = listener.call2(&JsValue::UNDEFINED, &done, &total)?;
-    let said = JsFuture::from(Promise::resolve(&said)).await?;
+    promised(listener.call2(&JsValue::UNDEFINED, &done, &total)).await
+}
+
+/// What a listener returns or promises: whether to go on.
+async fn promised(said: Result<JsValue, JsValue>) -> Result<bool, JsValue> {
+    let said = JsFuture::from(Promise::resolve(&said?)).await?;
     Ok(said != JsValue::FALSE)
 }

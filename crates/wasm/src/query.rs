@@ -72,6 +72,11 @@ impl Query {
         Ok(leaving.into_iter().map(|index| index as u32).collect())
     }
 
+    /// Takes a member (by index) out that failed. Throws where no other would be left.
+    pub fn leave(&mut self, member: u32) -> Result<(), Failure> {
+        Ok(self.query.leave(&[member as usize])?)
+    }
+
     /// Ends the round; `ended`, `rounds`, `length` or `silence` if that ends the answer.
     pub fn stop(&mut self, winner: JsValue) -> Result<Option<String>, Failure> {
         let winner: Candidate = from_value(winner)?;

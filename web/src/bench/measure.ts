@@ -137,6 +137,7 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
         let [before, ran] = [counters?.read(), runSoFar(members)];
         for (let step = await run.next(); !step.done; step = await run.next()) {
           const round = step.value;
+          if ("left" in round) throw round.error;
           const [now, running] = [counters?.read(), runSoFar(members)];
           times.push({
             ms: performance.now() - started, draft: round.ms.draft, verify: round.ms.verify,

@@ -1,7 +1,7 @@
 /** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
 import type { Adapter, Backend, Message } from "../engine.ts";
 import { ConclaveError } from "../errors.ts";
-import type { BeginEvent, EndEvent, ReadingEvent, RoundEvent } from "../messages.ts";
+import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
@@ -12,6 +12,7 @@ const stops: Record<string, string> = {
   rounds: "stopped at the most rounds allowed",
   length: "stopped at the greatest length allowed",
   silence: "stopped, since a round added nothing",
+  context: "stopped, since the context is full",
   stopped: "stopped by you",
   failed: "broken off by an error",
 };
@@ -32,9 +33,14 @@ export class Exchange {
   readonly rounds: RoundEvent[] = [];
   readonly question: string;
   readonly #context: ExchangeContext;
+  /** What members think before they answer, folded; by name. */
+  readonly #thoughts = new Map<string, { body: HTMLElement; told: ThoughtEvent | undefined }>();
+  readonly #thinking = el("div", { class: "thoughts" });
   readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
   readonly #legend = el("ul", { class: "legend", "aria-label": "Who wrote what" });
   readonly #facts = el("p", { class: "facts" }, "Reading the question…");
+  readonly #left: LeftEvent[] = [];
+  readonly #leaving = el("div", { class: "leaving" });
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
   readonly #started = performance.now();
@@ -52,9 +58,11 @@ export class Exchange {
       "article",
       { class: "exchange" },
       el("h2", { class: "question", dir: "auto" }, context.question),
+      this.#thinking,
       this.#answer,
       this.#legend,
       this.#facts,
+      this.#leaving,
       this.#failure,
       this.#inspectorHost,
     );
@@ -85,6 +93,38 @@ export class Exchange {
     this.#facts.textContent = "Drafting the first segment…";
   }
 
+  /** A member thinks, before the first round: what comes is added to its fold, closed until somebody opens it. */
+  thinking({ member, text }: ThinkingEvent): void {
+    this.#fold(member).body.append(text);
+    this.#facts.textContent = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
+  }
+
+  thought(event: ThoughtEvent): void {
+    const fold = this.#fold(event.member);
+    fold.body.textContent = event.text;
+    fold.told = event;
+  }
+
+  #fold(member: string): { body: HTMLElement; told: ThoughtEvent | undefined } {
+    const known = this.#thoughts.get(member);
+    if (known) return known;
+    const fold = { body: el("div", { class: "thought", dir: "auto" }), told: undefined };
+    this.#thoughts.set(member, fold);
+    const index = this.#context.members.indexOf(member);
+    const who = el("span", { class: `name ${voice(this.#context.voices[index] ?? index)}` }, member);
+    this.#thinking.append(el("details", {}, el("summary", {}, "What ", who, " thought"), fold.body));
+    return fold;
+  }
+
+  /** A member failed; the others go on. */
+  leave(event: LeftEvent, actions: HTMLElement[]): void {
+    this.#left.push(event);
+    this.#leaving.append(
+      el("p", { role: "status", "data-kind": event.error.kind }, `${event.member} left in round ${event.round}, the others go on: ${event.error.message}`),
+      el("p", { class: "actions" }, ...actions),
+    );
+  }
+
   add(round: RoundEvent): void {
     this.#firstSegment ??= performance.now() - this.#started;
     this.rounds.push(round);
@@ -111,9 +151,11 @@ export class Exchange {
     if (this.#open !== undefined) this.inspect(this.#open, false);
   }
 
-  end(event: EndEvent): void {
+  /** `actions`: ways on from where it ended. */
+  end(event: EndEvent, actions: HTMLElement[] = []): void {
     this.#stop = event.stop;
     this.#settle();
+    if (actions.length > 0) this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
   }
 
   /** The answer broke off; what there is of it stays. */
@@ -192,7 +234,9 @@ export class Exchange {
     const begun = this.#begin;
     if (!begun) return;
     const { messages, members, backend, adapter } = this.#context;
-    const run: Run = { members, settings: begun.settings, sampling: begun.sampling, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
+    const { settings, sampling, thinking } = begun;
+    const thoughts = [...this.#thoughts.values()].flatMap(({ told }) => (told ? [told] : []));
+    const run: Run = { members, settings, sampling, thinking, thoughts, left: this.#left, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
     saveFile("conclave-run.json", `${JSON.stringify(runRecord(run), null, 1)}\n`, "application/json");
   }
 

@@ -42,6 +42,9 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     members: ["Ada", "Bo"],
     settings,
     sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
+    thinking: "on",
+    thoughts: [{ type: "thought", member: "Bo", text: "Hmm.", tokens: 4 }],
+    left: [{ type: "left", round: 2, member: "Ada", error: { kind: "ContextFull", message: "It is full." } }],
     backend: "cpu",
     adapter: { name: "cpu", vendor: "", architecture: "", backend: "cpu", software: true },
     messages: [{ role: "user", content: "?" }],
@@ -52,6 +55,8 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
   assert.deepEqual(record.rounds.map((each) => each.verified), [true, false]);
   assert.deepEqual(record.rounds[0]?.scores, round.scores);
   assert.equal(record.answer, "ba.");
+  assert.deepEqual([record.thinking, record.thoughts], ["on", [{ member: "Bo", text: "Hmm.", tokens: 4 }]]);
+  assert.deepEqual(record.left, [{ round: 2, member: "Ada", error: { kind: "ContextFull", message: "It is full." } }]);
   assert.ok(!("type" in record.rounds[0]!));
 });
 

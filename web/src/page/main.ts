@@ -206,7 +206,10 @@ class Page {
       for await (const event of conclave.ask(messages, { ...chosen, members, signal: controller.signal })) {
         if (event.type === "reading") exchange.reading(event);
         else if (event.type === "begin") exchange.begin(event);
-        else if (event.type === "end") this.#follow(exchange, () => exchange.end(event));
+        else if (event.type === "thinking") this.#follow(exchange, () => exchange.thinking(event));
+        else if (event.type === "thought") exchange.thought(event);
+        else if (event.type === "left") this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
+        else if (event.type === "end") this.#follow(exchange, () => exchange.end(event, event.stop === "context" ? [this.#roomAgain()] : []));
         else {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
@@ -239,28 +242,32 @@ class Page {
       const long = this.#history().length > 0;
       remedies.push(long ? button("Start a new conversation", () => this.#newConversation(question)) : button("Shorten the question", () => this.#askAgain(question)));
     }
-    const failed = slots.find((slot) => slot.source.name === error.member);
-    if (failed) {
-      const remove = button(`Remove ${failed.source.name}`, () => {
-        remove.remove();
-        this.#goOnWithout(failed, question);
-      });
-      remedies.push(remove);
-    }
+    remedies.push(...this.#removal(error.member, slots, question));
     if (isFatal(error)) remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
     return remedies;
   }
 
-  /** Takes a member out that failed; the question can be asked of the others. */
-  #goOnWithout(slot: Slot, question: string): void {
-    // It may have gone already, by its card.
-    if (this.#roster.slots.includes(slot)) this.#remove(slot);
-    this.#askAgain(question);
+  /** A full context has no room for another question either. */
+  #roomAgain(): HTMLElement {
+    return button("Start a new conversation", () => this.#newConversation());
   }
 
-  /** Takes a member out, and stops an answer that it may be part of. */
-  #remove(slot: Slot): void {
-    this.#stop();
+  /** Takes a member out that failed; the `question`, if it got no answer, can be asked of the others. */
+  #removal(name: string | undefined, slots: Slot[], question?: string): HTMLElement[] {
+    const failed = slots.find((slot) => slot.source.name === name);
+    if (!failed) return [];
+    const remove = button(`Remove ${failed.source.name}`, () => {
+      remove.remove();
+      // It may have gone already, by its card.
+      if (this.#roster.slots.includes(failed)) this.#remove(failed, question !== undefined);
+      if (question !== undefined) this.#askAgain(question);
+    });
+    return [remove];
+  }
+
+  /** Takes a member out, and stops an answer that it may be part of, unless it has left that already. */
+  #remove(slot: Slot, stopping = true): void {
+    if (stopping) this.#stop();
     void this.#roster.remove(slot);
     byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
   }

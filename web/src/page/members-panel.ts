@@ -156,14 +156,15 @@ export class MembersPanel {
       const card = this.#cards.get(slot);
       if (!card) return;
       const place = last.active.indexOf(member);
-      const exit = rounds.find((round) => round.exited.includes(member));
       // Who leaves with the last round of an answer has missed nothing of it.
-      const left = exit !== undefined && exit !== last;
+      const stayed = rounds.findLast((round) => round.active.includes(member));
+      const left = stayed !== last;
       card.root.classList.toggle("left", left);
       this.#weigh(card, left || place < 0 ? undefined : last.weights[place]);
       const won = rounds.filter((round) => round.active[round.winner] === member).length;
       const share = `wrote ${won} of ${plural(rounds.length, "segment")} (${percent(won / rounds.length)})`;
-      card.won.textContent = left ? `${share}, left after round ${exit.round}` : share;
+      const since = stayed ? `after round ${stayed.round}` : "in the first round";
+      card.won.textContent = left ? `${share}, left ${since}` : share;
     });
   }
 

@@ -2,14 +2,19 @@
  * The run of one answer as a file: what `conclave replay` reads (members, settings, raw scores by
  * round), and beside it everything the page showed.
  */
-import type { Adapter, Message, Sampling, Settings } from "../engine.ts";
-import type { RoundEvent } from "../messages.ts";
+import type { Adapter, Message, Sampling, Settings, Thinking } from "../engine.ts";
+import type { LeftEvent, RoundEvent, ThoughtEvent } from "../messages.ts";
 
 export interface RunRecord {
   format: "conclave run 1";
   members: string[];
   settings: Settings;
   sampling: Sampling;
+  thinking: Thinking;
+  /** What members thought before the first round. */
+  thoughts: Omit<ThoughtEvent, "type">[];
+  /** Members that failed on the way, and why. */
+  left: Omit<LeftEvent, "type">[];
   backend: string;
   adapter: string;
   messages: Message[];
@@ -23,6 +28,9 @@ export interface Run {
   members: string[];
   settings: Settings;
   sampling: Sampling;
+  thinking: Thinking;
+  thoughts: ThoughtEvent[];
+  left: LeftEvent[];
   backend: string;
   adapter: Adapter;
   messages: Message[];
@@ -36,6 +44,9 @@ export function runRecord(run: Run): RunRecord {
     members: run.members,
     settings: run.settings,
     sampling: run.sampling,
+    thinking: run.thinking,
+    thoughts: run.thoughts.map(({ type: _, ...thought }) => thought),
+    left: run.left.map(({ type: _, ...left }) => left),
     backend: run.backend,
     adapter: run.adapter.name,
     messages: run.messages,

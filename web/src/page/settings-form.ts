@@ -1,6 +1,6 @@
 /** The settings of the method and of sampling as a form: defaults from the engine, a line of help each. */
 import type { BackendChoice } from "../backend.ts";
-import type { Sampling, Settings } from "../engine.ts";
+import type { Sampling, Settings, Thinking } from "../engine.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {
@@ -25,6 +25,7 @@ const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", 
 export interface ChosenSettings {
   settings: Settings;
   sampling: Partial<Sampling>;
+  thinking: Thinking;
 }
 
 export class SettingsForm {
@@ -48,6 +49,11 @@ export class SettingsForm {
         ...segmentFields.map(numeric),
         ...samplingFields.map(numeric),
         seed(),
+        select("thinking", "Thinking", "Whether members that can think aloud do so first. It is shown folded, and no part of the answer.", [
+          ["off", "Off"],
+          ["on", "On"],
+          ["auto", "As each model has it"],
+        ]),
       ),
       group(
         "Voting",
@@ -105,6 +111,7 @@ export class SettingsForm {
     this.#control("temperature").value = "0.6";
     this.#control("topP").value = "0.9";
     this.#control("seed").value = "";
+    this.#control("thinking").value = "off";
     for (const name of ["scoring", "rate", "update"] as const) this.#control(name).value = defaults[name];
     for (const name of ["selfVotes", "fast"] as const) this.#box(name).checked = defaults[name];
     this.#box("exit").checked = defaults.exit !== null;
@@ -141,6 +148,7 @@ export class SettingsForm {
         topP: number("topP"),
         ...(seedText === "" ? {} : { seed: Number(seedText) }),
       },
+      thinking: this.#control("thinking").value as Thinking,
     };
   }
 

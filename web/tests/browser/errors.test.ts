@@ -1,10 +1,11 @@
-/** Broken, truncated, damaged and missing files, broken weights, and a question that is too long: told, survived. */
+/** Broken, truncated, damaged and missing files, broken weights, a question and an answer that are too long: told, survived. And thoughts, told. */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
-import { writeRecitingFolder } from "./reciting-folder.ts";
+import { test, type TestContext } from "node:test";
+import type { Locator } from "playwright-core";
+import { writeRecitingFolder, type Recital } from "./reciting-folder.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -120,33 +121,89 @@ test("a question beyond the context is refused with a way on", async () => {
   await visitor.leave();
 });
 
-test("a member whose weights are broken is named, and the others answer once it is removed", async (context) => {
+/** A visitor whose ensemble has one more member: a folder of that name. */
+async function withFolder(context: TestContext, name: string, text: string, recital: Recital): Promise<Visitor> {
   const folder = await mkdtemp(join(tmpdir(), "conclave-errors-"));
   context.after(() => rm(folder, { recursive: true, force: true }));
-  await writeRecitingFolder(join(folder, "Broken"), "It works.", { broken: true });
+  await writeRecitingFolder(join(folder, name), text, recital);
   const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await visitor.pickFolder(join(folder, name));
+  await visitor.page.locator('.member[data-state="ready"] .name', { hasText: name }).waitFor();
+  return visitor;
+}
+
+/** Presses a button by keyboard alone. */
+async function press({ page }: Visitor, button: Locator): Promise<void> {
+  for (let tabs = 0; tabs < 50 && !(await button.evaluate((one) => one === document.activeElement)); tabs++) await page.keyboard.press("Shift+Tab");
+  await page.keyboard.press("Enter");
+  await button.waitFor({ state: "detached" });
+}
+
+test("a member whose weights are broken is named, the others answer, and it can be removed", async (context) => {
+  const visitor = await withFolder(context, "Broken", "It works.", { broken: true });
   const { page } = visitor;
-  const names = await page.locator(".member .name").allTextContents();
-  await visitor.models();
-  await page.locator("#models-dialog .add-files input[webkitdirectory]").setInputFiles(join(folder, "Broken"));
-  await page.locator("#models-dialog[open]").waitFor({ state: "detached" });
-  await page.locator('.member[data-state="ready"] .name', { hasText: "Broken" }).waitFor();
-  await visitor.set("maxRounds", "1");
+  const names = (await page.locator(".member .name").allTextContents()).filter((name) => name !== "Broken");
+  await visitor.set("maxRounds", "2");
+  assert.notEqual(await visitor.answer(sum), "", "the others go on");
+  const leaving = page.locator(".exchange .leaving");
+  assert.match((await leaving.locator("[role=status]").textContent()) ?? "", /^Broken left in round 1, the others go on: the model's logits are not finite numbers/);
+  assert.equal(await page.locator(".failure [role=alert]").count(), 0);
+  assert.match((await page.locator(".member", { hasText: "Broken" }).textContent()) ?? "", /left in the first round/);
+  await press(visitor, leaving.getByRole("button", { name: "Remove Broken" }));
+  await page.waitForFunction((count) => document.querySelectorAll(".member").length === count, names.length);
+  assert.deepEqual(await page.locator(".member .name").allTextContents(), names);
+  assert.notEqual(await visitor.answer(sum), "");
+  assert.equal(await page.locator(".leaving [role=status]").count(), 1);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("broken and alone, its failure is the answer's, with a way on", async (context) => {
+  const visitor = await withFolder(context, "Broken", "It works.", { broken: true });
+  const { page } = visitor;
+  for (const box of await page.locator(".member", { hasNotText: "Broken" }).locator(".takes-part input").all()) await box.setChecked(false);
   assert.equal(await visitor.answer(sum), "");
   const failure = page.locator(".exchange .failure");
   assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Broken: the model's logits are not finite numbers/);
-  const remove = failure.getByRole("button", { name: "Remove Broken" });
-  for (let tabs = 0; tabs < 50 && !(await remove.evaluate((button) => button === document.activeElement)); tabs++) await page.keyboard.press("Shift+Tab");
-  await page.keyboard.press("Enter");
-  await remove.waitFor({ state: "detached" });
-  assert.deepEqual(await page.locator(".member .name").allTextContents(), names);
+  await press(visitor, failure.getByRole("button", { name: "Remove Broken" }));
   assert.equal(await page.locator("#question").inputValue(), sum);
   assert.ok(await page.locator("#question").evaluate((box) => box === document.activeElement));
-  await page.keyboard.press("Enter");
-  await page.locator(".exchange").nth(1).waitFor();
-  await visitor.state("ready");
-  assert.notEqual(await visitor.text(), "");
-  assert.equal(await page.locator(".failure [role=alert]").count(), 1);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a context that fills in mid-answer ends it, once the others have left; it is no error", async (context) => {
+  const visitor = await withFolder(context, "Singer", "la ", { endless: true, context: 128 });
+  const { page } = visitor;
+  for (const box of await page.locator(".member", { hasNotText: "Singer" }).locator(".takes-part input").all()) await box.setChecked(false);
+  const text = await visitor.answer("Sing!");
+  assert.ok(text.length > 80 && "la ".repeat(60).startsWith(text), text);
+  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /since the context is full/);
+  assert.equal(await page.locator("[role=alert]").count(), 0);
+  await page.locator(".exchange .failure").getByRole("button", { name: "Start a new conversation" }).click();
+  assert.equal(await page.locator(".exchange").count(), 0);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("what a member thinks is shown folded where it may think, and is no part of the answer", async (context) => {
+  const visitor = await withFolder(context, "Thinker", "Yes.", { thinks: "Hm, lt'u" });
+  const { page } = visitor;
+  for (const box of await page.locator(".member", { hasNotText: "Thinker" }).locator(".takes-part input").all()) await box.setChecked(false);
+  assert.equal(await visitor.answer("Is it so?"), "Yes.");
+  assert.equal(await page.locator(".thoughts details").count(), 0, "off unless it is asked for");
+  for (const [mode, count] of [["on", 1], ["auto", 2]] as const) {
+    await visitor.set("thinking", mode);
+    assert.equal(await visitor.answer("Is it so?"), "Yes.");
+    assert.equal(await page.locator(".thoughts details").count(), count);
+  }
+  const fold = page.locator(".thoughts details").last();
+  assert.equal(await fold.locator("summary").textContent(), "What Thinker thought");
+  const thought = fold.locator(".thought");
+  assert.ok(await thought.isHidden(), "folded");
+  await fold.locator("summary").click();
+  assert.ok(await thought.isVisible());
+  assert.equal(await thought.textContent(), "Hm, lt'u");
   visitor.clean();
   await visitor.leave();
 });

@@ -12,6 +12,7 @@ const headDim = 32;
 const heads = 2;
 const feedForward = 64;
 const end = 256;
+const [think, thought] = [257, 258];
 
 /** The characters that byte-level BPE writes for the 256 bytes. */
 function byteCharacters(): string[] {
@@ -23,13 +24,30 @@ function byteCharacters(): string[] {
 /** The upper half of the number's f32. */
 const bfloat16 = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0]! >>> 16;
 
-/** Writes the folder; no byte of `text` may occur in it twice. Of a `broken` one the last norm holds no numbers. */
-export async function writeRecitingFolder(folder: string, text: string, { broken = false } = {}): Promise<void> {
+export interface Recital {
+  /** The last norm holds no numbers. */
+  broken?: boolean;
+  /** The text again and again, until there is no room left. */
+  endless?: boolean;
+  /** Tokens of context that it was made for. */
+  context?: number;
+  /** What it thinks before the text, unless its template is told that it may not. */
+  thinks?: string;
+}
+
+/** Writes the folder; no byte of the text, nor of what it thinks, may occur twice. */
+export async function writeRecitingFolder(folder: string, text: string, { broken = false, endless = false, context = 512, thinks = "" }: Recital = {}): Promise<void> {
   const bytes = [...Buffer.from(text)];
-  if (new Set(bytes).size < bytes.length) throw new Error(`a byte of ${JSON.stringify(text)} has two that follow`);
-  const vocabulary = end + 1;
+  const thinking = [...Buffer.from(thinks)];
+  const all = [...bytes, ...thinking];
+  if (new Set(all).size < all.length) throw new Error(`a byte of ${JSON.stringify(text + thinks)} has two that follow`);
+  const vocabulary = thinks === "" ? end + 1 : thought + 1;
   const follower = Array.from({ length: vocabulary }, () => bytes[0]!);
-  bytes.forEach((byte, index) => (follower[byte] = bytes[index + 1] ?? end));
+  bytes.forEach((byte, index) => (follower[byte] = bytes[index + 1] ?? (endless ? bytes[0]! : end)));
+  if (thinks !== "") {
+    follower[end] = think;
+    [think, ...thinking].forEach((token, index) => (follower[token] = thinking[index] ?? thought));
+  }
 
   const tensors: [string, number[], (row: number, column: number) => number][] = [
     ["model.embed_tokens.weight", [vocabulary, hidden], (token, column) => (token === column ? 1 : 0)],
@@ -64,7 +82,9 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
 
-  const special = { id: end, content: "<|end|>", single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  const added = (id: number, content: string, special: boolean) => ({ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special });
+  const marks = thinks === "" ? [] : [added(think, "<think>", false), added(thought, "</think>", false)];
+  const opening = thinks === "" ? "" : "{% if enable_thinking is defined and not enable_thinking %}<think></think>\n{% endif %}";
   const files: Record<string, Buffer | string> = {
     "model.safetensors": Buffer.concat([length, json, ...parts]),
     "config.json": JSON.stringify({
@@ -77,7 +97,7 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
       num_key_value_heads: 1,
       head_dim: headDim,
       vocab_size: vocabulary,
-      max_position_embeddings: 512,
+      max_position_embeddings: context,
       rms_norm_eps: 1e-5,
       rope_theta: 10000,
       hidden_act: "silu",
@@ -90,7 +110,7 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
       version: "1.0",
       truncation: null,
       padding: null,
-      added_tokens: [special],
+      added_tokens: [added(end, "<|end|>", true), ...marks],
       normalizer: null,
       pre_tokenizer: { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: true },
       post_processor: null,
@@ -100,7 +120,7 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
     "tokenizer_config.json": JSON.stringify({
       tokenizer_class: "PreTrainedTokenizerFast",
       eos_token: "<|end|>",
-      chat_template: "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}",
+      chat_template: `{% for message in messages %}{{ message.content }}<|end|>{% endfor %}${opening}`,
     }),
     "README.md": "Not part of the model.",
   };

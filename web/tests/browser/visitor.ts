@@ -106,6 +106,13 @@ export class Visitor {
     await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
   }
 
+  /** The same from a folder. */
+  async pickFolder(path: string): Promise<void> {
+    await this.models();
+    await this.page.locator("#models-dialog .add-files input[webkitdirectory]").setInputFiles(path);
+    await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
+  }
+
   /** Waits until the page's own files are kept for visits without a network. */
   async offlineCopy(): Promise<void> {
     await this.page.waitForFunction(() => navigator.serviceWorker.controller !== null);

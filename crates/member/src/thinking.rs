@@ -1,0 +1,149 @@
+//! Thinking aloud before an answer: by which marks a model does it, and whether it may.
+//!
+//! What is thought is a member's own. It stays in that member's prefix until the answer is over, is
+//! told to whoever asks for it, and neither crosses to other members nor is scored.
+
+use conclave_text::{ChatTemplate, Decoder, TextError, Tokenizer};
+use serde::{Deserialize, Serialize};
+
+/// Whether members that can think aloud before they answer do so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thinking {
+    /// They answer at once.
+    #[default]
+    Off,
+    /// They think first.
+    On,
+    /// As each model's chat template has it where nobody says.
+    Auto,
+}
+
+impl Thinking {
+    /// What templates are told (`enable_thinking`).
+    pub fn enabled(self) -> Option<bool> {
+        match self {
+            Self::Off => Some(false),
+            Self::On => Some(true),
+            Self::Auto => None,
+        }
+    }
+}
+
+/// What [`Member::think`](crate::Member::think) did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Thought {
+    /// What was thought, without its marks.
+    pub text: String,
+    /// Tokens of it, its marks among them.
+    pub tokens: usize,
+    /// It was stopped, and the answer with it.
+    pub stopped: bool,
+}
+
+/// The marks that models put around what they think, as the families have them.
+const KNOWN: [(&str, &str); 4] = [
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<thinking>", "</thinking>"),
+    ("<seed:think>", "</seed:think>"),
+];
+
+/// What a thought ends with and its answer begins behind, where the model has not written it.
+const BEHIND: &str = "\n\n";
+
+/// The marks of one model.
+#[derive(Debug)]
+pub struct Marks {
+    open: &'static str,
+    close: &'static str,
+    open_id: Option<u32>,
+    close_id: Option<u32>,
+}
+
+impl Marks {
+    /// Those that a model's tokenizer or chat template knows; `None` of one that does not think.
+    pub fn of(tokenizer: &Tokenizer, template: &ChatTemplate) -> Option<Self> {
+        let known = |&(open, _): &(&str, &str)| {
+            tokenizer.special(open).is_some() || template.source().contains(open)
+        };
+        let (open, close) = KNOWN.into_iter().find(known)?;
+        Some(Self {
+            open,
+            close,
+            open_id: tokenizer.special(open),
+            close_id: tokenizer.special(close),
+        })
+    }
+
+    /// Whether a prompt ends within a thought that its template has opened.
+    pub fn end(&self, prompt: &str) -> bool {
+        prompt.trim_end().ends_with(self.open)
+    }
+
+    /// How many of a text's first tokens open a thought; `None` where it begins with anything else.
+    /// A control token has no text, so that ids are looked at too.
+    pub fn opening(&self, tokenizer: &Tokenizer, tokens: &[u32]) -> Option<usize> {
+        let mut decoder = tokenizer.decoder();
+        let mut text = String::new();
+        for (index, &id) in tokens.iter().enumerate() {
+            text.push_str(&decoder.push(id));
+            let begun = text.trim_start();
+            if (Some(id) == self.open_id && begun.len() <= self.open.len())
+                || begun.starts_with(self.open)
+            {
+                return Some(index + 1);
+            }
+            if !self.open.starts_with(begun) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// How many of `tokens` it takes to the end of a thought of which `text` came before, from
+    /// `decoder`; that text grows by theirs.
+    pub fn closing(
+        &self,
+        decoder: &mut Decoder,
+        tokens: &[u32],
+        text: &mut String,
+    ) -> Option<usize> {
+        for (index, &id) in tokens.iter().enumerate() {
+            text.push_str(&decoder.push(id));
+            if Some(id) == self.close_id || text.contains(self.close) {
+                return Some(index + 1);
+            }
+        }
+        None
+    }
+
+    /// A thought's text without the mark that ends it.
+    pub fn without_close<'a>(&self, text: &'a str) -> &'a str {
+        text.split(self.close).next().unwrap_or(text).trim()
+    }
+
+    /// The ids of an empty thought.
+    ///
+    /// # Errors
+    /// The tokenizer's.
+    pub fn empty(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
+        tokenizer.encode_written(&format!("{}{BEHIND}{}{BEHIND}", self.open, self.close))
+    }
+
+    /// The ids that end a thought which was cut short.
+    ///
+    /// # Errors
+    /// The tokenizer's.
+    pub fn ending(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
+        tokenizer.encode_written(&format!("{BEHIND}{}{BEHIND}", self.close))
+    }
+
+    /// The ids between a thought that has ended and its answer.
+    ///
+    /// # Errors
+    /// The tokenizer's.
+    pub fn behind(tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
+        tokenizer.encode_written(BEHIND)
+    }
+}
