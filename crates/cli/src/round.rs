@@ -231,7 +231,7 @@ async fn decide(
     round: &mut Round,
 ) -> Result<Failed, Trouble> {
     let verifying = taking_part(members, &round.active).map(async |(index, member)| {
-        let scores = member.verify(&round.candidates, settings.scoring).await;
+        let scores = member.verify(&round.candidates, settings).await;
         scores.map_err(|error| Trouble::Of(index, error))
     });
     round.scores = together(verifying).await?;

@@ -2,10 +2,14 @@
 //!
 //! c_j = #{(i, m) : i ≠ j, m ≠ j, ŝ_ij ≥ ŝ_im}, floored at 1, r_j = c_j / (N−1)², and
 //! w_j ← w_j·exp(η·r_j), renormalised. One member has nobody to learn from: its weight stays 1.
+//!
+//! Of two members each count is 1 in every round, and no weight would ever move. With
+//! [`Reward::Shares`] r_j is what the others think of j's candidate, Σ_{i≠j} ŝ_ij / (N−1): in (0, 1)
+//! as the paper's, and it says how much, not how often.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Rate, Settings};
+use crate::{Rate, Reward, Settings};
 
 /// What a round's feedback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +18,7 @@ pub struct Feedback {
     /// c, `[members]`: how often another member preferred this candidate to some other one, at
     /// least 1 and at most (N−1)².
     pub counts: Vec<usize>,
-    /// r = c / (N−1)², `[members]`; 0 for a single member.
+    /// r, `[members]`: what [`Settings::reward`] says; 0 for a single member.
     pub rewards: Vec<f64>,
     /// η of this round; 0 for a single member.
     pub rate: f64,
@@ -48,6 +52,22 @@ pub fn rewards(counts: &[usize]) -> Vec<f64> {
             } else {
                 count as f64 / pairs as f64
             }
+        })
+        .collect()
+}
+
+/// The rewards r of square `shares`: the mean of the others' shares of each candidate; 0 for a
+/// single member.
+pub fn regard(shares: &[Vec<f64>]) -> Vec<f64> {
+    let n = shares.len();
+    let others = n.saturating_sub(1).max(1) as f64;
+    (0..n)
+        .map(|j| {
+            (0..n)
+                .filter(|&i| i != j)
+                .map(|i| shares[i][j])
+                .sum::<f64>()
+                / others
         })
         .collect()
 }
@@ -90,7 +110,10 @@ pub fn feedback(
     weights: &[f64],
 ) -> Feedback {
     let counts = counts(shares);
-    let rewards = rewards(&counts);
+    let rewards = match settings.reward {
+        Reward::Shares => regard(shares),
+        Reward::Counts => rewards(&counts),
+    };
     let rate = rate(settings, shares.len(), round);
     let mixed = match settings.rate {
         Rate::FixedShare => settings.fixed_share,
@@ -151,7 +174,7 @@ mod tests {
             rate: Rate::FixedShare,
             alpha: 100.0,
             fixed_share: 0.1,
-            ..Settings::default()
+            ..Settings::of(crate::Rule::Paper)
         };
         let low = [
             vec![0.4, 0.4, 0.2],
@@ -172,6 +195,27 @@ mod tests {
             weights = feedback(&settings, round, &high, &weights).weights;
         }
         assert!(weights[2] > 0.5, "{weights:?}");
+    }
+
+    #[test]
+    fn two_members_learn_of_each_other() {
+        // Each prefers its own; the second thinks better of the first than the other way round.
+        let shares = [vec![0.95, 0.05], vec![0.4, 0.6]];
+        assert_eq!(regard(&shares), [0.4, 0.05]);
+        let after = |reward| {
+            let settings = Settings {
+                reward,
+                ..Settings::default()
+            };
+            feedback(&settings, 1, &shares, &[0.5, 0.5]).weights
+        };
+        assert_eq!(after(Reward::Counts), [0.5, 0.5]);
+        let ratio = (0.35 / 2f64.sqrt()).exp();
+        let weights = after(Reward::Shares);
+        assert!(
+            (weights[0] / weights[1] - ratio).abs() < 1e-12,
+            "{weights:?}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //!
 //! # fn draft(_: usize) -> (&'static str, bool) { ("It is four.", true) }
 //! # fn verify(_: usize, c: &[Candidate]) -> Vec<Score> {
-//! #     c.iter().map(|_| Score { mean_logit: 9.0, mean_logprob: None }).collect()
+//! #     c.iter().map(|_| Score { mean_logit: 9.0, mean_logprob: Some(-0.2), harmonic: Some(-1.3) }).collect()
 //! # }
 //! # fn keep(_: usize, _: &Candidate) {}
 //! let mut query = Query::new(3, Settings::default())?;
@@ -68,4 +68,4 @@ pub use query::{Query, Stop};
 pub use score::Score;
 pub use segment::{Candidate, cut};
 pub use select::Selection;
-pub use settings::{Exit, MEMBERS, Rate, Scoring, Settings, SettingsError, Update};
+pub use settings::{Exit, MEMBERS, Rate, Reward, Rule, Scoring, Settings, SettingsError, Update};

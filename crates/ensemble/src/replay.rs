@@ -48,9 +48,9 @@ pub struct RecordedRound {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum RecordedScore {
-    /// A number: taken for the mean logit or the mean log-probability, as the scoring asks.
+    /// A number: taken for what the scoring looks at.
     Number(f64),
-    /// Both, or one of them.
+    /// All that a verifier gave.
     Means {
         /// Mean raw logit.
         #[serde(default, rename = "meanLogit", alias = "mean_logit")]
@@ -58,6 +58,9 @@ pub enum RecordedScore {
         /// Mean log-probability.
         #[serde(default, rename = "meanLogprob", alias = "mean_logprob")]
         mean_logprob: Option<f64>,
+        /// −ln Σ 1/p.
+        #[serde(default)]
+        harmonic: Option<f64>,
     },
     /// `null`: what JSON has for NaN. An error where it is needed.
     Missing,
@@ -67,6 +70,7 @@ impl RecordedScore {
     fn of(self, scoring: Scoring) -> Option<f64> {
         match (self, scoring) {
             (Self::Number(number), _) => Some(number),
+            (Self::Means { harmonic, .. }, Scoring::Harmonic) => harmonic,
             (Self::Means { mean_logit, .. }, Scoring::Logit) => mean_logit,
             (Self::Means { mean_logprob, .. }, Scoring::Likelihood) => mean_logprob,
             (Self::Missing, _) => None,
@@ -275,6 +279,7 @@ fn scores(
             kept.push(Score {
                 mean_logit: number,
                 mean_logprob: Some(number),
+                harmonic: Some(number),
             });
         }
         scores.push(kept);

@@ -12,6 +12,12 @@
 //! shares are continuous in the scores; and a verifier's scale, which multiplies s, m and M
 //! alike, changes nothing. A row of zeros is uniform.
 //!
+//! **Harmonic.** s_ij = 1 / Σ_t 1/p_t over the tokens t of c_j, p_t the verifier's probability of
+//! each: the harmonic mean of the probabilities over their number. It is positive, so ŝ_ij is
+//! Eq. 3 as it stands. Sums of 1/p are ruled by the least likely tokens: where a mean forgives one
+//! impossible word among nine that follow from it, this does not, and a longer candidate is not the
+//! better one for the words that cost nothing. Verifiers give ln s_ij.
+//!
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
 //! (Log-probabilities over their sum would rank backwards: all are negative.)
 //!
@@ -44,20 +50,23 @@ pub struct Score {
         skip_serializing_if = "Option::is_none"
     )]
     pub mean_logprob: Option<f64>,
+    /// −ln Σ_t 1/p_t over the candidate's tokens, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harmonic: Option<f64>,
 }
 
 impl Score {
     /// The number that `scoring` looks at; NaN where it is missing.
     pub fn of(&self, scoring: Scoring) -> f64 {
         match scoring {
+            Scoring::Harmonic => self.harmonic.unwrap_or(f64::NAN),
             Scoring::Logit => self.mean_logit,
             Scoring::Likelihood => self.mean_logprob.unwrap_or(f64::NAN),
         }
     }
 }
 
-/// Normalises a verifier's `row` (`[candidates]`) of mean logits or mean log-probabilities to
-/// shares (`[candidates]`). An empty row gives an empty row.
+/// Normalises a verifier's `row` (`[candidates]`) of what `scoring` looks at to shares (`[candidates]`). An empty row gives an empty row.
 ///
 /// `verifier` is the row's index, for the error.
 ///
@@ -83,7 +92,8 @@ pub fn normalise(scoring: Scoring, verifier: usize, row: &[f64]) -> Result<Vec<f
     }
     let positive: Vec<f64> = match scoring {
         Scoring::Logit => guarded(row),
-        Scoring::Likelihood => {
+        // Logarithms both: the softmax is the shares of what they are logarithms of.
+        Scoring::Harmonic | Scoring::Likelihood => {
             let best = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             row.iter()
                 .map(|score| (score - best).max(-FARTHEST).exp())
@@ -169,6 +179,23 @@ mod tests {
         let shares = normalise(Scoring::Likelihood, 0, &[-1.0, -2.0, -1.0]).unwrap();
         let sum = 2.0 + (-1f64).exp();
         close(&shares, &[1.0 / sum, (-1f64).exp() / sum, 1.0 / sum]);
+    }
+
+    #[test]
+    fn harmonic_shares_are_eq_3_of_the_harmonic_scores() {
+        // One impossible word among good ones, against a plain candidate; and one twice as long.
+        let harmonic = |p: &[f64]| 1.0 / p.iter().map(|p| 1.0 / p).sum::<f64>();
+        let scores = [
+            harmonic(&[0.9, 0.001, 0.9, 0.9]),
+            harmonic(&[0.3, 0.4]),
+            harmonic(&[0.3, 0.4, 0.3, 0.4]),
+        ];
+        let sum: f64 = scores.iter().sum();
+        let row: Vec<f64> = scores.iter().map(|s| s.ln()).collect();
+        let shares = normalise(Scoring::Harmonic, 0, &row).unwrap();
+        close(&shares, &scores.map(|score| score / sum));
+        assert!(shares[1] > 100.0 * shares[0]);
+        close(&[shares[1]], &[2.0 * shares[2]]);
     }
 
     #[test]

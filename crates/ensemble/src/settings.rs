@@ -1,4 +1,4 @@
-//! Settings of the method: every switch of a query, with the paper's defaults, and their
+//! Settings of the method: every switch of a query, the presets, and their
 //! validation. Names in JSON are camelCase, values kebab-case.
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
@@ -53,12 +53,45 @@ macro_rules! switch {
 switch! {
     /// What a verifier's score of a candidate is, and how a row of scores becomes shares.
     Scoring, "scoring" {
-        /// The mean raw logit; share = score over the row's sum (Eq. 3), guarded against rows
-        /// that are not positive (see [`crate::score`]).
+        /// s = 1 / Σ_t 1/p_t over the candidate's tokens, which its least likely ones decide;
+        /// share = score over the row's sum (Eq. 3).
         #[default]
+        Harmonic = "harmonic",
+        /// The paper's: the mean raw logit; share = score over the row's sum (Eq. 3), guarded against
+        /// rows that are not positive (see [`crate::score`]).
         Logit = "logit",
         /// The mean log-probability; shares are its softmax over the candidates.
         Likelihood = "likelihood",
+    }
+}
+
+impl Scoring {
+    /// Whether it looks at log-probabilities, which take the whole output matrix a token.
+    pub fn needs_logprobs(self) -> bool {
+        self != Self::Logit
+    }
+}
+
+switch! {
+    /// What a round's feedback rewards (Eq. 5).
+    Reward, "reward" {
+        /// r_j = the mean of the others' shares of j's candidate: it moves the weights of two members
+        /// too, each of which would have a count of 1 in every round.
+        #[default]
+        Shares = "shares",
+        /// The paper's: r_j = c_j / (N−1)², how often another member prefers j to some other candidate.
+        Counts = "counts",
+    }
+}
+
+switch! {
+    /// A preset of all switches: see [`Settings::of`].
+    Rule, "rule" {
+        /// The rule that does best where it was measured (tests/eval-log.md).
+        #[default]
+        Harmonic = "harmonic",
+        /// The method as its authors published it.
+        Paper = "paper",
     }
 }
 
@@ -129,10 +162,15 @@ impl Default for Exit {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
     /// L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
-    /// and finds 5 to 15 good.
+    /// and finds 5 to 15 good; small members are judged better by segments that come to a point.
     pub segment_tokens: usize,
     /// What a score is and how it becomes a share.
     pub scoring: Scoring,
+    /// Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
+    /// should end there. One without text is scored on that alone in any case.
+    pub score_end: bool,
+    /// What feedback rewards.
+    pub reward: Reward,
     /// α of the learning rate; 0 (no feedback) to 100.
     pub alpha: f64,
     /// The form of the learning rate.
@@ -158,8 +196,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            segment_tokens: 10,
-            scoring: Scoring::Logit,
+            segment_tokens: 32,
+            scoring: Scoring::Harmonic,
+            score_end: true,
+            reward: Reward::Shares,
             alpha: 1.0,
             rate: Rate::Code,
             fixed_share: 0.05,
@@ -174,6 +214,27 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// All switches as `rule` has them.
+    ///
+    /// ```
+    /// use conclave_ensemble::{Rule, Scoring, Settings};
+    ///
+    /// assert_eq!(Settings::of(Rule::Harmonic), Settings::default());
+    /// assert_eq!(Settings::of(Rule::Paper).scoring, Scoring::Logit);
+    /// ```
+    pub fn of(rule: Rule) -> Self {
+        match rule {
+            Rule::Harmonic => Self::default(),
+            Rule::Paper => Self {
+                segment_tokens: 10,
+                scoring: Scoring::Logit,
+                score_end: false,
+                reward: Reward::Counts,
+                ..Self::default()
+            },
+        }
+    }
+
     /// Checks every range.
     ///
     /// # Errors
@@ -266,7 +327,8 @@ mod tests {
         assert_eq!(
             json,
             serde_json::json!({
-                "segmentTokens": 10, "scoring": "logit", "alpha": 1.0, "rate": "code",
+                "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "reward": "shares",
+                "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "exit": null,
                 "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })

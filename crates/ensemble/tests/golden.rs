@@ -1,7 +1,7 @@
 //! The authors' printed numbers, reproduced through the code that runs.
 
 use conclave_ensemble::{
-    Exit, Query, Score, Settings, Update,
+    Exit, Query, Rule, Score, Settings, Update,
     replay::{Run, replay},
 };
 use serde::Deserialize;
@@ -34,6 +34,7 @@ fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
     let score = |&number: &f64| Score {
         mean_logit: number,
         mean_logprob: None,
+        harmonic: None,
     };
     raw.iter()
         .map(|row| row.iter().map(score).collect())
@@ -46,7 +47,7 @@ fn the_printed_normalisation_and_its_winner() {
     // Selection with the weights before feedback: equal ones.
     let settings = Settings {
         update: Update::After,
-        ..Settings::default()
+        ..Settings::of(Rule::Paper)
     };
     let mut query = Query::new(3, settings).unwrap();
     let shares = query.normalise(&scores(&golden.raw)).unwrap();
@@ -107,7 +108,7 @@ fn the_39_printed_weights() {
     for update in [Update::Before, Update::After] {
         let settings = Settings {
             update,
-            ..Settings::default()
+            ..Settings::of(Rule::Paper)
         };
         let replayed = replay(&run, &settings).unwrap();
         let mut checked = 0;
@@ -133,7 +134,7 @@ fn the_printed_form_does_not_reproduce_them() {
     let golden: Weights = serde_json::from_str(WEIGHTS).unwrap();
     let settings = Settings {
         rate: conclave_ensemble::Rate::Printed,
-        ..Settings::default()
+        ..Settings::of(Rule::Paper)
     };
     let mut query = Query::new(3, settings).unwrap();
     let mut worst: f64 = 0.0;
@@ -176,7 +177,7 @@ fn noise_never_wins() {
         let rounds = noisy_rounds(&golden.totals, vanity);
         // The printed totals, by selection under equal weights.
         for (raw, printed) in rounds.iter().zip(&golden.totals) {
-            let mut query = Query::new(4, Settings::default()).unwrap();
+            let mut query = Query::new(4, Settings::of(Rule::Paper)).unwrap();
             let shares = query.normalise(&scores(raw)).unwrap();
             let sum: f64 = printed.iter().sum();
             for (total, printed) in query.select(&shares).unwrap().totals.iter().zip(printed) {
@@ -190,7 +191,7 @@ fn noise_never_wins() {
         for self_votes in [true, false] {
             let settings = Settings {
                 self_votes,
-                ..Settings::default()
+                ..Settings::of(Rule::Paper)
             };
             let run: Run = serde_json::from_value(serde_json::json!({
                 "members": ["Qwen2", "Mistral", "GLM-4", "noise"],
@@ -219,7 +220,7 @@ fn noise_never_wins() {
         // With model exit it is the noise that leaves, and nobody else.
         let settings = Settings {
             exit: Some(Exit::default()),
-            ..Settings::default()
+            ..Settings::of(Rule::Paper)
         };
         let mut query = Query::new(4, settings).unwrap();
         let mut gone = Vec::new();

@@ -1,8 +1,8 @@
 //! Properties that hold whatever the members say.
 
 use conclave_ensemble::{
-    Candidate, Exit, Query, Rate, Score, Scoring, Settings, Stop, Update, cut, feedback, score,
-    select,
+    Candidate, Exit, Query, Rate, Reward, Rule, Score, Scoring, Settings, Stop, Update, cut,
+    feedback, score, select,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -15,18 +15,30 @@ fn settings() -> impl Strategy<Value = Settings> {
         },
     ));
     (
-        prop::sample::select(Scoring::ALL),
+        (
+            prop::sample::select(Scoring::ALL),
+            prop::sample::select(Reward::ALL),
+        ),
         prop::sample::select(Rate::ALL),
         prop::sample::select(Update::ALL),
-        any::<[bool; 2]>(),
+        any::<[bool; 3]>(),
         exit,
         (0.0..=100.0, 0.0..=1.0, 1usize..40, 1usize..400),
     )
         .prop_map(
-            |(scoring, rate, update, [self_votes, fast], exit, (alpha, mixed, rounds, length))| {
+            |(
+                (scoring, reward),
+                rate,
+                update,
+                [self_votes, fast, score_end],
+                exit,
+                (alpha, mixed, rounds, length),
+            )| {
                 Settings {
                     segment_tokens: 10,
                     scoring,
+                    score_end,
+                    reward,
                     alpha,
                     rate,
                     fixed_share: mixed,
@@ -58,6 +70,7 @@ fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
     let score = |&number: &f64| Score {
         mean_logit: number,
         mean_logprob: Some(number),
+        harmonic: Some(number),
     };
     raw.iter()
         .map(|row| row.iter().map(score).collect())
@@ -177,7 +190,7 @@ proptest! {
         rounds in vec(vec(vec(1.0..2.0, 5), 5), 3..10),
         handicap in 0.0..0.9,
     ) {
-        let settings = Settings { exit: Some(Exit::default()), ..Settings::default() };
+        let settings = Settings { exit: Some(Exit::default()), ..Settings::of(Rule::Paper) };
         let mut one = Query::new(5, settings.clone()).unwrap();
         let mut other = Query::new(5, settings).unwrap();
         for raw in &rounds {
@@ -223,7 +236,7 @@ proptest! {
         let scaled: Vec<Vec<f64>> = raw.iter().zip(&scales)
             .map(|(row, scale): (&Vec<f64>, &f64)| row.iter().map(|score| score * scale).collect())
             .collect();
-        let mut one = Query::new(raw.len(), Settings::default()).unwrap();
+        let mut one = Query::new(raw.len(), Settings::of(Rule::Paper)).unwrap();
         let mut other = one.clone();
         let a = one.normalise(&scores(&raw)).unwrap();
         let b = other.normalise(&scores(&scaled)).unwrap();

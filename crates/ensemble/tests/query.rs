@@ -1,7 +1,9 @@
 //! A query's bookkeeping: errors, fast mode, stopping, members that leave, and how often exit is
 //! right.
 
-use conclave_ensemble::{Candidate, Exit, Query, RoundError, Score, Settings, SettingsError, Stop};
+use conclave_ensemble::{
+    Candidate, Exit, Query, RoundError, Rule, Score, Settings, SettingsError, Stop,
+};
 
 fn candidate(text: &str, ended: bool) -> Candidate {
     Candidate {
@@ -11,20 +13,20 @@ fn candidate(text: &str, ended: bool) -> Candidate {
 }
 
 fn query(members: usize) -> Query {
-    Query::new(members, Settings::default()).unwrap()
+    Query::new(members, Settings::of(Rule::Paper)).unwrap()
 }
 
 #[test]
 fn one_to_eight_members_under_sound_settings() {
     for members in [0, 9, usize::MAX] {
         assert_eq!(
-            Query::new(members, Settings::default()),
+            Query::new(members, Settings::of(Rule::Paper)),
             Err(SettingsError::Members(members))
         );
     }
     let settings = Settings {
         alpha: f64::NAN,
-        ..Settings::default()
+        ..Settings::of(Rule::Paper)
     };
     assert!(Query::new(3, settings).is_err());
 }
@@ -36,6 +38,7 @@ fn one_member_always_wins_with_share_one() {
         let score = Score {
             mean_logit,
             mean_logprob: Some(-1.0),
+            harmonic: None,
         };
         let shares = query.normalise(&[vec![score]]).unwrap();
         assert_eq!(shares, [[1.0]]);
@@ -59,6 +62,7 @@ fn ragged_and_broken_rounds_are_refused_and_leave_the_weights_alone() {
     let score = Score {
         mean_logit: 1.0,
         mean_logprob: Some(-1.0),
+        harmonic: None,
     };
     assert_eq!(
         query.normalise(&[vec![score; 2]]),
@@ -102,7 +106,7 @@ fn fast_mode_takes_the_first_candidate_that_ends() {
     assert_eq!(query(3).fast_winner(&candidates), None);
     let settings = Settings {
         fast: true,
-        ..Settings::default()
+        ..Settings::of(Rule::Paper)
     };
     let query = Query::new(3, settings).unwrap();
     assert_eq!(query.fast_winner(&candidates), Some(1));
@@ -121,7 +125,7 @@ fn an_answer_stops_for_each_reason() {
         assert!(before.iter().all(Option::is_none));
         *last
     };
-    let settings = Settings::default;
+    let settings = || Settings::of(Rule::Paper);
     assert_eq!(
         stop(settings(), &[("It is", false), (" 42", true)]),
         Some(Stop::Ended)
@@ -201,7 +205,7 @@ fn exits(members: usize, rounds: usize, handicap: f64) -> usize {
     for _ in 0..400 {
         let settings = Settings {
             exit: Some(Exit::default()),
-            ..Settings::default()
+            ..Settings::of(Rule::Paper)
         };
         let mut query = Query::new(members, settings).unwrap();
         let mut gone = Vec::new();
@@ -219,6 +223,7 @@ fn exits(members: usize, rounds: usize, handicap: f64) -> usize {
                         .map(|quality| Score {
                             mean_logit: quality + noise.next(),
                             mean_logprob: Some(-1.0),
+                            harmonic: None,
                         })
                         .collect()
                 })

@@ -1,6 +1,6 @@
 //! The member itself: begin, draft, verify in line, keep.
 
-use conclave_ensemble::{Candidate, Score, Scoring};
+use conclave_ensemble::{Candidate, Score, Settings};
 use conclave_model::{
     About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
 };
@@ -399,15 +399,16 @@ impl Member {
         (text, decoder.held_back().is_empty())
     }
 
-    /// Scores all candidates, its own included, in one in-line pass: with what `scoring` looks at. A
-    /// candidate without text is scored on what closes a turn in this member's template.
+    /// Scores all candidates, its own included, in one in-line pass: with what the settings' scoring
+    /// looks at. A candidate that ends is scored on what closes a turn in this member's template too,
+    /// where [`Settings::score_end`] says so; one without text on that alone.
     ///
     /// # Errors
     /// The tokenizer's or the backend's.
     pub async fn verify(
         &mut self,
         candidates: &[Candidate],
-        scoring: Scoring,
+        settings: &Settings,
     ) -> Result<Vec<VerifiedScore>, MemberError> {
         let mut ids = Vec::with_capacity(candidates.len());
         self.in_line.clear();
@@ -419,12 +420,12 @@ impl Member {
                 self.tokenizer.encode(&candidate.text)?
             };
             self.in_line.push((candidate.text.clone(), tokens.len()));
-            if tokens.is_empty() {
+            if tokens.is_empty() || (candidate.ended && settings.score_end) {
                 tokens.extend_from_slice(&self.turn.end);
             }
             ids.push(tokens);
         }
-        let logprobs = scoring == Scoring::Likelihood;
+        let logprobs = settings.scoring.needs_logprobs();
         let scores = self.session.verify(&ids, logprobs).await?;
         Ok(scores
             .into_iter()
@@ -432,6 +433,7 @@ impl Member {
                 score: Score {
                     mean_logit: score.mean_logit,
                     mean_logprob: score.mean_logprob,
+                    harmonic: score.harmonic,
                 },
                 tokens: score.tokens,
             })

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use conclave_ensemble::Scoring;
+use conclave_ensemble::{Rule, Settings};
 use conclave_member::{Member, Message};
 use conclave_model::{Backend, LoadOptions, Sampling};
 use conclave_text::{ChatTemplate, Tokenizer};
@@ -159,7 +159,7 @@ fn a_follow_up_continues_on_the_kept_rows() {
                 text: (*text).to_owned(),
                 ended: index == 2,
             };
-            pollster::block_on(member.verify(&[other, right], Scoring::Logit)).unwrap();
+            pollster::block_on(member.verify(&[other, right], &Settings::of(Rule::Paper))).unwrap();
             pollster::block_on(member.keep(1)).unwrap();
         }
         let before = member.counters();
@@ -220,7 +220,8 @@ fn a_begin_that_was_stopped_goes_on_where_it_was() {
                     let text = text.to_owned();
                     let ended = false;
                     let candidate = Candidate { text, ended };
-                    pollster::block_on(member.verify(&[candidate], Scoring::Logit)).unwrap();
+                    pollster::block_on(member.verify(&[candidate], &Settings::of(Rule::Paper)))
+                        .unwrap();
                     pollster::block_on(member.keep(0)).unwrap();
                 }
             }

@@ -3,7 +3,7 @@
 
 mod speaker;
 
-use conclave_ensemble::{Candidate, Scoring};
+use conclave_ensemble::{Candidate, Rule, Settings};
 use conclave_member::{Member, Message, Thinking, Thought};
 use conclave_model::Sampling;
 use speaker::Speaker;
@@ -85,7 +85,7 @@ fn answer(member: &mut Member, limit: usize) -> String {
             text: draft.text,
             ended: draft.ended,
         };
-        let scores = member.verify(std::slice::from_ref(&candidate), Scoring::Likelihood);
+        let scores = member.verify(std::slice::from_ref(&candidate), &Settings::default());
         let scores = pollster::block_on(scores).unwrap();
         // It would have said the same by itself.
         assert!(

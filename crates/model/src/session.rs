@@ -53,6 +53,8 @@ pub struct Score {
     pub mean_logit: f64,
     /// Mean ln p of the candidate's tokens, where it was asked for.
     pub mean_logprob: Option<f64>,
+    /// −ln Σ 1/p of the candidate's tokens, where ln p was asked for.
+    pub harmonic: Option<f64>,
     /// Number of tokens.
     pub tokens: usize,
 }
@@ -63,9 +65,11 @@ impl Score {
         let count = tokens.len() as f64;
         let logits: f64 = tokens.iter().map(|token| f64::from(token.logit)).sum();
         let logprobs = tokens.iter().map(|token| token.logprob().map(f64::from));
+        let logprobs: Option<Vec<f64>> = logprobs.collect();
         Self {
             mean_logit: logits / count,
-            mean_logprob: logprobs.sum::<Option<f64>>().map(|sum| sum / count),
+            mean_logprob: logprobs.as_ref().map(|all| all.iter().sum::<f64>() / count),
+            harmonic: logprobs.as_deref().map(harmonic),
             tokens: tokens.len(),
         }
     }

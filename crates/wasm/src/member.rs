@@ -1,6 +1,6 @@
 //! A member, as the round loop sees it.
 
-use conclave_ensemble::{Candidate, Scoring};
+use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Message, Thinking};
 use conclave_model::Sampling;
 use js_sys::{Function, Promise};
@@ -157,15 +157,16 @@ impl Member {
         Ok(serde_wasm_bindgen::to_value(&draft)?)
     }
 
-    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, tokens}, …]`.
+    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens}, …]`,
+    /// as the settings of the method say.
     pub async fn verify(
         &mut self,
         candidates: JsValue,
-        scoring: JsValue,
+        settings: JsValue,
     ) -> Result<JsValue, Failure> {
         let candidates: Vec<Candidate> = serde_wasm_bindgen::from_value(candidates)?;
-        let scoring: Scoring = serde_wasm_bindgen::from_value(scoring)?;
-        let scores = self.member.verify(&candidates, scoring).await?;
+        let settings: Settings = serde_wasm_bindgen::from_value(settings)?;
+        let scores = self.member.verify(&candidates, &settings).await?;
         Ok(scores.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
     }
 

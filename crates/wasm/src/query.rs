@@ -90,10 +90,14 @@ pub fn cut(text: &str, ended: bool) -> String {
     conclave_ensemble::cut(text, ended).to_owned()
 }
 
-/// The method's default settings.
-#[wasm_bindgen(js_name = defaultSettings)]
-pub fn default_settings() -> Result<JsValue, Failure> {
-    to_js(&Settings::default())
+/// The settings of the method under each rule, by its name; the default rule's first.
+#[wasm_bindgen]
+pub fn rules() -> Result<JsValue, Failure> {
+    let rules: BTreeMap<&str, Settings> = Rule::ALL
+        .iter()
+        .map(|&rule| (rule.name(), Settings::of(rule)))
+        .collect();
+    to_js(&rules)
 }
 
 fn to_js(value: &impl Serialize) -> Result<JsValue, Failure> {

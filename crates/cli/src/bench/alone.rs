@@ -93,7 +93,7 @@ pub async fn measure(
 
         let asked = meter.read();
         let started = Instant::now();
-        member.verify(&candidates, Scoring::default()).await?;
+        member.verify(&candidates, &Settings::default()).await?;
         let verifying = ms_since(started);
         let judged = meter.since(asked);
         verified = member.counters().verify_tokens - drafted.verify_tokens;
