@@ -340,12 +340,13 @@ impl Member {
     /// [`conclave_model::ModelError::ContextFull`], or the backend's.
     pub async fn draft(&mut self, limit: usize) -> Result<Draft, MemberError> {
         let (mut draft, mut thought) = self.draw(limit).await?;
-        if thought && self.shown.is_some() {
-            if let Some(marks) = &self.marks {
-                let empty = marks.empty(&self.tokenizer)?;
-                self.append(empty).await?;
-                (draft, thought) = self.draw(limit).await?;
-            }
+        if thought
+            && self.shown.is_some()
+            && let Some(marks) = &self.marks
+        {
+            let empty = marks.empty(&self.tokenizer)?;
+            self.append(empty).await?;
+            (draft, thought) = self.draw(limit).await?;
         }
         if let Some(marks) = self.marks.as_ref().filter(|_| thought) {
             let mut decoder = self.tokenizer.decoder();

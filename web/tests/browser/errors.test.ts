@@ -172,6 +172,21 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
   await visitor.leave();
 });
 
+test("a template that doubles a text without end is told as its model's fault, and the page lives on", async (context) => {
+  const template = "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
+  const visitor = await withFolder(context, "Hostile", "It works.", { template });
+  const { page } = visitor;
+  await visitor.set("maxRounds", "1");
+  assert.equal(await visitor.answer(sum), "");
+  const failure = page.locator(".exchange .failure");
+  assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "Template");
+  assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Hostile: .*does not come to an end within its limits/);
+  await press(visitor, failure.getByRole("button", { name: "Remove Hostile" }));
+  assert.notEqual(await visitor.answer(sum), "", "the others answer");
+  visitor.clean();
+  await visitor.leave();
+});
+
 test("a context that fills in mid-answer ends it, once the others have left; it is no error", async (context) => {
   const visitor = await withFolder(context, "Singer", "la ", { endless: true, context: 128 });
   const { page } = visitor;

@@ -33,10 +33,12 @@ export interface Recital {
   context?: number;
   /** What it thinks before the text, unless its template is told that it may not. */
   thinks?: string;
+  /** A chat template in place of its own. */
+  template?: string;
 }
 
 /** Writes the folder; no byte of the text, nor of what it thinks, may occur twice. */
-export async function writeRecitingFolder(folder: string, text: string, { broken = false, endless = false, context = 512, thinks = "" }: Recital = {}): Promise<void> {
+export async function writeRecitingFolder(folder: string, text: string, { broken = false, endless = false, context = 512, thinks = "", template }: Recital = {}): Promise<void> {
   const bytes = [...Buffer.from(text)];
   const thinking = [...Buffer.from(thinks)];
   const all = [...bytes, ...thinking];
@@ -120,7 +122,7 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
     "tokenizer_config.json": JSON.stringify({
       tokenizer_class: "PreTrainedTokenizerFast",
       eos_token: "<|end|>",
-      chat_template: `{% for message in messages %}{{ message.content }}<|end|>{% endfor %}${opening}`,
+      chat_template: template ?? `{% for message in messages %}{{ message.content }}<|end|>{% endfor %}${opening}`,
     }),
     "README.md": "Not part of the model.",
   };
