@@ -7,10 +7,16 @@
 //! | read a task file, check an answer | [`tasks`] |
 //! | choose among whole answers | [`choose`], [`chrf`] |
 //! | 95 % intervals | [`interval`] |
+//! | what a question came to, and what every way of answering makes of it | [`outcome`], [`ways`] |
+//! | the report and its Markdown | [`report`], [`table`] |
 
 pub mod choose;
 pub mod chrf;
 pub mod interval;
 pub mod marker;
+pub mod outcome;
+pub mod report;
+pub mod table;
 pub mod tasks;
+pub mod ways;
 pub mod words;
