@@ -158,12 +158,15 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
                 },
             );
         }
+        let surprised = |outcome: &Outcome| outcome.alone.iter().any(|a| a.surprise.is_some());
+        let asked = outcomes.iter().any(surprised);
         way(
             "member least surprised by the question".to_owned(),
             Kind::Baseline,
             &|outcome| {
                 let surprises: Vec<_> = outcome.alone.iter().map(|alone| alone.surprise).collect();
-                Some(Tried::of(&outcome.alone[least(&surprises)?].greedy))
+                let member = outcome.alone.get(least(&surprises).unwrap_or_default())?;
+                asked.then(|| Tried::of(&member.greedy))
             },
         );
     }
