@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const QUESTIONS: &str = r#"
 {"id": "sum", "question": "What is 12 + 30?", "answer": ["42", "forty-two"]}
-{"id": "sort", "question": "Sort these words: pear, apple, fig.", "answer": {"regex": "apple, fig, pear"}}
+{"id": "less", "question": "What is 58 - 23?", "answer": {"regex": "Answer: 35\\.$"}}
 {"id": "never", "question": "What is 5 + 6?", "answer": "no such words"}
 "#;
 
@@ -111,7 +111,7 @@ fn figures_are_those_of_the_recorded_answers() {
     }
     // All three members can add, and nobody says what was never asked.
     let ada = way(&report, "Ada alone, greedy");
-    assert_eq!(ada["right"], 2, "{answers:?}");
+    assert_eq!(ada["right"], 2);
     assert_eq!(ada["groups"], json!({ "figures": 200.0 / 3.0 }));
     assert_eq!(ada["interval"], json!({ "low": 0.0, "high": 100.0 }));
     for (index, rule) in ["paper", "likelihood"].iter().enumerate() {

@@ -8,13 +8,25 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::words::{bare, has, places, plain};
+use crate::words::{bare, has, last_number, places, plain};
 
 /// Bytes that a compiled pattern may take. Searching is linear in the answer whatever the pattern.
 const PATTERN_BYTES: usize = 4 << 20;
 
 /// Questions of one file.
 const MOST_TASKS: usize = 10_000;
+
+/// Words of a question for a number.
+const COUNTING: [&str; 8] = [
+    "how many",
+    "how much",
+    "what is half",
+    "what is twice",
+    " plus ",
+    " minus ",
+    " times ",
+    " divided by ",
+];
 
 /// One question.
 #[derive(Debug, Clone)]
@@ -50,8 +62,8 @@ impl Task {
         right && !self.not.iter().any(|other| has(answer, other))
     }
 
-    /// What votes for the same thing as `answer` does: the choices that it names, or else its bare
-    /// words. Knows nothing of which answer is right.
+    /// What votes for the same thing as `answer` does: the choices that it names; its last number,
+    /// where the question asks for one; or else its bare words. Which answer is right has no part in it.
     pub fn key(&self, answer: &str) -> String {
         if let Expected::Choice { all, .. } = &self.expected {
             let named = named(all, answer);
@@ -60,7 +72,10 @@ impl Task {
                 return named.join(", ");
             }
         }
-        bare(answer)
+        let asked = plain(&self.question);
+        let number = COUNTING.iter().any(|words| asked.contains(words));
+        let number = number.then(|| last_number(answer)).flatten();
+        number.unwrap_or_else(|| bare(answer))
     }
 }
 
@@ -359,6 +374,11 @@ mod tests {
         assert_eq!(task.key("It is a lion!"), "lion");
         assert_eq!(task.key("a lion or a shark"), "shark, lion");
         assert_eq!(task.key("I don't know."), "i don't know");
+        let sum = one(r#"{"question": "How many are 7\nand 5?", "answer": "12"}"#);
+        assert_eq!(sum.key("7 + 5 = 12."), sum.key("It is 12"));
+        assert_eq!(sum.key("Twelve!"), "twelve");
+        let other = one(r#"{"question": "Who has 5?", "answer": "Ann"}"#);
+        assert_eq!(other.key("Ann has 5."), "ann has 5");
     }
 
     #[test]

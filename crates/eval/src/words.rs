@@ -66,6 +66,18 @@ pub fn bare(text: &str) -> String {
     words.join(" ")
 }
 
+/// The last number in `text` that is written in digits: `16` of `11 + 5 = 16.0 dollars.`
+pub fn last_number(text: &str) -> Option<String> {
+    let plain = plain(text);
+    let numbers = plain.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    let mut numbers = numbers.map(|number| number.trim_matches('.'));
+    let last = numbers.rfind(|number| !number.is_empty())?;
+    let whole = last
+        .split_once('.')
+        .filter(|(_, rest)| rest.bytes().all(|digit| digit == b'0'));
+    Some(whole.map_or(last, |(whole, _)| whole).to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +133,17 @@ mod tests {
         assert_eq!(bare("don't"), "don't");
         assert_ne!(bare("42"), bare("43"));
         assert_eq!(bare("…!"), "");
+    }
+
+    #[test]
+    fn the_last_number_is_what_a_sum_comes_to() {
+        for (text, wanted) in [
+            ("11 + 5 = 16.0 dollars.", Some("16")),
+            ("It is 1,250.", Some("1250")),
+            ("2.50 or 3.5.", Some("3.5")),
+            ("seven ...", None),
+        ] {
+            assert_eq!(last_number(text).as_deref(), wanted, "{text}");
+        }
     }
 }
