@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use conclave_ensemble::replay::ReplayError;
 use conclave_ensemble::{RoundError, SettingsError};
+use conclave_eval::tasks::TaskError;
 use conclave_hub::HubError;
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
@@ -50,6 +51,8 @@ pub enum Failure {
     Round(#[from] RoundError),
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    #[error(transparent)]
+    Tasks(#[from] TaskError),
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]

@@ -46,11 +46,11 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         Command::Eval(args) => {
             let (backend, device) = device::open(&cli.device).await?;
-            let report = eval::run(args, &backend, &device)?;
+            let evaluated = eval::run(args, &backend, &device)?;
             if !cli.json {
-                return print(&eval::table(&report));
+                return print(&evaluated.table);
             }
-            report
+            evaluated.report
         }
         Command::Bench(args) => {
             let (backend, device) = device::open(&cli.device).await?;

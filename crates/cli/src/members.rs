@@ -46,6 +46,14 @@ fn load_all(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
         .collect()
 }
 
+/// What the members asked for are called.
+pub fn names(members: &Members) -> Vec<String> {
+    if members.files.is_empty() {
+        return BUNDLED.map(|(name, _)| name.to_owned()).to_vec();
+    }
+    members.names.clone()
+}
+
 /// Loads one member from a file.
 ///
 /// # Errors

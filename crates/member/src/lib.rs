@@ -10,6 +10,7 @@
 //! | score all candidates in one pass | [`Member::verify`] |
 //! | keep the winner | [`Member::keep`] |
 //! | leave the query | [`Member::release`] |
+//! | answer alone instead | [`Member::write`] |
 //!
 //! Candidates cross between members as text: each verifier reads them in its
 //! own tokens.

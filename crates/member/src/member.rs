@@ -20,6 +20,9 @@ const THOUGHT_AT_ONCE: usize = 32;
 /// Tokens that show whether a member thinks at all: a mark's.
 const TO_SEE: usize = 8;
 
+/// Tokens of its own answer that a member draws before it looks whether the answer is over.
+const STEP: usize = 16;
+
 /// Bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
 
@@ -365,6 +368,74 @@ impl Member {
             ended,
             tokens: draft.tokens.len(),
         })
+    }
+
+    /// Draws a whole answer of its own, of at most `limit` tokens or what the context holds. It is
+    /// over where an answer drafted in rounds would be, a few tokens later at most. Afterwards
+    /// comes [`begin`](Self::begin).
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft).
+    pub async fn write(&mut self, limit: usize) -> Result<Draft, MemberError> {
+        let ends = self.tokenizer.end_ids();
+        let mut decoder = self.tokenizer.decoder();
+        let (mut text, mut tokens) = (String::new(), 0);
+        let ended = loop {
+            let step = STEP.min(limit - tokens);
+            let draft = self.session.draft(step, &mut self.sampler, ends).await?;
+            tokens += draft.tokens.len();
+            let before = text.len();
+            text.extend(draft.tokens.iter().map(|&id| decoder.push(id)));
+            if let Some(mark) = self.turn.mark_in("", &text) {
+                text.truncate(mark);
+                break true;
+            }
+            // As in `draft`: nothing a reader could see is the end.
+            let silent = text.len() == before && decoder.held_back().is_empty();
+            if draft.ended || silent {
+                break true;
+            }
+            let length = self.session.prefix().len() + draft.tokens.len();
+            if tokens >= limit || length >= self.about().context {
+                break false;
+            }
+            self.session.go_on(&draft.tokens).await?;
+        };
+        Ok(Draft {
+            text: self.without_lead(text),
+            ended,
+            tokens,
+        })
+    }
+
+    /// How much the question at the end of `messages` surprises this member: the mean −ln p of its
+    /// tokens, in nats, behind what its template puts before them. `None` where the template does
+    /// not show the question as it is. Afterwards comes [`begin`](Self::begin).
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin) and [`verify`](Self::verify).
+    pub async fn surprise(&mut self, messages: &[Message]) -> Result<Option<f64>, MemberError> {
+        let prompt = self.template.render(messages, true)?;
+        let question = messages.last().map(|message| message.content.trim());
+        let Some(question) = question.filter(|question| !question.is_empty()) else {
+            return Ok(None);
+        };
+        let Some(before) = prompt.before(question) else {
+            return Ok(None);
+        };
+        let mut before = self.tokenizer.encode_prompt(&before)?;
+        let mut question = self.tokenizer.encode(question)?;
+        if before.is_empty() {
+            // What nothing stands before surprises nobody.
+            before.push(question.remove(0));
+        }
+        if question.is_empty() {
+            return Ok(None);
+        }
+        self.session.prefill(&before).await?;
+        let scores = self.session.verify(&[question], true).await?;
+        let logprob = scores.first().and_then(|score| score.mean_logprob);
+        Ok(logprob.map(|logprob| -logprob))
     }
 
     /// A draft without the white space that an answer begins with in this member's template, which

@@ -232,3 +232,94 @@ fn a_begin_that_was_stopped_goes_on_where_it_was() {
         }
     }
 }
+
+/// Drawn in steps, a whole answer is what one long draft would be, for greedy and for drawn tokens,
+/// and leaves nothing to the next question.
+#[test]
+fn a_whole_answer_is_what_one_draft_would_be() {
+    for name in NAMES {
+        let (file, golden) = golden(name);
+        let mut member = load(name, &file);
+        for (Reply { question, .. }, limit) in golden.replies.iter().zip([256, 40, 33, 16, 1]) {
+            let messages = [Message::new("user", question)];
+            for sampling in [Sampling::greedy(), Sampling::default()] {
+                let before = member.counters().draft_tokens;
+                pollster::block_on(member.begin(&messages, sampling, 3)).unwrap();
+                let written = pollster::block_on(member.write(limit)).unwrap();
+                let run = member.counters().draft_tokens - before;
+                assert!(run <= written.tokens, "{name} ran {run} for {written:?}");
+                pollster::block_on(member.begin(&messages, sampling, 3)).unwrap();
+                let drafted = pollster::block_on(member.draft(limit)).unwrap();
+                assert_eq!(written, drafted, "{name}: {question}");
+            }
+        }
+    }
+}
+
+/// A context that fills ends an answer, and is no error.
+#[test]
+fn a_whole_answer_ends_with_the_context() {
+    let (file, _) = golden("ada");
+    let mut member = load("ada", &file);
+    let longest = (1..)
+        .map(|words| {
+            [Message::new(
+                "user",
+                "word ".repeat(words) + "Tell me a story.",
+            )]
+        })
+        .take_while(|messages| member.measure(messages).is_ok_and(|tokens| tokens <= 490))
+        .last()
+        .unwrap();
+    let begun = pollster::block_on(member.begin(&longest, Sampling::greedy(), 0)).unwrap();
+    let written = pollster::block_on(member.write(100)).unwrap();
+    assert!(!written.ended, "{written:?}");
+    assert_eq!(begun.prefix + written.tokens, 512);
+}
+
+/// How much a question surprises, from the logits of all its tokens.
+#[test]
+fn surprise_is_the_mean_over_the_question() {
+    use conclave_model::{Model, Session};
+    use conclave_weights::Checkpoint;
+    for name in NAMES {
+        let (file, golden) = golden(name);
+        let source = Memory::file("model.gguf", file.clone());
+        let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
+        let options = LoadOptions::with_context(512);
+        let mut silent = |_| ();
+        let model = Model::load(&checkpoint, &source, &Backend::Cpu, options, &mut silent);
+        let mut session = Session::new(pollster::block_on(model).unwrap());
+        let gguf = Gguf::parse_whole(&file).unwrap();
+        let tokenizer = Tokenizer::from_gguf(gguf.metadata()).unwrap();
+        let template = ChatTemplate::from_gguf(gguf.metadata(), &tokenizer).unwrap();
+        let mut member = load(name, &file);
+        for Reply { question, .. } in &golden.replies {
+            let messages = [Message::new("user", question)];
+            let prompt = template.render(&messages, true).unwrap();
+            let before = prompt.before(question).unwrap();
+            let mut ids = tokenizer.encode_prompt(&before).unwrap();
+            let begin = ids.len();
+            ids.extend(tokenizer.encode(question).unwrap());
+            let logits = pollster::block_on(session.all_logits(&ids)).unwrap();
+            let surprise = |place: usize| {
+                let row = logits[place - 1].iter().map(|&logit| f64::from(logit));
+                let sum: f64 = row.clone().map(f64::exp).sum();
+                sum.ln() - f64::from(logits[place - 1][ids[place] as usize])
+            };
+            let wanted: f64 = (begin..ids.len()).map(surprise).sum();
+            let wanted = wanted / (ids.len() - begin) as f64;
+            // Whether another prompt is there or not.
+            pollster::block_on(member.begin(&messages, Sampling::greedy(), 0)).unwrap();
+            let found = pollster::block_on(member.surprise(&messages))
+                .unwrap()
+                .unwrap();
+            assert!(
+                (found - wanted).abs() < 2e-3 * wanted,
+                "{found}, not {wanted}"
+            );
+        }
+        let empty = [Message::new("user", " ")];
+        assert_eq!(pollster::block_on(member.surprise(&empty)).unwrap(), None);
+    }
+}

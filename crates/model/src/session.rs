@@ -451,10 +451,41 @@ impl Session {
         self.forget_drafts();
         self.prefix.extend(&tokens[..there]);
         self.ready = there == count;
-        for chunk in tokens[there..].chunks(self.model.prefill_chunk()) {
+        self.counters.verify_tokens += count - there;
+        self.append(&tokens[there..]).await
+    }
+
+    /// Makes `tokens` part of the prefix, unverified. What the last draft ran of them stays where it
+    /// is: of a draft that is kept whole at most one token runs.
+    ///
+    /// # Errors
+    /// [`ModelError::Order`] before a prompt; [`ModelError::ContextFull`] if they do not fit; the
+    /// backend's.
+    pub async fn go_on(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
+        self.expect_prompt("text goes on behind a prompt")?;
+        let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
+        if needed > context {
+            return Err(ModelError::ContextFull { needed, context });
+        }
+        self.stretch(needed).await?;
+        let ran = self.drafted[..self.ran].iter().zip(tokens);
+        let there = ran.take_while(|(a, b)| a == b).count();
+        self.forget_drafts();
+        if there > 0 {
+            self.model.keep_state(DRAFT + there - 1).await?;
+            self.prefix.extend(&tokens[..there]);
+        }
+        self.counters.draft_tokens += tokens.len() - there;
+        self.append(&tokens[there..]).await
+    }
+
+    /// Runs `tokens` behind the prefix, which they become part of.
+    async fn append(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
+        for chunk in tokens.chunks(self.model.prefill_chunk()) {
+            // Should the pass fail, the state is that of no prefix.
+            self.ready = false;
             let pass = Pass::plain(self.prefix.len(), chunk);
             self.model.run(&pass, PASS)?;
-            self.counters.verify_tokens += chunk.len();
             self.prefix.extend_from_slice(chunk);
             self.model.keep_state(PASS + chunk.len() - 1).await?;
         }

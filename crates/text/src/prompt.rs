@@ -56,6 +56,16 @@ impl Prompt {
         &self.text
     }
 
+    /// What stands before the last place of `text`; `None` if it is nowhere.
+    pub fn before(&self, text: &str) -> Option<Self> {
+        let end = self.text.rfind(text)?;
+        Some(Self {
+            text: self.text[..end].to_owned(),
+            plain: self.plain.clone(),
+            whole: self.whole,
+        })
+    }
+
     /// Whether a control token found at `place` was written by a message.
     pub(crate) fn is_plain(&self, place: &Range<usize>) -> bool {
         self.plain
@@ -81,5 +91,24 @@ impl Shown {
     /// Whether nothing is shown.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_a_question_keeps_what_is_plain_in_it() {
+        let prompt = Prompt {
+            text: "<s>Why? <s> Why? Well,".to_owned(),
+            plain: vec![8..11],
+            whole: true,
+        };
+        let before = prompt.before("Why?").unwrap();
+        assert_eq!(before.text(), "<s>Why? <s> ");
+        assert!(before.is_plain(&(8..11)) && !before.is_plain(&(0..3)));
+        assert!(before.is_whole());
+        assert_eq!(prompt.before("How?"), None);
     }
 }

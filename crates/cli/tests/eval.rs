@@ -1,0 +1,283 @@
+//! `conclave eval` as its users run it: task files, records that go on, and figures that are those of
+//! the recorded answers.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const QUESTIONS: &str = r#"
+{"id": "sum", "question": "What is 12 + 30?", "answer": ["42", "forty-two"]}
+{"id": "less", "question": "What is 58 - 23?", "answer": {"regex": "Answer: 35\\.$"}}
+{"id": "never", "question": "What is 5 + 6?", "answer": "no such words"}
+"#;
+
+fn eval(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--device", "cpu", "eval", "--workers", "1"])
+        .args(args)
+        .output()
+        .expect("the tool starts")
+}
+
+fn json_of(args: &[&str]) -> Value {
+    let output = eval(&[args, &["--json"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {error}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn failure_of(args: &[&str]) -> String {
+    let output = eval(args);
+    assert!(!output.status.success(), "{args:?} succeeded");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A file of this test, whose name ends in `name`.
+fn path(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("conclave-eval-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+fn written(name: &str, content: &str) -> String {
+    std::fs::write(path(name), content).unwrap();
+    path(name).to_string_lossy().into_owned()
+}
+
+/// A path where nothing is.
+fn free(name: &str) -> String {
+    let _ = std::fs::remove_file(path(name));
+    path(name).to_string_lossy().into_owned()
+}
+
+fn lines(file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// What was answered, without what differs from run to run.
+fn answers(record: &str) -> Vec<Value> {
+    let mut lines = lines(record);
+    for line in &mut lines {
+        without_seconds(line);
+    }
+    lines.split_off(1)
+}
+
+fn without_seconds(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("seconds");
+            fields.values_mut().for_each(without_seconds);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_seconds),
+        _ => (),
+    }
+}
+
+fn way<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let ways = report["figures"]["ways"].as_array().unwrap();
+    let way = ways.iter().find(|way| way["name"] == name);
+    way.unwrap_or_else(|| panic!("no {name}: {report}"))
+}
+
+#[test]
+fn figures_are_those_of_the_recorded_answers() {
+    let tasks = written("figures.jsonl", QUESTIONS);
+    let record = free("figures-record.jsonl");
+    let report = json_of(&[
+        "--tasks",
+        &tasks,
+        "--rules",
+        "paper,likelihood",
+        "--baselines",
+        "--record",
+        &record,
+    ]);
+    let answers = lines(&record).split_off(1);
+    assert_eq!(answers.len(), 3);
+    let names = ["Ada", "Quill", "Juno"];
+    let count = |of: &dyn Fn(&Value) -> bool| answers.iter().filter(|line| of(line)).count();
+    for (index, name) in names.iter().enumerate() {
+        for how in ["greedy", "sampled"] {
+            let row = way(&report, &format!("{name} alone, {how}"));
+            let right = count(&|line| line["alone"][index][how]["right"] == true);
+            assert_eq!(row["right"], right, "{name}, {how}");
+        }
+        assert!(way(&report, &format!("{name}, majority of its samples"))["percent"].is_f64());
+    }
+    // All three members can add, and nobody says what was never asked.
+    let ada = way(&report, "Ada alone, greedy");
+    assert_eq!(ada["right"], 2);
+    assert_eq!(ada["groups"], json!({ "figures": 200.0 / 3.0 }));
+    assert_eq!(ada["interval"], json!({ "low": 0.0, "high": 100.0 }));
+    for (index, rule) in ["paper", "likelihood"].iter().enumerate() {
+        let row = way(&report, &format!("ensemble, {rule}"));
+        assert_eq!(
+            row["right"],
+            count(&|line| line["rules"][index]["right"] == true)
+        );
+        let tokens = |line: &Value| line["rules"][index]["tokens"].as_f64().unwrap();
+        let mean = answers.iter().map(tokens).sum::<f64>() / 3.0;
+        assert!((row["tokens"].as_f64().unwrap() - mean).abs() < 1e-9);
+        // Each of three members drafts and verifies: dearer than any of them alone.
+        assert!(mean > 2.0 * ada["tokens"].as_f64().unwrap());
+        let rounds = &report["figures"]["rules"][index];
+        let won = |segments: &Value| segments["won"].as_u64().unwrap();
+        let segments = rounds["segments"].as_array().unwrap();
+        assert_eq!(rounds["rounds"], segments.iter().map(won).sum::<u64>());
+        assert_eq!(
+            (&rounds["active"], &rounds["saved"]),
+            (&json!(3.0), &json!(0.0))
+        );
+    }
+    // Samples were drawn until they cost what the ensemble did under the first rule, and no further.
+    for line in &answers {
+        let paid = |samples: &[Value]| {
+            let tokens = samples.iter().map(|one| one["tokens"].as_u64().unwrap());
+            tokens.sum::<u64>()
+        };
+        for alone in line["alone"].as_array().unwrap() {
+            let samples = alone["samples"].as_array().unwrap();
+            let budget = line["rules"][0]["tokens"].as_u64().unwrap();
+            assert!(paid(samples) >= budget && paid(&samples[..samples.len() - 1]) < budget);
+            assert!(alone["surprise"].as_f64().unwrap() > 0.0);
+        }
+    }
+    let text = String::from_utf8(eval(&["--tasks", &tasks, "--limit", "1"]).stdout).unwrap();
+    assert!(text.starts_with("| % right of 1 | all |"), "{text}");
+    assert!(text.contains("\n| **ensemble, logit** | 100.0 |"), "{text}");
+}
+
+#[test]
+fn a_record_goes_on_where_it_was_cut_off() {
+    let tasks = written("goes-on.jsonl", QUESTIONS);
+    let (whole, cut) = (free("whole.jsonl"), free("cut.jsonl"));
+    let wanted = json_of(&["--tasks", &tasks, "--record", &whole]);
+    let text = std::fs::read_to_string(&whole).unwrap();
+    let second = text.match_indices('\n').nth(1).unwrap().0;
+    std::fs::write(&cut, &text[..second + 100]).unwrap();
+    let found = json_of(&["--tasks", &tasks, "--record", &cut, "--resume"]);
+    assert_eq!(answers(&cut), answers(&whole));
+    let rights = |report: &Value| {
+        let ways = report["figures"]["ways"].as_array().unwrap().iter();
+        ways.map(|way| way["right"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(rights(&found), rights(&wanted));
+    assert_eq!(
+        lines(&cut)[1],
+        lines(&whole)[1],
+        "seconds and all: not asked again"
+    );
+
+    // Checked as the file says now, not as it did.
+    written("goes-on.jsonl", &QUESTIONS.replace("no such words", "11"));
+    let again = json_of(&["--tasks", &tasks, "--record", &cut, "--resume"]);
+    assert_eq!(way(&again, "Ada alone, greedy")["right"], 3);
+    assert_eq!(lines(&cut).len(), 4, "nothing was asked");
+
+    let said = failure_of(&["--tasks", &tasks, "--record", &cut]);
+    assert!(said.contains("--resume"), "{said}");
+    let other = [
+        "--tasks", &tasks, "--record", &cut, "--resume", "--tokens", "9",
+    ];
+    assert!(failure_of(&other).contains("other members or settings"));
+    assert_eq!(lines(&cut).len(), 4, "a refusal changes nothing");
+}
+
+/// What a question is answered doesn't depend on what was asked before it.
+#[test]
+fn questions_are_independent() {
+    let (both, one) = (free("both.jsonl"), free("one.jsonl"));
+    let tasks = written("independent.jsonl", QUESTIONS);
+    json_of(&["--tasks", &tasks, "--samples", "2", "--record", &both]);
+    let last: Vec<&str> = QUESTIONS.trim().lines().skip(2).collect();
+    written("independent.jsonl", last[0]);
+    json_of(&["--tasks", &tasks, "--samples", "2", "--record", &one]);
+    assert_eq!(answers(&one), answers(&both)[2..]);
+}
+
+#[test]
+fn limits_and_failures_are_told_and_end_nothing() {
+    let long = "word ".repeat(80);
+    let tasks = [
+        json!({"question": long, "answer": "word"}),
+        json!({"question": "What is 12 + 30?", "answer": "42"}),
+    ];
+    let tasks = tasks.map(|task| task.to_string()).join("\n");
+    let tasks = written("limits.jsonl", &tasks);
+    let record = free("limits-record.jsonl");
+    let report = json_of(&["--tasks", &tasks, "--context", "100", "--record", &record]);
+    for name in [
+        "Quill alone, greedy",
+        "ensemble, logit",
+        "majority of greedy answers",
+    ] {
+        let row = way(&report, name);
+        assert_eq!(
+            (&row["failed"], &row["right"]),
+            (&json!(1), &json!(1)),
+            "{name}"
+        );
+    }
+    let first = &answers(&record)[0]["alone"][0]["greedy"];
+    assert!(
+        first["error"].as_str().unwrap().contains("context"),
+        "{first}"
+    );
+
+    let short = json_of(&[
+        "--tasks",
+        &tasks,
+        "--tokens",
+        "4",
+        "--segment-tokens",
+        "3",
+        "--greedy",
+    ]);
+    let settings = &short["run"]["rules"][0]["settings"];
+    assert_eq!(settings["maxRounds"], 2);
+    assert_eq!(way(&short, "Ada alone, greedy")["cut"], 100.0);
+    assert_eq!(way(&short, "ensemble, logit")["cut"], 100.0);
+}
+
+#[test]
+fn members_that_leave_save_calls() {
+    let tasks = written("exit.jsonl", QUESTIONS);
+    let report = json_of(&[
+        "--tasks",
+        &tasks,
+        "--exit-warmup",
+        "1",
+        "--exit-temperature",
+        "0.01",
+        "--exit-threshold",
+        "1",
+    ]);
+    let rounds = &report["figures"]["rules"][0];
+    assert!(rounds["active"].as_f64().unwrap() < 3.0, "{rounds}");
+    assert!(rounds["saved"].as_f64().unwrap() > 0.0, "{rounds}");
+    assert_eq!(way(&report, "ensemble, logit")["failed"], 0);
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let tasks = written("refused.jsonl", QUESTIONS);
+    let broken = written("broken.jsonl", "\n{\"question\": \"Why?\"}");
+    let said = failure_of(&["--tasks", &tasks, &broken]);
+    assert!(
+        said.contains("broken.jsonl, line 2: missing field `answer`"),
+        "{said}"
+    );
+    assert!(failure_of(&["--tasks", &tasks, &tasks]).contains("rename"));
+    assert!(failure_of(&["--tasks", "no-such-file.jsonl"]).contains("no-such-file.jsonl"));
+    assert!(failure_of(&["--tasks", &tasks, "--rules", "loud"]).contains("choose of paper"));
+    let cold = ["--tasks", &tasks, "--temperature", "0", "--samples", "3"];
+    assert!(failure_of(&cold).contains("--temperature"));
+    assert!(failure_of(&["--tasks", &tasks, "--samples", "all"]).contains("equal"));
+    assert!(failure_of(&["--tasks", &tasks, "--resume"]).contains("--record"));
+    assert!(failure_of(&["--tasks", &tasks, "--count", "3"]).contains("cannot be used with"));
+}

@@ -1,0 +1,22 @@
+//! What `conclave eval` computes without a model: questions of task files and whether an answer is
+//! right, the choices among whole answers that an ensemble has to be better than, and how sure the
+//! figures are.
+//!
+//! | | |
+//! |---|---|
+//! | read a task file, check an answer | [`tasks`] |
+//! | choose among whole answers | [`choose`], [`chrf`] |
+//! | 95 % intervals | [`interval`] |
+//! | what a question came to, and what every way of answering makes of it | [`outcome`], [`ways`] |
+//! | the report and its Markdown | [`report`], [`table`] |
+
+pub mod choose;
+pub mod chrf;
+pub mod interval;
+pub mod marker;
+pub mod outcome;
+pub mod report;
+pub mod table;
+pub mod tasks;
+pub mod ways;
+pub mod words;

@@ -1,0 +1,68 @@
+//! The questions in `tests/tasks`: all can be read, and none is answered by what anybody could say.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use conclave_eval::tasks::{Task, read};
+
+static FILES: LazyLock<Vec<(PathBuf, Vec<Task>)>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tasks");
+    let files = std::fs::read_dir(folder).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|kind| kind == "jsonl"))
+        .map(|path| {
+            let tasks = read(&path).unwrap();
+            (path, tasks)
+        })
+        .collect()
+});
+
+#[test]
+fn there_are_five_files_of_a_hundred_questions() {
+    assert!(FILES.len() >= 5);
+    for (path, tasks) in FILES.iter() {
+        assert!(tasks.len() >= 100, "{}", path.display());
+    }
+}
+
+#[test]
+fn no_question_is_its_own_answer() {
+    for (path, tasks) in FILES.iter() {
+        for task in tasks {
+            let echoes = [
+                task.question.clone(),
+                format!("{}\n{}", task.question, task.question),
+                String::new(),
+            ];
+            for echo in echoes {
+                assert!(!task.check(&echo), "{} {}: {echo}", path.display(), task.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn right_answers_pass() {
+    let task = |id: &str| {
+        let mut all = FILES.iter().flat_map(|(_, tasks)| tasks);
+        all.find(|task| task.id == id).unwrap()
+    };
+    for (id, right, wrong) in [
+        ("facts-001", "The Sun.", "Sirius, on a Sunday"),
+        ("facts-005", "Twelve", "112"),
+        ("arithmetic-001", "19 - 6 = 13", "It is 14."),
+        ("arithmetic-004", "fifty-six", "7 times 8 is 57"),
+        (
+            "copying-001",
+            "They lived in a village.",
+            "They live in a village.",
+        ),
+        ("copying-003", "HAPPY BIRTHDAY", "happy birthday"),
+        ("instructions-001", "Apple.", "I like apples."),
+        ("reading-001", "It is green.", "red and green"),
+    ] {
+        assert!(task(id).check(right), "{id}: {right}");
+        assert!(!task(id).check(wrong), "{id}: {wrong}");
+    }
+}
