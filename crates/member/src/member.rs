@@ -10,8 +10,10 @@ use serde::Serialize;
 
 use crate::error::MemberError;
 
-/// Tokens of its own answer that a member draws before it looks whether the answer is over.
+/// Tokens of its own answer that a member draws before it looks whether the answer is over; and where
+/// no end token stops a draft but only marks in the text do, which shows then.
 const STEP: usize = 16;
+const STEP_TO_MARKS: usize = 4;
 
 /// Bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
@@ -246,9 +248,13 @@ impl Member {
     pub async fn write(&mut self, limit: usize) -> Result<Draft, MemberError> {
         let ends = self.tokenizer.end_ids();
         let mut decoder = self.tokenizer.decoder();
+        let step = match self.turn.marks.is_empty() {
+            true => STEP,
+            false => STEP_TO_MARKS,
+        };
         let (mut text, mut tokens) = (String::new(), 0);
         let ended = loop {
-            let step = STEP.min(limit - tokens);
+            let step = step.min(limit - tokens);
             let draft = self.session.draft(step, &mut self.sampler, ends).await?;
             tokens += draft.tokens.len();
             let before = text.len();
