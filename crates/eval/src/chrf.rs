@@ -13,11 +13,14 @@ const ORDERS: usize = 6;
 /// How much more recall counts than precision.
 const BETA: f64 = 2.0;
 
+/// How often each n-gram of one length occurs.
+type Counts = HashMap<Box<[char]>, usize>;
+
 /// The n-grams of a text.
 #[derive(Debug, Clone)]
 pub struct Grams {
-    /// For n = 1 to 6, how often each occurs, and how many there are.
-    orders: Vec<(HashMap<Box<[char]>, usize>, usize)>,
+    /// For n = 1 to 6, those there are, and how many in all.
+    orders: Vec<(Counts, usize)>,
 }
 
 impl Grams {
@@ -25,7 +28,7 @@ impl Grams {
     pub fn of(text: &str) -> Self {
         let letters: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
         let order = |n: usize| {
-            let mut counts = HashMap::new();
+            let mut counts = Counts::new();
             for gram in letters.windows(n) {
                 *counts.entry(gram.into()).or_default() += 1;
             }
@@ -52,10 +55,10 @@ impl Grams {
             if *count == 0 || *wanted_count == 0 {
                 continue;
             }
-            let shared = |(gram, &count): (&Box<[char]>, &usize)| {
-                count.min(wanted.get(gram).copied().unwrap_or_default())
-            };
-            let shared = grams.iter().map(shared).sum::<usize>() as f64;
+            let shared = grams
+                .iter()
+                .map(|(gram, &count)| count.min(wanted.get(gram).copied().unwrap_or_default()));
+            let shared = shared.sum::<usize>() as f64;
             precision += shared / *count as f64;
             recall += shared / *wanted_count as f64;
             orders += 1.0;

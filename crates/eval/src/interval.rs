@@ -50,9 +50,7 @@ pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
 
 /// A number below `bound`, which is far below 2³²: the bias doesn't matter.
 fn below(chance: &mut ChaCha8Rng, bound: u64) -> usize {
-    #[expect(clippy::cast_possible_truncation, reason = "less than a length")]
-    let drawn = ((u64::from(chance.next_u32()) * bound) >> 32) as usize;
-    drawn
+    ((u64::from(chance.next_u32()) * bound) >> 32) as usize
 }
 
 #[cfg(test)]

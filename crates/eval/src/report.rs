@@ -237,7 +237,12 @@ pub(crate) mod tests {
             ..Alone::default()
         };
         let outcome = |index: usize| Outcome {
-            group: if index % 2 == 0 { "even" } else { "odd" }.to_owned(),
+            group: if index.is_multiple_of(2) {
+                "even"
+            } else {
+                "odd"
+            }
+            .to_owned(),
             id: index.to_string(),
             question: "q".to_owned(),
             alone: vec![alone(index < 20), alone(index >= 10)],

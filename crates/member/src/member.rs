@@ -20,8 +20,10 @@ const THOUGHT_AT_ONCE: usize = 32;
 /// Tokens that show whether a member thinks at all: a mark's.
 const TO_SEE: usize = 8;
 
-/// Tokens of its own answer that a member draws before it looks whether the answer is over.
+/// Tokens of its own answer that a member draws before it looks whether the answer is over; and where
+/// no end token stops a draft but only marks in the text do, which shows then.
 const STEP: usize = 16;
+const STEP_TO_MARKS: usize = 4;
 
 /// Bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
@@ -379,9 +381,13 @@ impl Member {
     pub async fn write(&mut self, limit: usize) -> Result<Draft, MemberError> {
         let ends = self.tokenizer.end_ids();
         let mut decoder = self.tokenizer.decoder();
+        let step = match self.turn.marks.is_empty() {
+            true => STEP,
+            false => STEP_TO_MARKS,
+        };
         let (mut text, mut tokens) = (String::new(), 0);
         let ended = loop {
-            let step = STEP.min(limit - tokens);
+            let step = step.min(limit - tokens);
             let draft = self.session.draft(step, &mut self.sampler, ends).await?;
             tokens += draft.tokens.len();
             let before = text.len();
