@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use conclave_ensemble::{Exit, Rate, Scoring, Settings, Update};
+use conclave_ensemble::{Exit, Rate, Reward, Rule, Scoring, Settings, Update};
 use conclave_eval::outcome::Samples;
 use conclave_hub::Reference;
 use conclave_member::Thinking;
@@ -25,7 +25,7 @@ use conclave_weights::Format;
         conclave chat --members a.gguf,hf:OWNER/REPO/b.gguf \"What is a fugue?\"\n  \
         conclave inspect model.gguf\n  \
         conclave generate --model model.gguf --tokens 1,2,3 --count 24 --greedy\n  \
-        conclave replay run.json --scoring likelihood\n  \
+        conclave replay run.json --rule paper\n  \
         conclave eval --seed 7 --count 60\n  \
         conclave models pull hf:OWNER/REPO/FILE.gguf\n\n\
         A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on standard\n\
@@ -100,7 +100,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
             conclave eval --seed 7 --count 60\n  \
             conclave eval --tasks mine.jsonl --members a.gguf,b.gguf --greedy\n  \
-            conclave eval --tasks facts.jsonl reading.jsonl --limit 50 --rules paper,likelihood\n  \
+            conclave eval --tasks facts.jsonl reading.jsonl --limit 50 --rules harmonic,paper\n  \
             conclave eval --tasks mine.jsonl --baselines --record answers.jsonl\n  \
             conclave eval --tasks mine.jsonl --baselines --record answers.jsonl --resume\n\n\
             A task is a line of JSON. An answer is right if it holds the text as whole words, or one of a\n\
@@ -271,12 +271,23 @@ impl Drawing {
 /// The method's switches.
 #[derive(Debug, Clone, Args)]
 pub struct Method {
+    /// All switches at once: `harmonic` (the default: what did best where it was measured) or `paper`
+    /// (as published); the switches below are put over it.
+    #[arg(long)]
+    pub rule: Option<Rule>,
     /// L, the most tokens a member drafts in a round.
     #[arg(long, value_name = "TOKENS")]
     pub segment_tokens: Option<usize>,
-    /// `logit` (mean raw logit) or `likelihood` (softmax of the mean log-probability).
+    /// `harmonic` (1 / Σ 1/p of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
+    /// (softmax of their mean log-probability).
     #[arg(long)]
     pub scoring: Option<Scoring>,
+    /// Score a candidate that ends the answer on its end too: `on` or `off`.
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub score_end: Option<bool>,
+    /// What feedback rewards: the others' `shares`, or `counts` of their preferences.
+    #[arg(long)]
+    pub reward: Option<Reward>,
     /// Strength of the feedback; 0 for none.
     #[arg(long)]
     pub alpha: Option<f64>,
@@ -355,6 +366,7 @@ fn on_off(value: &str) -> Result<bool, String> {
 impl Method {
     /// `defaults` with what the command line says put over them.
     pub fn settings(&self, defaults: Settings) -> Settings {
+        let defaults = self.rule.map_or(defaults, Settings::of);
         let exit = self.exit
             || self.exit_warmup.is_some()
             || self.exit_temperature.is_some()
@@ -370,6 +382,8 @@ impl Method {
         Settings {
             segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
             scoring: self.scoring.unwrap_or(defaults.scoring),
+            score_end: self.score_end.unwrap_or(defaults.score_end),
+            reward: self.reward.unwrap_or(defaults.reward),
             alpha: self.alpha.unwrap_or(defaults.alpha),
             rate: self.rate.unwrap_or(defaults.rate),
             fixed_share: self.fixed_share.unwrap_or(defaults.fixed_share),
@@ -545,13 +559,14 @@ pub struct Eval {
     /// How many questions are generated.
     #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
-    /// Rules of the ensemble, each examined on every question: `paper`, `logit`, `likelihood`.
-    /// Without it, the one that the method's options say.
+    /// Rules of the ensemble, each examined on every question: `harmonic`, `paper`, and either with
+    /// switches as JSON names them put over it, `paper+scoring=likelihood+segmentTokens=20`. Without
+    /// it, the one that the method's options say.
     #[arg(
         long,
         value_name = "RULES",
         value_delimiter = ',',
-        conflicts_with = "scoring"
+        conflicts_with = "rule"
     )]
     pub rules: Vec<String>,
     /// The most tokens of a member's own answer, 60 for --tasks and 256 for generated questions. The

@@ -120,6 +120,7 @@ pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Fai
             json!({
                 "mean_logit": score.mean_logit,
                 "mean_logprob": score.mean_logprob,
+                "harmonic": score.harmonic,
                 "tokens": score.tokens,
             })
         })

@@ -115,8 +115,9 @@ impl Member {
         let model = Model::load(&checkpoint, source, backend, options, progress).await?;
         let vocabulary = model.about().config.vocabulary;
         // A tokenizer may list tokens that only a sister of the model knows; text needs none of them.
-        let endless = |t: &Tokenizer| t.end_ids().is_empty() && turn.stops.is_empty();
-        if !tokenizer.limit_to(vocabulary) || endless(&tokenizer) {
+        let enough = tokenizer.limit_to(vocabulary);
+        let turn = Turn::of(&template, &tokenizer)?;
+        if !enough || (tokenizer.end_ids().is_empty() && turn.stops.is_empty()) {
             return Err(MemberError::Vocabulary {
                 tokens: tokenizer.len(),
                 vocabulary,
@@ -381,7 +382,7 @@ impl Member {
     pub async fn write(&mut self, limit: usize) -> Result<Draft, MemberError> {
         let ends = self.tokenizer.end_ids();
         let mut decoder = self.tokenizer.decoder();
-        let step = match self.turn.marks.is_empty() {
+        let step = match self.turn.stops.is_empty() {
             true => STEP,
             false => STEP_TO_MARKS,
         };
@@ -392,7 +393,7 @@ impl Member {
             tokens += draft.tokens.len();
             let before = text.len();
             text.extend(draft.tokens.iter().map(|&id| decoder.push(id)));
-            if let Some(mark) = self.turn.mark_in("", &text) {
+            if let Some(mark) = self.turn.stop_in("", &text) {
                 text.truncate(mark);
                 break true;
             }

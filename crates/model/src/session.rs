@@ -75,6 +75,13 @@ impl Score {
     }
 }
 
+/// −ln Σ 1/p of tokens with these ln p, which may be too small for 1/p to be a number.
+fn harmonic(logprobs: &[f64]) -> f64 {
+    let least = logprobs.iter().copied().fold(0.0, f64::min);
+    let sum: f64 = logprobs.iter().map(|one| (least - one).exp()).sum();
+    least - sum.ln()
+}
+
 /// The state of one text on one model.
 #[derive(Debug)]
 pub struct Session {

@@ -274,7 +274,7 @@ impl Tokenizer {
 
     /// The control token that `text` begins with.
     pub(crate) fn leading_control(&self, text: &str) -> Option<u32> {
-        let found = self.controls.find(text, 0)?;
+        let found = self.all_special.find(text, 0)?;
         (found.place.start == 0 && self.is_control(found.id)).then_some(found.id)
     }
 

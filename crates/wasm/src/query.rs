@@ -1,6 +1,8 @@
 //! The method's state over one query, as the round loop sees it.
 
-use conclave_ensemble::{Candidate, Score, Settings};
+use std::collections::BTreeMap;
+
+use conclave_ensemble::{Candidate, Rule, Score, Settings};
 use serde::Serialize;
 use serde_wasm_bindgen::{Serializer, from_value};
 use wasm_bindgen::prelude::*;
@@ -90,7 +92,7 @@ pub fn cut(text: &str, ended: bool) -> String {
     conclave_ensemble::cut(text, ended).to_owned()
 }
 
-/// The settings of the method under each rule, by its name; the default rule's first.
+/// The settings of the method under each rule, by its name: `{harmonic: {…}, paper: {…}}`.
 #[wasm_bindgen]
 pub fn rules() -> Result<JsValue, Failure> {
     let rules: BTreeMap<&str, Settings> = Rule::ALL

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use conclave_ensemble::Scoring;
+use conclave_ensemble::Settings;
 use conclave_member::Member;
 use serde::Serialize;
 

@@ -156,6 +156,7 @@ mod tests {
             score: Score {
                 mean_logit: 1.0,
                 mean_logprob: None,
+                harmonic: None,
             },
             tokens,
         };
