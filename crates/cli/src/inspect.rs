@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use conclave_hub::in_words;
 use conclave_model::{About, LoadOptions, ModelError};
+use conclave_text::{ChatTemplate, TextError, Tokenizer};
 use conclave_weights::{Checkpoint, Description, SourceFile, Tensor};
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ pub struct Inspected {
     files: Vec<SourceFile>,
     tensors: Vec<Tensor>,
     about: Result<About, ModelError>,
+    /// Whether it came with a chat template.
+    template: Result<bool, TextError>,
 }
 
 /// Reads the header of the model asked for. A model that does not run is no error: what stands
@@ -41,7 +44,13 @@ pub async fn run(args: &args::Inspect) -> Result<Inspected, Failure> {
         files: source.files().to_vec(),
         tensors: checkpoint.tensors().to_vec(),
         about: conclave_model::about(&checkpoint, options),
+        template: has_template(checkpoint.description()),
     })
+}
+
+fn has_template(description: &Description) -> Result<bool, TextError> {
+    let tokenizer = Tokenizer::from_checkpoint(description)?;
+    Ok(ChatTemplate::from_checkpoint(description, &tokenizer)?.is_own())
 }
 
 impl Inspected {
@@ -55,6 +64,7 @@ impl Inspected {
             "name": self.name,
             "files": files.map(|f| json!({"name": f.name, "bytes": f.bytes})).collect::<Vec<_>>(),
             "model": self.about.as_ref().ok(),
+            "template": self.template.as_ref().ok(),
             "runs": self.about.is_ok(),
             "why_not": self.about.as_ref().err().map(ToString::to_string),
             "tensors": tensors.collect::<Vec<_>>(),
@@ -77,6 +87,15 @@ impl Inspected {
                 let _ = writeln!(text, "can't run {error}");
             }
         }
+        let _ = match &self.template {
+            Ok(true) => writeln!(text, "template  its own"),
+            Ok(false) => writeln!(
+                text,
+                "template  none: a base model, no chat template; it reads questions with examples and \
+                 answers in one paragraph"
+            ),
+            Err(error) => writeln!(text, "template  {error}"),
+        };
         let _ = writeln!(text, "tensors   {}", self.tensors.len());
         for tensor in self.tensors.iter().filter(|_| tensors) {
             let (name, format) = (&tensor.name, tensor.format.name());

@@ -177,9 +177,12 @@ fn tokens_and_templates_come_from_the_file() {
 fn inspect_says_what_a_file_holds() {
     let inspected = json_of(&["inspect", &parity("gemma-gguf/model.gguf")]);
     assert_eq!(inspected["runs"], true);
+    assert_eq!(inspected["template"], Value::Null, "it has no tokenizer");
     assert_eq!(inspected["model"]["config"]["architecture"], "gemma");
     assert_eq!(inspected["model"]["quantisation"], "Q8_0");
     assert!(!inspected["tensors"].as_array().unwrap().is_empty());
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/members/ada.gguf");
+    assert_eq!(json_of(&["inspect", bundled])["template"], true);
 }
 
 /// The authors' printed weights, from scores that realise their counts.
@@ -193,18 +196,20 @@ fn replay_reproduces_a_recorded_run() {
         ],
     });
     let file = written("run.json", &run.to_string());
-    let replayed = json_of(&["replay", &file]);
+    let replayed = json_of(&["replay", &file, "--rule", "paper"]);
     let first = &replayed["rounds"][0];
     assert_eq!(first["winner"], 2);
     let row = first["normalised"][0].as_array().unwrap();
     for (share, wanted) in row.iter().zip([2.3 / 8.1, 2.6 / 8.1, 3.2 / 8.1]) {
         assert!((share.as_f64().unwrap() - wanted).abs() < 1e-12);
     }
-    let flat = json_of(&["replay", &file, "--alpha", "0"]);
+    let flat = json_of(&["replay", &file, "--rule", "paper", "--alpha", "0"]);
     for weight in flat["rounds"][1]["weights"].as_array().unwrap() {
         assert!((weight.as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-12);
     }
-    let printed = json_of(&["replay", &file, "--rate", "printed", "--update", "after"]);
+    let printed = ["replay", &file, "--rule", "paper"];
+    let printed = [&printed[..], &["--rate", "printed", "--update", "after"]].concat();
+    let printed = json_of(&printed);
     assert_ne!(
         printed["rounds"][1]["weights"],
         replayed["rounds"][1]["weights"]

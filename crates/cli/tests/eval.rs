@@ -92,7 +92,7 @@ fn figures_are_those_of_the_recorded_answers() {
         "--tasks",
         &tasks,
         "--rules",
-        "paper,likelihood",
+        "paper,paper+scoring=likelihood",
         "--baselines",
         "--record",
         &record,
@@ -114,7 +114,7 @@ fn figures_are_those_of_the_recorded_answers() {
     assert_eq!(ada["right"], 2);
     assert_eq!(ada["groups"], json!({ "figures": 200.0 / 3.0 }));
     assert_eq!(ada["interval"], json!({ "low": 0.0, "high": 100.0 }));
-    for (index, rule) in ["paper", "likelihood"].iter().enumerate() {
+    for (index, rule) in ["paper", "paper+scoring=likelihood"].iter().enumerate() {
         let row = way(&report, &format!("ensemble, {rule}"));
         assert_eq!(
             row["right"],
@@ -149,7 +149,7 @@ fn figures_are_those_of_the_recorded_answers() {
     }
     let text = String::from_utf8(eval(&["--tasks", &tasks, "--limit", "1"]).stdout).unwrap();
     assert!(text.starts_with("| % right of 1 | all |"), "{text}");
-    assert!(text.contains("\n| **ensemble, logit** | 100.0 |"), "{text}");
+    assert!(text.contains("\n| **ensemble, harmonic** | 100.0 |"), "{text}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn limits_and_failures_are_told_and_end_nothing() {
     let report = json_of(&["--tasks", &tasks, "--context", "100", "--record", &record]);
     for name in [
         "Quill alone, greedy",
-        "ensemble, logit",
+        "ensemble, harmonic",
         "majority of greedy answers",
     ] {
         let row = way(&report, name);
@@ -241,7 +241,7 @@ fn limits_and_failures_are_told_and_end_nothing() {
     let settings = &short["run"]["rules"][0]["settings"];
     assert_eq!(settings["maxRounds"], 2);
     assert_eq!(way(&short, "Ada alone, greedy")["cut"], 100.0);
-    assert_eq!(way(&short, "ensemble, logit")["cut"], 100.0);
+    assert_eq!(way(&short, "ensemble, harmonic")["cut"], 100.0);
 }
 
 #[test]
@@ -250,6 +250,8 @@ fn members_that_leave_save_calls() {
     let report = json_of(&[
         "--tasks",
         &tasks,
+        "--segment-tokens",
+        "10",
         "--exit-warmup",
         "1",
         "--exit-temperature",
@@ -260,7 +262,7 @@ fn members_that_leave_save_calls() {
     let rounds = &report["figures"]["rules"][0];
     assert!(rounds["active"].as_f64().unwrap() < 3.0, "{rounds}");
     assert!(rounds["saved"].as_f64().unwrap() > 0.0, "{rounds}");
-    assert_eq!(way(&report, "ensemble, logit")["failed"], 0);
+    assert_eq!(way(&report, "ensemble, harmonic")["failed"], 0);
 }
 
 #[test]
@@ -274,7 +276,11 @@ fn what_cannot_be_asked_is_refused() {
     );
     assert!(failure_of(&["--tasks", &tasks, &tasks]).contains("rename"));
     assert!(failure_of(&["--tasks", "no-such-file.jsonl"]).contains("no-such-file.jsonl"));
-    assert!(failure_of(&["--tasks", &tasks, "--rules", "loud"]).contains("choose of paper"));
+    assert!(failure_of(&["--tasks", &tasks, "--rules", "loud"]).contains("choose one of harmonic, paper"));
+    let refused = |rule: &str| failure_of(&["--tasks", &tasks, "--rules", rule]);
+    assert!(refused("paper+loudness=3").contains("unknown field `loudness`"));
+    assert!(refused("paper+fast").contains("SWITCH=VALUE"));
+    assert!(refused("paper+segmentTokens=99").contains("from 1 to 64"));
     let cold = ["--tasks", &tasks, "--temperature", "0", "--samples", "3"];
     assert!(failure_of(&cold).contains("--temperature"));
     assert!(failure_of(&["--tasks", &tasks, "--samples", "all"]).contains("equal"));

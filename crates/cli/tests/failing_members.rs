@@ -36,7 +36,7 @@ fn singer(context: usize) -> Speaker<'static> {
     Speaker {
         words: WORDS,
         says: SONG,
-        template: TEMPLATE,
+        template: Some(TEMPLATE),
         context,
         broken: None,
         beyond: 0,
@@ -65,6 +65,7 @@ impl Stage {
         let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
             .args(["chat", "Well?", "--members", &paths.join(",")])
             .args(["--json", "--device", "cpu", "--greedy"])
+            .args(["--segment-tokens", "10"])
             .args(more)
             .output()
             .expect("the tool starts");
@@ -120,7 +121,10 @@ fn a_member_whose_context_is_full_leaves_and_the_others_go_on() {
     // Nine whole words a round, none of them lost or twice.
     let song = " la li lo".repeat(100);
     let text = answer["answer"].as_str().unwrap();
-    assert!(song.starts_with(text) && text.len() >= 700, "{text}");
+    assert!(
+        song.trim_start().starts_with(text) && text.len() >= 700,
+        "{text}"
+    );
     // The record can be played again.
     let file = stage.path().join("run.json");
     std::fs::write(&file, answer.to_string()).unwrap();
@@ -173,6 +177,7 @@ fn a_member_that_fails_leaves_and_the_others_go_on() {
         assert!(
             " la li lo"
                 .repeat(20)
+                .trim_start()
                 .starts_with(answer["answer"].as_str().unwrap())
         );
     }
@@ -202,7 +207,7 @@ fn thoughts_are_recorded_and_no_part_of_the_answer() {
             ".",
             "<|end|>",
         ]],
-        template,
+        template: Some(template),
         ..singer(400)
     };
     let stage = Stage::new(

@@ -28,6 +28,9 @@ const STEP_TO_MARKS: usize = 4;
 /// Bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
 
+/// Tokens that the texts which end a base model's answer take, with a few to spare.
+const LONGEST_STOP: usize = 8;
+
 /// What [`Member::begin`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Begun {
@@ -365,6 +368,8 @@ impl Member {
         if let Some(stop) = self.turn.stop_in(&self.answer, &text) {
             text.truncate(stop);
             ended = true;
+        } else if !ended {
+            text.truncate(self.turn.shown_of(&self.answer, &text));
         }
         Ok(Draft {
             text: self.without_lead(text),
@@ -456,15 +461,27 @@ impl Member {
         first.to_owned()
     }
 
-    /// What the model draws, up to its first whole character at least; and whether it is a thought.
+    /// What the model draws, up to its first whole character at least, and past what may be the
+    /// beginning of a stop; and whether it is a thought.
     async fn draw(&mut self, limit: usize) -> Result<(conclave_model::Draft, bool), MemberError> {
         let ends = self.tokenizer.end_ids();
         let mut draft = self.session.draft(limit, &mut self.sampler, ends).await?;
         let (text, complete) = self.shown_of(&draft.tokens);
-        if text.is_empty() && !complete && !draft.ended {
-            // The limit ended within the bytes of the first character: leave room for the rest.
-            let limit = limit + LONGEST_CHARACTER - 1;
-            draft = self.session.draft(limit, &mut self.sampler, ends).await?;
+        let room = if draft.ended {
+            0
+        } else if text.is_empty() && !complete {
+            // The limit ended within the bytes of the first character.
+            LONGEST_CHARACTER - 1
+        } else if !text.is_empty() && self.turn.shown_of(&self.answer, &text) == 0 {
+            LONGEST_STOP
+        } else {
+            0
+        };
+        if room > 0 {
+            draft = self
+                .session
+                .draft(limit + room, &mut self.sampler, ends)
+                .await?;
         }
         let opens = |marks: &Marks| marks.opening(&self.tokenizer, &draft.tokens).is_some();
         let thought = self.marks.as_ref().is_some_and(opens);

@@ -10,7 +10,9 @@ fn speaker(beyond: usize, letters_beyond: usize) -> Speaker<'static> {
     Speaker {
         words: &["<|end|>", "<|user|>", "<|answer|>", "Yes", "."],
         says: &[&["<|answer|>", "Yes", ".", "<|end|>"]],
-        template: "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>",
+        template: Some(
+            "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>",
+        ),
         context: 4096,
         broken: None,
         beyond,

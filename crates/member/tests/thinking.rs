@@ -3,7 +3,7 @@
 
 mod speaker;
 
-use conclave_ensemble::{Candidate, Rule, Settings};
+use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Member, Message, Thinking, Thought};
 use conclave_model::Sampling;
 use speaker::Speaker;
@@ -52,7 +52,7 @@ fn speaker<'a>(says: &'a [&'a [&'a str]], template: &'a str) -> Speaker<'a> {
     Speaker {
         words: WORDS,
         says,
-        template,
+        template: Some(template),
         context: 4096,
         broken: None,
         beyond: 0,
@@ -85,7 +85,8 @@ fn answer(member: &mut Member, limit: usize) -> String {
             text: draft.text,
             ended: draft.ended,
         };
-        let scores = member.verify(std::slice::from_ref(&candidate), &Settings::default());
+        let settings = Settings::default();
+        let scores = member.verify(std::slice::from_ref(&candidate), &settings);
         let scores = pollster::block_on(scores).unwrap();
         // It would have said the same by itself.
         assert!(

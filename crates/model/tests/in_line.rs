@@ -29,11 +29,14 @@ fn between(random: &mut ChaCha8Rng, least: usize, most: usize) -> usize {
 }
 
 fn assert_close(found: &Score, wanted: &Score, what: &str) {
-    let [found_logprob, wanted_logprob] = [found, wanted].map(|score| score.mean_logprob.unwrap());
-    for (a, b) in [
-        (found.mean_logit, wanted.mean_logit),
-        (found_logprob, wanted_logprob),
-    ] {
+    let [found, wanted] = [found, wanted].map(|score| {
+        [
+            score.mean_logit,
+            score.mean_logprob.unwrap(),
+            score.harmonic.unwrap(),
+        ]
+    });
+    for (a, b) in found.into_iter().zip(wanted) {
         let scale = b.abs().max(1.0);
         assert!((a - b).abs() <= TOLERANCE * scale, "{what}: {a} is not {b}");
     }
@@ -76,12 +79,11 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             // Raw logits by one row of the output matrix each.
             let raw = pollster::block_on(session.verify(&candidates, false)).unwrap();
             for (found, wanted) in raw.iter().zip(&together) {
-                assert_eq!(found.mean_logprob, None);
-                let mean_logprob = wanted.mean_logprob;
+                assert_eq!((found.mean_logprob, found.harmonic), (None, None));
                 assert_close(
                     &Score {
-                        mean_logprob,
-                        ..*found
+                        mean_logit: found.mean_logit,
+                        ..*wanted
                     },
                     wanted,
                     &what,
@@ -118,7 +120,7 @@ fn a_score_is_that_of_a_plain_prompt() {
     }
 }
 
-/// The mean raw logit and log-probability of a candidate behind a prefix, both as one plain prompt.
+/// The scores of a candidate behind a prefix, both as one plain prompt.
 fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate: &[u32]) -> Score {
     let whole = [prefix, candidate].concat();
     let logits = pollster::block_on(session.all_logits(&whole)).unwrap();
@@ -134,6 +136,7 @@ fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate:
     Score {
         mean_logit: judged.iter().map(|one| one.0).sum::<f64>() / count,
         mean_logprob: Some(judged.iter().map(|one| one.1).sum::<f64>() / count),
+        harmonic: Some(-judged.iter().map(|one| (-one.1).exp()).sum::<f64>().ln()),
         tokens: candidate.len(),
     }
 }
@@ -174,10 +177,10 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
                     let found = session.verify(&candidates, logprobs);
                     let found = pollster::block_on(found).unwrap();
                     for (found, wanted) in found.iter().zip(&wanted) {
-                        let mean_logprob = found.mean_logprob.or(wanted.mean_logprob);
                         assert_close(
                             &Score {
-                                mean_logprob,
+                                mean_logprob: found.mean_logprob.or(wanted.mean_logprob),
+                                harmonic: found.harmonic.or(wanted.harmonic),
                                 ..*found
                             },
                             wanted,

@@ -54,19 +54,41 @@ impl Turn {
     /// Where `text`, behind `before`, begins another turn: a byte of `text`, or 0 if the stop began
     /// in `before` already.
     pub fn stop_in(&self, before: &str, text: &str) -> Option<usize> {
-        // An answer begins on a line of its own as far as these go.
-        let whole = format!("\n{before}{text}");
-        let begin = whole.len() - text.len();
+        let (whole, begin) = self.seam(before, text)?;
+        let found = self.stops.iter().filter_map(|stop| whole.find(stop));
+        Some(found.min()?.saturating_sub(begin))
+    }
+
+    /// How much of `text`, behind `before`, can be shown before what follows is known: the rest may
+    /// be the beginning of a stop. All of it where no stop begins.
+    pub fn shown_of(&self, before: &str, text: &str) -> usize {
+        let Some((whole, begin)) = self.seam(before, text) else {
+            return text.len();
+        };
+        let begins = |at: &usize| {
+            let rest = &whole[*at..];
+            self.stops.iter().any(|stop| stop.starts_with(rest))
+        };
+        let places = whole.char_indices().map(|(at, _)| at);
+        let found = places.into_iter().find(begins);
+        found.map_or(text.len(), |at| at.saturating_sub(begin))
+    }
+
+    /// `text` with so much of `before` that a stop across the seam is whole, and where `text` begins
+    /// in it; `None` where nothing is a stop.
+    fn seam(&self, before: &str, text: &str) -> Option<(String, usize)> {
         let longest = self.stops.iter().map(String::len).max()?;
-        let mut from = begin.saturating_sub(longest);
-        while !whole.is_char_boundary(from) {
+        let mut from = before.len().saturating_sub(longest);
+        while !before.is_char_boundary(from) {
             from -= 1;
         }
-        let found = self
-            .stops
-            .iter()
-            .filter_map(|stop| whole[from..].find(stop.as_str()));
-        Some((from + found.min()?).saturating_sub(begin))
+        // An answer begins on a line of its own as far as stops go.
+        let whole = match before.is_empty() {
+            true => format!("\n{text}"),
+            false => format!("{}{text}", &before[from..]),
+        };
+        let begin = whole.len() - text.len();
+        Some((whole, begin))
     }
 }
 

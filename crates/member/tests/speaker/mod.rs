@@ -16,7 +16,8 @@ pub struct Speaker<'a> {
     pub words: &'a [&'a str],
     /// Which of the words follows which: all in a row.
     pub says: &'a [&'a [&'a str]],
-    pub template: &'a str,
+    /// Its chat template; without one it is a base model.
+    pub template: Option<&'a str>,
     /// Tokens of context that it was made for.
     pub context: usize,
     /// The word behind which its numbers are none.
