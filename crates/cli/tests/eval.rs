@@ -149,7 +149,10 @@ fn figures_are_those_of_the_recorded_answers() {
     }
     let text = String::from_utf8(eval(&["--tasks", &tasks, "--limit", "1"]).stdout).unwrap();
     assert!(text.starts_with("| % right of 1 | all |"), "{text}");
-    assert!(text.contains("\n| **ensemble, harmonic** | 100.0 |"), "{text}");
+    assert!(
+        text.contains("\n| **ensemble, harmonic** | 100.0 |"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -276,7 +279,10 @@ fn what_cannot_be_asked_is_refused() {
     );
     assert!(failure_of(&["--tasks", &tasks, &tasks]).contains("rename"));
     assert!(failure_of(&["--tasks", "no-such-file.jsonl"]).contains("no-such-file.jsonl"));
-    assert!(failure_of(&["--tasks", &tasks, "--rules", "loud"]).contains("choose one of harmonic, paper"));
+    assert!(
+        failure_of(&["--tasks", &tasks, "--rules", "loud"])
+            .contains("choose one of harmonic, paper")
+    );
     let refused = |rule: &str| failure_of(&["--tasks", &tasks, "--rules", rule]);
     assert!(refused("paper+loudness=3").contains("unknown field `loudness`"));
     assert!(refused("paper+fast").contains("SWITCH=VALUE"));

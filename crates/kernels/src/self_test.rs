@@ -120,8 +120,8 @@ impl Gpu {
         self.test_for(Purpose::Model(kernels.clone())).await
     }
 
-    /// Tries what makes log-probabilities with an output matrix of this format, likewise: few
-    /// models are asked for any.
+    /// Tries what makes log-probabilities with an output matrix of this format, likewise: who judges
+    /// by raw logits alone launches none of it.
     ///
     /// # Errors
     /// As [`Gpu::self_test`].
