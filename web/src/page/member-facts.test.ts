@@ -13,6 +13,7 @@ const about = (stored: [string, string | null][], change: Partial<About> = {}): 
   vocabulary: 1,
   layers: 1,
   hidden: 1,
+  template: true,
   formats: stored.map(([stored, kept]) => ({ stored, kept })),
   memory: { weights: 1e9, kv: 2e8, scratch: 4e7 },
   ...change,
