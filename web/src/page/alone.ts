@@ -32,7 +32,7 @@ export async function* eachAlone(conclave: Pick<Conclave, "ask">, { messages, me
 }
 
 /** Tokens of the accepted segments, and the time it took to write them; to read the question is not in it. */
-export function written(rounds: Pick<RoundEvent, "candidates" | "winner" | "ms">[]): string {
+export function cost(rounds: Pick<RoundEvent, "candidates" | "winner" | "ms">[]): string {
   const tokens = rounds.reduce((sum, { candidates, winner }) => sum + (candidates[winner]?.tokens ?? 0), 0);
   const ms = rounds.reduce((sum, { ms }) => sum + ms.draft + ms.verify, 0);
   return `${plural(tokens, "token")} in ${duration(ms)}`;

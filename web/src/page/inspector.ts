@@ -58,7 +58,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
       el("small", {}, plural(candidate.tokens, "token")),
       total === undefined ? "" : el("progress", { max: most, value: total, "aria-hidden": "true" }),
       total === undefined ? "" : el("span", { class: "figure" }, total.toFixed(3)),
-      taken ? el("strong", { class: "mark" }, "taken") : round.writers.includes(j) ? el("span", { class: "mark" }, "the same") : "",
+      taken ? el("strong", { class: "mark" }, "taken") : round.writers.includes(j) ? el("span", { class: "mark same" }, "the same") : "",
     );
   });
   return el("ol", { class: "candidates", "aria-label": "Candidates" }, ...items);

@@ -241,8 +241,8 @@ function select(name: string, label: string, help: string, options: [string, str
 }
 
 function rule(): HTMLElement {
-  const names: Record<Rule, string> = { harmonic: "What does best where it was measured (harmonic)", paper: "The paper's" };
-  const element = select("rule", "Rule", "Sets every switch of the method.", Object.entries(names));
+  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", paper: "The paper's" };
+  const element = select("rule", "Rule", "What does best where it was measured, or what its authors published. Sets every switch of the method.", Object.entries(names));
   element.classList.add("wide");
   element.querySelector("select")?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
   return element;

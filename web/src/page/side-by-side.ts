@@ -2,7 +2,7 @@
 import type { Conclave, ConclaveEvent } from "../conclave.ts";
 import { isFatal, type ConclaveError } from "../errors.ts";
 import type { RoundEvent } from "../messages.ts";
-import { eachAlone, written, type Asked } from "./alone.ts";
+import { eachAlone, cost, type Asked } from "./alone.ts";
 import { button, el, voice } from "./dom.ts";
 import { stops, type Exchange } from "./exchange.ts";
 import { plural } from "./figures.ts";
@@ -43,8 +43,10 @@ export class SideBySide {
     );
   }
 
+  /** Brings it into view, and a screen reader to its heading. */
   focus(): void {
-    this.#title.focus();
+    this.#title.focus({ preventScroll: true });
+    this.root.scrollIntoView({ block: "nearest" });
   }
 
   /** Asks each member, until all have answered or `signal` stops them; gives what the engine has failed with. */
@@ -105,7 +107,7 @@ function hear(card: Card, event: ConclaveEvent): void {
   } else if (event.type === "round") {
     card.rounds.push(event);
     card.answer.append(event.text);
-    card.told.textContent = `answers · ${written(card.rounds)}`;
+    card.told.textContent = `answers · ${cost(card.rounds)}`;
   } else if (event.type === "end") {
     end(card, event.stop);
   }
@@ -120,6 +122,6 @@ function end(card: Card, stop: string, error?: ConclaveError): void {
   card.reading.hidden = true;
   const why = stops[stop] ?? stop;
   const how = stop === "ended" ? why : `${asked ? "unfinished" : "not asked"}: ${why}`;
-  card.told.textContent = card.rounds.length > 0 ? `${how} · ${written(card.rounds)}` : how;
+  card.told.textContent = card.rounds.length > 0 ? `${how} · ${cost(card.rounds)}` : how;
   if (error) card.root.append(el("p", { role: "alert", "data-kind": error.kind }, error.message));
 }
