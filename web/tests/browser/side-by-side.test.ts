@@ -31,7 +31,7 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   const alone = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     const texts: string[] = [];
-    for (const { name } of conclave.members) {
+    for (const name of ["Ada", "Quill", "Juno"]) {
       let text = "";
       for await (const event of conclave.ask([{ role: "user", content }], { members: [name], sampling: { seed: 5 } })) if (event.type === "round") text += event.text;
       texts.push(text);
