@@ -9,14 +9,14 @@
  * ```
  */
 import type { BackendChoice } from "./backend.ts";
-import type { About, Adapter, Backend, Message, Sampling, Settings, Thinking } from "./engine.ts";
-import { EngineFailure, fromRecord, toRecord, type ConclaveError } from "./errors.ts";
+import type { About, Adapter, Backend, Message, Rule, Rules, Sampling, Settings, Thinking } from "./engine.ts";
+import { BadSettings, EngineFailure, fromRecord, toRecord, type ConclaveError } from "./errors.ts";
 import { readManifest, sourceOf } from "./load.ts";
 import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "./messages.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "./backend.ts";
-export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Sampling, Score, Settings, Thinking } from "./engine.ts";
+export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "./engine.ts";
 export * from "./errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "./load.ts";
 export type { BeginEvent, ConclaveEvent, EndEvent, LeftEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel, ThinkingEvent, ThoughtEvent } from "./messages.ts";
@@ -53,7 +53,9 @@ export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
 export interface AskOptions {
   /** Stops the answer; the text so far stays, and the last event says `stopped`. */
   signal?: AbortSignal;
-  /** What differs from {@link Conclave.defaults}. */
+  /** A preset of all settings: `harmonic`, the default, which does best where it was measured, or `paper`, the method as its authors published it. */
+  rule?: Rule;
+  /** What differs from the rule's settings ({@link Conclave.rules}). */
   settings?: Partial<Settings>;
   /** What differs from {@link defaultSampling}; without a seed every answer has its own. */
   sampling?: Partial<Sampling>;
@@ -89,6 +91,8 @@ export class Conclave {
   readonly why: string;
   /** The method's settings when `ask` is given none. */
   readonly defaults: Readonly<Settings>;
+  /** The method's settings under each rule. */
+  readonly rules: Readonly<Rules>;
   readonly #wire: Wire;
   readonly #members = new Map<string, About>();
   #usage: Usage = { heap: 0, threads: 1 };
@@ -99,6 +103,7 @@ export class Conclave {
     this.adapter = opened.adapter;
     this.why = opened.why;
     this.defaults = opened.settings;
+    this.rules = opened.rules;
   }
 
   /** Starts an engine without members. Throws NoGpu, Download, Engine. */
@@ -233,7 +238,7 @@ export class Conclave {
       id,
       messages,
       members: options.members ?? [...this.#members.keys()],
-      settings: { ...this.defaults, ...options.settings },
+      settings: { ...this.#preset(options.rule), ...options.settings },
       sampling: { ...defaultSampling, ...options.sampling, seed },
       thinking: options.thinking ?? "off",
     };
@@ -271,6 +276,12 @@ export class Conclave {
       this.#wire.forget(id);
       if (!over) stop(); // the caller left the loop
     }
+  }
+
+  #preset(rule: Rule | undefined): Settings {
+    if (rule === undefined) return this.defaults;
+    if (Object.hasOwn(this.rules, rule)) return this.rules[rule];
+    throw new BadSettings(`There is no rule ${JSON.stringify(rule)}. Choose one of ${Object.keys(this.rules).join(", ")}.`);
   }
 
   /** Destroys the GPU device, as a driver crash would: for tests of the recovery path. */

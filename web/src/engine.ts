@@ -32,12 +32,14 @@ export interface Candidate {
 }
 
 /**
- * A verifier's score of one candidate: means over the candidate's tokens in the verifier's tokenisation.
- * Log-probabilities need the whole vocabulary at every token, and are there only where the scoring looks at them.
+ * A verifier's score of one candidate, over the candidate's tokens in the verifier's tokenisation: the
+ * mean raw logit, the mean log-probability, and −ln Σ 1/p. Probabilities need the whole vocabulary at
+ * every token, and what is made of them is there only where the scoring looks at it.
  */
 export interface Score {
   meanLogit: number;
   meanLogprob?: number;
+  harmonic?: number;
 }
 
 /** Members leave a query when their keep-probability falls below `threshold`/n, after `warmup` rounds. */
@@ -50,7 +52,9 @@ export interface ExitSettings {
 /** The settings of the method (crates/ensemble holds their meaning and their defaults). */
 export interface Settings {
   segmentTokens: number;
-  scoring: "logit" | "likelihood";
+  scoring: "harmonic" | "logit" | "likelihood";
+  scoreEnd: boolean;
+  reward: "shares" | "counts";
   alpha: number;
   rate: "code" | "printed" | "fixed-share";
   fixedShare: number;
@@ -61,6 +65,11 @@ export interface Settings {
   maxRounds: number;
   maxCharacters: number;
 }
+
+/** A preset of all settings: what does best where it was measured, and the method as its authors published it. */
+export type Rule = "harmonic" | "paper";
+export type Rules = Record<Rule, Settings>;
+export const defaultRule: Rule = "harmonic";
 
 /** What a loaded member is. `parameters` and `bytes` count the file's weights. */
 export interface About {
@@ -73,6 +82,8 @@ export interface About {
   vocabulary: number;
   layers: number;
   hidden: number;
+  /** It came with a chat template. One without is a base model as a rule: it is shown questions with their answers, and answers in one paragraph. */
+  template: boolean;
   /** What the matrices of each format in the file are kept as on a GPU; null: no kernel reads them. */
   formats: { stored: string; kept: string | null }[];
   /** Bytes that it takes of a GPU's memory. */
@@ -154,7 +165,7 @@ export interface Member {
    */
   think(onThinking: OnThinking): Promise<Thought>;
   draft(maxTokens: number): Promise<Candidate & { tokens: number }>;
-  verify(candidates: Candidate[], scoring: Settings["scoring"]): Promise<(Score & { tokens: number })[]>;
+  verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]>;
   keep(winner: number): Promise<void>;
   counters(): Counters;
   release(): void;
@@ -209,7 +220,7 @@ export interface EngineModule {
   Engine: { create(backend: Backend, choices?: Choices): Promise<Engine> };
   Query: new (members: number, settings: Settings) => Query;
   cut(text: string, ended: boolean): string;
-  defaultSettings(): Settings;
+  rules(): Rules;
   /** Changes with the kernels. */
   kernelsVersion(): string;
 }

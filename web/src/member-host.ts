@@ -76,7 +76,7 @@ export class MemberHost {
         return { type: "drafted", id, draft, counters: member.counters() };
       }
       case "verify": {
-        const scores = await member.verify(request.candidates, request.scoring);
+        const scores = await member.verify(request.candidates, request.settings);
         return { type: "verified", id, scores, counters: member.counters() };
       }
       case "keep":

@@ -241,8 +241,8 @@ class RemoteMember implements Member {
     return answer.draft;
   }
 
-  async verify(candidates: Candidate[], scoring: Settings["scoring"]): Promise<(Score & { tokens: number })[]> {
-    const answer = await this.#thread.ask("verified", this.name, { type: "verify", member: this.#member, candidates, scoring });
+  async verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]> {
+    const answer = await this.#thread.ask("verified", this.name, { type: "verify", member: this.#member, candidates, settings });
     this.#counters = answer.counters;
     return answer.scores;
   }

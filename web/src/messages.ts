@@ -12,13 +12,14 @@ export const sampling = shape({
   topK: whole(0, 2 ** 32 - 1),
   seed: whole(0, Number.MAX_SAFE_INTEGER),
 });
-export const scoring = oneOf("logit", "likelihood");
 export const thinking = oneOf("off", "on", "auto");
 export const thought = shape({ text, tokens: number, stopped: flag });
 /** The ranges are those of crates/ensemble, which checks them once more. */
 export const settings = shape({
   segmentTokens: whole(1, 64),
-  scoring,
+  scoring: oneOf("harmonic", "logit", "likelihood"),
+  scoreEnd: flag,
+  reward: oneOf("shares", "counts"),
   alpha: within(0, 100),
   rate: oneOf("code", "printed", "fixed-share"),
   fixedShare: within(0, 1),
@@ -29,6 +30,7 @@ export const settings = shape({
   maxRounds: whole(1, 10_000),
   maxCharacters: whole(1, 1_000_000),
 });
+const rules = shape({ harmonic: settings, paper: settings });
 /** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
 export const contextTokens = whole(1, 2 ** 32 - 1);
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
@@ -42,11 +44,13 @@ export const about = shape({
   vocabulary: number,
   layers: number,
   hidden: number,
+  template: flag,
   formats: list(shape({ stored: text, kept: nullable(text) })),
   memory: shape({ weights: number, kv: number, scratch: number }),
 });
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
-const score = shape({ meanLogit: number, meanLogprob: optional(number) });
+export const scores = { meanLogit: number, meanLogprob: optional(number), harmonic: optional(number) };
+const score = shape(scores);
 
 /** Where a member comes from: one of `ref`, `files`, `url`. */
 const source = shape({
@@ -154,6 +158,7 @@ const event = variant({
     totals: list(number),
     counts: list(number),
     winner: number,
+    writers: list(number),
     weights: list(number),
     exited: list(number),
     text,
@@ -194,7 +199,7 @@ const request = variant({
 });
 
 const reply = variant({
-  opened: shape({ id: number, backend: oneOf("webgpu", "cpu"), adapter, why: text, settings }),
+  opened: shape({ id: number, backend: oneOf("webgpu", "cpu"), adapter, why: text, settings, rules }),
   progress: shape({ id: number, progress }),
   added: shape({ id: number, about, usage }),
   removed: shape({ id: number, usage }),

@@ -119,6 +119,22 @@ test("fast mode takes a candidate with an end token unverified", async () => {
   assert.ok(!journal.some((entry) => entry.includes("verify")));
 });
 
+test("all who drafted the winner's words are its writers, where they end alike", async () => {
+  const says = (text: string, ended: boolean): Script => ({ drafts: [{ text, ended }], taste: (text) => (text === " yes" ? 9 : 1) });
+  const scripts = [says(" no", true), says(" yes", true), says(" yes", false), says(" yes", true)];
+  for (const fast of [false, true]) {
+    const given: Settings = { ...settings, fast };
+    // In fast mode the first that ends is taken: nobody else says no.
+    const first = fast ? [scripts[2]!, ...scripts.slice(1)] : scripts;
+    const { played } = await play(conclave([], ...first), new ScriptedQuery(4, given), given);
+    assert.deepEqual([played[0]!.winner, played[0]!.writers], [1, [1, 3]]);
+  }
+  // Who has left is none: writers go by place among the active.
+  const talk = says(" yes", false);
+  const { played } = await play(conclave([], talk, talk, talk), new ScriptedQuery(3, settings, [], { 1: [0] }), { ...settings, maxRounds: 2 });
+  assert.deepEqual(played.slice(0, 2).map(({ active, writers }) => [active, writers]), [[[0, 1, 2], [0, 1, 2]], [[1, 2], [0, 1]]]);
+});
+
 test("a signal stops within the round: its text is not taken, earlier text stands", async () => {
   const journal: string[] = [];
   const stopping = new AbortController();

@@ -28,6 +28,8 @@ export interface Round {
   counts: number[];
   /** Index into `active` and `candidates`. */
   winner: number;
+  /** Who drafted the accepted segment, by index into `active`: the winner, and every other whose draft is the same and ends alike. */
+  writers: number[];
   /** After this round's feedback, by active member. */
   weights: number[];
   /** Members that leave the query now, as indices into the members. */
@@ -93,11 +95,11 @@ async function play(
     const ms = { draft: draftedAt - started, verify: 0 };
     const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: drafts[j]!.tokens }));
     const text = candidates[accepted]!.text;
-    return { round: { round, active, candidates: signed, ...unverified, winner: accepted, text, ms }, stop: "ended", failed: [] };
+    return { round: { round, active, candidates: signed, ...unverified, winner: accepted, writers: writers(candidates, accepted), text, ms }, stop: "ended", failed: [] };
   }
 
   // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
-  const scores = await together(voices, (member) => member.verify(candidates, settings.scoring));
+  const scores = await together(voices, (member) => member.verify(candidates, settings));
   const verifiedAt = performance.now();
   if (signal.aborted) return undefined;
 
@@ -116,5 +118,11 @@ async function play(
   const ms = { draft: draftedAt - started, verify: verifiedAt - draftedAt };
   const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: scores[j]![j]!.tokens }));
   const text = candidates[winner]!.text;
-  return { round: { round, active, candidates: signed, scores, shares, totals, counts, winner, weights, exited, text, ms }, stop, failed };
+  return { round: { round, active, candidates: signed, scores, shares, totals, counts, winner, writers: writers(candidates, winner), weights, exited, text, ms }, stop, failed };
+}
+
+/** Who drafted what the winner did. */
+function writers(candidates: Candidate[], winner: number): number[] {
+  const { text, ended } = candidates[winner]!;
+  return [...candidates.keys()].filter((j) => candidates[j]!.text === text && candidates[j]!.ended === ended);
 }

@@ -3,11 +3,13 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { About, Begun, Candidate, Counters, Member, Message, OnReading, OnThinking, Query, Sampling, Score, Settings, Thinking, Thought } from "./engine.ts";
+import type { About, Begun, Candidate, Counters, Member, Message, OnReading, OnThinking, Query, Rules, Sampling, Score, Settings, Thinking, Thought } from "./engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,
-  scoring: "logit",
+  scoring: "harmonic",
+  scoreEnd: true,
+  reward: "shares",
   alpha: 1,
   rate: "code",
   fixedShare: 0.05,
@@ -18,6 +20,8 @@ export const settings: Settings = {
   maxRounds: 64,
   maxCharacters: 4096,
 };
+
+export const rules: Rules = { harmonic: settings, paper: { ...settings, scoring: "logit", scoreEnd: false, reward: "counts" } };
 
 export interface Script {
   /** Drafts, in order; the last one repeats. */
@@ -48,6 +52,8 @@ export class ScriptedMember implements Member {
   sampling: Sampling | undefined;
   stream: number | undefined;
   thinking: Thinking | undefined;
+  /** Those of the last verification. */
+  settings: Settings | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
     this.#name = name;
@@ -62,7 +68,7 @@ export class ScriptedMember implements Member {
 
   about(): About {
     this.#refuseBusy();
-    return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
+    return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, template: true, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
   }
 
   async measure(_messages?: Message[], thinking: Thinking = "off"): Promise<number> {
@@ -112,11 +118,12 @@ export class ScriptedMember implements Member {
     });
   }
 
-  async verify(candidates: Candidate[]): Promise<(Score & { tokens: number })[]> {
+  async verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]> {
     return this.#move(`verify ${candidates.map(({ text }) => JSON.stringify(text)).join(",")}`, () => {
       this.#verified = candidates;
+      this.settings = settings;
       this.#counters.verifyTokens += candidates.reduce((sum, { text }) => sum + text.length, 0);
-      return candidates.map(({ text }) => ({ meanLogit: this.#script.taste(text), meanLogprob: -1, tokens: text.length }));
+      return candidates.map(({ text }) => ({ meanLogit: this.#script.taste(text), meanLogprob: -1, harmonic: -2, tokens: text.length }));
     });
   }
 

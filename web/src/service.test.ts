@@ -4,10 +4,10 @@ import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { ChoicesKept } from "./choices-kept.ts";
 import { Conclave } from "./conclave.ts";
-import type { Message } from "./engine.ts";
+import type { Message, Rule } from "./engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, Download, EngineFailure } from "./errors.ts";
 import type { ConclaveEvent } from "./messages.ts";
-import { settings, type Script } from "./scripted.ts";
+import { rules, settings, type Script } from "./scripted.ts";
 import { MemoryShelf } from "./shelf.ts";
 import { begun, collect, file, hello, open, stage, talker } from "./staged.ts";
 
@@ -33,6 +33,20 @@ test("settings are the engine's defaults with what the caller changes", async ()
   const { conclave } = await open({ Ada: talker });
   const begin = begun(await collect(conclave.ask(hello, { settings: { maxRounds: 1 } })));
   assert.deepEqual(begin.settings, { ...settings, maxRounds: 1 });
+});
+
+test("a rule is a preset of all settings, with what the caller changes put over it", async () => {
+  const { conclave, members } = await open({ Ada: talker });
+  assert.deepEqual(conclave.rules, rules);
+  assert.deepEqual(conclave.defaults, rules.harmonic);
+  const paper = await collect(conclave.ask(hello, { rule: "paper", settings: { maxRounds: 1, reward: "shares" } }));
+  assert.deepEqual(begun(paper).settings, { ...rules.paper, maxRounds: 1, reward: "shares" });
+  assert.deepEqual(members.get("Ada")?.settings, begun(paper).settings, "a verifier is told all of them");
+  const round = paper.find((event) => event.type === "round");
+  assert.equal(round?.scores[0]?.[0]?.harmonic, -2, "whatever a verifier gives crosses");
+  for (const rule of ["papers", "toString"]) {
+    await assert.rejects(collect(conclave.ask(hello, { rule: rule as Rule })), { name: "Settings", message: `There is no rule "${rule}". Choose one of harmonic, paper.` });
+  }
 });
 
 test("a stop while members read ends the answer within a step, and what was read is not read again", async () => {

@@ -4,7 +4,7 @@
  */
 import { chooseBackend, type Gpu } from "./backend.ts";
 import type { ChoicesKept } from "./choices-kept.ts";
-import { mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message, type Thinking } from "./engine.ts";
+import { defaultRule, mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message, type Thinking } from "./engine.ts";
 import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "./errors.ts";
 import type { StartedModule, StartModule } from "./engine-module.ts";
 import { readSource } from "./load.ts";
@@ -135,9 +135,10 @@ export class Service {
     this.#threads?.close();
     const { startThread } = this.#around;
     this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, compiled, threads) : undefined;
+    const rules = module.rules();
     const found = this.#engine.adapter();
     const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
-    this.#around.post({ type: "opened", id, backend, adapter, why, settings: module.defaultSettings() });
+    this.#around.post({ type: "opened", id, backend, adapter, why, settings: rules[defaultRule], rules });
   }
 
   /** Loads a member; its files are fetched beside the opening of the engine. */
@@ -208,7 +209,7 @@ export class Service {
     if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
     if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
     const { thinking } = request;
-    const settings = request.settings ?? module.defaultSettings();
+    const settings = request.settings ?? module.rules()[defaultRule];
     const query = new module.Query(members.length, settings);
     let text = "";
     try {

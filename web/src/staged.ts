@@ -6,13 +6,13 @@ import assert from "node:assert/strict";
 import type { Gpu } from "./backend.ts";
 import { ChoicesKept } from "./choices-kept.ts";
 import { Conclave, type Port } from "./conclave.ts";
-import type { Adapter, Backend, Choices, Engine, EngineModule, Message } from "./engine.ts";
+import type { Adapter, Backend, Choices, Engine, EngineModule, Message, Settings } from "./engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { openLocks } from "./locks.ts";
 import { MemberHost } from "./member-host.ts";
 import type { ThreadPort } from "./member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "./messages.ts";
-import { ScriptedMember, ScriptedQuery, settings, type Script } from "./scripted.ts";
+import { rules, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
 import { Service } from "./service.ts";
 import { MemoryShelf, type Shelf } from "./shelf.ts";
 import { Store } from "./store.ts";
@@ -89,12 +89,12 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
         },
       },
       Query: class extends ScriptedQuery {
-        constructor(count: number, given: typeof settings) {
+        constructor(count: number, given: Settings) {
           super(count, given, journal);
         }
       },
       cut: (text) => text,
-      defaultSettings: () => ({ ...settings }),
+      rules: () => rules,
       kernelsVersion: () => "1",
     };
     return { module, memory, compiled };

@@ -3,7 +3,7 @@
  * CPU (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
 import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "./check.ts";
-import { about, contextTokens, failure, fileSize, message, sampling, scoring, thinking, thought } from "./messages.ts";
+import { about, contextTokens, failure, fileSize, message, sampling, scores, settings, thinking, thought } from "./messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
 
@@ -26,7 +26,7 @@ const request = variant({
   /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),
   draft: shape({ id: number, member: number, maxTokens: number }),
-  verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })), scoring }),
+  verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })), settings }),
   keep: shape({ id: number, member: number, winner: number }),
   release: shape({ member: number }),
   free: shape({ member: number }),
@@ -45,7 +45,7 @@ const reply = variant({
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
   thought: shape({ id: number, thought, counters }),
   drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
-  verified: shape({ id: number, scores: list(shape({ meanLogit: number, meanLogprob: optional(number), tokens: number })), counters }),
+  verified: shape({ id: number, scores: list(shape({ ...scores, tokens: number })), counters }),
   kept: shape({ id: number, counters }),
   failed: shape({ id: number, error: failure }),
 });

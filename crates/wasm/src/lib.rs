@@ -14,7 +14,7 @@ mod query;
 pub use engine::Engine;
 pub use files::ModelFiles;
 pub use member::Member;
-pub use query::{Query, cut, default_settings};
+pub use query::{Query, cut, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -28,6 +28,7 @@ struct About<'a> {
     vocabulary: usize,
     layers: usize,
     hidden: usize,
+    template: bool,
     formats: Vec<Kept>,
     memory: Memory,
 }
@@ -74,6 +75,7 @@ impl Member {
             vocabulary: about.config.vocabulary,
             layers: about.config.layers.len(),
             hidden: about.config.hidden,
+            template: self.member.has_template(),
             formats: about
                 .formats
                 .iter()

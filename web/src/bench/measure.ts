@@ -3,7 +3,7 @@
  * `rounds` for an ensemble. Repeats go around all prefixes in turn, so that a machine that grows warm
  * or busy does so for all of them.
  */
-import type { EngineModule, Member, Message, Sampling, Score, Settings } from "../engine.ts";
+import { defaultRule, type EngineModule, type Member, type Message, type Sampling, type Score, type Settings } from "../engine.ts";
 import { rounds } from "../round.ts";
 import { together } from "../together.ts";
 import { ownMicroseconds } from "./figures.ts";
@@ -78,7 +78,7 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
       const draft = await timed(() => member.draft(segmentTokens));
       const drafted = member.counters();
       reads.push(counters?.read());
-      const verify = await timed(() => member.verify(others, bench.module.defaultSettings().scoring));
+      const verify = await timed(() => member.verify(others, bench.module.rules()[defaultRule]));
       const verified = member.counters();
       reads.push(counters?.read());
       await member.keep(0);
@@ -117,7 +117,7 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
 /** An ensemble at each of the prefixes. */
 export async function measureRounds(bench: Bench, members: readonly Member[], prefixes: readonly number[], conversation: Conversation): Promise<RoundReport[]> {
   const { module, counters, sampling, segmentTokens } = bench;
-  const settings: Settings = { ...module.defaultSettings(), segmentTokens, maxRounds: roundsInARow };
+  const settings: Settings = { ...module.rules()[defaultRule], segmentTokens, maxRounds: roundsInARow };
   const series = prefixes.map((prefix) => ({
     asked: prefix, repeats: new Repeats(bench.repeats, bench.limitSeconds), prefix: 0, gpuBytes: null as number | null,
     first: [] as number[], later: [] as RoundTimes[], counts: null as GpuCounts | null,

@@ -3,11 +3,13 @@ import type { Adapter, Backend, Message } from "../engine.ts";
 import { ConclaveError } from "../errors.ts";
 import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
-import { duration, plural, speed } from "./figures.ts";
+import { duration, plural, sentence, speed, written } from "./figures.ts";
 import { inspector } from "./inspector.ts";
+import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run } from "./run-record.ts";
 
-const stops: Record<string, string> = {
+/** Why an answer is over, in words. */
+export const stops: Record<string, string> = {
   ended: "finished",
   rounds: "stopped at the most rounds allowed",
   length: "stopped at the greatest length allowed",
@@ -26,6 +28,8 @@ export interface ExchangeContext {
   adapter: Adapter;
   /** Called when a round of this exchange is laid open. */
   onInspect: (exchange: Exchange) => void;
+  /** Asks for each member's own answer beside this one. */
+  onSideBySide: (exchange: Exchange) => void;
 }
 
 export class Exchange {
@@ -43,6 +47,8 @@ export class Exchange {
   readonly #leaving = el("div", { class: "leaving" });
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
+  readonly #aloneHost = el("div", {});
+  readonly #alone = button("Side by side", () => this.#context.onSideBySide(this), { class: "quiet", title: "Let each member answer this alone" });
   readonly #started = performance.now();
   /** How far each member that reads in more than one step is. */
   readonly #reading = new Map<string, string>();
@@ -65,6 +71,7 @@ export class Exchange {
       this.#leaving,
       this.#failure,
       this.#inspectorHost,
+      this.#aloneHost,
     );
     this.#answer.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
@@ -76,6 +83,26 @@ export class Exchange {
 
   get begun(): BeginEvent | undefined {
     return this.#begin;
+  }
+
+  get context(): ExchangeContext {
+    return this.#context;
+  }
+
+  get stop(): string {
+    return this.#stop;
+  }
+
+  /** Whether the members can be asked alone now. */
+  offerSideBySide(can: boolean): void {
+    this.#alone.disabled = !can;
+  }
+
+  /** Shows each member's own answer below this one, or takes it away again. */
+  showSideBySide(view: SideBySide | undefined): void {
+    this.#aloneHost.replaceChildren(...(view ? [view.root] : []));
+    if (view) view.focus();
+    else this.#alone.focus();
   }
 
   get voices(): number[] {
@@ -129,7 +156,7 @@ export class Exchange {
     this.#firstSegment ??= performance.now() - this.#started;
     this.rounds.push(round);
     const member = round.active[round.winner] ?? 0;
-    const name = round.candidates[round.winner]?.member ?? "";
+    const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
     if (round.text !== "") {
       const segment = el(
         "span",
@@ -137,7 +164,7 @@ export class Exchange {
           class: `segment ${voice(this.#context.voices[member] ?? member)}`,
           role: "button",
           tabindex: this.#answer.childElementCount === 0 ? 0 : -1,
-          title: `Round ${round.round}, by ${name}`,
+          title: `Round ${round.round}, by ${sentence(writers)}`,
           "aria-expanded": "false",
           "data-round": round.round,
         },
@@ -209,14 +236,15 @@ export class Exchange {
     this.#showFacts(stops[this.#stop] ?? this.#stop);
     if (this.rounds.length > 0) {
       this.#facts.append(" ", button("Download the run", () => this.#download(), { class: "quiet" }));
+      if (this.#context.members.length > 1) this.#facts.append(" ", this.#alone);
     }
     if (this.text === "") this.#answer.append(el("em", { class: "hint" }, "No text was accepted."));
   }
 
   #showLegend(): void {
     const items = this.#context.members.map((name, member) => {
-      const won = this.rounds.filter((round) => round.active[round.winner] === member).length;
-      return el("li", { class: voice(this.#context.voices[member] ?? member) }, el("span", { class: "name" }, name), ` ${won}`);
+      const { segments } = written(this.rounds, member);
+      return el("li", { class: voice(this.#context.voices[member] ?? member) }, el("span", { class: "name" }, name), ` ${segments}`);
     });
     this.#legend.replaceChildren(...items);
   }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { RoundEvent } from "../messages.ts";
 import { settings } from "../scripted.ts";
 import { skills } from "./examples.ts";
-import { bytes, duration, parameters, sentence, speed, timeLeft } from "./figures.ts";
+import { bytes, duration, parameters, sentence, speed, timeLeft, written } from "./figures.ts";
 import { runRecord } from "./run-record.ts";
 
 test("figures read as people write them", () => {
@@ -13,6 +13,11 @@ test("figures read as people write them", () => {
   assert.deepEqual([speed(50, 1000), speed(5, 1000), speed(1, 25_000), speed(1, 0)], ["50 tokens/s", "5.0 tokens/s", "0.04 tokens/s", "0.00 tokens/s"]);
   assert.deepEqual([0.2, 45, 600, 7200].map(timeLeft), ["1 s left", "45 s left", "10 min left", "2.0 h left"]);
   assert.deepEqual([["a"], ["a", "b"], ["a", "b", "c"]].map(sentence), ["a", "a and b", "a, b and c"]);
+});
+
+test("a segment is credited to all who wrote it, by who was active then", () => {
+  const rounds = [{ active: [0, 1, 2], writers: [0, 2] }, { active: [0, 2], writers: [1] }, { active: [0, 2], writers: [0, 1] }];
+  assert.deepEqual([0, 1, 2].map((member) => written(rounds, member)), [{ segments: 2, shared: 2 }, { segments: 0, shared: 0 }, { segments: 3, shared: 2 }]);
 });
 
 test("a recorded run has what a replay reads, and an unscored round is marked", () => {
@@ -32,6 +37,7 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     totals: [0.38, 0.62],
     counts: [1, 1],
     winner: 1,
+    writers: [1],
     weights: [0.5, 0.5],
     exited: [],
     text: "b",
@@ -54,6 +60,7 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
   assert.deepEqual(record.members, ["Ada", "Bo"]);
   assert.deepEqual(record.rounds.map((each) => each.verified), [true, false]);
   assert.deepEqual(record.rounds[0]?.scores, round.scores);
+  assert.deepEqual(record.rounds[0]?.writers, [1]);
   assert.equal(record.answer, "ba.");
   assert.deepEqual([record.thinking, record.thoughts], ["on", [{ member: "Bo", text: "Hmm.", tokens: 4 }]]);
   assert.deepEqual(record.left, [{ round: 2, member: "Ada", error: { kind: "ContextFull", message: "It is full." } }]);

@@ -1,4 +1,5 @@
 /** Numbers as people read them. */
+import type { RoundEvent } from "../messages.ts";
 
 /** Bytes in decimal units, as disks and downloads count: 3.4 MB. */
 export function bytes(count: number): string {
@@ -41,6 +42,12 @@ export function timeLeft(seconds: number): string {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s left`;
   if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min left`;
   return `${(seconds / 3600).toFixed(1)} h left`;
+}
+
+/** How many of the rounds' segments a member wrote, and how many of those in the same words as others. */
+export function written(rounds: Pick<RoundEvent, "active" | "writers">[], member: number): { segments: number; shared: number } {
+  const own = rounds.filter(({ active, writers }) => writers.some((place) => active[place] === member));
+  return { segments: own.length, shared: own.filter(({ writers }) => writers.length > 1).length };
 }
 
 /** Names as a list in a sentence: a, b and c. */

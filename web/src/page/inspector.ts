@@ -1,8 +1,8 @@
 /** One round laid open: the candidates, who scored whom how, and the weights that counted. */
-import type { Settings } from "../engine.ts";
+import type { Score, Settings } from "../engine.ts";
 import type { RoundEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
-import { duration, plural } from "./figures.ts";
+import { duration, plural, sentence } from "./figures.ts";
 
 export interface InspectorContext {
   /** Names of the question's members, and their places in the palette. */
@@ -14,9 +14,16 @@ export interface InspectorContext {
   onClose: () => void;
 }
 
+/** The number that a scoring looks at, and what it is. */
+const raws: Record<Settings["scoring"], { of: (score: Score) => number | undefined; name: string }> = {
+  harmonic: { of: ({ harmonic }) => harmonic, name: "logarithm of the harmonic score, 1 over the sum of 1/p of its tokens, which the least likely ones decide" },
+  logit: { of: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
+  likelihood: { of: ({ meanLogprob }) => meanLogprob, name: "mean log-probability of its tokens" },
+};
+
 /** The panel of one round. */
 export function inspector(round: RoundEvent, context: InspectorContext): HTMLElement {
-  const writer = round.candidates[round.winner];
+  const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
   const close = button("Close", context.onClose, { class: "quiet", "data-control": "close" });
   const back = button("←", () => context.onRound(round.round - 1), { "aria-label": "Round before", "data-control": "back", disabled: round.round <= 1 });
   const on = button("→", () => context.onRound(round.round + 1), { "aria-label": "Round after", "data-control": "on", disabled: round.round >= context.rounds });
@@ -27,7 +34,7 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       "div",
       { class: "inspector-head" },
       el("h3", {}, `Round ${round.round}`),
-      el("p", {}, `${writer?.member ?? "Nobody"}'s draft was taken. Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`),
+      el("p", {}, `${writers.length > 1 ? `${sentence(writers)} drafted the same, and it` : `${sentence(writers)}'s draft`} was taken. Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`),
       el("span", { class: "actions" }, back, on, close),
     ),
     candidates(round, context),
@@ -51,7 +58,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
       el("small", {}, plural(candidate.tokens, "token")),
       total === undefined ? "" : el("progress", { max: most, value: total, "aria-hidden": "true" }),
       total === undefined ? "" : el("span", { class: "figure" }, total.toFixed(3)),
-      taken ? el("strong", { class: "mark" }, "taken") : "",
+      taken ? el("strong", { class: "mark" }, "taken") : round.writers.includes(j) ? el("span", { class: "mark same" }, "the same") : "",
     );
   });
   return el("ol", { class: "candidates", "aria-label": "Candidates" }, ...items);
@@ -59,6 +66,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
 
 function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext): HTMLElement {
   const { scoring, update } = settings;
+  const raw = raws[scoring];
   const tag = (place: number) => {
     const member = round.active[place] ?? place;
     return el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
@@ -78,9 +86,9 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
       el("th", { scope: "row" }, tag(i)),
       ...row.map((share, j) => {
         const score = round.scores[i]?.[j];
-        const raw = scoring === "logit" ? score?.meanLogit : score?.meanLogprob;
+        const number = score && raw.of(score);
         const best = share === Math.max(...row);
-        return el("td", { class: best ? "best" : "" }, `${(share * 100).toFixed(1)}\u00a0%`, el("small", {}, raw === undefined ? "" : raw.toFixed(2)));
+        return el("td", { class: best ? "best" : "" }, `${(share * 100).toFixed(1)}\u00a0%`, el("small", {}, number === undefined ? "" : number.toFixed(2)));
       }),
       el("td", { class: "figure" }, (round.weights[i] ?? 0).toFixed(3)),
     ),
@@ -92,14 +100,13 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     ...round.totals.map((total, j) => el("td", { class: j === round.winner ? "best" : "" }, total.toFixed(3))),
     el("td", {}),
   );
-  const raw = scoring === "logit" ? "mean raw logit" : "mean log-probability";
   return el(
     "div",
     { class: "matrix" },
     el(
       "table",
       {},
-      el("caption", {}, `Share each candidate got from each member; below it the ${raw}. The total is the weighted sum.`),
+      el("caption", {}, `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum.`),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
       el("tfoot", {}, totals),

@@ -14,6 +14,7 @@ import { Notices } from "./notices.ts";
 import { keepOffline } from "./offline-copy.ts";
 import { Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
+import { SideBySide } from "./side-by-side.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 const query = new URLSearchParams(location.search);
@@ -118,7 +119,7 @@ class Page {
       const conclave = await Conclave.open({ backend: this.#choice, ...(hub === undefined ? {} : { hub }) });
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
-      this.#settings.setDefaults(conclave.defaults);
+      this.#settings.setRules(conclave.rules);
       this.#showEngine(conclave);
       await this.#choosing.settle(conclave);
       await this.#roster.attach(conclave);
@@ -190,7 +191,7 @@ class Page {
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
-    const exchange = new Exchange({ question, messages, members, voices, backend, adapter, onInspect: (which) => this.#chartOf(which) });
+    const exchange = new Exchange({ question, messages, members, voices, backend, adapter, onInspect: (which) => this.#chartOf(which), onSideBySide: (which) => void this.#sideBySide(which) });
     this.#exchanges.push(exchange);
     this.#transcript.append(exchange.root);
     document.body.classList.add("asked");
@@ -226,6 +227,25 @@ class Page {
       this.#answering = undefined;
       this.#refresh();
     }
+  }
+
+  /** Lets the members of an answer answer its question alone, one by one. The conversation knows nothing of it. */
+  async #sideBySide(exchange: Exchange): Promise<void> {
+    const conclave = this.#conclave;
+    if (!conclave || this.#answering) return;
+    const controller = new AbortController();
+    const view = new SideBySide(exchange, () => {
+      controller.abort();
+      this.#refresh();
+      exchange.showSideBySide(undefined);
+    });
+    exchange.showSideBySide(view);
+    this.#answering = controller;
+    this.#refresh();
+    const fatal = await view.run(conclave, controller.signal);
+    if (fatal) this.#notices.show("engine", "error", fatal.message, this.#reloadActions());
+    this.#answering = undefined;
+    this.#refresh();
   }
 
   /** Changes an exchange; whoever had its end in view has it in view afterwards, above the question box. */
@@ -321,6 +341,7 @@ class Page {
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#question.focus();
+    for (const exchange of this.#exchanges) exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { About } from "../engine.ts";
-import { facts, formats, graphicsMemory, memoryTogether } from "./member-facts.ts";
+import { description, facts, formats, graphicsMemory, memoryTogether } from "./member-facts.ts";
 
 const about = (stored: [string, string | null][], change: Partial<About> = {}): About => ({
   name: "a",
@@ -13,6 +13,7 @@ const about = (stored: [string, string | null][], change: Partial<About> = {}): 
   vocabulary: 1,
   layers: 1,
   hidden: 1,
+  template: true,
   formats: stored.map(([stored, kept]) => ({ stored, kept })),
   memory: { weights: 1e9, kv: 2e8, scratch: 4e7 },
   ...change,
@@ -31,6 +32,15 @@ test("formats are told as stored, and what the engine keeps otherwise is not pas
 test("a member's line says what is known of it", () => {
   assert.equal(facts({ source: { ...source, bytes: 9e8 } }), "900\u00a0MB");
   assert.equal(facts({ source, about: about([["Q8_0", "Q8_0"]]), backend: "webgpu" }), "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB");
+});
+
+test("a base model is told from one that was taught to converse, once it is loaded", () => {
+  const entry = { name: "a", file: "a.gguf", bytes: 1, sha256: "", architecture: "llama", tokenizer: "", skills: [], description: "Counts letters." };
+  assert.equal(description({ source }), "");
+  assert.equal(description({ source, entry, about: about([]) }), "Counts letters.");
+  const base = "Base model, no chat template: it reads questions with examples and answers in one paragraph.";
+  assert.equal(description({ source, about: about([], { template: false }) }), base);
+  assert.equal(description({ source, entry, about: about([], { template: false }) }), `Counts letters. ${base}`);
 });
 
 test("graphics memory is told of each and of all, on the GPU only", () => {

@@ -25,6 +25,12 @@ export function facts({ source, entry, model, about }: Known): string {
   return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
 }
 
+/** What it can do, as far as anybody has said so; and what to expect of it where it was never taught to converse. */
+export function description({ entry, about }: Known): string {
+  const base = about?.template === false ? "Base model, no chat template: it reads questions with examples and answers in one paragraph." : undefined;
+  return [entry?.description, base].filter(Boolean).join(" ");
+}
+
 /** The formats of a member's matrices, and as what the engine keeps those it does not keep as they are. */
 export function formats({ formats, quantisation }: Pick<About, "formats" | "quantisation">): string {
   const changed = formats.filter(({ stored, kept }) => kept !== null && kept !== stored);

@@ -3,8 +3,8 @@ import type { Progress } from "../conclave.ts";
 import type { ConclaveError } from "../errors.ts";
 import type { RoundEvent } from "../messages.ts";
 import { button, el, voice } from "./dom.ts";
-import { bytes, percent, plural, timeLeft } from "./figures.ts";
-import { facts, graphicsMemory, type Known } from "./member-facts.ts";
+import { bytes, percent, plural, timeLeft, written } from "./figures.ts";
+import { description, facts, graphicsMemory, type Known } from "./member-facts.ts";
 
 export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
 
@@ -79,7 +79,7 @@ export class MembersPanel {
     card.about.textContent = facts(slot);
     card.memory.textContent = graphicsMemory(slot);
     card.memory.hidden = slot.state !== "ready" || card.memory.textContent === "";
-    card.description.textContent = slot.entry?.description ?? "";
+    card.description.textContent = description(slot);
     card.load.hidden = slot.state !== "loading" && slot.state !== "waiting";
     card.votes.hidden = slot.state !== "ready" || card.won.textContent === "";
     if (slot.state !== "failed" && slot.state !== "stopped") card.failure.replaceChildren();
@@ -161,8 +161,9 @@ export class MembersPanel {
       const left = stayed !== last;
       card.root.classList.toggle("left", left);
       this.#weigh(card, left || place < 0 ? undefined : last.weights[place]);
-      const won = rounds.filter((round) => round.active[round.winner] === member).length;
-      const share = `wrote ${won} of ${plural(rounds.length, "segment")} (${percent(won / rounds.length)})`;
+      const { segments, shared } = written(rounds, member);
+      const together = shared === 0 ? "" : shared === segments ? ", in the same words as others" : `, ${shared} in the same words as others`;
+      const share = `wrote ${segments} of ${plural(rounds.length, "segment")} (${percent(segments / rounds.length)})${together}`;
       const since = stayed ? `after round ${stayed.round}` : "in the first round";
       card.won.textContent = left ? `${share}, left ${since}` : share;
     });

@@ -1,6 +1,6 @@
 /** The settings of the method and of sampling as a form: defaults from the engine, a line of help each. */
 import type { BackendChoice } from "../backend.ts";
-import type { Sampling, Settings, Thinking } from "../engine.ts";
+import { defaultRule, type Rule, type Rules, type Sampling, type Settings, type Thinking } from "../engine.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {
@@ -13,13 +13,18 @@ interface NumberField {
 }
 
 const segmentFields: NumberField[] = [
-  { name: "segmentTokens", label: "Segment length L", help: "Tokens a member drafts in one round, at most.", min: 1, max: 24, step: 1 },
+  { name: "segmentTokens", label: "Segment length L", help: "Tokens a member drafts in one round, at most.", min: 1, max: 64, step: 1 },
   { name: "maxRounds", label: "Rounds, at most", help: "The answer stops after so many segments.", min: 1, max: 256, step: 1 },
 ];
 const samplingFields: NumberField[] = [
   { name: "temperature", label: "Temperature", help: "0 always takes the likeliest token; higher is more varied.", min: 0, max: 2, step: 0.05 },
   { name: "topP", label: "Top-p", help: "Draw only from the likeliest tokens that hold this much probability.", min: 0.05, max: 1, step: 0.05 },
 ];
+/** The switches of the method by their kind, as the form has them. */
+const chosen = ["scoring", "reward", "rate", "update"] as const;
+const ticked = ["scoreEnd", "selfVotes", "fast"] as const;
+/** What the choice of the rule says where a switch was set otherwise. */
+const own = "own";
 const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", min: 0, max: 10, step: 0.1 };
 
 export interface ChosenSettings {
@@ -33,7 +38,9 @@ export class SettingsForm {
   /** All but the choice of the engine: closed until its defaults are known, which would take the place of what was entered before. */
   readonly #method: (HTMLFieldSetElement | HTMLButtonElement)[];
   readonly #closed = el("p", { class: "hint" }, "These open as soon as an engine runs.");
-  #defaults: Settings | undefined;
+  #rules: Rules | undefined;
+  /** The rule that the switches were last filled from; those without a place in the form are its. */
+  #rule: Rule = defaultRule;
 
   constructor(form: HTMLFormElement, backend: BackendChoice, onBackend: (choice: BackendChoice) => void) {
     this.#form = form;
@@ -57,15 +64,22 @@ export class SettingsForm {
       ),
       group(
         "Voting",
-        select("scoring", "Scoring", "What a verifier's vote is made of.", [
+        rule(),
+        select("scoring", "Scoring", "What a vote is made of. In the harmonic score a draft's least likely words decide.", [
+          ["harmonic", "Harmonic"],
           ["logit", "Mean raw logit"],
           ["likelihood", "Likelihood"],
         ]),
+        tick("scoreEnd", "Score the end", "Where a draft ends the answer, members also score that it ends there."),
         tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
       group(
         "Feedback",
+        select("reward", "Reward", "What a weight grows by. Among two members only shares tell one from the other.", [
+          ["shares", "The others' shares"],
+          ["counts", "How often preferred"],
+        ]),
         select("rate", "Learning rate", "How fast weights move from round to round. A fixed share adapts in mid-answer.", [
           ["code", "The authors' code"],
           ["printed", "The paper's print"],
@@ -85,13 +99,15 @@ export class SettingsForm {
     this.setBackend(backend);
     const control = backendChoice.querySelector("select");
     control?.addEventListener("change", () => onBackend(control.value as BackendChoice));
+    this.#control("rule").addEventListener("change", () => this.#follow(this.#control("rule").value as Rule));
+    for (const method of this.#method) method.addEventListener("change", () => this.#nameRule());
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Takes the engine's defaults over, the first time it is opened; later the visitor's choices stay. */
-  setDefaults(defaults: Settings): void {
-    const first = this.#defaults === undefined;
-    this.#defaults = defaults;
+  /** Takes the engine's rules over, and the settings of the default one the first time it is opened; later the visitor's choices stay. */
+  setRules(rules: Rules): void {
+    const first = this.#rules === undefined;
+    this.#rules = rules;
     if (!first) return;
     this.reset();
     this.#closed.remove();
@@ -103,53 +119,82 @@ export class SettingsForm {
   }
 
   reset(): void {
-    const defaults = this.#defaults;
-    if (!defaults) return;
-    for (const field of [...segmentFields, alphaField]) {
-      this.#control(field.name).value = String(defaults[field.name as "segmentTokens" | "maxRounds" | "alpha"]);
-    }
     this.#control("temperature").value = "0.6";
     this.#control("topP").value = "0.9";
     this.#control("seed").value = "";
     this.#control("thinking").value = "off";
-    for (const name of ["scoring", "rate", "update"] as const) this.#control(name).value = defaults[name];
-    for (const name of ["selfVotes", "fast"] as const) this.#box(name).checked = defaults[name];
-    this.#box("exit").checked = defaults.exit !== null;
+    if (this.#rules) this.#control("maxRounds").value = String(this.#rules[defaultRule].maxRounds);
+    this.#follow(defaultRule);
+  }
+
+  /** Sets all switches of the method as a rule has them; how many rounds an answer may have is no part of a rule. */
+  #follow(rule: Rule): void {
+    const settings = this.#rules?.[rule];
+    if (!settings) return;
+    this.#rule = rule;
+    for (const name of ["segmentTokens", "alpha"] as const) this.#control(name).value = String(settings[name]);
+    for (const name of chosen) this.#control(name).value = settings[name];
+    for (const name of ticked) this.#box(name).checked = settings[name];
+    this.#box("exit").checked = settings.exit !== null;
+    this.#nameRule();
+  }
+
+  /** Says which rule the switches are, whoever set them. */
+  #nameRule(): void {
+    const rules = this.#rules;
+    const settings = this.#settings();
+    if (!rules || !settings) return;
+    const told = (settings: Settings): string => JSON.stringify({ ...settings, maxRounds: 0 });
+    const rule = (Object.keys(rules) as Rule[]).find((name) => told(rules[name]) === told(settings));
+    this.#control("rule").value = rule ?? own;
+  }
+
+  /** The switches as they are set, in range or not. */
+  #settings(): Settings | undefined {
+    const base = this.#rules?.[this.#rule];
+    if (!base) return undefined;
+    const value = <K extends (typeof chosen)[number]>(name: K): Settings[K] => this.#control(name).value as Settings[K];
+    return {
+      ...base,
+      segmentTokens: this.#number("segmentTokens"),
+      maxRounds: this.#number("maxRounds"),
+      alpha: this.#number("alpha"),
+      scoring: value("scoring"),
+      reward: value("reward"),
+      rate: value("rate"),
+      update: value("update"),
+      scoreEnd: this.#box("scoreEnd").checked,
+      selfVotes: this.#box("selfVotes").checked,
+      fast: this.#box("fast").checked,
+      // The threshold is a share of 1/n: half an equal vote, as the paper's example.
+      exit: this.#box("exit").checked ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 }) : null,
+    };
   }
 
   /** The form's values, or undefined (with the browser's own message shown) when one is out of range. */
   read(): ChosenSettings | undefined {
-    const defaults = this.#defaults;
-    if (!defaults) return undefined;
+    const settings = this.#settings();
+    if (!settings) return undefined;
     if (!this.#form.checkValidity()) {
       const details = this.#form.closest("details");
       if (details) details.open = true;
       this.#form.reportValidity();
       return undefined;
     }
-    const number = (name: string): number => Number(this.#control(name).value);
     const seedText = this.#control("seed").value;
     return {
-      settings: {
-        ...defaults,
-        segmentTokens: number("segmentTokens"),
-        maxRounds: number("maxRounds"),
-        alpha: number("alpha"),
-        scoring: this.#control("scoring").value as Settings["scoring"],
-        rate: this.#control("rate").value as Settings["rate"],
-        update: this.#control("update").value as Settings["update"],
-        selfVotes: this.#box("selfVotes").checked,
-        fast: this.#box("fast").checked,
-        // The threshold is a share of 1/n: half an equal vote, as the paper's example.
-        exit: this.#box("exit").checked ? (defaults.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 }) : null,
-      },
+      settings,
       sampling: {
-        temperature: number("temperature"),
-        topP: number("topP"),
+        temperature: this.#number("temperature"),
+        topP: this.#number("topP"),
         ...(seedText === "" ? {} : { seed: Number(seedText) }),
       },
       thinking: this.#control("thinking").value as Thinking,
     };
+  }
+
+  #number(name: string): number {
+    return Number(this.#control(name).value);
   }
 
   #control(name: string): HTMLInputElement | HTMLSelectElement {
@@ -193,6 +238,14 @@ function seed(): HTMLElement {
 
 function select(name: string, label: string, help: string, options: [string, string][]): HTMLElement {
   return field(name, label, help, el("select", {}, ...options.map(([value, text]) => el("option", { value }, text))));
+}
+
+function rule(): HTMLElement {
+  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", paper: "The paper's" };
+  const element = select("rule", "Rule", "What does best where it was measured, or what its authors published. Sets every switch of the method.", Object.entries(names));
+  element.classList.add("wide");
+  element.querySelector("select")?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
+  return element;
 }
 
 function tick(name: string, label: string, help: string): HTMLElement {

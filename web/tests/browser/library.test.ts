@@ -145,7 +145,7 @@ test("the library refuses the settings that the method refuses, and no others", 
     const module = (await import(address.href)) as Omit<EngineModule, "default"> & { default(input: { module_or_path: URL }): Promise<unknown> };
     await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
     Object.assign(window, { method: module });
-    return module.defaultSettings();
+    return module.rules().harmonic;
   });
   const exit = { warmup: 3, temperature: 6, threshold: 0.5 };
   const ends = [0, 1, 64, 100, 1000, 10_000, 1_000_000];

@@ -1,0 +1,127 @@
+/** The ensemble's answer beside each member's own, in cards: one member answers after the other. */
+import type { Conclave, ConclaveEvent } from "../conclave.ts";
+import { isFatal, type ConclaveError } from "../errors.ts";
+import type { RoundEvent } from "../messages.ts";
+import { eachAlone, cost, type Asked } from "./alone.ts";
+import { button, el, voice } from "./dom.ts";
+import { stops, type Exchange } from "./exchange.ts";
+import { plural } from "./figures.ts";
+
+interface Card {
+  root: HTMLElement;
+  answer: HTMLElement;
+  /** How far it has read the question. */
+  reading: HTMLProgressElement;
+  told: HTMLElement;
+  rounds: RoundEvent[];
+  over: boolean;
+}
+
+export class SideBySide {
+  readonly root: HTMLElement;
+  readonly #asked: Asked;
+  readonly #cards: Card[];
+  readonly #title = el("h3", { tabindex: -1 }, "Side by side");
+  readonly #state = el("p", { role: "status" });
+
+  /** `exchange` has begun, and is over. */
+  constructor(exchange: Exchange, onClose: () => void) {
+    const { context, begun, rounds } = exchange;
+    const { messages, members, voices } = context;
+    this.#asked = { messages, members, ...(begun && { settings: begun.settings, sampling: begun.sampling, thinking: begun.thinking }) };
+    this.#cards = members.map((name, index) => card(name, voice(voices[index] ?? index)));
+    const together = card("Together", "together");
+    const colour = ({ active, winner }: RoundEvent): string => voice(voices[active[winner] ?? 0] ?? 0);
+    together.answer.append(...rounds.map((round) => el("span", { class: `wrote ${colour(round)}` }, round.text)));
+    together.rounds.push(...rounds);
+    end(together, exchange.stop);
+    this.root = el(
+      "section",
+      { class: "side-by-side", "aria-label": "Side by side" },
+      el("div", { class: "inspector-head" }, this.#title, this.#state, button("Close", onClose, { class: "quiet" })),
+      el("ul", { class: "cards" }, together.root, ...this.#cards.map(({ root }) => root)),
+    );
+  }
+
+  /** Brings it into view, and a screen reader to its heading. */
+  focus(): void {
+    this.#title.focus({ preventScroll: true });
+    this.root.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Asks each member, until all have answered or `signal` stops them; gives what the engine has failed with. */
+  async run(conclave: Pick<Conclave, "ask">, signal: AbortSignal): Promise<ConclaveError | undefined> {
+    let fatal: ConclaveError | undefined;
+    this.#tell();
+    for await (const alone of eachAlone(conclave, this.#asked, signal)) {
+      const card = this.#cards[alone.member]!;
+      if ("error" in alone) {
+        end(card, "failed", alone.error);
+        if (isFatal(alone.error)) fatal = alone.error;
+      } else hear(card, alone.event);
+      this.#tell();
+    }
+    // Who was not asked any more, or was in the middle of the answer.
+    for (const card of this.#cards) if (!card.over) end(card, fatal ? "failed" : "stopped");
+    this.#tell(true);
+    return fatal;
+  }
+
+  /** Says who is at it; a screen reader hears it when that changes. */
+  #tell(over = false): void {
+    const finished = this.#cards.filter(({ root }) => root.dataset["state"] === "ended").length;
+    const now = this.#cards.findIndex((card) => !card.over);
+    const all = plural(this.#cards.length, "member");
+    const text = over || now < 0
+      ? finished === this.#cards.length ? "Every member has answered alone, under the same settings." : `${finished} of ${all} have finished alone.`
+      : `${this.#asked.members[now]} answers alone, ${now + 1} of ${all}. Escape stops.`;
+    if (this.#state.textContent !== text) this.#state.textContent = text;
+  }
+}
+
+function card(name: string, style: string): Card {
+  const made: Card = {
+    root: el("li", { class: `alone ${style}`, "data-state": "waiting" }),
+    answer: el("div", { class: "alone-answer", dir: "auto" }),
+    reading: el("progress", { max: 1, value: 0, hidden: true, "aria-label": `${name}: reading the question` }),
+    told: el("p", { class: "facts" }, "waits for its turn"),
+    rounds: [],
+    over: false,
+  };
+  made.root.append(el("h4", {}, el("span", { class: "name" }, name)), made.answer, made.reading, made.told);
+  return made;
+}
+
+function hear(card: Card, event: ConclaveEvent): void {
+  card.root.dataset["state"] = "answering";
+  card.answer.classList.add("growing");
+  if (event.type === "reading") {
+    card.reading.hidden = event.done >= event.total;
+    card.reading.value = event.done / event.total;
+    card.told.textContent = `reads the question: ${event.done} of ${event.total} tokens`;
+  } else if (event.type === "begin") {
+    card.reading.hidden = true;
+    card.told.textContent = "drafts its first words";
+  } else if (event.type === "thinking") {
+    card.told.textContent = "thinks first";
+  } else if (event.type === "round") {
+    card.rounds.push(event);
+    card.answer.append(event.text);
+    card.told.textContent = `answers · ${cost(card.rounds)}`;
+  } else if (event.type === "end") {
+    end(card, event.stop);
+  }
+}
+
+/** The card is over; what there is of the answer stays. */
+function end(card: Card, stop: string, error?: ConclaveError): void {
+  const asked = card.rounds.length > 0 || card.root.dataset["state"] !== "waiting";
+  card.over = true;
+  card.root.dataset["state"] = stop;
+  card.answer.classList.remove("growing");
+  card.reading.hidden = true;
+  const why = stops[stop] ?? stop;
+  const how = stop === "ended" ? why : `${asked ? "unfinished" : "not asked"}: ${why}`;
+  card.told.textContent = card.rounds.length > 0 ? `${how} · ${cost(card.rounds)}` : how;
+  if (error) card.root.append(el("p", { role: "alert", "data-kind": error.kind }, error.message));
+}
