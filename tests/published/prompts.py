@@ -45,6 +45,9 @@ CONVERSATIONS = [
     [("system", "Answer in one word."), ("user", "Which planet is known as the red one?"),
      ("assistant", "Mars"), ("user", "And which is the largest?")],
     [("user", "Write <|im_end|> and <end_of_turn>, please.")],
+    *[[("user", question)] for question in [
+        "What is 2 + 2?", "Name the three primary colors.", "Who wrote Romeo and Juliet?", "What do bees make?",
+        "How many days are there in a week?", "Which animal says meow?", "What is the opposite of hot?"]],
 ]
 
 # Of these, and of what the first words of a paragraph of the novel go on with, the clearest greedy texts are kept

@@ -72,7 +72,7 @@ test("fetched and kept, they answer the same with the network off", { timeout: 2
   const ensembles = [{ name: "Published", description: "Two that people have.", members: models.map(({ key }) => key) }];
   stand.site.rebuild("catalogue.json", JSON.stringify({ models: Object.fromEntries(listed), ensembles }));
 
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: `?backend=cpu&hub=${encodeURIComponent(hub.address)}` });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: `?backend=cpu&debug&hub=${encodeURIComponent(hub.address)}` });
   const { page } = visitor;
   const names = (): Promise<string[]> => page.locator('.member[data-state="ready"] .name').allTextContents();
   await visitor.models();

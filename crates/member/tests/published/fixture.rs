@@ -10,6 +10,9 @@ use conclave_model::{Backend, LoadOptions, Model, Session};
 use conclave_weights::{Checkpoint, Disk};
 use serde::Deserialize;
 
+/// Tokens of a prompt that Gemma sees through its window of 512.
+const BEYOND_THE_WINDOW: usize = 640;
+
 /// More than the longest text and what is drawn behind it.
 const CONTEXT: usize = 2048;
 
@@ -18,10 +21,8 @@ const CONTEXT: usize = 2048;
 pub struct Reference {
     pub file: String,
     pub vocabulary: usize,
-    /// Of each row of logits the largest are kept, so many …
-    pub top: usize,
-    /// … and every so many-th.
-    pub stride: usize,
+    /// Of each row of logits every so many-th is kept, beside the largest.
+    stride: usize,
     pub prompts: Vec<Prompt>,
     pub conversations: Vec<Conversation>,
     pub greedy: Vec<Greedy>,
@@ -45,7 +46,10 @@ pub struct Row {
     /// The largest magnitude of them all.
     pub largest: f64,
     /// Ids of the largest, in that order.
-    pub top: Vec<usize>,
+    top: Vec<usize>,
+    /// Those that are kept, with their ids: the largest, and a share of all.
+    #[serde(skip)]
+    pub kept: Vec<(usize, f32)>,
 }
 
 #[derive(Deserialize)]
@@ -96,18 +100,26 @@ fn fixture(file: &str) -> PathBuf {
 impl Reference {
     pub fn of(model: &str) -> Self {
         let text = std::fs::read_to_string(fixture(&format!("{model}.json"))).unwrap();
-        serde_json::from_str(&text).unwrap()
-    }
-
-    /// `MODEL.f32`: of each row of each prompt the largest logits, then every so many-th.
-    pub fn logits_of(model: &str) -> Vec<f32> {
+        let mut reference: Self = serde_json::from_str(&text).unwrap();
         let bytes = std::fs::read(fixture(&format!("{model}.f32"))).unwrap();
         let (floats, rest) = bytes.as_chunks();
-        assert!(rest.is_empty());
-        floats
-            .iter()
-            .map(|four| f32::from_le_bytes(*four))
-            .collect()
+        let mut floats = floats.iter().map(|four| f32::from_le_bytes(*four));
+        let rows = reference.prompts.iter_mut().flat_map(|one| &mut one.rows);
+        for (number, row) in rows.enumerate() {
+            let share = number % reference.stride..reference.vocabulary;
+            let ids = row
+                .top
+                .iter()
+                .copied()
+                .chain(share.step_by(reference.stride));
+            row.kept = ids.clone().zip(&mut floats).collect();
+            assert_eq!(row.kept.len(), ids.count(), "{model}.f32 ends early");
+        }
+        assert!(
+            floats.next().is_none() && rest.is_empty(),
+            "{model}.f32 has other rows"
+        );
+        reference
     }
 
     /// The file itself.
@@ -149,18 +161,36 @@ impl Device {
         Self::Gpu
     }
 
-    fn backend(self) -> Backend {
-        static GPU: OnceLock<Gpu> = OnceLock::new();
+    /// Whether texts of so many tokens are run. A CPU that plays GPU is slow: lavapipe takes half a
+    /// minute for a thousand tokens, SwiftShader minutes.
+    fn runs(self, tokens: usize) -> bool {
         match self {
-            Self::Cpu => Backend::Cpu,
-            Self::Gpu => Backend::Gpu(
-                GPU.get_or_init(|| pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
-                    "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
-                ))
-                .clone(),
-            ),
+            Self::Cpu => true,
+            Self::Gpu => {
+                let adapter = gpu().adapter();
+                let lavapipe = adapter.name.contains("llvmpipe");
+                let short = tokens <= if lavapipe { 128 } else { 40 };
+                !adapter.software || short || (lavapipe && tokens == BEYOND_THE_WINDOW)
+            }
         }
     }
+
+    fn backend(self) -> Backend {
+        match self {
+            Self::Cpu => Backend::Cpu,
+            Self::Gpu => Backend::Gpu(gpu().clone()),
+        }
+    }
+}
+
+/// One device serves all tests.
+fn gpu() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| {
+        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+            "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
+        )
+    })
 }
 
 /// A published model on a device, with its references.
@@ -187,6 +217,16 @@ impl Published {
             reference,
             session,
         }
+    }
+
+    /// Those of the references whose texts, of so many tokens, this device has time for.
+    pub fn run<'a, T>(&self, all: &'a [T], tokens: impl Fn(&T) -> usize) -> Vec<&'a T> {
+        let run: Vec<_> = all
+            .iter()
+            .filter(|one| self.device.runs(tokens(one)))
+            .collect();
+        assert!(!run.is_empty(), "{} runs nothing", self.title());
+        run
     }
 
     /// Its session, for one test at a time.

@@ -7,7 +7,7 @@ use crate::worst::Worst;
 pub fn hold(model: &Published) {
     let mut worst = Worst::default();
     let mut session = model.session();
-    for wanted in &model.reference.in_line {
+    for wanted in model.run(&model.reference.in_line, |one| one.prefix.len()) {
         session.release();
         pollster::block_on(session.prefill(&wanted.prefix)).unwrap();
         let candidates = &wanted.candidates;
