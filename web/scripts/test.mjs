@@ -1,6 +1,7 @@
 /**
- * Runs tests with Node's own runner after bundling them: `unit` (beside the sources) or `browser`
- * (web/tests, against the built web/dist in Chromium). Further arguments go to the runner.
+ * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or against the
+ * built web/dist in Chromium `browser` (web/tests) or `published` (those of web/tests/published, which
+ * need models that are fetched by `cargo xtask models`). Further arguments go to the runner.
  * `screenshot FILE [QUESTION [SEED]]` takes the README's picture of the built page;
  * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
  */
@@ -14,8 +15,9 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const [kind = "unit", ...rest] = process.argv.slice(2);
 const programs = ["screenshot", "bench", "write-model"];
 const folder = kind === "unit" ? "src" : "tests";
+const ofKind = (file) => kind === "unit" || (kind === "published") === file.startsWith("published");
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
-  .filter((file) => programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts"))
+  .filter((file) => programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts") && ofKind(file))
   .map((file) => `${web}${folder}/${file}`);
 // Inside web/, so that packages left external are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;
@@ -37,7 +39,7 @@ await build({
 const built = readdirSync(outdir, { recursive: true })
   .filter((file) => file.endsWith(".mjs"))
   .map((file) => `${outdir}/${file}`);
-const runner = ["--test", ...(kind === "browser" ? ["--test-concurrency=1"] : []), ...rest, ...built];
+const runner = ["--test", ...(kind === "unit" ? [] : ["--test-concurrency=1"]), ...rest, ...built];
 const args = ["--enable-source-maps", ...(programs.includes(kind) ? [...built, ...rest] : runner)];
 const { status } = spawnSync(process.execPath, args, { stdio: "inherit", env: { ...process.env, CONCLAVE_WEB: web } });
 process.exit(status ?? 1);

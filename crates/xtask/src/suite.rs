@@ -1,22 +1,30 @@
 //! `cargo xtask test` and `cargo xtask lint`: the stages, in order.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
-use serde_json::Value;
 
 use crate::counts::Counts;
 use crate::setup::{Vulkan, use_driver};
 use crate::table::{Stage, render};
+use crate::test_programs::{self, TestProgram};
 use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
-use crate::{demo, process, setup, wasm};
+use crate::{demo, models, process, setup, wasm};
 
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
 const ON_BOTH_DRIVERS: [&str; 2] = ["conclave-kernels", "conclave-model"];
+
+/// The program of conclave-member whose tests run published models.
+const PUBLISHED: &str = "published";
+
+/// Why stages were not run.
+const UNFETCHED: &str = "not run, the models are not there";
+const NO_SWIFTSHADER: &str =
+    "Chromium's folder has no vk_swiftshader_icd.json; Debian's chromium has";
 
 /// A part of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,6 +41,8 @@ pub enum Part {
     Browser,
     /// Every Rust test, GPU ones on lavapipe and then the kernels and model on SwiftShader
     Native,
+    /// Published models against transformers and llama.cpp, natively and in Chromium
+    Real,
 }
 
 /// Sets up and runs a part of the tests, or all. Returns whether all passed.
@@ -41,24 +51,35 @@ pub enum Part {
 /// When the set-up fails: then nothing was run.
 pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
-    let mut suite = Suite {
-        workspace,
-        stages: Vec::new(),
-    };
     // Everything is installed before anything is run: a missing package is named in the first minute.
-    if wants(&[Part::Web, Part::Browser]) {
+    if wants(&[Part::Web, Part::Browser, Part::Real]) {
         setup::web(workspace)?;
     }
-    let toolchain = match wants(&[Part::Browser]) {
+    let toolchain = match wants(&[Part::Browser, Part::Real]) {
         true => Some(Toolchain::ready(workspace)?),
         false => None,
     };
-    let native = wants(&[Part::Kernels, Part::Shaders, Part::Native]);
-    let chromium = match wants(&[Part::Browser, Part::Kernels, Part::Native]) {
+    let native = wants(&[Part::Kernels, Part::Shaders, Part::Native, Part::Real]);
+    let chromium = match wants(&[Part::Browser, Part::Kernels, Part::Native, Part::Real]) {
         true => Some(setup::chromium()?),
         false => None,
     };
     let vulkan = native.then(Vulkan::ready).transpose()?;
+    let mut suite = Suite {
+        workspace,
+        chromium,
+        published: None,
+        stages: Vec::new(),
+    };
+    // Without a network all other tests run none the less.
+    if wants(&[Part::Real]) {
+        let mut published = None;
+        suite.step("published models", || {
+            published = Some(models::ready(workspace)?);
+            Ok(())
+        });
+        suite.published = published;
+    }
 
     if only == Some(Part::Unit) {
         let mut command = Command::new(process::cargo());
@@ -69,19 +90,29 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         suite.tests("Rust, no GPU", command.current_dir(&workspace.root));
     }
     if let Some(vulkan) = &vulkan {
-        suite.native(only, vulkan, chromium.as_deref());
+        suite.native(only, vulkan);
     }
     if wants(&[Part::Web]) {
-        suite.tests_of_web("TypeScript check", "check", None, false);
-        suite.tests_of_web("TypeScript unit tests", "test", None, true);
+        suite.web("TypeScript check", "check", false);
+        suite.web("TypeScript unit tests", "test", true);
     }
     if let Some(toolchain) = toolchain {
         let built = suite.step("wasm build", || wasm::build(workspace, &toolchain))
             && suite.step("page build", || demo::page(workspace));
-        if built {
-            suite.tests_of_web("browser tests", "test:browser", chromium.as_deref(), true);
-        } else {
-            suite.skipped("browser tests", "not run, there is no page to test");
+        let unbuilt = "not run, there is no page to test";
+        if wants(&[Part::Browser]) {
+            match built {
+                true => suite.web("browser tests", "test:browser", true),
+                false => suite.skipped("browser tests", unbuilt),
+            }
+        }
+        if wants(&[Part::Real]) {
+            let name = "published models in Chromium";
+            match built {
+                _ if suite.published.is_none() => suite.skipped(name, UNFETCHED),
+                true => suite.web(name, "test:published", true),
+                false => suite.skipped(name, unbuilt),
+            }
         }
     }
     print!("\n{}", render(&suite.stages));
@@ -119,6 +150,10 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
 
 struct Suite<'a> {
     workspace: &'a Workspace,
+    /// The browser, where a part needs one.
+    chromium: Option<PathBuf>,
+    /// The folder of the published models, where they are there and a part needs them.
+    published: Option<PathBuf>,
     stages: Vec<Stage>,
 }
 
@@ -127,15 +162,33 @@ impl Suite<'_> {
     ///
     /// Always the whole workspace is built, whichever part is run: Cargo unites the features of what
     /// it builds together, and any other selection of crates would compile burn a second time.
-    fn native(&mut self, only: Option<Part>, vulkan: &Vulkan, chromium: Option<&Path>) {
+    fn native(&mut self, only: Option<Part>, vulkan: &Vulkan) {
         let mut programs = Vec::new();
         if !self.step("native build", || {
-            programs = test_programs(self.workspace)?;
+            programs = test_programs::built(self.workspace)?;
             Ok(())
         }) {
             self.skipped("Rust on lavapipe", "not run, the build failed");
             return;
         }
+        let chromium = self.chromium.as_deref();
+        let swiftshader = chromium.and_then(|chromium| vulkan.swiftshader(chromium));
+        if only != Some(Part::Real) {
+            self.kernels(only, &programs, vulkan, swiftshader.as_deref());
+        }
+        if only.is_none_or(|part| part == Part::Real) {
+            self.published_models(&programs, vulkan, swiftshader.as_deref());
+        }
+    }
+
+    /// All Rust tests or those of a part, and those of kernels and models on a second driver.
+    fn kernels(
+        &mut self,
+        only: Option<Part>,
+        programs: &[TestProgram],
+        vulkan: &Vulkan,
+        swiftshader: Option<&Path>,
+    ) {
         let kernels: Vec<_> = programs
             .iter()
             .filter(|program| {
@@ -146,10 +199,15 @@ impl Suite<'_> {
             .collect();
         match only {
             Some(Part::Kernels) => {
-                self.programs("kernels and model on lavapipe", &kernels, &vulkan.lavapipe)
+                self.programs(
+                    "kernels and model on lavapipe",
+                    &kernels,
+                    &vulkan.lavapipe,
+                    &[],
+                );
             }
             Some(Part::Shaders) => {
-                self.filtered("shaders", &kernels, &vulkan.lavapipe, &["shader", "wgsl"]);
+                self.programs("shaders", &kernels, &vulkan.lavapipe, &["shader", "wgsl"]);
             }
             _ => {
                 let mut command = Command::new(process::cargo());
@@ -165,28 +223,61 @@ impl Suite<'_> {
         if only == Some(Part::Shaders) {
             return;
         }
-        match chromium.and_then(|chromium| vulkan.swiftshader(chromium)) {
-            Some(driver) => self.programs("kernels and model on SwiftShader", &kernels, &driver),
-            None => self.skipped(
-                "kernels and model on SwiftShader",
-                "Chromium's folder has no vk_swiftshader_icd.json; Debian's chromium has",
+        let name = "kernels and model on SwiftShader";
+        match swiftshader {
+            Some(driver) => self.programs(name, &kernels, driver, &[]),
+            None => self.skipped(name, NO_SWIFTSHADER),
+        }
+    }
+
+    /// Published models on the CPU and on lavapipe, then on SwiftShader. Their tests are left out
+    /// wherever they are not asked for, and say how close they came.
+    fn published_models(
+        &mut self,
+        programs: &[TestProgram],
+        vulkan: &Vulkan,
+        swiftshader: Option<&Path>,
+    ) {
+        let programs: Vec<_> = programs
+            .iter()
+            .filter(|one| one.name == PUBLISHED)
+            .collect();
+        let [first, second] =
+            ["lavapipe", "SwiftShader"].map(|on| format!("published models, {on}"));
+        if self.published.is_none() {
+            self.skipped(&first, UNFETCHED);
+            self.skipped(&second, UNFETCHED);
+            return;
+        }
+        let asked = ["--ignored", "--show-output"];
+        self.programs(&first, &programs, &vulkan.lavapipe, &asked);
+        match swiftshader {
+            Some(driver) => self.programs(
+                &second,
+                &programs,
+                driver,
+                &[&asked[..], &["gpu::"]].concat(),
             ),
+            None => self.skipped(&second, NO_SWIFTSHADER),
         }
     }
 
     /// Runs test programs one after the other as one stage.
-    fn programs(&mut self, name: &str, programs: &[&TestProgram], driver: &Path) {
-        self.filtered(name, programs, driver, &[]);
-    }
-
-    fn filtered(&mut self, name: &str, programs: &[&TestProgram], driver: &Path, filters: &[&str]) {
+    fn programs(
+        &mut self,
+        name: &str,
+        programs: &[&TestProgram],
+        driver: &Path,
+        arguments: &[&str],
+    ) {
         announce(name);
         let start = Instant::now();
         let mut counts = Counts::default();
         let mut failure = None;
         for program in programs {
             let mut command = Command::new(&program.file);
-            command.args(filters).current_dir(&program.folder);
+            command.args(arguments).current_dir(&program.folder);
+            self.inform(&mut command);
             match process::tee(use_driver(&mut command, driver)) {
                 Ok((success, output)) => {
                     counts += Counts::read(&output);
@@ -201,18 +292,28 @@ impl Suite<'_> {
     }
 
     /// An npm script of web/; `counted` where it prints how many tests it ran.
-    fn tests_of_web(&mut self, name: &str, script: &str, chromium: Option<&Path>, counted: bool) {
+    fn web(&mut self, name: &str, script: &str, counted: bool) {
         let mut command = Command::new("npm");
         command
             .args(["run", "--silent", script])
             .current_dir(self.workspace.web());
-        if let Some(chromium) = chromium {
-            command.env("CONCLAVE_CHROMIUM", chromium);
-        }
+        self.inform(&mut command);
         if counted {
             self.tests(name, &mut command);
         } else {
             self.step(name, || process::run(&mut command));
+        }
+    }
+
+    /// Tells a command where the browser and the models are.
+    fn inform(&self, command: &mut Command) {
+        for (variable, place) in [
+            ("CONCLAVE_CHROMIUM", &self.chromium),
+            (models::FOLDER, &self.published),
+        ] {
+            if let Some(place) = place {
+                command.env(variable, place);
+            }
         }
     }
 
@@ -277,63 +378,9 @@ fn announce(name: &str) {
     println!("\n== {name}");
 }
 
-/// A compiled test program and the folder its tests expect to run in.
-#[derive(Debug, PartialEq, Eq)]
-struct TestProgram {
-    file: PathBuf,
-    folder: PathBuf,
-}
-
-/// Builds all tests of the workspace and says where they are.
-fn test_programs(workspace: &Workspace) -> Result<Vec<TestProgram>> {
-    let output = Command::new(process::cargo())
-        .args(["test", "--workspace", "--no-run"])
-        .arg("--message-format=json-render-diagnostics")
-        .current_dir(&workspace.root)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo did not start")?;
-    if !output.status.success() {
-        bail!("the tests do not compile; the compiler's message is above");
-    }
-    Ok(read_programs(&String::from_utf8_lossy(&output.stdout)))
-}
-
-/// Reads Cargo's messages, one JSON object a line, for the test programs it made.
-fn read_programs(messages: &str) -> Vec<TestProgram> {
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["profile"]["test"] == true)
-        .filter_map(|message| {
-            let manifest = Path::new(message["manifest_path"].as_str()?);
-            Some(TestProgram {
-                file: message["executable"].as_str()?.into(),
-                folder: manifest.parent()?.to_owned(),
-            })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_test_programs_are_taken_from_cargos_messages() {
-        let messages = r#"
-{"reason":"compiler-artifact","manifest_path":"/w/crates/a/Cargo.toml","profile":{"test":true},"executable":"/t/a-1"}
-{"reason":"compiler-artifact","manifest_path":"/w/crates/a/Cargo.toml","profile":{"test":false},"executable":"/t/a"}
-{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","profile":{"test":true},"executable":null}
-not json
-{"reason":"build-finished","success":true}"#;
-        let expected = TestProgram {
-            file: "/t/a-1".into(),
-            folder: "/w/crates/a".into(),
-        };
-        assert_eq!(read_programs(messages), [expected]);
-    }
 
     #[test]
     fn a_run_of_nothing_does_not_pass() {

@@ -99,8 +99,8 @@ export class Visitor {
     await this.page.locator("#models-dialog .ensemble").first().waitFor();
   }
 
-  /** Adds members from files, as the dialog's picker does. */
-  async pick(files: { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
+  /** Adds members from files, of this machine by their paths or made up, as the dialog's picker does. */
+  async pick(files: string[] | { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
     await this.models();
     await this.page.locator("#models-dialog .add-files input:not([webkitdirectory])").setInputFiles(files);
     await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });

@@ -1,0 +1,39 @@
+//! The perplexity of some 2,000 tokens of a book, taken in as the winning candidates of a
+//! conversation are: verified in line and kept.
+
+use crate::fixture::Published;
+
+/// Tokens a candidate.
+const SEGMENT: usize = 64;
+
+/// How far the perplexity may be from llama.cpp's, relative to it.
+const LIMIT: f64 = 3e-3;
+
+pub fn hold(model: &Published) {
+    let wanted = &model.reference.perplexity;
+    let ids = crate::text::ids_of(&model.reference, &wanted.text());
+    assert_eq!(ids.len(), wanted.tokens);
+    let mut session = model.session();
+    session.release();
+    // −Σ ln p of all ids but the first.
+    pollster::block_on(session.prefill(&ids[..1])).unwrap();
+    let mut loss = 0.0;
+    for segment in ids[1..].chunks(SEGMENT) {
+        let score = pollster::block_on(session.verify(&[segment.to_vec()], true)).unwrap()[0];
+        loss -= score.mean_logprob.unwrap() * segment.len() as f64;
+        pollster::block_on(session.keep(0, segment.len())).unwrap();
+    }
+    session.release();
+    let found = (loss / (ids.len() - 1) as f64).exp();
+    let error = found / wanted.value - 1.0;
+    let percent = 100.0 * error;
+    model.found(&format!(
+        "perplexity {found:.4}, {percent:+.3} % of llama.cpp's"
+    ));
+    assert!(
+        error.abs() <= LIMIT,
+        "{}: {found}, llama.cpp's is {}",
+        model.title(),
+        wanted.value
+    );
+}
