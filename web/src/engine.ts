@@ -33,8 +33,8 @@ export interface Candidate {
 
 /**
  * A verifier's score of one candidate, over the candidate's tokens in the verifier's tokenisation: the
- * mean raw logit, the mean log-probability, and −ln Σ 1/p. Probabilities need the whole vocabulary at
- * every token, and what is made of them is there only where the scoring looks at it.
+ * mean raw logit, the mean log-probability, and −ln Σ 1/p. Probabilities p need the whole vocabulary at
+ * every token: what is made of them is there only where the scoring looks at them.
  */
 export interface Score {
   meanLogit: number;

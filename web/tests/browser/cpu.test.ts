@@ -108,7 +108,7 @@ test("the run comes down as a file that a replay reads", async () => {
     members: string[];
     settings: { rate: string };
     answer: string;
-    rounds: { active: number[]; scores: { meanLogit: number; meanLogprob?: number }[][]; winner: number; totals: number[] }[];
+    rounds: { active: number[]; scores: { meanLogit: number; harmonic?: number }[][]; winner: number; totals: number[] }[];
   };
   assert.equal(run.answer, answer);
   assert.equal(run.settings.rate, "code");
@@ -116,7 +116,7 @@ test("the run comes down as a file that a replay reads", async () => {
     assert.equal(round.scores.length, round.active.length);
     for (const row of round.scores) {
       assert.equal(row.length, run.members.length);
-      assert.ok(row.every((score) => Number.isFinite(score.meanLogit) && score.meanLogprob === undefined), "raw logits need no log-probability");
+      assert.ok(row.every((score) => Number.isFinite(score.meanLogit) && Number.isFinite(score.harmonic)), "what the default rule looks at");
     }
     assert.equal(round.winner, round.totals.indexOf(Math.max(...round.totals)));
   }
