@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Conclave, type ConclaveEvent } from "./conclave.ts";
 import { BlobFiles } from "./model-files.ts";
 import { PortFiles, serveFiles } from "./port-files.ts";
-import type { Script } from "./scripted.ts";
+import { settings, type Script } from "./scripted.ts";
 import { begun, collect, hello, open, talker } from "./staged.ts";
 
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
@@ -26,6 +26,7 @@ test("three members on two cores live in two threads, and answer as in one", asy
     const [one, other] = await Promise.all([alone, apart].map(({ conclave }) => collect(conclave.ask(question, { sampling: { seed: 3 } }))));
     assert.deepEqual(told(other!), told(one!));
   }
+  for (const member of apart.members.values()) assert.deepEqual(member.settings, settings, "a verifier in a thread is told all settings");
 });
 
 test("a thread ends with its last member; what is left runs on", async () => {

@@ -35,7 +35,7 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
     const conclave = await Conclave.load({ backend: "cpu" });
     const ask = async (messages: object[]): Promise<Event[]> => {
       const events: Event[] = [];
-      for await (const event of conclave.ask(messages, { sampling: { seed: 1 } })) events.push(event);
+      for await (const event of conclave.ask(messages, { sampling: { seed: 1 }, settings: { segmentTokens: 10 } })) events.push(event);
       return events;
     };
     const question = { role: "user", content: "What is 47 + 86?" };
