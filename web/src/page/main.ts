@@ -234,18 +234,17 @@ class Page {
     const conclave = this.#conclave;
     if (!conclave || this.#answering) return;
     const controller = new AbortController();
-    const view = new SideBySide(exchange, () => {
-      controller.abort();
-      this.#refresh();
-      exchange.showSideBySide(undefined);
-    });
+    const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
     exchange.showSideBySide(view);
     this.#answering = controller;
     this.#refresh();
-    const fatal = await view.run(conclave, controller.signal);
-    if (fatal) this.#notices.show("engine", "error", fatal.message, this.#reloadActions());
-    this.#answering = undefined;
-    this.#refresh();
+    try {
+      const fatal = await view.run(conclave, controller.signal);
+      if (fatal) this.#notices.show("engine", "error", fatal.message, this.#reloadActions());
+    } finally {
+      this.#answering = undefined;
+      this.#refresh();
+    }
   }
 
   /** Changes an exchange; whoever had its end in view has it in view afterwards, above the question box. */

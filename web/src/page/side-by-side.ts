@@ -2,7 +2,7 @@
 import type { Conclave, ConclaveEvent } from "../conclave.ts";
 import { isFatal, type ConclaveError } from "../errors.ts";
 import type { RoundEvent } from "../messages.ts";
-import { eachAlone, cost, type Asked } from "./alone.ts";
+import { cost, eachAlone, type Asked } from "./alone.ts";
 import { button, el, voice } from "./dom.ts";
 import { stops, type Exchange } from "./exchange.ts";
 import { plural } from "./figures.ts";
@@ -23,6 +23,8 @@ export class SideBySide {
   readonly #cards: Card[];
   readonly #title = el("h3", { tabindex: -1 }, "Side by side");
   readonly #state = el("p", { role: "status" });
+  /** Not there while members answer: what ends that is the page's Stop. */
+  readonly #close: HTMLButtonElement;
 
   /** `exchange` has begun, and is over. */
   constructor(exchange: Exchange, onClose: () => void) {
@@ -35,11 +37,12 @@ export class SideBySide {
     together.answer.append(...rounds.map((round) => el("span", { class: `wrote ${colour(round)}` }, round.text)));
     together.rounds.push(...rounds);
     end(together, exchange.stop);
+    this.#close = button("Close", onClose, { class: "quiet", hidden: true });
     this.root = el(
       "section",
       { class: "side-by-side", "aria-label": "Side by side" },
-      el("div", { class: "inspector-head" }, this.#title, this.#state, button("Close", onClose, { class: "quiet" })),
-      el("ul", { class: "cards" }, together.root, ...this.#cards.map(({ root }) => root)),
+      el("div", { class: "inspector-head" }, this.#title, this.#state, this.#close),
+      el("ul", { class: "cards", "aria-label": "Answers" }, together.root, ...this.#cards.map(({ root }) => root)),
     );
   }
 
@@ -64,6 +67,7 @@ export class SideBySide {
     // Who was not asked any more, or was in the middle of the answer.
     for (const card of this.#cards) if (!card.over) end(card, fatal ? "failed" : "stopped");
     this.#tell(true);
+    this.#close.hidden = false;
     return fatal;
   }
 
