@@ -55,6 +55,7 @@ export function textOf(count: number): string {
 
 /**
  * Candidates of two others, of ten tokens each in the bundled vocabularies and in {@link words}: single
- * letters with their spaces are a token in about every vocabulary. The native bench has the same.
+ * letters with their spaces are a token in about every vocabulary. What white space stands before an answer is each member's own.
+ * The native bench has the same.
  */
-export const othersTexts = [" a b c d e f g h i j", " j i h g f e d c b a"] as const;
+export const othersTexts = ["a b c d e f g h i j", "j i h g f e d c b a"] as const;

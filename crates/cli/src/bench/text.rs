@@ -7,8 +7,8 @@ use conclave_model::Sampling;
 use crate::failure::Failure;
 
 /// Candidates of two others, of ten tokens each in the bundled vocabularies and in the bench's own.
-/// The page's bench has the same.
-const OTHERS: [&str; 2] = [" a b c d e f g h i j", " j i h g f e d c b a"];
+/// What white space stands before an answer is each member's own. The page's bench has the same.
+const OTHERS: [&str; 2] = ["a b c d e f g h i j", "j i h g f e d c b a"];
 
 /// Another conversation, so that of the next one all is run.
 ///
