@@ -87,3 +87,25 @@ for (const backend of ["webgpu", "cpu"]) {
     await visitor.leave();
   });
 }
+
+test("a base model, which has no chat template, is told on its card, and answers", async () => {
+  const whole = await readFile(`${dist}members/ada.gguf`);
+  const key = "tokenizer.chat_template";
+  const at = whole.indexOf(key);
+  assert.ok(at > 0, "Ada has one to lose");
+  const buffer = Buffer.from(whole);
+  buffer.write("x", at + key.length - 1);
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  await visitor.pick([{ name: "Base.gguf", mimeType: "application/octet-stream", buffer }]);
+  const told = visitor.page.locator(".member", { hasText: "Base model, no chat template" });
+  await told.waitFor();
+  assert.equal(await told.locator(".name").textContent(), "Base");
+  assert.equal(await told.count(), 1, "the toys were taught to converse");
+  assert.deepEqual((await abouts(visitor)).filter(({ template }) => !template).map(({ name }) => name), ["Base"]);
+  await visitor.set("maxRounds", "2");
+  for (const name of await visitor.page.locator(".member .name").allTextContents()) if (name !== "Base") await visitor.page.getByLabel(`${name} takes part`).uncheck();
+  await visitor.answer("What is 3 + 4?");
+  assert.equal(await visitor.page.locator(".exchange [role=alert]").count(), 0);
+  visitor.clean();
+  await visitor.leave();
+});
