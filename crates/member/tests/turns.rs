@@ -24,6 +24,18 @@ const WORDS: &[&str] = &[
     "\n\n",
 ];
 
+/// The same of a base model, which has never seen a conversation.
+const PLAIN_WORDS: &[&str] = &[
+    "<|endoftext|>",
+    "<|end|>",
+    " Yes",
+    "Yes",
+    " it",
+    " is",
+    "Question",
+    "\n\n",
+];
+
 /// Behind `assistant\n`, and behind `Answer:`.
 const CHATS: &[&[&str]] = &[&["\n", "Yes", " it", " is", ".", "<|im_end|>", "\n"]];
 const CLOSES: &[&[&str]] = &[&[":", " Yes", " it", " is", ".", "\n\n", "Question", ":"]];
@@ -31,7 +43,7 @@ const RUNS_ON: &[&[&str]] = &[&[":", " Yes", " it", " is", ".", "\n", "Question"
 
 fn member(says: &[&[&str]], template: Option<&str>) -> Member {
     let speaker = Speaker {
-        words: WORDS,
+        words: template.map_or(PLAIN_WORDS, |_| WORDS),
         says,
         template,
         context: 4096,

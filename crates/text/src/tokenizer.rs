@@ -262,10 +262,10 @@ impl Tokenizer {
     }
 
     /// Adds the token that closes an assistant's `turn` to those that end an answer: a model's
-    /// other files may have forgotten it.
+    /// other files may have forgotten it, and of a base model it is text, where it is one token.
     pub fn learn_end(&mut self, turn: &Turn) {
         if let &[id] = turn.end.as_slice()
-            && self.is_control(id)
+            && (self.is_control(id) || !turn.stops.is_empty())
             && let Err(place) = self.ends.binary_search(&id)
         {
             self.ends.insert(place, id);
