@@ -66,7 +66,8 @@ impl Score {
     }
 }
 
-/// Normalises a verifier's `row` (`[candidates]`) of what `scoring` looks at to shares (`[candidates]`). An empty row gives an empty row.
+/// Normalises a verifier's `row` (`[candidates]`) of what `scoring` looks at to shares
+/// (`[candidates]`). An empty row gives an empty row.
 ///
 /// `verifier` is the row's index, for the error.
 ///

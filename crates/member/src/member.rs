@@ -119,6 +119,7 @@ impl Member {
         let vocabulary = model.about().config.vocabulary;
         // A tokenizer may list tokens that only a sister of the model knows; text needs none of them.
         let enough = tokenizer.limit_to(vocabulary);
+        // An end that only the sister knows closes no turn of this one.
         let turn = Turn::of(&template, &tokenizer)?;
         if !enough || (tokenizer.end_ids().is_empty() && turn.stops.is_empty()) {
             return Err(MemberError::Vocabulary {
