@@ -21,9 +21,9 @@ const THOUGHT_AT_ONCE: usize = 32;
 const TO_SEE: usize = 8;
 
 /// Tokens of its own answer that a member draws before it looks whether the answer is over; and where
-/// no end token stops a draft but only marks in the text do, which shows then.
+/// it is texts that end an answer, which show then.
 const STEP: usize = 16;
-const STEP_TO_MARKS: usize = 4;
+const STEP_TO_STOPS: usize = 4;
 
 /// Bytes of the longest UTF-8 character.
 const LONGEST_CHARACTER: usize = 4;
@@ -299,10 +299,7 @@ impl Member {
             self.shown = None;
             self.open = !closed;
             if kept > 0 {
-                // Its rows are there: only the last token runs, for its state.
-                let tokens = draft.tokens[..kept].to_vec();
-                self.session.verify(&[tokens], false).await?;
-                self.session.keep(0, kept).await?;
+                self.session.go_on(&draft.tokens[..kept]).await?;
             }
             thought.text = marks.without_close(&decoded).to_owned();
             let news = thought.text.get(told..).unwrap_or_default().to_owned();
@@ -370,7 +367,7 @@ impl Member {
             text.truncate(stop);
             ended = true;
         } else if !ended {
-            text.truncate(self.turn.shown_of(&self.answer, &text));
+            text.truncate(self.turn.settled_in(&self.answer, &text));
         }
         Ok(Draft {
             text: self.without_lead(text),
@@ -390,7 +387,7 @@ impl Member {
         let mut decoder = self.tokenizer.decoder();
         let step = match self.turn.stops.is_empty() {
             true => STEP,
-            false => STEP_TO_MARKS,
+            false => STEP_TO_STOPS,
         };
         let (mut text, mut tokens) = (String::new(), 0);
         let ended = loop {
@@ -399,8 +396,8 @@ impl Member {
             tokens += draft.tokens.len();
             let before = text.len();
             text.extend(draft.tokens.iter().map(|&id| decoder.push(id)));
-            if let Some(mark) = self.turn.stop_in("", &text) {
-                text.truncate(mark);
+            if let Some(stop) = self.turn.stop_in("", &text) {
+                text.truncate(stop);
                 break true;
             }
             // As in `draft`: nothing a reader could see is the end.
@@ -473,7 +470,7 @@ impl Member {
         } else if text.is_empty() && !complete {
             // The limit ended within the bytes of the first character.
             LONGEST_CHARACTER - 1
-        } else if !text.is_empty() && self.turn.shown_of(&self.answer, &text) == 0 {
+        } else if !text.is_empty() && self.turn.settled_in(&self.answer, &text) == 0 {
             LONGEST_STOP
         } else {
             0

@@ -61,7 +61,7 @@ impl Turn {
 
     /// How much of `text`, behind `before`, can be shown before what follows is known: the rest may
     /// be the beginning of a stop. All of it where no stop begins.
-    pub fn shown_of(&self, before: &str, text: &str) -> usize {
+    pub fn settled_in(&self, before: &str, text: &str) -> usize {
         let Some((whole, begin)) = self.seam(before, text) else {
             return text.len();
         };

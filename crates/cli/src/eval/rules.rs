@@ -39,7 +39,7 @@ pub fn chosen(args: &args::Eval, tokens: usize) -> Result<Vec<(String, Settings)
     }
     if rules.is_empty() {
         let rule = args.method.rule.unwrap_or_default();
-        let settings = args.method.settings(Settings::of(rule));
+        let settings = args.method.settings(Settings::default());
         rules.push((rule.name().to_owned(), settings));
     }
     for (_, settings) in &mut rules {
