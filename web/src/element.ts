@@ -72,7 +72,7 @@ export class ConclaveChat extends HTMLElement {
           text += event.text;
           const segment = document.createElement("span");
           segment.setAttribute("part", "segment");
-          segment.className = `s${((event.active[event.winner] ?? 0) + 1) % 4}`;
+          segment.className = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
           segment.title = event.writers.map((place) => event.candidates[place]?.member).join(" and ");
           segment.textContent = event.text;
           this.#answer.append(segment);

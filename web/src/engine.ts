@@ -49,6 +49,11 @@ export interface ExitSettings {
   threshold: number;
 }
 
+/** One member drafts alone, and all only what surprises a verifier by more than `doubt` nats. */
+export interface LeaderSettings {
+  doubt: number;
+}
+
 /** The settings of the method (crates/ensemble holds their meaning and their defaults). */
 export interface Settings {
   segmentTokens: number;
@@ -60,14 +65,16 @@ export interface Settings {
   fixedShare: number;
   update: "before" | "after";
   selfVotes: boolean;
+  level: boolean;
   exit: ExitSettings | null;
+  leader: LeaderSettings | null;
   fast: boolean;
   maxRounds: number;
   maxCharacters: number;
 }
 
-/** A preset of all settings: what does best where it was measured, and the method as its authors published it. */
-export type Rule = "harmonic" | "paper";
+/** A preset of all settings: what does best where it was measured, the same with leader drafts, and the method as its authors published it. */
+export type Rule = "harmonic" | "leader" | "paper";
 export type Rules = Record<Rule, Settings>;
 export const defaultRule: Rule = "harmonic";
 
@@ -178,6 +185,10 @@ export interface Member {
  */
 export interface Query {
   active(): Iterable<number>;
+  /** The place among the active of the member that drafts alone now; undefined where all draft. */
+  leader(): number | undefined;
+  /** Whether all verifiers (a score each, of the leader's candidate) take it as it is. */
+  trusts(scores: Score[]): boolean;
   normalise(scores: Score[][]): number[][];
   feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] };
   select(shares: number[][]): { totals: number[]; winner: number };

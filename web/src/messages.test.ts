@@ -23,6 +23,7 @@ const round = {
   totals: [1],
   counts: [1],
   winner: 0,
+  drafters: [0],
   writers: [0],
   weights: [1],
   exited: [],

@@ -25,12 +25,14 @@ export const settings = shape({
   fixedShare: within(0, 1),
   update: oneOf("before", "after"),
   selfVotes: flag,
+  level: flag,
   exit: nullable(shape({ warmup: whole(0, 10_000), temperature: within(0, 1000), threshold: within(0, 1) })),
+  leader: nullable(shape({ doubt: within(0, 1000) })),
   fast: flag,
   maxRounds: whole(1, 10_000),
   maxCharacters: whole(1, 1_000_000),
 });
-const rules = shape({ harmonic: settings, paper: settings });
+const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 /** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
 export const contextTokens = whole(1, 2 ** 32 - 1);
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
@@ -158,6 +160,7 @@ const event = variant({
     totals: list(number),
     counts: list(number),
     winner: number,
+    drafters: list(number),
     writers: list(number),
     weights: list(number),
     exited: list(number),

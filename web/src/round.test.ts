@@ -64,6 +64,33 @@ test("a round is draft all, verify all, normalise, feedback, select, keep, exit,
   assert.equal(played.map((round) => round.text).join(""), " one more");
 });
 
+test("a leader drafts alone until somebody doubts it, and who wins then leads", async () => {
+  const journal: string[] = [];
+  const members = conclave(
+    journal,
+    { drafts: [{ text: " one", ended: false }, { text: " odd", ended: false }], taste: (text) => (text === " odd" ? 4 : 9) },
+    { drafts: [{ text: " even", ended: false }, { text: " end", ended: true }], taste: (text) => (text === " odd" ? 1 : 9) },
+  );
+  const led: Settings = { ...settings, leader: { doubt: 5 } };
+  const { played, stop } = await play(members, new ScriptedQuery(2, led, journal), led);
+  assert.equal(stop, "ended");
+  assert.deepEqual(journal, [
+    ...["A draft 10", 'A verify " one"', 'B verify " one"', "trusts", "A keep 0", "B keep 0", "stop"],
+    ...["A draft 10", 'A verify " odd"', 'B verify " odd"', "trusts", "B draft 10"],
+    ...['A verify " odd"," even"', 'B verify " odd"," even"', "normalise", "feedback", "select", "A keep 1", "B keep 1", "exit", "stop"],
+    ...["B draft 10", 'A verify " end"', 'B verify " end"', "trusts", "A keep 0", "B keep 0", "stop"],
+  ]);
+  assert.deepEqual(played.map(({ drafters, winner, writers, text }) => ({ drafters, winner, writers, text })), [
+    { drafters: [0], winner: 0, writers: [0], text: " one" },
+    { drafters: [0, 1], winner: 1, writers: [1], text: " even" },
+    { drafters: [1], winner: 0, writers: [0], text: " end" },
+  ]);
+  const [first, second, third] = played;
+  assert.deepEqual([first!.shares, first!.totals, first!.scores.length, first!.weights], [[], [], 2, [0.5, 0.5]]);
+  assert.deepEqual(second!.candidates.map(({ member }) => member), ["A", "B"], "candidates stand in the members' order, whoever led");
+  assert.deepEqual(third!.candidates, [{ member: "B", text: " end", ended: true, tokens: 4 }]);
+});
+
 test("with update after, feedback follows the selection", async () => {
   const journal: string[] = [];
   const members = conclave(journal, { drafts: [{ text: "x", ended: true }], taste: () => 1 });

@@ -13,30 +13,38 @@ export interface Drafted extends Candidate {
   tokens: number;
 }
 
-/** What one round did. Rows and columns follow `active`: who took part, as indices into the members. */
-export interface Round {
+/** What one round did. Rows follow `active`, who took part, as indices into the members; columns follow `candidates`. */
+export interface Round extends Vote {
   round: number;
   active: number[];
+  /** Who drafted each of the `candidates`, as indices into the members: all who took part, or the leader alone. */
+  drafters: number[];
   candidates: Drafted[];
-  /** `scores[i][j]`: verifier i's raw score of candidate j. Empty when fast mode took a candidate unverified. */
-  scores: Score[][];
-  /** `scores`, normalised: every row sums to 1 (Eq. 3). */
-  shares: number[][];
-  /** Y_j, the weighted sum of candidate j's shares. */
-  totals: number[];
-  /** How often another member preferred candidate j to some other candidate, at least 1. */
-  counts: number[];
-  /** Index into `active` and `candidates`. */
+  /** Index into `candidates`. */
   winner: number;
-  /** Who drafted the accepted segment, by index into `active`: the winner, and every other whose draft is the same and ends alike. */
+  /** Who drafted the accepted segment, by index into `candidates`: the winner, and every other whose draft is the same and ends alike. */
   writers: number[];
-  /** After this round's feedback, by active member. */
-  weights: number[];
   /** Members that leave the query now, as indices into the members. */
   exited: number[];
   /** The accepted segment: what this round added to the answer. */
   text: string;
   ms: { draft: number; verify: number };
+}
+
+type Verified = Score & { tokens: number };
+
+/** What the members said. */
+interface Vote {
+  /** `scores[i][j]`: verifier i's raw score of candidate j. Empty when fast mode took a candidate unverified. */
+  scores: Verified[][];
+  /** `scores`, normalised: every row sums to 1 (Eq. 3). Empty, as totals and counts, where there was no vote. */
+  shares: number[][];
+  /** Y_j, the weighted sum of candidate j's shares. */
+  totals: number[];
+  /** How often another member preferred candidate j to some other candidate, at least 1. */
+  counts: number[];
+  /** After this round's feedback, by active member. */
+  weights: number[];
 }
 
 /** A member (by index) that failed in a round, and left the answer to the others. */
@@ -80,49 +88,69 @@ async function play(
 ): Promise<{ round: Round; stop: StopReason | undefined; failed: ConclaveError[] } | undefined> {
   const active = [...query.active()];
   const voices = active.map((index) => members[index]!);
-  const started = performance.now();
+  const ms = { draft: 0, verify: 0 };
+  const draft = (drafters: number[]) => timed(ms, "draft", together(drafters.map((index) => members[index]!), (member) => member.draft(settings.segmentTokens)));
+  const verify = () => timed(ms, "verify", together(voices, (member) => member.verify(candidates, settings)));
+  const over = async (winner: number, vote: Vote) => {
+    // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
+    const failed = vote.scores.length === 0 ? [] : await failures(voices, (member) => member.keep(winner));
+    const exited = vote.totals.length === 0 ? [] : [...query.exit(winner)];
+    for (const index of exited) members[index]!.release();
+    const stop = query.stop(candidates[winner]!);
+    const signed = candidates.map((candidate, j) => {
+      const own = active.indexOf(drafters[j]!);
+      return { member: members[drafters[j]!]!.name, ...candidate, tokens: vote.scores[own]?.[j]?.tokens ?? drafts[j]!.tokens };
+    });
+    const { text } = candidates[winner]!;
+    return { round: { round, active, drafters, candidates: signed, ...vote, winner, writers: writers(candidates, winner), exited, text, ms }, stop, failed };
+  };
 
-  // 1–2. Every member drafts from the same prefix; drafts are cut to whole words and cross as text.
-  const drafts = await together(voices, (member) => member.draft(settings.segmentTokens));
-  const candidates = drafts.map(({ text, ended }) => ({ text: cut(text, ended), ended }));
-  const draftedAt = performance.now();
+  // 1–2. Every member drafts from the same prefix, or the leader alone; drafts are cut to whole words and cross as text.
+  const leader = query.leader();
+  let drafters = leader === undefined ? active : [active[leader]!];
+  let drafts = await draft(drafters);
+  const segment = ({ text, ended }: Candidate) => ({ text: cut(text, ended), ended });
+  let candidates = drafts.map(segment);
   if (signal.aborted) return undefined;
 
   // Fast mode: a candidate with an end token is accepted at once, unverified.
+  const unvoted = (scores: Verified[][]): Vote => ({ scores, shares: [], totals: [], counts: [], weights: [...query.weights()] });
   const accepted = settings.fast ? candidates.findIndex((candidate) => candidate.ended) : -1;
-  if (accepted >= 0) {
-    const unverified = { scores: [], shares: [], totals: [], counts: [], weights: [...query.weights()], exited: [] };
-    const ms = { draft: draftedAt - started, verify: 0 };
-    const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: drafts[j]!.tokens }));
-    const text = candidates[accepted]!.text;
-    return { round: { round, active, candidates: signed, ...unverified, winner: accepted, writers: writers(candidates, accepted), text, ms }, stop: "ended", failed: [] };
-  }
+  if (accepted >= 0) return { ...(await over(accepted, unvoted([]))), stop: "ended" };
 
   // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
-  const scores = await together(voices, (member) => member.verify(candidates, settings));
-  const verifiedAt = performance.now();
+  let scores = await verify();
   if (signal.aborted) return undefined;
+
+  // Leader drafts: what it drafted alone is taken without a vote, unless it surprises somebody. Then the others draft as well.
+  if (leader !== undefined) {
+    if (query.trusts(scores.map(([score]) => score!))) return over(0, unvoted(scores));
+    const others = await draft(active.filter((_, place) => place !== leader));
+    drafters = active;
+    drafts = others.toSpliced(leader, 0, drafts[0]!);
+    candidates = drafts.map(segment);
+    if (signal.aborted) return undefined;
+    scores = await verify();
+    if (signal.aborted) return undefined;
+  }
 
   // 4–6. Shares, weights, winner. The authors' code updates the weights first, the text reads as after.
   const shares = query.normalise(scores);
   const early = settings.update === "before" ? query.feedback(shares) : undefined;
   const { totals, winner } = query.select(shares);
   const { counts, weights } = early ?? query.feedback(shares);
-
-  // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
-  const failed = await failures(voices, (member) => member.keep(winner));
-  const exited = [...query.exit(winner)];
-  for (const index of exited) members[index]!.release();
-  const stop = query.stop(candidates[winner]!);
-
-  const ms = { draft: draftedAt - started, verify: verifiedAt - draftedAt };
-  const signed = candidates.map((candidate, j) => ({ member: voices[j]!.name, ...candidate, tokens: scores[j]![j]!.tokens }));
-  const text = candidates[winner]!.text;
-  return { round: { round, active, candidates: signed, scores, shares, totals, counts, winner, writers: writers(candidates, winner), weights, exited, text, ms }, stop, failed };
+  return over(winner, { scores, shares, totals, counts, weights });
 }
 
 /** Who drafted what the winner did. */
 function writers(candidates: Candidate[], winner: number): number[] {
   const { text, ended } = candidates[winner]!;
   return [...candidates.keys()].filter((j) => candidates[j]!.text === text && candidates[j]!.ended === ended);
+}
+
+async function timed<T>(ms: Round["ms"], what: keyof Round["ms"], work: Promise<T>): Promise<T> {
+  const began = performance.now();
+  const done = await work;
+  ms[what] += performance.now() - began;
+  return done;
 }

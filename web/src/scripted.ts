@@ -15,13 +15,15 @@ export const settings: Settings = {
   fixedShare: 0.05,
   update: "before",
   selfVotes: true,
+  level: true,
   exit: null,
+  leader: null,
   fast: false,
   maxRounds: 64,
   maxCharacters: 4096,
 };
 
-export const rules: Rules = { harmonic: settings, paper: { ...settings, scoring: "logit", scoreEnd: false, reward: "counts" } };
+export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, reward: "counts", level: false } };
 
 export interface Script {
   /** Drafts, in order; the last one repeats. */
@@ -177,6 +179,7 @@ export class ScriptedQuery implements Query {
   readonly #exits: Record<number, number[]>;
   #active: number[];
   #round = 1;
+  #leader = 0;
 
   constructor(members: number, given: Settings, journal: string[] = [], exits: Record<number, number[]> = {}) {
     this.#active = [...Array(members).keys()];
@@ -187,6 +190,16 @@ export class ScriptedQuery implements Query {
 
   active(): Uint32Array {
     return Uint32Array.from(this.#active);
+  }
+
+  /** Who won last. */
+  leader(): number | undefined {
+    return this.#settings.leader && this.#active.length > 1 ? Math.max(0, this.#active.indexOf(this.#leader)) : undefined;
+  }
+
+  trusts(scores: Score[]): boolean {
+    this.#journal.push("trusts");
+    return scores.every((score) => score.meanLogit >= (this.#settings.leader?.doubt ?? 0));
   }
 
   normalise(scores: Score[][]): number[][] {
@@ -206,7 +219,9 @@ export class ScriptedQuery implements Query {
   select(shares: number[][]): { totals: number[]; winner: number } {
     this.#journal.push("select");
     const totals = shares.map((_, j) => shares.reduce((sum, row) => sum + row[j]!, 0) / shares.length);
-    return { totals, winner: totals.indexOf(Math.max(...totals)) };
+    const winner = totals.indexOf(Math.max(...totals));
+    this.#leader = this.#active[winner]!;
+    return { totals, winner };
   }
 
   exit(): Uint32Array {

@@ -45,7 +45,7 @@ test("a rule is a preset of all settings, with what the caller changes put over 
   const round = paper.find((event) => event.type === "round");
   assert.equal(round?.scores[0]?.[0]?.harmonic, -2, "whatever a verifier gives crosses");
   for (const rule of ["papers", "toString"]) {
-    await assert.rejects(collect(conclave.ask(hello, { rule: rule as Rule })), { name: "Settings", message: `There is no rule "${rule}". Choose one of harmonic, paper.` });
+    await assert.rejects(collect(conclave.ask(hello, { rule: rule as Rule })), { name: "Settings", message: `There is no rule "${rule}". Choose one of harmonic, leader, paper.` });
   }
 });
 

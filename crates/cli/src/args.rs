@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use conclave_ensemble::{Exit, Rate, Reward, Rule, Scoring, Settings, Update};
+use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
 use conclave_eval::outcome::Samples;
 use conclave_hub::Reference;
 use conclave_member::Thinking;
@@ -271,14 +271,15 @@ impl Drawing {
 /// The method's switches.
 #[derive(Debug, Clone, Args)]
 pub struct Method {
-    /// All switches at once: `harmonic` (the default: what did best where it was measured) or `paper`
-    /// (as published); the switches below are put over it.
+    /// All switches at once: `harmonic` (the default: what did best where it was measured), `leader`
+    /// (the same, with leader drafts: quicker) or `paper` (as published); the switches below are put
+    /// over it.
     #[arg(long)]
     pub rule: Option<Rule>,
     /// L, the most tokens a member drafts in a round.
     #[arg(long, value_name = "TOKENS")]
     pub segment_tokens: Option<usize>,
-    /// `harmonic` (1 / Σ 1/p of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
+    /// `harmonic` (1 / ln(1 + Σ 1/p) of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
     /// (softmax of their mean log-probability).
     #[arg(long)]
     pub scoring: Option<Scoring>,
@@ -303,6 +304,17 @@ pub struct Method {
     /// Members' votes for their own candidates: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub self_votes: Option<bool>,
+    /// Count each member's shares by its largest, so that all say as much for what they like best:
+    /// `on` or `off`.
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub level: Option<bool>,
+    /// Let one member draft for all while nobody doubts it. DOUBT: how much a segment may surprise a
+    /// member, in nats (5 without it); more is quicker, less is surer.
+    #[arg(long, value_name = "DOUBT", num_args = 0..=1, default_missing_value = "5")]
+    pub leader: Option<f64>,
+    /// Let all draft in every round, whatever the rule says.
+    #[arg(long, conflicts_with = "leader")]
+    pub no_leader: bool,
     /// Let members with poor rounds leave for the rest of the answer.
     #[arg(long)]
     pub exit: bool,
@@ -379,6 +391,7 @@ impl Method {
                 threshold: self.exit_threshold.unwrap_or(default.threshold),
             }
         });
+        let leader = self.leader.map(|doubt| Leader { doubt });
         Settings {
             segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
             scoring: self.scoring.unwrap_or(defaults.scoring),
@@ -389,6 +402,8 @@ impl Method {
             fixed_share: self.fixed_share.unwrap_or(defaults.fixed_share),
             update: self.update.unwrap_or(defaults.update),
             self_votes: self.self_votes.unwrap_or(defaults.self_votes),
+            level: self.level.unwrap_or(defaults.level),
+            leader: leader.or(defaults.leader.filter(|_| !self.no_leader)),
             exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
             fast: self.fast || defaults.fast,
             max_rounds: self.max_rounds.unwrap_or(defaults.max_rounds),
@@ -559,7 +574,7 @@ pub struct Eval {
     /// How many questions are generated.
     #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
-    /// Rules of the ensemble, each examined on every question: `harmonic`, `paper`, and either with
+    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, and each with
     /// switches as JSON names them put over it, `paper+scoring=likelihood+segmentTokens=20`. Without
     /// it, the one that the method's options say.
     #[arg(

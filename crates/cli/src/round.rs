@@ -15,17 +15,19 @@ use crate::together::{all_of, together};
 pub struct Round {
     /// Members of the round, as indices.
     pub active: Vec<usize>,
+    /// Those of them who drafted: all, or the leader alone.
+    pub drafters: Vec<usize>,
     /// Their segments.
     pub candidates: Vec<Candidate>,
-    /// Raw scores, a row a verifier; empty if a fast end was accepted unverified.
+    /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted unverified.
     pub scores: Vec<Vec<VerifiedScore>>,
     /// False where a fast end was accepted.
     pub verified: bool,
-    /// Shares, a row a verifier.
+    /// Shares, a row a verifier; empty, as totals and counts, where there was no vote.
     pub normalised: Vec<Vec<f64>>,
     /// Y of each candidate.
     pub totals: Vec<f64>,
-    /// Position of the winner.
+    /// The winner, an index into the candidates.
     pub winner: usize,
     /// c of each candidate.
     pub counts: Vec<usize>,
@@ -183,17 +185,12 @@ async fn play(
     settings: &Settings,
 ) -> Result<(Round, Option<Stop>, Failed), Trouble> {
     let active = query.active().to_vec();
-    let drafting = taking_part(members, &active).map(async |(index, member)| {
-        let draft = member.draft(settings.segment_tokens).await;
-        draft.map_err(|error| Trouble::Of(index, error))
-    });
-    let drafts = together(drafting).await?;
-    let candidates = drafts.into_iter().map(|draft| Candidate {
-        ended: draft.ended,
-        text: cut(&draft.text, draft.ended).to_owned(),
-    });
+    let leader = query.leader().map(|place| active[place]);
+    let first = leader.map_or_else(|| active.clone(), |leader| vec![leader]);
+    let candidates = draft(members, &first, settings).await?;
     let mut round = Round {
-        candidates: candidates.collect(),
+        drafters: first,
+        candidates,
         active,
         scores: Vec::new(),
         verified: true,
@@ -209,10 +206,17 @@ async fn play(
         (round.verified, round.winner) = (false, winner);
         Failed::new()
     } else {
-        decide(members, query, settings, &mut round).await?
+        let trusted = match leader {
+            Some(leader) => trust(members, query, settings, leader, &mut round).await?,
+            None => None,
+        };
+        match trusted {
+            Some(failed) => failed,
+            None => decide(members, query, settings, &mut round).await?,
+        }
     };
     round.weights = query.weights().to_vec();
-    if round.verified {
+    if !round.totals.is_empty() {
         round.exited = query.exit(round.winner)?;
     }
     for &index in &round.exited {
@@ -222,19 +226,87 @@ async fn play(
     Ok((round, stop, failed))
 }
 
+/// The segments that `drafters` draft, cut to whole words.
+async fn draft(
+    members: &mut [Member],
+    drafters: &[usize],
+    settings: &Settings,
+) -> Result<Vec<Candidate>, Trouble> {
+    let drafting = taking_part(members, drafters).map(async |(index, member)| {
+        let draft = member.draft(settings.segment_tokens).await;
+        draft.map_err(|error| Trouble::Of(index, error))
+    });
+    let drafts = together(drafting).await?;
+    let candidates = drafts.into_iter().map(|draft| Candidate {
+        ended: draft.ended,
+        text: cut(&draft.text, draft.ended).to_owned(),
+    });
+    Ok(candidates.collect())
+}
+
+/// All verify what the leader drafted. Where nobody doubts it, it is kept, and this gives who did not
+/// get it; otherwise all others draft, and the round is still to be decided.
+async fn trust(
+    members: &mut [Member],
+    query: &Query,
+    settings: &Settings,
+    leader: usize,
+    round: &mut Round,
+) -> Result<Option<Failed>, Trouble> {
+    let scores = verify(members, round, settings).await?;
+    let column: Vec<Score> = scores.iter().map(|row| row[0].score).collect();
+    if query.trusts(&column)? {
+        round.scores = scores;
+        return Ok(Some(keep(members, round).await));
+    }
+    let others: Vec<usize> = round
+        .active
+        .iter()
+        .copied()
+        .filter(|&index| index != leader)
+        .collect();
+    let mut drafts = draft(members, &others, settings).await?.into_iter();
+    let led = round.candidates.pop();
+    let candidates = round.active.iter().map(|&index| match index == leader {
+        true => led.clone(),
+        false => drafts.next(),
+    });
+    round.candidates = candidates.flatten().collect();
+    round.drafters.clone_from(&round.active);
+    Ok(None)
+}
+
+/// What every active member says of every candidate, in one in-line pass each.
+async fn verify(
+    members: &mut [Member],
+    round: &Round,
+    settings: &Settings,
+) -> Result<Vec<Vec<VerifiedScore>>, Trouble> {
+    let verifying = taking_part(members, &round.active).map(async |(index, member)| {
+        let scores = member.verify(&round.candidates, settings).await;
+        scores.map_err(|error| Trouble::Of(index, error))
+    });
+    together(verifying).await
+}
+
+/// Makes the winner part of every active member's text. Gives who did not get it; the others have
+/// it, so that the round counts.
+async fn keep(members: &mut [Member], round: &Round) -> Failed {
+    let winner = round.winner;
+    let keeping = taking_part(members, &round.active)
+        .map(async |(index, member)| member.keep(winner).await.err().map(|error| (index, error)));
+    all_of(keeping).await.into_iter().flatten().collect()
+}
+
 /// Verify in line, feedback and selection, broadcast: fills in the round. Gives who did not get its
-/// winner; the others have it, so that the round counts.
+/// winner.
 async fn decide(
     members: &mut [Member],
     query: &mut Query,
     settings: &Settings,
     round: &mut Round,
 ) -> Result<Failed, Trouble> {
-    let verifying = taking_part(members, &round.active).map(async |(index, member)| {
-        let scores = member.verify(&round.candidates, settings).await;
-        scores.map_err(|error| Trouble::Of(index, error))
-    });
-    round.scores = together(verifying).await?;
+    round.scores = verify(members, round, settings).await?;
     let raw: Vec<Vec<Score>> = round
         .scores
         .iter()
@@ -249,10 +321,7 @@ async fn decide(
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     (round.totals, round.winner) = (selection.totals, selection.winner);
-    let winner = round.winner;
-    let keeping = taking_part(members, &round.active)
-        .map(async |(index, member)| member.keep(winner).await.err().map(|error| (index, error)));
-    Ok(all_of(keeping).await.into_iter().flatten().collect())
+    Ok(keep(members, round).await)
 }
 
 /// A member's failure, under its name.

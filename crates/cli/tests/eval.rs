@@ -281,7 +281,7 @@ fn what_cannot_be_asked_is_refused() {
     assert!(failure_of(&["--tasks", "no-such-file.jsonl"]).contains("no-such-file.jsonl"));
     assert!(
         failure_of(&["--tasks", &tasks, "--rules", "loud"])
-            .contains("choose one of harmonic, paper")
+            .contains("choose one of harmonic, leader, paper")
     );
     let refused = |rule: &str| failure_of(&["--tasks", &tasks, "--rules", rule]);
     assert!(refused("paper+loudness=3").contains("unknown field `loudness`"));

@@ -43,6 +43,7 @@
 //!
 //! | step | what it does | where |
 //! |---|---|---|
+//! | lead | one drafts for all, while nobody doubts it | [`Query::leader`], [`Query::trusts`] |
 //! | cut | a draft to whole words | [`cut`], [`segment`] |
 //! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
 //! | select | Y_j = Σ w_i·ŝ_ij, Eq. 4 | [`Query::select`], [`mod@select`] |
@@ -67,5 +68,7 @@ pub use feedback::Feedback;
 pub use query::{Query, Stop};
 pub use score::Score;
 pub use segment::{Candidate, cut};
-pub use select::Selection;
-pub use settings::{Exit, MEMBERS, Rate, Reward, Rule, Scoring, Settings, SettingsError, Update};
+pub use select::{Selection, Votes};
+pub use settings::{
+    Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, Settings, SettingsError, Update,
+};

@@ -41,7 +41,7 @@ impl Stop {
 ///
 /// In each round call `normalise`; `feedback` and `select`, in the order of
 /// [`Settings::update`]; `exit`; `stop`: each once. A round that [`Query::fast_winner`] decided
-/// goes straight to `stop`.
+/// goes straight to `stop`; so does one whose leader [`Query::trusts`] says is trusted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     settings: Settings,
@@ -50,6 +50,8 @@ pub struct Query {
     quality: Quality,
     /// The shares of this round's selection, until `exit` has counted them.
     selected: Option<Vec<Vec<f64>>>,
+    /// The member that drafts for all, where one does.
+    leader: usize,
     /// Rounds that are over.
     rounds: usize,
     characters: usize,
@@ -71,6 +73,7 @@ impl Query {
             weights: vec![1.0 / members as f64; members],
             quality: Quality::new(members),
             selected: None,
+            leader: 0,
             rounds: 0,
             characters: 0,
         })
@@ -94,6 +97,39 @@ impl Query {
     /// The round that runs now, k = 1, 2, ….
     pub fn round(&self) -> usize {
         self.rounds + 1
+    }
+
+    /// The position of the member that drafts alone now (see [`Leader`](crate::Leader)); `None`
+    /// where all draft.
+    pub fn leader(&self) -> Option<usize> {
+        self.settings.leader?;
+        let place = self.active.iter().position(|&member| member == self.leader);
+        // Alone it has nobody to ask.
+        place.filter(|_| self.active.len() > 1)
+    }
+
+    /// Whether all verifiers (`scores`, `[active]`, of the leader's candidate) take it as it is: none
+    /// is surprised by more than [`Leader::doubt`](crate::Leader::doubt). Otherwise the others draft
+    /// as well, and the round is one of all.
+    ///
+    /// # Errors
+    /// [`RoundError`] if there is not a score of every active member, or one isn't finite.
+    pub fn trusts(&self, scores: &[Score]) -> Result<bool, RoundError> {
+        if scores.len() != self.active.len() {
+            return Err(RoundError::Rows {
+                found: scores.len(),
+                members: self.active.len(),
+            });
+        }
+        let surprises: Vec<f64> = scores.iter().map(Score::surprise).collect();
+        if let Some(verifier) = surprises.iter().position(|surprise| !surprise.is_finite()) {
+            return Err(RoundError::NotFinite {
+                verifier,
+                candidate: 0,
+            });
+        }
+        let doubt = self.settings.leader.map_or(0.0, |leader| leader.doubt);
+        Ok(surprises.iter().all(|&surprise| surprise <= doubt))
     }
 
     /// In fast mode, the first candidate that ends the answer: it wins at once, unverified.
@@ -141,9 +177,10 @@ impl Query {
     /// As [`Query::feedback`].
     pub fn select(&mut self, shares: &[Vec<f64>]) -> Result<Selection, RoundError> {
         self.shares(shares)?;
-        let totals = select::totals(shares, &self.weights, self.settings.self_votes);
+        let totals = select::totals(shares, &self.weights, self.settings.votes());
         let winner = select::winner(&totals);
         self.selected = Some(shares.to_vec());
+        self.leader = self.active[winner];
         Ok(Selection { totals, winner })
     }
 
@@ -199,6 +236,9 @@ impl Query {
             .filter(|&(_, &stays)| stays)
             .map(|((&member, &weight), _)| (member, weight))
             .unzip();
+        if !self.active.contains(&self.leader) {
+            self.leader = self.active[0];
+        }
         let sum: f64 = self.weights.iter().sum();
         let even = 1.0 / self.weights.len() as f64;
         for weight in &mut self.weights {

@@ -42,6 +42,19 @@ pub struct RecordedRound {
     /// part of the replay.
     #[serde(default = "yes")]
     pub verified: bool,
+    /// Who drafted the candidates, where not all active members did: a round that a leader drafted
+    /// alone holds no vote, and is not part of the replay either.
+    #[serde(default)]
+    pub drafters: Option<Vec<usize>>,
+}
+
+impl RecordedRound {
+    /// Whether a leader drafted alone.
+    fn led(&self) -> bool {
+        let rows = self.active.as_ref().map_or(self.scores.len(), Vec::len);
+        let drafters = self.drafters.as_ref();
+        drafters.is_some_and(|drafters| drafters.len() < rows)
+    }
 }
 
 /// A recorded score.
@@ -164,13 +177,13 @@ pub enum ReplayError {
 /// [`ReplayError`], naming the round. Nothing in a run can make it panic.
 ///
 /// ```
-/// use conclave_ensemble::{Settings, replay::{Run, replay}};
+/// use conclave_ensemble::{Rule, Settings, replay::{Run, replay}};
 ///
 /// let run: Run = serde_json::from_str(
 ///     r#"{"members": ["a", "b", "c"],
 ///         "rounds": [{"scores": [[2.3, 2.6, 3.2], [1.4, 1.6, 2.2], [0.6, 0.3, 0.5]]}]}"#,
 /// )?;
-/// let replayed = replay(&run, &Settings::default())?;
+/// let replayed = replay(&run, &Settings::of(Rule::Paper))?;
 /// assert_eq!(replayed.rounds[0].winner, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -178,7 +191,7 @@ pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
     let mut query = Query::new(run.members, settings.clone())?;
     let mut rounds = Vec::new();
     for (index, recorded) in run.rounds.iter().enumerate() {
-        if recorded.verified {
+        if recorded.verified && !recorded.led() {
             rounds.push(play(run.members, index + 1, recorded, &mut query)?);
         }
         query.next_round();

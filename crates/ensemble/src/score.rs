@@ -12,11 +12,14 @@
 //! shares are continuous in the scores; and a verifier's scale, which multiplies s, m and M
 //! alike, changes nothing. A row of zeros is uniform.
 //!
-//! **Harmonic.** s_ij = 1 / Σ_t 1/p_t over the tokens t of c_j, p_t the verifier's probability of
-//! each: the harmonic mean of the probabilities over their number. It is positive, so ŝ_ij is
-//! Eq. 3 as it stands. Sums of 1/p are ruled by the least likely tokens: where a mean forgives one
-//! impossible word among nine that follow from it, this does not, and a longer candidate is not the
-//! better one for the words that cost nothing. Verifiers give ln s_ij.
+//! **Harmonic.** s_ij = 1 / ln(1 + Σ_t 1/p_t) over the tokens t of c_j, p_t the verifier's
+//! probability of each. Σ 1/p is the number of tokens over the harmonic mean of the probabilities,
+//! and it is ruled by the least likely ones: where a mean forgives one impossible word among nine
+//! that follow from it, this does not, and a longer candidate is not the better one for the words
+//! that cost nothing. Its logarithm is what the candidate surprises the verifier by, in nats; with 1
+//! added, at least ln 2. The score is positive, so ŝ_ij is Eq. 3 as it stands: a candidate that
+//! surprises twice as much as another has half of its share, however far apart their likelihoods
+//! are. Verifiers give −ln Σ 1/p.
 //!
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
 //! (Log-probabilities over their sum would rank backwards: all are negative.)
@@ -64,6 +67,12 @@ impl Score {
             Scoring::Likelihood => self.mean_logprob.unwrap_or(f64::NAN),
         }
     }
+
+    /// ln(1 + Σ_t 1/p_t) over the candidate's tokens, in nats: what it surprises the verifier by,
+    /// most of it by its least likely tokens. NaN without log-probabilities.
+    pub fn surprise(&self) -> f64 {
+        self.harmonic.map_or(f64::NAN, surprise)
+    }
 }
 
 /// Normalises a verifier's `row` (`[candidates]`) of what `scoring` looks at to shares
@@ -93,8 +102,8 @@ pub fn normalise(scoring: Scoring, verifier: usize, row: &[f64]) -> Result<Vec<f
     }
     let positive: Vec<f64> = match scoring {
         Scoring::Logit => guarded(row),
-        // Logarithms both: the softmax is the shares of what they are logarithms of.
-        Scoring::Harmonic | Scoring::Likelihood => {
+        Scoring::Harmonic => row.iter().map(|&score| 1.0 / surprise(score)).collect(),
+        Scoring::Likelihood => {
             let best = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             row.iter()
                 .map(|score| (score - best).max(-FARTHEST).exp())
@@ -103,6 +112,12 @@ pub fn normalise(scoring: Scoring, verifier: usize, row: &[f64]) -> Result<Vec<f
     };
     let sum: f64 = positive.iter().sum();
     Ok(positive.iter().map(|value| value / sum).collect())
+}
+
+/// ln(1 + Σ 1/p), where `score` is −ln Σ 1/p: at least ln 2, as any text surprises a verifier.
+fn surprise(score: f64) -> f64 {
+    let sum = -score.min(0.0);
+    sum + (-sum).exp().ln_1p()
 }
 
 /// The row over its largest magnitude, shifted if it isn't clearly positive.
@@ -185,18 +200,24 @@ mod tests {
     #[test]
     fn harmonic_shares_are_eq_3_of_the_harmonic_scores() {
         // One impossible word among good ones, against a plain candidate; and one twice as long.
-        let harmonic = |p: &[f64]| 1.0 / p.iter().map(|p| 1.0 / p).sum::<f64>();
-        let scores = [
-            harmonic(&[0.9, 0.001, 0.9, 0.9]),
-            harmonic(&[0.3, 0.4]),
-            harmonic(&[0.3, 0.4, 0.3, 0.4]),
-        ];
-        let sum: f64 = scores.iter().sum();
-        let row: Vec<f64> = scores.iter().map(|s| s.ln()).collect();
+        let sums = [
+            &[0.9, 0.001, 0.9, 0.9][..],
+            &[0.3, 0.4],
+            &[0.3, 0.4, 0.3, 0.4],
+        ]
+        .map(|p| p.iter().map(|p| 1.0 / p).sum::<f64>());
+        let scores = sums.map(|sum| 1.0 / (1.0 + sum).ln());
+        let all: f64 = scores.iter().sum();
+        let row: Vec<f64> = sums.iter().map(|sum| -sum.ln()).collect();
         let shares = normalise(Scoring::Harmonic, 0, &row).unwrap();
-        close(&shares, &scores.map(|score| score / sum));
-        assert!(shares[1] > 100.0 * shares[0]);
-        close(&[shares[1]], &[2.0 * shares[2]]);
+        close(&shares, &scores.map(|score| score / all));
+        assert!(shares[1] > shares[2] && shares[2] > 2.0 * shares[0]);
+        // Twice the surprise, half of the share.
+        let shares = normalise(Scoring::Harmonic, 0, &[-20.0, -40.0]).unwrap();
+        assert!((shares[0] / shares[1] - 2.0).abs() < 1e-8, "{shares:?}");
+        // What is certain is not infinitely good, and what no number holds is not worth nothing.
+        let shares = normalise(Scoring::Harmonic, 0, &[0.0, -1e300]).unwrap();
+        assert!(shares[0] < 1.0 + 1e-12 && shares[1] > 0.0, "{shares:?}");
     }
 
     #[test]

@@ -15,46 +15,69 @@ pub struct Selection {
     pub winner: usize,
 }
 
+/// How verifiers are heard: see [`Settings::self_votes`](crate::Settings::self_votes) and
+/// [`Settings::level`](crate::Settings::level).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Votes {
+    /// A verifier is heard on its own candidate.
+    pub own: bool,
+    /// A verifier's shares count by its largest.
+    pub level: bool,
+}
+
 /// The totals Y (`[candidates]`) of square `shares` (`[verifiers][candidates]`) under `weights`
 /// (`[verifiers]`).
 ///
-/// Without `self_votes` the diagonal is left out: each verifier's row is renormalised over the
+/// Without `own` votes the diagonal is left out: each verifier's row is renormalised over the
 /// candidates of the others, and Y_j is the weighted mean over those who may vote on j,
 /// Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, brought back to a sum of 1. (Without that division a member
 /// would pay for its own weight: its candidate would be missing the heaviest vote.) Two members
 /// would have one candidate each to judge and nothing to compare it with, so up to two members
-/// self-votes count whatever the setting.
-pub fn totals(shares: &[Vec<f64>], weights: &[f64], self_votes: bool) -> Vec<f64> {
+/// votes for oneself count whatever is said here.
+///
+/// With `level` votes ŝ_ij / max_m ŝ_im stands for ŝ_ij, and Y is brought back to a sum of 1. A
+/// verifier that finds every other's candidate far-fetched, as one that knows little does, has
+/// nearly all of its shares on its own; levelled, all verifiers say as much for what they like best,
+/// and what decides is how little less they think of the others'.
+pub fn totals(shares: &[Vec<f64>], weights: &[f64], votes: Votes) -> Vec<f64> {
     let n = shares.len();
-    if self_votes || n <= 2 {
-        return (0..n)
-            .map(|j| shares.iter().zip(weights).map(|(row, w)| w * row[j]).sum())
-            .collect();
-    }
-    let others = |i: usize| (0..n).filter(move |&j| j != i);
-    let row_sums: Vec<f64> = (0..n)
-        .map(|i| others(i).map(|j| shares[i][j]).sum())
+    let own = votes.own || n <= 2;
+    let heard = |i: usize, j: usize| own || i != j;
+    let rows: Vec<Vec<f64>> = (0..n)
+        .map(|i| {
+            let row = || (0..n).filter(|&j| heard(i, j)).map(|j| shares[i][j]);
+            let whole = match votes.level {
+                true => row().fold(0.0, f64::max),
+                // Shares sum to 1 as they are.
+                false if own => 1.0,
+                false => row().sum(),
+            };
+            let even = 1.0 / row().count() as f64;
+            let vote = |share: &f64| if whole > 0.0 { share / whole } else { even };
+            shares[i].iter().map(vote).collect()
+        })
         .collect();
-    let vote = |i: usize, j: usize| {
-        if row_sums[i] > 0.0 {
-            shares[i][j] / row_sums[i]
-        } else {
-            1.0 / (n - 1) as f64
-        }
-    };
-    let means: Vec<f64> = (0..n)
+    let totals: Vec<f64> = (0..n)
         .map(|j| {
-            let voters: f64 = others(j).map(|i| weights[i]).sum();
-            if voters > 0.0 {
-                others(j).map(|i| weights[i] * vote(i, j)).sum::<f64>() / voters
+            let voters = || (0..n).filter(move |&i| heard(i, j));
+            let total: f64 = voters().map(|i| weights[i] * rows[i][j]).sum();
+            if own {
+                return total;
+            }
+            let heard: f64 = voters().map(|i| weights[i]).sum();
+            if heard > 0.0 {
+                total / heard
             } else {
                 // One member holds all the weight; on its own candidate the rest vote as equals.
-                others(j).map(|i| vote(i, j)).sum::<f64>() / (n - 1) as f64
+                voters().map(|i| rows[i][j]).sum::<f64>() / (n - 1) as f64
             }
         })
         .collect();
-    let sum: f64 = means.iter().sum();
-    means.iter().map(|mean| mean / sum).collect()
+    if own && !votes.level {
+        return totals;
+    }
+    let sum: f64 = totals.iter().sum();
+    totals.iter().map(|total| total / sum).collect()
 }
 
 /// The index of the largest total; ties go to the lowest index. 0 if there is none.
@@ -70,11 +93,20 @@ pub fn winner(totals: &[f64]) -> usize {
 mod tests {
     use super::*;
 
+    const ALL: Votes = Votes {
+        own: true,
+        level: false,
+    };
+    const OTHERS: Votes = Votes {
+        own: false,
+        level: false,
+    };
+
     #[test]
     fn weights_decide_between_verifiers() {
         let shares = [vec![0.75, 0.25], vec![0.25, 0.75]];
-        assert_eq!(totals(&shares, &[0.25, 0.75], true), [0.375, 0.625]);
-        assert_eq!(totals(&shares, &[0.75, 0.25], true), [0.625, 0.375]);
+        assert_eq!(totals(&shares, &[0.25, 0.75], ALL), [0.375, 0.625]);
+        assert_eq!(totals(&shares, &[0.75, 0.25], ALL), [0.625, 0.375]);
     }
 
     #[test]
@@ -99,14 +131,14 @@ mod tests {
         ];
         let weights = [0.5, 0.3, 0.2];
         let (a, b) = (
-            totals(&vain, &weights, false),
-            totals(&modest, &weights, false),
+            totals(&vain, &weights, OTHERS),
+            totals(&modest, &weights, OTHERS),
         );
         for (x, y) in a.iter().zip(&b) {
             assert!((x - y).abs() < 1e-12, "{a:?} {b:?}");
         }
         assert!((a.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert_eq!(winner(&totals(&vain, &weights, true)), 0);
+        assert_eq!(winner(&totals(&vain, &weights, ALL)), 0);
         assert_ne!(winner(&a), 0);
     }
 
@@ -114,10 +146,10 @@ mod tests {
     fn without_self_votes_nobody_pays_for_its_own_weight() {
         // All verifiers agree that the candidates are equal: so are the totals.
         let equal = vec![vec![1.0 / 3.0; 3]; 3];
-        for total in totals(&equal, &[0.6, 0.3, 0.1], false) {
+        for total in totals(&equal, &[0.6, 0.3, 0.1], OTHERS) {
             assert!((total - 1.0 / 3.0).abs() < 1e-12);
         }
-        for total in totals(&equal, &[1.0, 0.0, 0.0], false) {
+        for total in totals(&equal, &[1.0, 0.0, 0.0], OTHERS) {
             assert!((total - 1.0 / 3.0).abs() < 1e-12);
         }
     }
@@ -126,8 +158,35 @@ mod tests {
     fn two_members_keep_their_self_votes() {
         let shares = [vec![0.4, 0.6], vec![0.3, 0.7]];
         assert_eq!(
-            totals(&shares, &[0.5, 0.5], false),
-            totals(&shares, &[0.5, 0.5], true)
+            totals(&shares, &[0.5, 0.5], OTHERS),
+            totals(&shares, &[0.5, 0.5], ALL)
         );
+    }
+
+    #[test]
+    fn levelled_a_vain_verifier_does_not_outvote_two() {
+        // The third finds all but its own far-fetched; the others think little of it.
+        let shares = [
+            vec![0.50, 0.45, 0.05],
+            vec![0.40, 0.55, 0.05],
+            vec![0.01, 0.01, 0.98],
+        ];
+        let even = [1.0 / 3.0; 3];
+        assert_eq!(winner(&totals(&shares, &even, ALL)), 2);
+        let level = Votes { level: true, ..ALL };
+        let levelled = totals(&shares, &even, level);
+        assert_eq!(winner(&levelled), 1);
+        assert!((levelled.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // Rows over their best: Y_1 : Y_2 = (0.9 + 1 + 1/98) : (1 + 8/11 + 1/98).
+        let ratio = (0.9 + 1.0 + 1.0 / 98.0) / (1.0 + 8.0 / 11.0 + 1.0 / 98.0);
+        assert!((levelled[1] / levelled[0] - ratio).abs() < 1e-12);
+        // Among the others' candidates alone the same holds.
+        let level = Votes {
+            level: true,
+            ..OTHERS
+        };
+        let others = totals(&shares, &even, level);
+        assert!((others.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!((others[1] / others[0] - (1.0 + 1.0) / (8.0 / 11.0 + 1.0)).abs() < 0.2);
     }
 }

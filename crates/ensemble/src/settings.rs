@@ -5,6 +5,8 @@ use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::select::Votes;
+
 /// How many members an ensemble may have.
 pub const MEMBERS: RangeInclusive<usize> = 1..=8;
 
@@ -53,7 +55,7 @@ macro_rules! switch {
 switch! {
     /// What a verifier's score of a candidate is, and how a row of scores becomes shares.
     Scoring, "scoring" {
-        /// s = 1 / Σ_t 1/p_t over the candidate's tokens, which its least likely ones decide;
+        /// s = 1 / ln(1 + Σ_t 1/p_t) over the candidate's tokens, which its least likely ones decide;
         /// share = score over the row's sum (Eq. 3).
         #[default]
         Harmonic = "harmonic",
@@ -62,13 +64,6 @@ switch! {
         Logit = "logit",
         /// The mean log-probability; shares are its softmax over the candidates.
         Likelihood = "likelihood",
-    }
-}
-
-impl Scoring {
-    /// Whether it looks at log-probabilities, which take the whole output matrix a token.
-    pub fn needs_logprobs(self) -> bool {
-        self != Self::Logit
     }
 }
 
@@ -90,6 +85,8 @@ switch! {
         /// The rule that does best where it was measured (tests/eval-log.md).
         #[default]
         Harmonic = "harmonic",
+        /// The same, where one member drafts for all while nobody doubts it ([`Leader`]).
+        Leader = "leader",
         /// The method as its authors published it.
         Paper = "paper",
     }
@@ -147,6 +144,23 @@ impl Default for Exit {
     }
 }
 
+/// Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted by
+/// all. The first leads until a round that all drafted has a winner; from then on its drafter does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Leader {
+    /// A candidate that surprises a verifier by more than this is doubted, in nats of
+    /// [`Score::surprise`](crate::Score::surprise); 0 to 1000. A segment of which every word is
+    /// expected has the logarithm of its tokens, 3 or so.
+    pub doubt: f64,
+}
+
+impl Default for Leader {
+    fn default() -> Self {
+        Self { doubt: 5.0 }
+    }
+}
+
 /// Every switch of the method.
 ///
 /// ```
@@ -182,8 +196,14 @@ pub struct Settings {
     /// Whether a member's vote for its own candidate counts in the selection. Feedback never
     /// counts it.
     pub self_votes: bool,
+    /// Whether a verifier's shares count by its largest in the selection, so that all say as much for
+    /// what they like best, however sure they are of it. Of two members it changes nothing while
+    /// their weights are equal.
+    pub level: bool,
     /// Model exit; `None` keeps every member to the end.
     pub exit: Option<Exit>,
+    /// Leader drafts; `None` lets all draft in every round.
+    pub leader: Option<Leader>,
     /// Fast mode: a candidate that ends the answer is accepted at once, unverified.
     pub fast: bool,
     /// The most rounds of an answer; 1 to 10 000.
@@ -205,7 +225,9 @@ impl Default for Settings {
             fixed_share: 0.05,
             update: Update::Before,
             self_votes: true,
+            level: true,
             exit: None,
+            leader: None,
             fast: false,
             max_rounds: 64,
             max_characters: 4096,
@@ -225,13 +247,31 @@ impl Settings {
     pub fn of(rule: Rule) -> Self {
         match rule {
             Rule::Harmonic => Self::default(),
+            Rule::Leader => Self {
+                leader: Some(Leader::default()),
+                ..Self::default()
+            },
             Rule::Paper => Self {
                 segment_tokens: 10,
                 scoring: Scoring::Logit,
                 score_end: false,
                 reward: Reward::Counts,
+                level: false,
                 ..Self::default()
             },
+        }
+    }
+
+    /// Whether verifiers look at log-probabilities, which take the whole output matrix a token.
+    pub fn needs_logprobs(&self) -> bool {
+        self.scoring != Scoring::Logit || self.leader.is_some()
+    }
+
+    /// Which votes count in the selection, and by how much.
+    pub fn votes(&self) -> Votes {
+        Votes {
+            own: self.self_votes,
+            level: self.level,
         }
     }
 
@@ -250,6 +290,9 @@ impl Settings {
             whole("exit.warmup", exit.warmup, 0..=10_000)?;
             real("exit.temperature", exit.temperature, 0.0..=1000.0)?;
             real("exit.threshold", exit.threshold, 0.0..=1.0)?;
+        }
+        if let Some(leader) = self.leader {
+            real("leader.doubt", leader.doubt, 0.0..=1000.0)?;
         }
         Ok(())
     }
@@ -329,7 +372,7 @@ mod tests {
             serde_json::json!({
                 "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "reward": "shares",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "exit": null,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "exit": null, "leader": null,
                 "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
@@ -365,7 +408,7 @@ mod tests {
 
     #[test]
     fn every_range_is_checked_and_nan_is_out_of_all() {
-        let wrong: [fn(&mut Settings); 12] = [
+        let wrong: [fn(&mut Settings); 13] = [
             |s| s.segment_tokens = 0,
             |s| s.segment_tokens = 65,
             |s| s.alpha = -0.1,
@@ -378,6 +421,7 @@ mod tests {
             |s| s.exit.as_mut().unwrap().temperature = -1.0,
             |s| s.exit.as_mut().unwrap().threshold = 1.5,
             |s| s.exit.as_mut().unwrap().warmup = 20_000,
+            |s| s.leader = Some(Leader { doubt: -1.0 }),
         ];
         let sound = Settings {
             exit: Some(Exit::default()),

@@ -21,7 +21,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         ),
         prop::sample::select(Rate::ALL),
         prop::sample::select(Update::ALL),
-        any::<[bool; 3]>(),
+        any::<[bool; 4]>(),
         exit,
         (0.0..=100.0, 0.0..=1.0, 1usize..40, 1usize..400),
     )
@@ -30,7 +30,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 (scoring, reward),
                 rate,
                 update,
-                [self_votes, fast, score_end],
+                [self_votes, level, fast, score_end],
                 exit,
                 (alpha, mixed, rounds, length),
             )| {
@@ -44,6 +44,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                     fixed_share: mixed,
                     update,
                     self_votes,
+                    level,
+                    leader: None,
                     exit,
                     fast,
                     max_rounds: rounds,

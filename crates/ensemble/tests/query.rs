@@ -2,7 +2,7 @@
 //! right.
 
 use conclave_ensemble::{
-    Candidate, Exit, Query, RoundError, Rule, Score, Settings, SettingsError, Stop,
+    Candidate, Exit, Leader, Query, RoundError, Rule, Score, Settings, SettingsError, Stop,
 };
 
 fn candidate(text: &str, ended: bool) -> Candidate {
@@ -247,4 +247,71 @@ fn exit_keeps_equals_and_drops_the_weak() {
         assert!(alike <= 48, "{alike} of 400 lost a member like the others");
         assert!(weak >= 392, "{weak} of 400 lost the weak member");
     }
+}
+
+/// What a candidate surprises a verifier by, as a score of it.
+fn surprising(nats: f64) -> Score {
+    Score {
+        mean_logit: 1.0,
+        mean_logprob: Some(-1.0),
+        harmonic: Some(-nats.exp_m1().ln()),
+    }
+}
+
+#[test]
+fn the_first_leads_until_another_wins_and_the_first_again_once_that_one_is_gone() {
+    let mut all = query(3);
+    assert_eq!(all.leader(), None);
+    all.leave(&[0]).unwrap();
+
+    let mut query = Query::new(3, Settings::of(Rule::Leader)).unwrap();
+    assert_eq!(query.leader(), Some(0));
+    // Nobody doubts the leader: weights and leader stay.
+    assert_eq!(query.stop(&candidate(" a", false)), None);
+    assert_eq!(
+        (query.leader(), query.weights()),
+        (Some(0), &[1.0 / 3.0; 3][..])
+    );
+    let rows = vec![[9.0, 8.0, 2.0].map(surprising).to_vec(); 3];
+    let shares = query.normalise(&rows).unwrap();
+    query.feedback(&shares).unwrap();
+    assert_eq!(query.select(&shares).unwrap().winner, 2);
+    query.stop(&candidate(" b", false));
+    assert_eq!(query.leader(), Some(2));
+    // By member, not by place.
+    query.leave(&[0]).unwrap();
+    assert_eq!(query.leader(), Some(1));
+    query.leave(&[2]).unwrap();
+    assert_eq!(query.leader(), None, "alone it has nobody to ask");
+}
+
+#[test]
+fn one_verifier_that_is_surprised_is_enough_to_doubt_a_leader() {
+    let settings = Settings {
+        leader: Some(Leader { doubt: 4.0 }),
+        ..Settings::default()
+    };
+    let query = Query::new(3, settings).unwrap();
+    let trusts = |nats: [f64; 3]| query.trusts(&nats.map(surprising)).unwrap();
+    assert!(trusts([3.9, 1.0, 3.9]));
+    assert!(!trusts([1.0, 1.0, 4.1]));
+    assert!((surprising(3.9).surprise() - 3.9).abs() < 1e-12);
+    assert_eq!(
+        query.trusts(&[surprising(1.0); 2]),
+        Err(RoundError::Rows {
+            found: 2,
+            members: 3
+        })
+    );
+    let unknown = Score {
+        harmonic: None,
+        ..surprising(1.0)
+    };
+    assert_eq!(
+        query.trusts(&[surprising(1.0), unknown, surprising(1.0)]),
+        Err(RoundError::NotFinite {
+            verifier: 1,
+            candidate: 0
+        })
+    );
 }

@@ -336,3 +336,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_round_that_a_leader_drafted_alone_is_no_part_of_the_replay() {
+    let voted = json!({"active": [0, 1], "drafters": [0, 1], "scores": [[1, 3], [1, 3]]});
+    let led = json!({"active": [0, 1], "drafters": [1], "scores": [[3], [3]]});
+    let value = json!({"members": ["a", "b"], "rounds": [led, voted]});
+    let replayed = play(value).unwrap();
+    assert_eq!(replayed.rounds.len(), 1);
+    assert_eq!(replayed.rounds[0].winner, 1);
+}

@@ -519,7 +519,7 @@ impl Member {
             }
             ids.push(tokens);
         }
-        let logprobs = settings.scoring.needs_logprobs();
+        let logprobs = settings.needs_logprobs();
         let scores = self.session.verify(&ids, logprobs).await?;
         Ok(scores
             .into_iter()

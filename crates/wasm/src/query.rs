@@ -40,6 +40,17 @@ impl Query {
         self.query.weights().to_vec()
     }
 
+    /// Position of the member that drafts alone now, where one does.
+    pub fn leader(&self) -> Option<u32> {
+        self.query.leader().map(|position| position as u32)
+    }
+
+    /// Whether all verifiers, a score each of the leader's candidate, take it as it is.
+    pub fn trusts(&self, scores: JsValue) -> Result<bool, Failure> {
+        let scores: Vec<Score> = from_value(scores)?;
+        Ok(self.query.trusts(&scores)?)
+    }
+
     /// Position of a candidate that fast mode accepts at once.
     #[wasm_bindgen(js_name = fastWinner)]
     pub fn fast_winner(&self, candidates: JsValue) -> Result<Option<u32>, Failure> {
@@ -92,7 +103,7 @@ pub fn cut(text: &str, ended: bool) -> String {
     conclave_ensemble::cut(text, ended).to_owned()
 }
 
-/// The settings of the method under each rule, by its name: `{harmonic: {…}, paper: {…}}`.
+/// The settings of the method under each rule, by its name: `{harmonic: {…}, leader: {…}, paper: {…}}`.
 #[wasm_bindgen]
 pub fn rules() -> Result<JsValue, Failure> {
     let rules: BTreeMap<&str, Settings> = Rule::ALL

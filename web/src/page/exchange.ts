@@ -155,7 +155,7 @@ export class Exchange {
   add(round: RoundEvent): void {
     this.#firstSegment ??= performance.now() - this.#started;
     this.rounds.push(round);
-    const member = round.active[round.winner] ?? 0;
+    const member = round.drafters[round.winner] ?? 0;
     const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
     if (round.text !== "") {
       const segment = el(

@@ -16,7 +16,7 @@ test("figures read as people write them", () => {
 });
 
 test("a segment is credited to all who wrote it, by who was active then", () => {
-  const rounds = [{ active: [0, 1, 2], writers: [0, 2] }, { active: [0, 2], writers: [1] }, { active: [0, 2], writers: [0, 1] }];
+  const rounds = [{ drafters: [0, 1, 2], writers: [0, 2] }, { drafters: [0, 2], writers: [1] }, { drafters: [0, 2], writers: [0, 1] }];
   assert.deepEqual([0, 1, 2].map((member) => written(rounds, member)), [{ segments: 2, shared: 2 }, { segments: 0, shared: 0 }, { segments: 3, shared: 2 }]);
 });
 
@@ -25,6 +25,7 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     type: "round",
     round: 1,
     active: [0, 1],
+    drafters: [0, 1],
     candidates: [
       { member: "Ada", text: "a", ended: false, tokens: 1 },
       { member: "Bo", text: "b", ended: false, tokens: 1 },

@@ -45,8 +45,8 @@ export function timeLeft(seconds: number): string {
 }
 
 /** How many of the rounds' segments a member wrote, and how many of those in the same words as others. */
-export function written(rounds: Pick<RoundEvent, "active" | "writers">[], member: number): { segments: number; shared: number } {
-  const own = rounds.filter(({ active, writers }) => writers.some((place) => active[place] === member));
+export function written(rounds: Pick<RoundEvent, "drafters" | "writers">[], member: number): { segments: number; shared: number } {
+  const own = rounds.filter(({ drafters, writers }) => writers.some((place) => drafters[place] === member));
   return { segments: own.length, shared: own.filter(({ writers }) => writers.length > 1).length };
 }
 

@@ -16,7 +16,7 @@ export interface InspectorContext {
 
 /** The number that a scoring looks at, and what it is. */
 const raws: Record<Settings["scoring"], { of: (score: Score) => number | undefined; name: string }> = {
-  harmonic: { of: ({ harmonic }) => harmonic, name: "logarithm of the harmonic score, 1 over the sum of 1/p of its tokens, which the least likely ones decide" },
+  harmonic: { of: ({ harmonic }) => harmonic, name: "logarithm of 1 over the sum of 1/p of its tokens, which the least likely ones decide" },
   logit: { of: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
   likelihood: { of: ({ meanLogprob }) => meanLogprob, name: "mean log-probability of its tokens" },
 };
@@ -38,9 +38,17 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       el("span", { class: "actions" }, back, on, close),
     ),
     candidates(round, context),
-    round.scores.length > 0 ? matrix(round, context) : el("p", { class: "hint" }, "Fast mode took this candidate as it ended the answer; nobody scored it."),
+    round.shares.length > 0 ? matrix(round, context) : el("p", { class: "hint" }, unvoted(round, context)),
     ...exits(round, context),
   );
+}
+
+/** Why a round was decided without a vote. */
+function unvoted(round: RoundEvent, { names }: InspectorContext): string {
+  if (round.scores.length === 0) return "Fast mode took this candidate as it ended the answer; nobody scored it.";
+  // As the engine has it: ln(1 + Σ 1/p) of the candidate's tokens.
+  const surprises = round.scores.map(([score], place) => `${names[round.active[place] ?? place] ?? ""} by ${Math.log1p(Math.exp(-(score?.harmonic ?? 0))).toFixed(1)}`);
+  return `It drafted for all, and nobody doubted it. It surprised ${sentence(surprises)} nats.`;
 }
 
 function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElement {
@@ -52,7 +60,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
     const text = shown === "" ? el("em", {}, candidate.ended ? "ends the answer here" : candidate.text === "" ? "nothing" : "white space") : el("q", {}, shown);
     return el(
       "li",
-      { class: `${voice(voices[round.active[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
+      { class: `${voice(voices[round.drafters[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
       el("span", { class: "name" }, candidate.member),
       el("span", { class: "candidate", dir: "auto" }, text, candidate.ended && shown !== "" ? el("small", {}, " then ends") : ""),
       el("small", {}, plural(candidate.tokens, "token")),

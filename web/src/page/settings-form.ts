@@ -22,7 +22,7 @@ const samplingFields: NumberField[] = [
 ];
 /** The switches of the method by their kind, as the form has them. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
-const ticked = ["scoreEnd", "selfVotes", "fast"] as const;
+const ticked = ["scoreEnd", "selfVotes", "level", "fast"] as const;
 /** What the choice of the rule says where a switch was set otherwise. */
 const own = "own";
 const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", min: 0, max: 10, step: 0.1 };
@@ -72,6 +72,8 @@ export class SettingsForm {
         ]),
         tick("scoreEnd", "Score the end", "Where a draft ends the answer, members also score that it ends there."),
         tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
+        tick("level", "Level votes", "All say as much for the draft they like best, however sure they are of it."),
+        tick("leader", "Leader drafts", "Quicker: one member drafts for all, and the others only where somebody doubts it."),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
       group(
@@ -136,6 +138,7 @@ export class SettingsForm {
     for (const name of chosen) this.#control(name).value = settings[name];
     for (const name of ticked) this.#box(name).checked = settings[name];
     this.#box("exit").checked = settings.exit !== null;
+    this.#box("leader").checked = settings.leader !== null;
     this.#nameRule();
   }
 
@@ -165,6 +168,8 @@ export class SettingsForm {
       update: value("update"),
       scoreEnd: this.#box("scoreEnd").checked,
       selfVotes: this.#box("selfVotes").checked,
+      level: this.#box("level").checked,
+      leader: this.#box("leader").checked ? (base.leader ?? { doubt: 5 }) : null,
       fast: this.#box("fast").checked,
       // The threshold is a share of 1/n: half an equal vote, as the paper's example.
       exit: this.#box("exit").checked ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 }) : null,
@@ -241,8 +246,8 @@ function select(name: string, label: string, help: string, options: [string, str
 }
 
 function rule(): HTMLElement {
-  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", paper: "The paper's" };
-  const element = select("rule", "Rule", "What does best where it was measured, or what its authors published. Sets every switch of the method.", Object.entries(names));
+  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", leader: "Quicker: a leader drafts", paper: "The paper's" };
+  const element = select("rule", "Rule", "What does best where it was measured, the same at less cost, or what its authors published. Sets every switch of the method.", Object.entries(names));
   element.classList.add("wide");
   element.querySelector("select")?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
   return element;

@@ -33,7 +33,7 @@ export class SideBySide {
     this.#asked = { messages, members, ...(begun && { settings: begun.settings, sampling: begun.sampling, thinking: begun.thinking }) };
     this.#cards = members.map((name, index) => card(name, voice(voices[index] ?? index)));
     const together = card("Together", "together");
-    const colour = ({ active, winner }: RoundEvent): string => voice(voices[active[winner] ?? 0] ?? 0);
+    const colour = ({ drafters, winner }: RoundEvent): string => voice(voices[drafters[winner] ?? 0] ?? 0);
     together.answer.append(...rounds.map((round) => el("span", { class: `wrote ${colour(round)}` }, round.text)));
     together.rounds.push(...rounds);
     end(together, exchange.stop);
