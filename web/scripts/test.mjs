@@ -2,7 +2,7 @@
  * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or against the
  * built web/dist in Chromium `browser` (web/tests) or `published` (those of web/tests/published, which
  * need models that are fetched by `cargo xtask models`). Further arguments go to the runner.
- * `screenshot FILE [QUESTION [SEED]]` takes the README's picture of the built page;
+ * `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page;
  * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
  */
 import { build } from "esbuild";

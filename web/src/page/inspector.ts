@@ -73,7 +73,7 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
 }
 
 function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext): HTMLElement {
-  const { scoring, update } = settings;
+  const { scoring, update, level } = settings;
   const raw = raws[scoring];
   const tag = (place: number) => {
     const member = round.active[place] ?? place;
@@ -114,7 +114,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     el(
       "table",
       {},
-      el("caption", {}, `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum.`),
+      el("caption", {}, `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum${level ? ", each member's shares counted by its largest" : ""}.`),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
       el("tfoot", {}, totals),

@@ -99,6 +99,7 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   await visitor.set("rule", "paper");
   const paper = await form();
   assert.deepEqual([paper["scoring"], paper["scoreEnd"], paper["reward"], paper["segmentTokens"], paper["maxRounds"]], ["logit", false, "counts", "10", "3"]);
+  assert.deepEqual([usual["level"], paper["level"], usual["leader"], paper["leader"]], [true, false, false, false]);
   await visitor.set("alpha", "2");
   await page.locator("#setting-alpha").press("Tab");
   assert.equal((await form())["rule"], "own");
@@ -124,10 +125,32 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
 
   await page.getByRole("button", { name: "Back to the defaults" }).click();
   assert.deepEqual(await form(), usual);
+
+  // One member drafts for all where nobody doubts it; with a doubt beyond all surprise it always does.
+  const led = await page.evaluate(async (content) => {
+    const { conclave } = window as unknown as { conclave: Conclave };
+    const played: { drafters: number[]; candidates: number; scores: number; totals: number; doubted: boolean }[] = [];
+    for (const doubt of [1000, 0]) {
+      for await (const event of conclave.ask([{ role: "user", content }], { rule: "leader", settings: { leader: { doubt } } })) {
+        if (event.type !== "round") continue;
+        const { drafters, candidates, scores, totals } = event;
+        played.push({ drafters, candidates: candidates.length, scores: scores.length, totals: totals.length, doubted: doubt === 0 });
+      }
+    }
+    return { played, members: conclave.members.length };
+  }, sum);
+  const alone = { drafters: [0], candidates: 1, scores: led.members, totals: 0, doubted: false };
+  const all = { drafters: [...Array(led.members).keys()], candidates: led.members, scores: led.members, totals: led.members, doubted: true };
+  for (const round of led.played) assert.deepEqual(round, round.doubted ? all : alone);
+  assert.ok(new Set(led.played.map(({ doubted }) => doubted)).size === 2);
+  await visitor.set("rule", "leader");
+  const leader = await form();
+  assert.deepEqual({ ...leader, rule: usual["rule"], leader: false }, usual, "the default rule but for who drafts");
+  await page.getByRole("button", { name: "Back to the defaults" }).click();
   await visitor.answer(sum);
   await page.locator(".exchange").last().locator(".segment").first().click();
   const matrix = page.locator(".exchange").last().locator(".matrix");
-  assert.match((await matrix.locator("caption").textContent()) ?? "", /below it the logarithm of the harmonic score/);
+  assert.match((await matrix.locator("caption").textContent()) ?? "", /below it the logarithm of 1 over the sum of 1\/p/);
   for (const raw of await matrix.locator("tbody small").allTextContents()) assert.match(raw, /^-\d+\.\d\d$/);
   visitor.clean();
   await visitor.leave();
