@@ -53,7 +53,7 @@ export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
 export interface AskOptions {
   /** Stops the answer; the text so far stays, and the last event says `stopped`. */
   signal?: AbortSignal;
-  /** A preset of all settings: `harmonic`, the default, which does best where it was measured, or `paper`, the method as its authors published it. */
+  /** A preset of all settings: `harmonic`, the default, which does best where it was measured; `leader`, the same where one member drafts for all while nobody doubts it; or `paper`, the method as its authors published it. */
   rule?: Rule;
   /** What differs from the rule's settings ({@link Conclave.rules}). */
   settings?: Partial<Settings>;

@@ -304,16 +304,19 @@ pub struct Method {
     /// Members' votes for their own candidates: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub self_votes: Option<bool>,
-    /// Count each member's shares by its largest, so that all say as much for what they like best:
+    /// Divide each member's shares by its largest, so that all say as much for what they like best:
     /// `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub level: Option<bool>,
-    /// Let one member draft for all while nobody doubts it. DOUBT: how much a segment may surprise a
-    /// member, in nats (5 without it); more is quicker, less is surer.
-    #[arg(long, value_name = "DOUBT", num_args = 0..=1, default_missing_value = "5")]
-    pub leader: Option<f64>,
+    /// Let one member draft for all while nobody doubts it.
+    #[arg(long)]
+    pub leader: bool,
+    /// How much a leader's segment may surprise a member before all draft: more is quicker, less is
+    /// surer; implies --leader.
+    #[arg(long, value_name = "NATS")]
+    pub doubt: Option<f64>,
     /// Let all draft in every round, whatever the rule says.
-    #[arg(long, conflicts_with = "leader")]
+    #[arg(long, conflicts_with_all = ["leader", "doubt"])]
     pub no_leader: bool,
     /// Let members with poor rounds leave for the rest of the answer.
     #[arg(long)]
@@ -330,7 +333,7 @@ pub struct Method {
     /// Keep-probability, times the number of members, below which one leaves; implies --exit.
     #[arg(long, value_name = "D")]
     pub exit_threshold: Option<f64>,
-    /// Accept any candidate that ends the answer at once, unverified.
+    /// Accept any candidate that ends the answer at once, unverified; of a leader, too.
     #[arg(long)]
     pub fast: bool,
     /// The most rounds of an answer.
@@ -391,7 +394,12 @@ impl Method {
                 threshold: self.exit_threshold.unwrap_or(default.threshold),
             }
         });
-        let leader = self.leader.map(|doubt| Leader { doubt });
+        let leader = (self.leader || self.doubt.is_some()).then(|| {
+            let default = defaults.leader.unwrap_or_default();
+            Leader {
+                doubt: self.doubt.unwrap_or(default.doubt),
+            }
+        });
         Settings {
             segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
             scoring: self.scoring.unwrap_or(defaults.scoring),

@@ -157,8 +157,10 @@ fn votes(names: &[String], round: &Round) -> String {
     let mut out = String::new();
     for (position, candidate) in round.candidates.iter().enumerate() {
         let mark = if position == round.winner { '*' } else { ' ' };
-        let name = &names[round.active[position]];
-        let weight = round.weights.get(position).copied().unwrap_or_default();
+        let member = round.drafters[position];
+        let name = &names[member];
+        let place = round.active.iter().position(|&active| active == member);
+        let weight = place.map_or(0.0, |place| round.weights[place]);
         let votes = match round.totals.get(position) {
             Some(total) => {
                 let shares = round
@@ -167,6 +169,7 @@ fn votes(names: &[String], round: &Round) -> String {
                     .map(|row| format!(" {:.3}", row[position]));
                 format!("total {total:.3}  votes{}", shares.collect::<String>())
             }
+            None if round.verified => "leads, and nobody doubts it".to_owned(),
             // A fast end was accepted.
             None => "unverified".to_owned(),
         };

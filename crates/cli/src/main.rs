@@ -19,8 +19,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use conclave_ensemble::Settings;
 use conclave_ensemble::replay::{Run, replay};
+use conclave_ensemble::{Rule, Settings};
 use serde_json::Value;
 
 use crate::args::{Cli, Command};
@@ -90,9 +90,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             let recorded: Value = serde_json::from_slice(&recorded).map_err(json)?;
             // The recording's own settings, where it has any, are the defaults.
             let settings = match recorded.get("settings") {
-                Some(settings) if !settings.is_null() => {
-                    serde_json::from_value(settings.clone()).map_err(json)?
-                }
+                Some(settings) if !settings.is_null() => as_recorded(settings).map_err(json)?,
                 _ => Settings::default(),
             };
             let run: Run = serde_json::from_value(recorded).map_err(json)?;
@@ -101,6 +99,16 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         }
     };
     print(&format!("{answer}\n"))
+}
+
+/// Settings as a recording has them. Switches that it does not know were as the paper has them.
+fn as_recorded(settings: &Value) -> Result<Settings, serde_json::Error> {
+    let mut all = serde_json::to_value(Settings::of(Rule::Paper))?;
+    if let (Value::Object(all), Value::Object(recorded)) = (&mut all, settings) {
+        all.extend(recorded.clone());
+        return serde_json::from_value(Value::Object(std::mem::take(all)));
+    }
+    serde_json::from_value(settings.clone())
 }
 
 /// Writes to standard output at once; a closed pipe is an error, where `print!` panics.

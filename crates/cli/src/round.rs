@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::together::{all_of, together};
 
-/// One round, as `--record` writes it and `--show-votes` shows it. Rows, columns
-/// and positions go by `active`.
+/// One round, as `--record` writes it and `--show-votes` shows it. Rows and weights go by `active`,
+/// columns and the winner by `drafters`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {

@@ -248,6 +248,96 @@ fn the_bundled_members_answer_and_the_record_replays() {
     assert_eq!(alone["members"], json!(["Quill"]));
 }
 
+/// Who leads drafts alone where nobody may doubt it, whoever that is; and not at all where everybody must.
+#[test]
+fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
+    let file = written("led.json", "");
+    let ask = |doubt: &str| {
+        json_of(&[
+            "--device",
+            "cpu",
+            "chat",
+            "What is 12 + 30?",
+            "--greedy",
+            "--rule",
+            "leader",
+            "--doubt",
+            doubt,
+            "--record",
+            &file,
+        ])
+    };
+    let trusted = ask("1000");
+    let rounds = trusted["rounds"].as_array().unwrap();
+    assert!(!rounds.is_empty());
+    for round in rounds {
+        assert_eq!(round["drafters"], json!([0]));
+        assert_eq!(round["active"], json!([0, 1, 2]));
+        assert_eq!(round["candidates"].as_array().unwrap().len(), 1);
+        assert_eq!(round["scores"].as_array().unwrap().len(), 3);
+        assert_eq!(
+            (&round["normalised"], &round["winner"]),
+            (&json!([]), &json!(0))
+        );
+    }
+    let alone = json_of(&[
+        "--device",
+        "cpu",
+        "chat",
+        "What is 12 + 30?",
+        "--greedy",
+        "--member",
+        "ada",
+    ]);
+    assert_eq!(trusted["answer"], alone["answer"]);
+    assert_eq!(
+        json_of(&["replay", &file])["rounds"],
+        json!([]),
+        "there was no vote"
+    );
+
+    let doubted = ask("0");
+    let all = json_of(&["--device", "cpu", "chat", "What is 12 + 30?", "--greedy"]);
+    assert_eq!(doubted["answer"], all["answer"]);
+    for (doubted, all) in doubted["rounds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(all["rounds"].as_array().unwrap())
+    {
+        assert_eq!(doubted["drafters"], json!([0, 1, 2]));
+        for part in ["candidates", "winner", "weights"] {
+            assert_eq!(doubted[part], all[part], "{part}");
+        }
+    }
+    assert_eq!(
+        json_of(&["replay", &file])["rounds"]
+            .as_array()
+            .unwrap()
+            .len(),
+        doubted["rounds"].as_array().unwrap().len()
+    );
+
+    // Votes name who led, whatever its place.
+    let shown = run(&[
+        "--device",
+        "cpu",
+        "chat",
+        "What is 12 + 30?",
+        "--greedy",
+        "--rule",
+        "leader",
+        "--doubt",
+        "1000",
+        "--show-votes",
+    ]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("* Ada") && shown.contains("leads, and nobody doubts it"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn errors_name_the_fault_and_the_way_out() {
     let broken = written("broken.gguf", "GGUF but not really");

@@ -37,11 +37,12 @@ impl Stop {
 ///
 /// Members have indices from 0 for the whole query. Everything else (rows, columns, candidates,
 /// counts, weights, winners) goes by **position among the active members**: position `p` is
-/// member `active()[p]`. Until someone exits the two are the same.
+/// member `active()[p]`. Until someone exits the two are the same. Only what a leader drafts alone
+/// is a column of its own.
 ///
 /// In each round call `normalise`; `feedback` and `select`, in the order of
 /// [`Settings::update`]; `exit`; `stop`: each once. A round that [`Query::fast_winner`] decided
-/// goes straight to `stop`; so does one whose leader [`Query::trusts`] says is trusted.
+/// goes straight to `stop`; so does one in which [`Query::trusts`] takes the leader's candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     settings: Settings,

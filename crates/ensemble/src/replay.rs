@@ -27,7 +27,7 @@ pub struct Run {
 /// A recorded round.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecordedRound {
-    /// Raw scores, `[verifiers][candidates]`, square.
+    /// Raw scores, `[verifiers][candidates]`, square but where a leader drafted alone.
     #[serde(default)]
     pub scores: Vec<Vec<RecordedScore>>,
     /// The members (indices into `members`) of the rows and columns, ascending, where some had left
@@ -82,6 +82,10 @@ pub enum RecordedScore {
 impl RecordedScore {
     fn of(self, scoring: Scoring) -> Option<f64> {
         match (self, scoring) {
+            // −ln Σ 1/p is negative: a positive number is another scoring's.
+            (Self::Number(number), Scoring::Harmonic) => {
+                Some(number).filter(|&number| number <= 0.0)
+            }
             (Self::Number(number), _) => Some(number),
             (Self::Means { harmonic, .. }, Scoring::Harmonic) => harmonic,
             (Self::Means { mean_logit, .. }, Scoring::Logit) => mean_logit,
@@ -94,7 +98,7 @@ impl RecordedScore {
 /// A replayed run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Its verified rounds in order.
+    /// Its rounds that held a vote, in order.
     pub rounds: Vec<ReplayedRound>,
 }
 

@@ -1,4 +1,5 @@
-//! Selection: Y_j = Σ_i w_i·ŝ_ij, and the candidate with the largest total wins (Eq. 4).
+//! Selection: Y_j = Σ_i w_i·ŝ_ij, and the candidate with the largest total wins (Eq. 4). By default
+//! each row of ŝ is first divided by its largest share ([`totals`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -180,13 +181,15 @@ mod tests {
         // Rows over their best: Y_1 : Y_2 = (0.9 + 1 + 1/98) : (1 + 8/11 + 1/98).
         let ratio = (0.9 + 1.0 + 1.0 / 98.0) / (1.0 + 8.0 / 11.0 + 1.0 / 98.0);
         assert!((levelled[1] / levelled[0] - ratio).abs() < 1e-12);
-        // Among the others' candidates alone the same holds.
+        // Among the others' candidates alone the third's row is 1 : 1, and the first two praise each other.
         let level = Votes {
             level: true,
             ..OTHERS
         };
         let others = totals(&shares, &even, level);
         assert!((others.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!((others[1] / others[0] - (1.0 + 1.0) / (8.0 / 11.0 + 1.0)).abs() < 0.2);
+        assert!((others[1] - others[0]).abs() < 1e-12, "{others:?}");
+        let ratio = (1.0 + 1.0) / (0.05 / 0.45 + 0.05 / 0.40);
+        assert!((others[0] / others[2] - ratio).abs() < 1e-12, "{others:?}");
     }
 }

@@ -85,7 +85,7 @@ switch! {
         /// The rule that does best where it was measured (tests/eval-log.md).
         #[default]
         Harmonic = "harmonic",
-        /// The same, where one member drafts for all while nobody doubts it ([`Leader`]).
+        /// `Harmonic`, but one member drafts for all while nobody doubts it ([`Leader`]).
         Leader = "leader",
         /// The method as its authors published it.
         Paper = "paper",
@@ -150,8 +150,8 @@ impl Default for Exit {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Leader {
     /// A candidate that surprises a verifier by more than this is doubted, in nats of
-    /// [`Score::surprise`](crate::Score::surprise); 0 to 1000. A segment of which every word is
-    /// expected has the logarithm of its tokens, 3 or so.
+    /// [`Score::surprise`](crate::Score::surprise); 0 to 1000. A segment of n tokens that are all
+    /// expected has ln(1 + n), some 3 nats.
     pub doubt: f64,
 }
 
@@ -196,15 +196,16 @@ pub struct Settings {
     /// Whether a member's vote for its own candidate counts in the selection. Feedback never
     /// counts it.
     pub self_votes: bool,
-    /// Whether a verifier's shares count by its largest in the selection, so that all say as much for
-    /// what they like best, however sure they are of it. Of two members it changes nothing while
-    /// their weights are equal.
+    /// Whether a verifier's shares are divided by its largest in the selection, so that all say as
+    /// much for what they like best, however sure they are of it. Of two members with equal weights
+    /// it changes no winner.
     pub level: bool,
     /// Model exit; `None` keeps every member to the end.
     pub exit: Option<Exit>,
     /// Leader drafts; `None` lets all draft in every round.
     pub leader: Option<Leader>,
-    /// Fast mode: a candidate that ends the answer is accepted at once, unverified.
+    /// Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that
+    /// a round begins with, so a leader's, but none that others draft once it is doubted.
     pub fast: bool,
     /// The most rounds of an answer; 1 to 10 000.
     pub max_rounds: usize,

@@ -303,15 +303,22 @@ fn one_verifier_that_is_surprised_is_enough_to_doubt_a_leader() {
             members: 3
         })
     );
-    let unknown = Score {
-        harmonic: None,
-        ..surprising(1.0)
-    };
-    assert_eq!(
-        query.trusts(&[surprising(1.0), unknown, surprising(1.0)]),
-        Err(RoundError::NotFinite {
-            verifier: 1,
-            candidate: 0
-        })
-    );
+    for harmonic in [
+        None,
+        Some(f64::NAN),
+        Some(f64::INFINITY),
+        Some(f64::NEG_INFINITY),
+    ] {
+        let broken = Score {
+            harmonic,
+            ..surprising(1.0)
+        };
+        assert_eq!(
+            query.trusts(&[surprising(1.0), broken, surprising(1.0)]),
+            Err(RoundError::NotFinite {
+                verifier: 1,
+                candidate: 0
+            })
+        );
+    }
 }

@@ -346,3 +346,15 @@ fn a_round_that_a_leader_drafted_alone_is_no_part_of_the_replay() {
     assert_eq!(replayed.rounds.len(), 1);
     assert_eq!(replayed.rounds[0].winner, 1);
 }
+
+#[test]
+fn logits_are_not_taken_for_harmonic_scores() {
+    let value = json!({"members": ["a", "b"], "rounds": [{"scores": [[-1, 3], [-1, -2]]}]});
+    let told = replay(&run(value), &Settings::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.contains("verifier 0 has no harmonic score of candidate 1"),
+        "{told}"
+    );
+}

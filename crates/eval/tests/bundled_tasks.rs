@@ -1,13 +1,17 @@
 //! The questions in `tests/tasks`: all can be read, and none is answered by what anybody could say.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use conclave_eval::tasks::{Task, read};
 
-static FILES: LazyLock<Vec<(PathBuf, Vec<Task>)>> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tasks");
-    let files = std::fs::read_dir(folder).unwrap();
+static FILES: LazyLock<Vec<(PathBuf, Vec<Task>)>> = LazyLock::new(|| files_of(""));
+
+/// The task files of a folder of `tests/tasks`.
+fn files_of(folder: &str) -> Vec<(PathBuf, Vec<Task>)> {
+    let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tasks");
+    let files = std::fs::read_dir(tasks.join(folder)).unwrap();
     let paths = files.map(|file| file.unwrap().path());
     paths
         .filter(|path| path.extension().is_some_and(|kind| kind == "jsonl"))
@@ -16,7 +20,29 @@ static FILES: LazyLock<Vec<(PathBuf, Vec<Task>)>> = LazyLock::new(|| {
             (path, tasks)
         })
         .collect()
-});
+}
+
+/// A question's words alone.
+fn words(task: &Task) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || c.is_whitespace();
+    let text: String = task.question.to_lowercase().chars().filter(kept).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn rules_are_chosen_by_other_questions_than_they_are_measured_by() {
+    let words_of = |files: &[(PathBuf, Vec<Task>)]| -> HashSet<String> {
+        files
+            .iter()
+            .flat_map(|(_, tasks)| tasks)
+            .map(words)
+            .collect()
+    };
+    let chosen_by = words_of(&files_of("development"));
+    assert!(chosen_by.len() > 900);
+    let both: Vec<_> = words_of(&FILES).intersection(&chosen_by).cloned().collect();
+    assert!(both.is_empty(), "{both:?}");
+}
 
 #[test]
 fn there_are_five_files_of_a_hundred_questions() {

@@ -16,7 +16,7 @@ export interface InspectorContext {
 
 /** The number that a scoring looks at, and what it is. */
 const raws: Record<Settings["scoring"], { of: (score: Score) => number | undefined; name: string }> = {
-  harmonic: { of: ({ harmonic }) => harmonic, name: "logarithm of 1 over the sum of 1/p of its tokens, which the least likely ones decide" },
+  harmonic: { of: surprise, name: "surprise in nats, which the least likely of its tokens decide; twice the surprise is half of the share" },
   logit: { of: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
   likelihood: { of: ({ meanLogprob }) => meanLogprob, name: "mean log-probability of its tokens" },
 };
@@ -43,12 +43,17 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
   );
 }
 
+/** ln(1 + Σ 1/p) of a candidate's tokens, as the engine has it; it gives −ln Σ 1/p. */
+function surprise(score: Score | undefined): number {
+  const log = -(score?.harmonic ?? NaN);
+  return log + Math.log1p(Math.exp(-log));
+}
+
 /** Why a round was decided without a vote. */
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   if (round.scores.length === 0) return "Fast mode took this candidate as it ended the answer; nobody scored it.";
-  // As the engine has it: ln(1 + Σ 1/p) of the candidate's tokens.
-  const surprises = round.scores.map(([score], place) => `${names[round.active[place] ?? place] ?? ""} by ${Math.log1p(Math.exp(-(score?.harmonic ?? 0))).toFixed(1)}`);
-  return `It drafted for all, and nobody doubted it. It surprised ${sentence(surprises)} nats.`;
+  const surprises = round.scores.map(([score], place) => `${names[round.active[place] ?? place] ?? ""} by ${surprise(score).toFixed(1)}`);
+  return `${round.candidates[0]?.member ?? ""} drafted for all, and nobody doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 
 function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElement {
@@ -114,7 +119,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     el(
       "table",
       {},
-      el("caption", {}, `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum${level ? ", each member's shares counted by its largest" : ""}.`),
+      el("caption", {}, `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum${level ? ", each member's shares divided by its largest" : ""}.`),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
       el("tfoot", {}, totals),

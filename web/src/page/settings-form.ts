@@ -169,7 +169,7 @@ export class SettingsForm {
       scoreEnd: this.#box("scoreEnd").checked,
       selfVotes: this.#box("selfVotes").checked,
       level: this.#box("level").checked,
-      leader: this.#box("leader").checked ? (base.leader ?? { doubt: 5 }) : null,
+      leader: this.#box("leader").checked ? (base.leader ?? this.#rules?.leader.leader ?? null) : null,
       fast: this.#box("fast").checked,
       // The threshold is a share of 1/n: half an equal vote, as the paper's example.
       exit: this.#box("exit").checked ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 }) : null,

@@ -138,8 +138,9 @@ fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
 
 /// Tokens of the segment that was kept, in its writer's count.
 fn tokens_of_winner(round: &Round) -> usize {
-    let row = round.scores.get(round.winner);
-    row.and_then(|row| row.get(round.winner))
+    let writer = round.drafters[round.winner];
+    let own = round.active.iter().position(|&member| member == writer);
+    own.and_then(|own| round.scores.get(own)?.get(round.winner))
         .map_or(0, |score| score.tokens)
 }
 
@@ -163,6 +164,7 @@ mod tests {
         let rows = [[10, 7, 5], [11, 8, 6], [9, 8, 4]];
         let round = Round {
             active: vec![0, 1, 2],
+            drafters: vec![0, 1, 2],
             candidates: Vec::new(),
             scores: rows.map(|row| row.map(score).to_vec()).to_vec(),
             verified: true,

@@ -167,7 +167,7 @@ async fn together(
     let watch = |round: &Round| {
         together.rounds += 1;
         together.calls += round.active.len();
-        together.won[round.active[round.winner]] += 1;
+        together.won[round.drafters[round.winner]] += 1;
     };
     let said = answer(members, messages, settings, sampling, |_, _, _| (), watch).await;
     let given = Given {
