@@ -91,6 +91,31 @@ test("a leader drafts alone until somebody doubts it, and who wins then leads", 
   assert.deepEqual(third!.candidates, [{ member: "B", text: " end", ended: true, tokens: 4 }]);
 });
 
+test("a leader that fails leaves the round to the next; a stop after a doubt takes nothing", async () => {
+  const led: Settings = { ...settings, leader: { doubt: 5 }, maxRounds: 1 };
+  const sure = { drafts: [{ text: " sure", ended: true }], taste: () => 9 };
+  const failing = await play(conclave([], { ...sure, failure: { move: "draft", call: 1, error: broken } }, sure, sure), new ScriptedQuery(3, led), led);
+  assert.deepEqual(failing.left.map(({ round, left }) => ({ round, left })), [{ round: 1, left: 0 }]);
+  assert.deepEqual(failing.played.map(({ drafters, candidates }) => [drafters, candidates[0]!.member]), [[[1], "B"]]);
+  const verifier = await play(conclave([], sure, { ...sure, failure: { move: "verify", call: 1, error: broken } }), new ScriptedQuery(2, led), led);
+  assert.deepEqual([verifier.left[0]?.left, verifier.played[0]?.drafters, verifier.stop], [1, [0], "ended"]);
+
+  const stopping = new AbortController();
+  const journal: string[] = [];
+  const odd: Script = { drafts: [{ text: " odd", ended: false }], taste: () => 1 };
+  const members = conclave(journal, odd, { ...odd, onMove: (move) => (move === "draft" ? stopping.abort() : undefined) });
+  const stopped = await play(members, new ScriptedQuery(2, led, journal), led, stopping.signal);
+  assert.deepEqual([stopped.played, stopped.stop], [[], "stopped"]);
+  assert.deepEqual(journal, ["A draft 10", 'A verify " odd"', 'B verify " odd"', "trusts", "B draft 10"], "nobody scores or keeps");
+});
+
+test("fast mode takes a leader's end too, unverified", async () => {
+  const journal: string[] = [];
+  const fast: Settings = { ...settings, leader: { doubt: 5 }, fast: true };
+  const { played, stop } = await play(conclave(journal, { drafts: [{ text: " end", ended: true }], taste: () => 1 }, { drafts: [{ text: " b", ended: false }], taste: () => 1 }), new ScriptedQuery(2, fast, journal), fast);
+  assert.deepEqual([journal, stop, played[0]!.drafters, played[0]!.weights], [["A draft 10", "stop"], "ended", [0], [0.5, 0.5]]);
+});
+
 test("with update after, feedback follows the selection", async () => {
   const journal: string[] = [];
   const members = conclave(journal, { drafts: [{ text: "x", ended: true }], taste: () => 1 });
