@@ -16,7 +16,7 @@ import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Store
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "./backend.ts";
-export type { About, Adapter, Backend, Candidate, ExitSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "./engine.ts";
+export type { About, Adapter, Backend, Candidate, ExitSettings, LeaderSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "./engine.ts";
 export * from "./errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "./load.ts";
 export type { BeginEvent, ConclaveEvent, EndEvent, LeftEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel, ThinkingEvent, ThoughtEvent } from "./messages.ts";

@@ -6,12 +6,12 @@
  * <conclave-chat members="my/members.json" backend="auto"></conclave-chat>
  * ```
  *
- * Attributes, both optional: `members`, the address of a list of members; `backend`, one of auto,
- * webgpu, cpu. Members load at the first question. Dispatches `conclave-event` for every event of an
+ * Attributes, all optional: `members`, the address of a list of members; `backend`, one of auto,
+ * webgpu, cpu; `rule`, one of harmonic, leader, paper, read at each question. Members load at the first question. Dispatches `conclave-event` for every event of an
  * answer (`detail` is the event). Style it through `::part(answer)`, `::part(segment)`, `::part(box)`.
  */
 import { backendNamed } from "./backend.ts";
-import { Conclave, isFatal, typed, type LoadOptions, type Message } from "./conclave.ts";
+import { Conclave, isFatal, typed, type LoadOptions, type Message, type Rule } from "./conclave.ts";
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
@@ -67,7 +67,9 @@ export class ConclaveChat extends HTMLElement {
       this.#loaded = true;
       this.#answer.textContent = "";
       const messages: Message[] = [...this.#messages, { role: "user", content: question }];
-      for await (const event of conclave.ask(messages, { signal: controller.signal })) {
+      const rule = this.getAttribute("rule");
+      // What is no rule `ask` refuses, and names those that there are.
+      for await (const event of conclave.ask(messages, { signal: controller.signal, ...(rule !== null && { rule: rule as Rule }) })) {
         if (event.type === "round") {
           text += event.text;
           const segment = document.createElement("span");

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EngineModule, Settings } from "../../src/engine.ts";
+import type { ConclaveEvent } from "../../src/conclave.ts";
 import { settings as checked } from "../../src/messages.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
@@ -228,6 +229,22 @@ test("the custom element answers in any page, and stops", async () => {
   await chat.locator("[part=segment]").first().waitFor();
   await chat.locator("button", { hasText: "Ask" }).waitFor();
   assert.match((await chat.locator("[part=answer]").textContent()) ?? "", /\w/);
+
+  // A rule is read at each question; one that there isn't is told with those that there are.
+  const scorings = await chat.evaluate(async (element) => {
+    const begun: string[] = [];
+    element.addEventListener("conclave-event", (event) => {
+      const told = (event as CustomEvent<ConclaveEvent>).detail;
+      if (told.type === "begin") begun.push(told.settings.scoring);
+    });
+    for (const rule of ["paper", "none"]) {
+      element.setAttribute("rule", rule);
+      await (element as HTMLElement & { ask: (question: string) => Promise<void> }).ask("What is 1 + 2?");
+    }
+    return begun;
+  });
+  assert.deepEqual(scorings, ["logit"]);
+  await chat.locator("[part=answer]", { hasText: 'There is no rule "none". Choose one of harmonic, leader, paper.' }).waitFor();
   visitor.clean();
   await visitor.leave();
 });
