@@ -272,7 +272,7 @@ impl Drawing {
 #[derive(Debug, Clone, Args)]
 pub struct Method {
     /// All switches at once: `harmonic` (the default: what did best where it was measured), `leader`
-    /// (the same, with leader drafts: quicker) or `paper` (as published); the switches below are put
+    /// (the same with leader drafts, quicker where members mostly agree) or `paper` (as published); the switches below are put
     /// over it.
     #[arg(long)]
     pub rule: Option<Rule>,

@@ -73,7 +73,7 @@ export class SettingsForm {
         tick("scoreEnd", "Score the end", "Where a draft ends the answer, members also score that it ends there."),
         tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
         tick("level", "Level votes", "All say as much for the draft they like best, however sure they are of it."),
-        tick("leader", "Leader drafts", "Quicker: one member drafts for all, and the others only where somebody doubts it."),
+        tick("leader", "Leader drafts", "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree."),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
       group(
@@ -246,8 +246,8 @@ function select(name: string, label: string, help: string, options: [string, str
 }
 
 function rule(): HTMLElement {
-  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", leader: "Quicker: a leader drafts", paper: "The paper's" };
-  const element = select("rule", "Rule", "What does best where it was measured, the same at less cost, or what its authors published. Sets every switch of the method.", Object.entries(names));
+  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", leader: "A leader drafts", paper: "The paper's" };
+  const element = select("rule", "Rule", "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.", Object.entries(names));
   element.classList.add("wide");
   element.querySelector("select")?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
   return element;
