@@ -5,7 +5,7 @@
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cp, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -16,10 +16,10 @@ await rm(dist, { recursive: true, force: true });
 await mkdir(dist, { recursive: true });
 await build({
   entryPoints: {
-    conclave: `${web}src/conclave.ts`,
-    worker: `${web}src/worker.ts`,
-    "member-worker": `${web}src/member-worker.ts`,
-    element: `${web}src/element.ts`,
+    conclave: `${web}src/library/conclave.ts`,
+    worker: `${web}src/worker/worker.ts`,
+    "member-worker": `${web}src/worker/member-worker.ts`,
+    element: `${web}src/library/element.ts`,
     page: `${web}src/page/main.ts`,
     style: `${web}style.css`,
     bench: `${web}src/bench/page.ts`,
@@ -38,7 +38,8 @@ await build({
   logLevel: "warning",
 });
 // The library's types, for those who embed it.
-execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", dist], { stdio: "inherit" });
+execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", join(dist, "types")], { stdio: "inherit" });
+for (const name of ["conclave", "element"]) await writeFile(join(dist, `${name}.d.ts`), `export * from "./types/library/${name}.js";\n`);
 for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
@@ -57,7 +58,7 @@ const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
 const files = {};
 for (const file of needed) files[file] = createHash("sha256").update(await readFile(join(dist, file))).digest("hex");
 await build({
-  entryPoints: { offline: `${web}src/offline.ts` },
+  entryPoints: { offline: `${web}src/page/offline.ts` },
   outdir: dist,
   bundle: true,
   format: "iife",

@@ -1,4 +1,4 @@
-//! The rounds of one answer, natively: the same loop as `web/src/round.ts`.
+//! The rounds of one answer, natively: the same loop as `web/src/worker/round.ts`.
 
 use conclave_ensemble::{Candidate, Query, RoundError, Score, Settings, Stop, Update, cut};
 use conclave_member::{Member, MemberError, Message, Thought, VerifiedScore};

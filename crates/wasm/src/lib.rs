@@ -1,6 +1,6 @@
 //! Conclave's surface for JavaScript, and nothing else: types and errors cross here.
 //!
-//! `web/src/round.ts` drives the rounds; what it calls is [`Engine`], [`Member`] and [`Query`].
+//! `web/src/worker/round.ts` drives the rounds; what it calls is [`Engine`], [`Member`] and [`Query`].
 //! [`ModelFiles`] is how the page hands over a model's files, to be read by ranges.
 
 #![cfg(target_family = "wasm")]

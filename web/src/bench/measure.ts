@@ -3,9 +3,9 @@
  * `rounds` for an ensemble. Repeats go around all prefixes in turn, so that a machine that grows warm
  * or busy does so for all of them.
  */
-import { defaultRule, type EngineModule, type Member, type Message, type Sampling, type Score, type Settings } from "../engine.ts";
-import { rounds } from "../round.ts";
-import { together } from "../together.ts";
+import { defaultRule, type EngineModule, type Member, type Message, type Sampling, type Score, type Settings } from "../protocol/engine.ts";
+import { rounds } from "../worker/round.ts";
+import { together } from "../worker/together.ts";
 import { ownMicroseconds } from "./figures.ts";
 import { since, type GpuCounters, type GpuCounts } from "./gpu-counters.ts";
 import type { MemberReport, RoundReport } from "./report.ts";

@@ -1,5 +1,5 @@
 /** The plan of a run: what a visitor ticks, or what the page's address says (`?models=…&start`). */
-import type { Backend } from "../engine.ts";
+import type { Backend } from "../protocol/engine.ts";
 import type { Models, Plan } from "./report.ts";
 import { shapes, weightBytes, type BlockFormat } from "./shapes.ts";
 

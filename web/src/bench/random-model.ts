@@ -2,7 +2,7 @@
  * A GGUF file of random weights that exists nowhere: any range of it is computed when it is read. The
  * same shape, format and seed give the same bytes on every machine.
  */
-import type { ModelFiles } from "../model-files.ts";
+import type { ModelFiles } from "../protocol/model-files.ts";
 import { blockBytes, tensorBytes, tensorsOf, type BlockFormat, type Shape, type ShapedTensor } from "./shapes.ts";
 import { words } from "./words.ts";
 

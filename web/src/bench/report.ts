@@ -4,7 +4,7 @@
  * `conclave bench --json` prints `{surroundings, workload}` of the same types. Times are in
  * milliseconds, sizes in bytes; null is what is not known there.
  */
-import type { Backend, Sampling } from "../engine.ts";
+import type { Backend, Sampling } from "../protocol/engine.ts";
 import type { GpuCounts } from "./gpu-counters.ts";
 import type { BlockFormat } from "./shapes.ts";
 import type { Spread } from "./statistics.ts";

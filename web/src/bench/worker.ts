@@ -1,9 +1,9 @@
 /** The bench's worker: runs a plan on an engine of its own and tells what it measured. */
-import { adapterName, isSoftware, type Gpu } from "../backend.ts";
-import type { Adapter, Engine, Member, Sampling } from "../engine.ts";
-import { startModule } from "../engine-module.ts";
-import { readManifest, readSource, sourceOf } from "../load.ts";
-import type { ModelFiles } from "../model-files.ts";
+import { adapterName, isSoftware, type Gpu } from "../protocol/backend.ts";
+import type { Adapter, Engine, Member, Sampling } from "../protocol/engine.ts";
+import { startModule } from "../worker/engine-module.ts";
+import { readManifest, readSource, sourceOf } from "../store/load.ts";
+import type { ModelFiles } from "../protocol/model-files.ts";
 import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
 import { GpuCounters } from "./gpu-counters.ts";
 import { figuresOf } from "./figures.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Script } from "../scripted.ts";
-import { hello, open } from "../staged.ts";
+import type { Script } from "../testing/scripted.ts";
+import { hello, open } from "../testing/staged.ts";
 import { cost, eachAlone, type Alone } from "./alone.ts";
 
 const says = (text: string, failure?: Script["failure"]): Script => ({ drafts: [{ text, ended: false }, { text: ".", ended: true }], taste: () => 1, ...(failure && { failure }) });

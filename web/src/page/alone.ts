@@ -1,7 +1,7 @@
 /** Each member's own answer to a question that all have answered together: what the ensemble is to be held against. */
-import type { AskOptions, Conclave, ConclaveEvent, Message } from "../conclave.ts";
-import { isFatal, typed, type ConclaveError } from "../errors.ts";
-import type { RoundEvent } from "../messages.ts";
+import type { AskOptions, Conclave, ConclaveEvent, Message } from "../library/conclave.ts";
+import { isFatal, typed, type ConclaveError } from "../protocol/errors.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
 import { duration, plural } from "./figures.ts";
 
 /** A question as the ensemble was asked it. */

@@ -1,6 +1,6 @@
 /** The catalogue of real ensembles (web/catalogue.json): which models go together, where each lies, and its shape. */
-import { flag, list, oneOf, optional, shape, text, whole, type Check, type Checked } from "../check.ts";
-import { Download } from "../errors.ts";
+import { flag, list, oneOf, optional, shape, text, whole, type Check, type Checked } from "../protocol/check.ts";
+import { Download } from "../protocol/errors.ts";
 
 /** What a file holds its matrices in; `Q4_K_M` is llama.cpp's mixture of Q4_K and Q6_K. */
 export const fileFormats = ["F16", "Q8_0", "Q4_0", "Q4_K_M"] as const;

@@ -1,7 +1,7 @@
 /** Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or the visitor's own. */
-import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../conclave.ts";
-import { mostMembers } from "../engine.ts";
-import type { MemberSource } from "../messages.ts";
+import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../library/conclave.ts";
+import { mostMembers } from "../protocol/engine.ts";
+import type { MemberSource } from "../protocol/messages.ts";
 import { readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { verdict } from "./fit.ts";

@@ -1,6 +1,6 @@
 /** The catalogue as a list to choose from: each ensemble with its members, its download, its memory, and whether it fits. */
-import type { Backend } from "../engine.ts";
-import type { StoredModel } from "../conclave.ts";
+import type { Backend } from "../protocol/engine.ts";
+import type { StoredModel } from "../library/conclave.ts";
 import type { CatalogueModel, Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
 import { bytes } from "./figures.ts";

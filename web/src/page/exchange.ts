@@ -1,7 +1,7 @@
 /** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
-import type { Adapter, Backend, Message } from "../engine.ts";
-import { ConclaveError } from "../errors.ts";
-import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../messages.ts";
+import type { Adapter, Backend, Message } from "../protocol/engine.ts";
+import { ConclaveError } from "../protocol/errors.ts";
+import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed, written } from "./figures.ts";
 import { inspector } from "./inspector.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { RoundEvent } from "../messages.ts";
-import { settings } from "../scripted.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
+import { settings } from "../testing/scripted.ts";
 import { skills } from "./examples.ts";
 import { bytes, duration, parameters, sentence, speed, timeLeft, written } from "./figures.ts";
 import { runRecord } from "./run-record.ts";

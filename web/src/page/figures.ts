@@ -1,5 +1,5 @@
 /** Numbers as people read them. */
-import type { RoundEvent } from "../messages.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
 
 /** Bytes in decimal units, as disks and downloads count: 3.4 MB. */
 export function bytes(count: number): string {

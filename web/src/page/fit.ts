@@ -1,5 +1,5 @@
 /** Whether models will fit, said before anything is fetched: on the disk, in wasm's memory, on the graphics card. */
-import type { Backend } from "../engine.ts";
+import type { Backend } from "../protocol/engine.ts";
 import { bytes } from "./figures.ts";
 
 export interface Machine {

@@ -1,6 +1,6 @@
 /** One round laid open: the candidates, who scored whom how, and the weights that counted. */
-import type { Score, Settings } from "../engine.ts";
-import type { RoundEvent } from "../messages.ts";
+import type { Score, Settings } from "../protocol/engine.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence } from "./figures.ts";
 

@@ -1,6 +1,6 @@
 /** The page: opens the engine, seats the members, asks, and shows what comes back. */
-import { backendNamed, type BackendChoice } from "../backend.ts";
-import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message } from "../conclave.ts";
+import { backendNamed, type BackendChoice } from "../protocol/backend.ts";
+import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message } from "../library/conclave.ts";
 import { Choosing } from "./choosing.ts";
 import { button, byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";

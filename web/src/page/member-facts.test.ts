@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { About } from "../engine.ts";
+import type { About } from "../protocol/engine.ts";
 import { description, facts, formats, graphicsMemory, memoryTogether } from "./member-facts.ts";
 
 const about = (stored: [string, string | null][], change: Partial<About> = {}): About => ({

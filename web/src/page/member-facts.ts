@@ -1,7 +1,7 @@
 /** What a member is and what it takes, in words: before it is loaded as far as that is known, then as the engine says. */
-import type { About, Backend } from "../engine.ts";
-import type { ManifestEntry } from "../load.ts";
-import type { MemberSource } from "../messages.ts";
+import type { About, Backend } from "../protocol/engine.ts";
+import type { ManifestEntry } from "../store/load.ts";
+import type { MemberSource } from "../protocol/messages.ts";
 import type { CatalogueModel } from "./catalogue.ts";
 import { bytes, parameters } from "./figures.ts";
 import { total, type Memory } from "./footprint.ts";

@@ -1,7 +1,7 @@
 /** The members as cards: what each is, its download, its weight now, the segments it won, whether it left. */
-import type { Progress } from "../conclave.ts";
-import type { ConclaveError } from "../errors.ts";
-import type { RoundEvent } from "../messages.ts";
+import type { Progress } from "../library/conclave.ts";
+import type { ConclaveError } from "../protocol/errors.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { bytes, percent, plural, timeLeft, written } from "./figures.ts";
 import { description, facts, graphicsMemory, type Known } from "./member-facts.ts";

@@ -1,6 +1,6 @@
 /** The dialog for choosing models: ensembles of the catalogue, models added by hand, what is stored here. */
-import { parseReference, referenceName, referenceText, typed, type Conclave, type Stored } from "../conclave.ts";
-import type { MemberSource } from "../messages.ts";
+import { parseReference, referenceName, referenceText, typed, type Conclave, type Stored } from "../library/conclave.ts";
+import type { MemberSource } from "../protocol/messages.ts";
 import type { Ensemble } from "./catalogue.ts";
 import { byId, button, el } from "./dom.ts";
 import { filePicker } from "./drop.ts";

@@ -1,5 +1,5 @@
 /** What weights that come unquantised become while they load: as the visitor chooses, or by their size. */
-import type { MemberSource } from "../messages.ts";
+import type { MemberSource } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 

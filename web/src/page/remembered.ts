@@ -1,6 +1,6 @@
 /** The ensemble last used, kept in this browser, so that the next visit opens with it. */
-import { list, optional, oneOf, shape, text, type Checked } from "../check.ts";
-import { contextTokens } from "../messages.ts";
+import { list, optional, oneOf, shape, text, type Checked } from "../protocol/check.ts";
+import { contextTokens } from "../protocol/messages.ts";
 
 const remembered = shape({
   title: text,

@@ -1,6 +1,6 @@
 /** The ensemble on the page: its places, and how members come into them and leave them again. */
-import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../conclave.ts";
-import { mostMembers } from "../engine.ts";
+import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../library/conclave.ts";
+import { mostMembers } from "../protocol/engine.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
 /** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */

@@ -2,8 +2,8 @@
  * The run of one answer as a file: what `conclave replay` reads (members, settings, raw scores by
  * round), and beside it everything the page showed.
  */
-import type { Adapter, Message, Sampling, Settings, Thinking } from "../engine.ts";
-import type { LeftEvent, RoundEvent, ThoughtEvent } from "../messages.ts";
+import type { Adapter, Message, Sampling, Settings, Thinking } from "../protocol/engine.ts";
+import type { LeftEvent, RoundEvent, ThoughtEvent } from "../protocol/messages.ts";
 
 export interface RunRecord {
   format: "conclave run 1";

@@ -1,6 +1,6 @@
 /** The settings of the method and of sampling as a form: defaults from the engine, a line of help each. */
-import type { BackendChoice } from "../backend.ts";
-import { defaultRule, type Rule, type Rules, type Sampling, type Settings, type Thinking } from "../engine.ts";
+import type { BackendChoice } from "../protocol/backend.ts";
+import { defaultRule, type Rule, type Rules, type Sampling, type Settings, type Thinking } from "../protocol/engine.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {

@@ -1,7 +1,7 @@
 /** The ensemble's answer beside each member's own, in cards: one member answers after the other. */
-import type { Conclave, ConclaveEvent } from "../conclave.ts";
-import { isFatal, type ConclaveError } from "../errors.ts";
-import type { RoundEvent } from "../messages.ts";
+import type { Conclave, ConclaveEvent } from "../library/conclave.ts";
+import { isFatal, type ConclaveError } from "../protocol/errors.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
 import { cost, eachAlone, type Asked } from "./alone.ts";
 import { button, el, voice } from "./dom.ts";
 import { stops, type Exchange } from "./exchange.ts";

@@ -1,5 +1,5 @@
 /** The models stored in this browser: sizes, what is partial, what there is room for, what has a newer version, and deleting. */
-import type { StoredModel } from "../conclave.ts";
+import type { StoredModel } from "../library/conclave.ts";
 import { button, el } from "./dom.ts";
 import { bytes, plural } from "./figures.ts";
 

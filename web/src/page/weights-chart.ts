@@ -1,6 +1,6 @@
 /** The weights by round as a chart (uPlot). Lines bear the members' colours and their underlines' dashes. */
 import uPlot from "uplot";
-import type { RoundEvent } from "../messages.ts";
+import type { RoundEvent } from "../protocol/messages.ts";
 import { spread } from "./spread.ts";
 
 /** Dashes that match the underlines of voice-1 … voice-8 in style.css. */

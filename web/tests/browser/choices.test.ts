@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import type { EngineModule } from "../../src/engine.ts";
+import type { EngineModule } from "../../src/protocol/engine.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";

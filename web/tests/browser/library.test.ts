@@ -1,9 +1,9 @@
 /** The library and the custom element in a page of someone else's, under the same strict policy. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EngineModule, Settings } from "../../src/engine.ts";
-import type { ConclaveEvent } from "../../src/conclave.ts";
-import { settings as checked } from "../../src/messages.ts";
+import type { EngineModule, Settings } from "../../src/protocol/engine.ts";
+import type { ConclaveEvent } from "../../src/library/conclave.ts";
+import { settings as checked } from "../../src/protocol/messages.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";

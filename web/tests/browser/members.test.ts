@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import type { About } from "../../src/engine.ts";
+import type { About } from "../../src/protocol/engine.ts";
 import { parseCatalogue, type CatalogueModel } from "../../src/page/catalogue.ts";
 import { bytes } from "../../src/page/figures.ts";
 import { memoryOf, total } from "../../src/page/footprint.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import type { Conclave, ConclaveEvent, Settings } from "../../src/conclave.ts";
+import type { Conclave, ConclaveEvent, Settings } from "../../src/library/conclave.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";

@@ -1,10 +1,10 @@
 /** A worker that drives the store for the browser tests: one call a message, with small chunks. */
-import { openLocks } from "../../src/locks.ts";
-import { typed } from "../../src/errors.ts";
-import type { ModelFiles } from "../../src/model-files.ts";
-import { sha256 } from "../../src/sha256.ts";
-import { openShelf } from "../../src/shelf.ts";
-import { Store } from "../../src/store.ts";
+import { openLocks } from "../../src/store/locks.ts";
+import { typed } from "../../src/protocol/errors.ts";
+import type { ModelFiles } from "../../src/protocol/model-files.ts";
+import { sha256 } from "../../src/store/sha256.ts";
+import { openShelf } from "../../src/store/shelf.ts";
+import { Store } from "../../src/store/store.ts";
 
 /** What a test asks of the worker. */
 export type Call =

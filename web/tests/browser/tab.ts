@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BrowserContext, Page } from "playwright-core";
-import type { Plan, Progress, Stored } from "../../src/messages.ts";
+import type { Plan, Progress, Stored } from "../../src/protocol/messages.ts";
 import { patience } from "./visitor.ts";
 
 /** Runs in the page: pairs answers with calls. */

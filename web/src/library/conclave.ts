@@ -1,0 +1,329 @@
+/**
+ * The library: several small language models in one browser tab that answer as one.
+ *
+ * ```ts
+ * const conclave = await Conclave.load({ onProgress: ({ member, loaded, total }) => … });
+ * for await (const event of conclave.ask([{ role: "user", content: "What is 14 plus 28?" }])) {
+ *   if (event.type === "round") show(event.text, event.candidates[event.winner].member);
+ * }
+ * ```
+ */
+import type { BackendChoice } from "../protocol/backend.ts";
+import type { About, Adapter, Backend, Message, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
+import { BadSettings, EngineFailure, fromRecord, toRecord, type ConclaveError } from "../protocol/errors.ts";
+import { readManifest, sourceOf } from "../store/load.ts";
+import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
+import { Wire, type Port } from "./wire.ts";
+
+export type { BackendChoice } from "../protocol/backend.ts";
+export type { About, Adapter, Backend, Candidate, ExitSettings, LeaderSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "../protocol/engine.ts";
+export * from "../protocol/errors.ts";
+export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
+export type { BeginEvent, ConclaveEvent, EndEvent, LeftEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
+export { parseReference, referenceName, referenceText, type Reference } from "../store/reference.ts";
+export type { Port } from "./wire.ts";
+
+export interface OpenOptions {
+  /** `auto` (the default) takes WebGPU where a hardware adapter answers, else the CPU. */
+  backend?: BackendChoice;
+  /** The hub that `hf:` references go to, if not huggingface.co: a mirror, or a test's own. */
+  hub?: string;
+  /**
+   * The most threads that members run on with the CPU backend, a member at least on each; as many as
+   * the machine has cores if left out. With 1 all run in one worker, one after the other.
+   */
+  threads?: number;
+  signal?: AbortSignal;
+}
+
+export interface AddOptions {
+  /** Room for the conversation, in the member's tokens; at most what the model was trained for. */
+  contextTokens?: number;
+  /** The member that the new one takes the place of, once it is loaded; there must be one of this name. */
+  replace?: string;
+  onProgress?: (progress: Progress & { member: string }) => void;
+  signal?: AbortSignal;
+}
+
+export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
+  /** The members, or the address of a list of them; the bundled ones if left out. */
+  members?: MemberSource[] | string | URL;
+}
+
+export interface AskOptions {
+  /** Stops the answer; the text so far stays, and the last event says `stopped`. */
+  signal?: AbortSignal;
+  /** A preset of all settings: `harmonic`, the default, which does best where it was measured; `leader`, the same where one member drafts for all while nobody doubts it; or `paper`, the method as its authors published it. */
+  rule?: Rule;
+  /** What differs from the rule's settings ({@link Conclave.rules}). */
+  settings?: Partial<Settings>;
+  /** What differs from {@link defaultSampling}; without a seed every answer has its own. */
+  sampling?: Partial<Sampling>;
+  /** Names of the members that take part; all of them if left out. */
+  members?: string[];
+  /**
+   * Whether members that can think aloud do so before they answer: `off` (the default), `on`, or
+   * `auto`, as each model's chat template has it. What they think comes as events, each member's
+   * own: it is no part of the answer, no other member sees it, and it is not in the next question.
+   */
+  thinking?: Thinking;
+}
+
+/** The paper's sampling. */
+export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP: 0.9, topK: 0 };
+export const defaultContextTokens = 1024;
+
+const startWorker = (): Port => new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "conclave" });
+
+const openRequest = (id: number, { backend = "auto", hub, threads }: OpenOptions): Request => ({
+  type: "open",
+  id,
+  backend,
+  ...(hub === undefined ? {} : { hub }),
+  ...(threads === undefined ? {} : { threads }),
+});
+
+/** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
+export class Conclave {
+  readonly backend: Backend;
+  readonly adapter: Adapter;
+  /** In plain words, why this backend was taken. */
+  readonly why: string;
+  /** The method's settings when `ask` is given none. */
+  readonly defaults: Readonly<Settings>;
+  /** The method's settings under each rule. */
+  readonly rules: Readonly<Rules>;
+  readonly #wire: Wire;
+  readonly #members = new Map<string, About>();
+  #usage: Usage = { heap: 0, threads: 1 };
+
+  private constructor(wire: Wire, opened: Answer<"opened">) {
+    this.#wire = wire;
+    this.backend = opened.backend;
+    this.adapter = opened.adapter;
+    this.why = opened.why;
+    this.defaults = opened.settings;
+    this.rules = opened.rules;
+  }
+
+  /** Starts an engine without members. Throws NoGpu, Download, Engine. */
+  static async open(options: OpenOptions = {}, port: Port = startWorker()): Promise<Conclave> {
+    const wire = new Wire(port);
+    try {
+      return new Conclave(wire, await opened(wire, options));
+    } catch (error) {
+      wire.close();
+      throw error;
+    }
+  }
+
+  /**
+   * Starts an engine and loads the members, all or none: files are fetched while the engine opens.
+   * Throws as `open` and `add` do.
+   */
+  static async load(options: LoadOptions = {}, port: Port = startWorker()): Promise<Conclave> {
+    const wire = new Wire(port);
+    try {
+      let usage: Usage | undefined;
+      const adding = async (): Promise<About[]> => {
+        const sources = await listed(options);
+        return Promise.all(
+          sources.map(async (source) => {
+            const reply = await added(wire, source, options);
+            usage = reply.usage;
+            return reply.about;
+          }),
+        );
+      };
+      const [reply, abouts] = await Promise.all([opened(wire, options), adding()]);
+      const conclave = new Conclave(wire, reply);
+      conclave.#usage = usage ?? conclave.#usage;
+      // Downloads end in any order, but ties and random streams go by this one.
+      for (const about of abouts) conclave.#members.set(about.name, about);
+      return conclave;
+    } catch (error) {
+      wire.close(); // ends all that is still being fetched
+      throw error;
+    }
+  }
+
+  /** Bytes of the wasm module's memory, in all threads, after the last member came or went; weights on a GPU are not in it. */
+  get heapBytes(): number {
+    return this.#usage.heap;
+  }
+
+  /** Threads that the members run on: on the CPU one a member while there are cores. */
+  get threads(): number {
+    return this.#usage.threads;
+  }
+
+  /** The members in the order they were added. */
+  get members(): About[] {
+    return [...this.#members.values()];
+  }
+
+  /**
+   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
+   * Reference, ModelFile, OutOfMemory, Settings; members already loaded stay, and so does what was
+   * downloaded.
+   */
+  async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
+    const { about, usage } = await added(this.#wire, source, options);
+    if (options.replace !== undefined) this.#members.delete(options.replace);
+    this.#members.set(source.name, about);
+    this.#usage = usage;
+    return about;
+  }
+
+  /** Takes a member out and frees its memory. Throws Settings where there is none of this name. */
+  async remove(name: string): Promise<void> {
+    const reply = await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
+    if (reply.type !== "removed") throw unexpected(reply, "remove");
+    this.#usage = reply.usage;
+    this.#members.delete(name);
+  }
+
+  /**
+   * What downloading a model would take. Asks its host for names and sizes, unless the model is
+   * stored whole. Throws Download, Reference.
+   */
+  async plan(ref: string, signal?: AbortSignal): Promise<Plan> {
+    const reply = await this.#wire.request({ type: "plan", id: this.#wire.id(), ref }, signal);
+    if (reply.type !== "planned") throw unexpected(reply, "plan");
+    return reply.plan;
+  }
+
+  /** The models stored on this machine, whole and partial, and the room left. Makes no request. */
+  async models(): Promise<Stored> {
+    const reply = await this.#wire.request({ type: "models", id: this.#wire.id() });
+    if (reply.type !== "models") throw unexpected(reply, "models");
+    return reply.stored;
+  }
+
+  /**
+   * Deletes a stored model, or what is there of it; members that were loaded from it stay. Throws
+   * Storage while a tab downloads or loads it.
+   */
+  async deleteModel(ref: string): Promise<void> {
+    await this.#wire.request({ type: "deleteModel", id: this.#wire.id(), ref });
+  }
+
+  /**
+   * Asks the hub which commit a reference stands for now; where it is not the stored one, delete the
+   * model and add it again to update it. Nothing else asks: a stored model is used as it is. Null
+   * for an address.
+   */
+  async latestCommit(ref: string, signal?: AbortSignal): Promise<string | null> {
+    const reply = await this.#wire.request({ type: "latestCommit", id: this.#wire.id(), ref }, signal);
+    if (reply.type !== "latestCommit") throw unexpected(reply, "latestCommit");
+    return reply.commit;
+  }
+
+  /**
+   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, `thinking` and
+   * `thought` where they think first, one `round` for every accepted segment, `end`. A member that
+   * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
+   * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
+   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The
+   * texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
+   * conversation run only what is new. Throws ContextFull (before anything is read), DeviceLost, OutOfMemory, Template,
+   * Engine, Settings; the error's `partial` is the text so far.
+   */
+  async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
+    if (options.signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", ms: 0 });
+    const id = this.#wire.id();
+    const seed = options.sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
+    const request: Request = {
+      type: "ask",
+      id,
+      messages,
+      members: options.members ?? [...this.#members.keys()],
+      settings: { ...this.#preset(options.rule), ...options.settings },
+      sampling: { ...defaultSampling, ...options.sampling, seed },
+      thinking: options.thinking ?? "off",
+    };
+    const inbox: Reply[] = [];
+    let failure: ConclaveError | undefined;
+    let wake = (): void => {};
+    const stop = (): void => this.#wire.post({ type: "stop", id });
+    this.#wire.listen(id, {
+      reply: (reply) => void (inbox.push(reply), wake()),
+      fail: (error) => void ((failure = error), wake()),
+    });
+    let over = false;
+    let text = "";
+    try {
+      this.#wire.post(request);
+      options.signal?.addEventListener("abort", stop);
+      while (!over) {
+        const reply = inbox.shift();
+        if (reply?.type === "event") {
+          over = reply.event.type === "end";
+          if (reply.event.type === "round") text += reply.event.text;
+          yield reply.event;
+        } else if (reply?.type === "failed") {
+          over = true;
+          throw fromRecord(reply.error);
+        } else if (failure) {
+          over = true;
+          throw fromRecord({ ...toRecord(failure), partial: text });
+        } else {
+          await new Promise<void>((resolve) => (wake = resolve));
+        }
+      }
+    } finally {
+      options.signal?.removeEventListener("abort", stop);
+      this.#wire.forget(id);
+      if (!over) stop(); // the caller left the loop
+    }
+  }
+
+  #preset(rule: Rule | undefined): Settings {
+    if (rule === undefined) return this.defaults;
+    if (Object.hasOwn(this.rules, rule)) return this.rules[rule];
+    throw new BadSettings(`There is no rule ${JSON.stringify(rule)}. Choose one of ${Object.keys(this.rules).join(", ")}.`);
+  }
+
+  /** Destroys the GPU device, as a driver crash would: for tests of the recovery path. */
+  async loseDevice(): Promise<void> {
+    await this.#wire.request({ type: "loseDevice", id: this.#wire.id() });
+  }
+
+  /** Ends the worker and frees all memory; whatever is under way fails. */
+  close(): void {
+    this.#wire.close();
+  }
+}
+
+type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
+
+async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
+  const reply = await wire.request(openRequest(wire.id(), options), options.signal);
+  if (reply.type !== "opened") throw unexpected(reply, "open");
+  return reply;
+}
+
+async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added">> {
+  const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
+  if (source.ref !== undefined) await askToPersist();
+  const request: Request = { type: "add", id: wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
+  const reply = await wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
+  if (reply.type !== "added") throw unexpected(reply, "add");
+  return reply;
+}
+
+/** The members to load, from their list where they are not given. */
+async function listed({ members = new URL("./members/members.json", import.meta.url), signal }: LoadOptions): Promise<MemberSource[]> {
+  if (Array.isArray(members)) return members;
+  return (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
+}
+
+function unexpected(reply: Reply, request: string): ConclaveError {
+  return new EngineFailure(`The worker answered ${reply.type} to ${request}. Reload the engine.`);
+}
+
+/** Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says, the download goes on. */
+async function askToPersist(): Promise<void> {
+  const { storage } = globalThis.navigator ?? {};
+  await storage?.persist?.().catch(() => false);
+}

@@ -1,0 +1,107 @@
+/** The library's end of the line to the worker: pairs replies with requests by id. */
+import { BadSettings, EngineFailure, fromRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import { parseReply, type Progress, type Reply, type Request } from "../protocol/messages.ts";
+
+/** The port of a Worker, as far as it is used; tests put a service in its place. */
+export interface Port {
+  postMessage(data: unknown): void;
+  terminate(): void;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onerror: ((event: ErrorEvent) => void) | null;
+}
+
+/** Who waits for the replies to one request. */
+interface Listener {
+  reply(reply: Reply): void;
+  fail(error: ConclaveError): void;
+}
+
+export class Wire {
+  readonly #port: Port;
+  readonly #listeners = new Map<number, Listener>();
+  #next = 1;
+  #broken: ConclaveError | undefined;
+
+  constructor(port: Port) {
+    this.#port = port;
+    port.onmessage = ({ data }) => {
+      try {
+        const reply = parseReply(data);
+        this.#listeners.get(reply.id)?.reply(reply);
+      } catch (error) {
+        this.#break(new EngineFailure(`The worker sent what it should not: ${String(error)}. Reload the engine.`, { cause: error }));
+      }
+    };
+    port.onerror = (event) => {
+      this.#break(new EngineFailure(`The worker failed: ${event.message || "it could not be started"}. Reload the engine.`));
+    };
+  }
+
+  id(): number {
+    return this.#next++;
+  }
+
+  post(request: Request): void {
+    if (this.#broken) return;
+    try {
+      this.#port.postMessage(request);
+    } catch (error) {
+      throw new BadSettings(`The request can't cross to the worker (${String(error)}). Pass plain data.`, { cause: error });
+    }
+  }
+
+  listen(id: number, listener: Listener): void {
+    if (this.#broken) listener.fail(this.#broken);
+    else this.#listeners.set(id, listener);
+  }
+
+  forget(id: number): void {
+    this.#listeners.delete(id);
+  }
+
+  /** Sends a request and waits for the reply that ends it. */
+  request(
+    request: Request,
+    signal?: AbortSignal,
+    onProgress?: (progress: Progress) => void,
+  ): Promise<Reply> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    return new Promise<Reply>((resolve, reject) => {
+      const { id } = request;
+      const stop = (): void => this.post({ type: "stop", id });
+      const settle = (): void => {
+        signal?.removeEventListener("abort", stop);
+        this.forget(id);
+      };
+      this.listen(id, {
+        reply: (reply) => {
+          if (reply.type === "progress") return onProgress?.(reply.progress);
+          settle();
+          if (reply.type === "failed") reject(fromRecord(reply.error));
+          else if (reply.type === "aborted") reject(signal?.reason ?? new DOMException("Aborted", "AbortError"));
+          else resolve(reply);
+        },
+        fail: (error) => {
+          settle();
+          reject(error);
+        },
+      });
+      this.post(request);
+      signal?.addEventListener("abort", stop);
+    }).catch((error: unknown) => {
+      throw error === signal?.reason ? error : typed(error);
+    });
+  }
+
+  close(): void {
+    this.#port.terminate();
+    this.#break(new EngineFailure("The engine was closed."));
+  }
+
+  #break(error: ConclaveError): void {
+    this.#broken ??= error;
+    const listeners = [...this.#listeners.values()];
+    this.#listeners.clear();
+    for (const listener of listeners) listener.fail(error);
+  }
+}

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { errorKinds, ConclaveError, DeviceLost, fromRecord, isFatal, OutOfMemory, toRecord, typed } from "./errors.ts";
+import { parseReply, parseRequest } from "./messages.ts";
+import { settings } from "../testing/scripted.ts";
+
+const ask = {
+  type: "ask",
+  id: 3,
+  messages: [{ role: "user", content: "hello" }],
+  members: ["Ada"],
+  settings,
+  sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
+  thinking: "off",
+};
+const round = {
+  type: "round",
+  round: 1,
+  active: [0],
+  candidates: [{ member: "Ada", text: "a", ended: false, tokens: 1 }],
+  scores: [[{ meanLogit: 1, meanLogprob: -1, harmonic: -2 }]],
+  shares: [[1]],
+  totals: [1],
+  counts: [1],
+  winner: 0,
+  drafters: [0],
+  writers: [0],
+  weights: [1],
+  exited: [],
+  text: "a",
+  ms: { draft: 1, verify: 1 },
+  counters: [{ prefix: 1, prefilled: 0, drafted: 1, verified: 1 }],
+};
+
+test("requests pass as they are", () => {
+  assert.deepEqual(parseRequest(ask), ask);
+  assert.deepEqual(parseRequest({ type: "stop", id: 3 }), { type: "stop", id: 3 });
+  assert.deepEqual(parseRequest({ ...ask, settings: { ...settings, exit: { warmup: 3, temperature: 6, threshold: 0.5 } } }).type, "ask");
+});
+
+test("what is wrong in a request is named by its path", () => {
+  const wrong: [unknown, RegExp][] = [
+    [null, /request\.type/],
+    [{ type: "toString", id: 1 }, /request\.type/],
+    [{ ...ask, messages: [{ role: "tool", content: "" }] }, /^request\.messages\[0\]\.role must be "system" or "user" or "assistant"; it was "tool"$/],
+    [{ ...ask, settings: { ...settings, rate: "fast" } }, /request\.settings\.rate/],
+    [{ ...ask, settings: { ...settings, scoring: "mean" } }, /^request\.settings\.scoring must be "harmonic" or "logit" or "likelihood"; it was "mean"$/],
+    [{ ...ask, settings: { ...settings, reward: undefined } }, /^request\.settings\.reward must be "shares" or "counts"; it was missing$/],
+    [{ ...ask, settings: { ...settings, scoreEnd: 1 } }, /^request\.settings\.scoreEnd must be true or false; it was 1$/],
+    [{ ...ask, thinking: true }, /^request\.thinking must be "off" or "on" or "auto"; it was true$/],
+    [{ ...ask, members: "Ada" }, /^request\.members must be a list; it was "Ada"$/],
+    [{ ...ask, members: ["x".repeat(1000), 7] }, /^request\.members\[1\] must be a string; it was 7$/],
+    [{ ...ask, messages: undefined }, /^request\.messages must be a list; it was missing$/],
+    [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file".repeat(1000)] } }, /^request\.source\.files\[0\] must be a file; it was "not a file.{50}…"$/],
+  ];
+  for (const [data, message] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message });
+});
+
+test("a setting out of its range is named, with the range and what was given", () => {
+  const asked = (given: object, exit: object = {}) => ({ ...ask, settings: { ...settings, exit: { warmup: 3, temperature: 6, threshold: 0.5, ...exit }, ...given } });
+  const sampled = (given: object) => ({ ...ask, sampling: { ...ask.sampling, ...given } });
+  const add = (contextTokens: number) => ({ type: "add", id: 1, contextTokens, source: { name: "x" } });
+  for (const sound of [asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }), sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }), add(1), { type: "open", id: 1, backend: "cpu", threads: 8 }]) {
+    assert.deepEqual(parseRequest(sound), sound);
+  }
+  const wrong: [unknown, string][] = [
+    [sampled({ temperature: Number.NaN }), "sampling.temperature must be a number from 0 to 10; it was NaN"],
+    [sampled({ temperature: -1 }), "sampling.temperature must be a number from 0 to 10; it was -1"],
+    [sampled({ topP: 1.5 }), "sampling.topP must be a number from 0 to 1; it was 1.5"],
+    [sampled({ topK: 1e12 }), "sampling.topK must be a whole number from 0 to 4294967295; it was 1000000000000"],
+    [sampled({ topK: 2.5 }), "sampling.topK must be a whole number from 0 to 4294967295; it was 2.5"],
+    [sampled({ seed: Infinity }), "sampling.seed must be a whole number from 0 to 9007199254740991; it was Infinity"],
+    [asked({ segmentTokens: 65 }), "settings.segmentTokens must be a whole number from 1 to 64; it was 65"],
+    [asked({ alpha: "1" }), 'settings.alpha must be a number from 0 to 100; it was "1"'],
+    [asked({ leader: { doubt: -1 } }), "settings.leader.doubt must be a number from 0 to 1000; it was -1"],
+    [asked({ leader: true }), "settings.leader must be an object; it was true"],
+    [asked({ level: "on" }), 'settings.level must be true or false; it was "on"'],
+    [asked({ maxRounds: 0 }), "settings.maxRounds must be a whole number from 1 to 10000; it was 0"],
+    [asked({}, { threshold: null }), "settings.exit.threshold must be a number from 0 to 1; it was null"],
+    [add(0.5), "contextTokens must be a whole number from 1 to 4294967295; it was 0.5"],
+    [{ type: "open", id: 1, backend: "cpu", threads: 0 }, "threads must be a whole number from 1 to 1024; it was 0"],
+  ];
+  for (const [data, says] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message: `request.${says}` });
+});
+
+test("a reply with a score that is no number does not pass for a vote", () => {
+  const reply = { type: "event", id: 3, event: round };
+  assert.deepEqual(parseReply(reply), reply);
+  const broken = { ...round, scores: [[{ meanLogit: Number.NaN, meanLogprob: -1 }]] };
+  assert.throws(() => parseReply({ ...reply, event: broken }), /reply\.event\.scores\[0\]\[0\]\.meanLogit/);
+});
+
+test("every kind of error crosses the boundary with its text so far", () => {
+  for (const kind of errorKinds) {
+    const thrown = Object.assign(new Error("Do this next."), { name: kind });
+    const error = typed(thrown);
+    assert.equal(error.kind, kind);
+    assert.equal(error.name, kind);
+    error.partial = "so far";
+    error.member = "Ada";
+    const back = fromRecord(structuredClone(toRecord(error)));
+    assert.equal(back.constructor, error.constructor);
+    assert.deepEqual(toRecord(back), { kind, message: "Do this next.", partial: "so far", member: "Ada" });
+  }
+});
+
+test("traps and failed allocations of the wasm module are typed", () => {
+  const trap = typed(new WebAssembly.RuntimeError("unreachable"));
+  assert.equal(trap.kind, "Engine");
+  assert.match(trap.message, /Reload/);
+  assert.ok(isFatal(trap));
+  assert.ok(typed(new RangeError("WebAssembly.Memory.grow(): Maximum memory size exceeded")) instanceof OutOfMemory);
+  assert.equal(typed("a string").kind, "Engine");
+  const lost = new DeviceLost("gone");
+  assert.equal(typed(lost), lost);
+  assert.ok(lost instanceof ConclaveError);
+});

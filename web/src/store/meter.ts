@@ -1,0 +1,78 @@
+/** How far a download is, how fast it goes, and how long it will take. */
+import type { Progress } from "../protocol/messages.ts";
+
+/** The rate follows a change of the line within about this long. */
+const memoryMs = 5000;
+/** Reports come no faster than this. */
+const reportMs = 100;
+
+export class Meter {
+  readonly #total: number;
+  readonly #report: (progress: Progress) => void;
+  readonly #now: () => number;
+  #phase: Progress["phase"] = "checking";
+  #note: string | undefined;
+  #loaded = 0;
+  #rate: number | undefined;
+  /** Bytes that came since `#since`; the rate counts what came over the line only. */
+  #fresh = 0;
+  #since: number;
+  #reported = -Infinity;
+
+  constructor(total: number, report: (progress: Progress) => void, now = () => performance.now()) {
+    this.#total = total;
+    this.#report = report;
+    this.#now = now;
+    this.#since = now();
+  }
+
+  phase(phase: Progress["phase"], loaded = this.#loaded): void {
+    this.#phase = phase;
+    this.#loaded = loaded;
+    this.#rate = undefined;
+    this.#fresh = 0;
+    this.#since = this.#now();
+    this.#tell();
+  }
+
+  /** Why it does not go on just now; undefined when it does again. */
+  note(note: string | undefined): void {
+    this.#note = note;
+    this.#tell();
+  }
+
+  /** Bytes came over the line, or were read for a check. */
+  add(bytes: number): void {
+    this.#loaded += bytes;
+    this.#fresh += bytes;
+    const now = this.#now();
+    const passed = now - this.#since;
+    if (passed >= reportMs) {
+      const rate = (this.#fresh / passed) * 1000;
+      const weight = 1 - Math.exp(-passed / memoryMs);
+      this.#rate = this.#rate === undefined ? rate : this.#rate + (rate - this.#rate) * weight;
+      this.#fresh = 0;
+      this.#since = now;
+    }
+    if (now - this.#reported >= reportMs) this.#tell();
+  }
+
+  /** Bytes that were counted turned out to be of no use. */
+  takeBack(bytes: number): void {
+    this.#loaded -= bytes;
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#reported = this.#now();
+    const rate = this.#phase === "downloading" ? (this.#rate ?? null) : null;
+    this.#report({
+      phase: this.#phase,
+      loaded: this.#loaded,
+      total: this.#total,
+      rate,
+      secondsLeft: rate === null || rate === 0 ? null : (this.#total - this.#loaded) / rate,
+      ...(this.#note === undefined ? {} : { note: this.#note }),
+    });
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * What a reference stands for at its host: the files, their sizes, the digests the host knows. The
+ * hub is asked for its list, since a page can't see the headers of the hub's redirects.
+ */
+import { list, nullable, number, optional, shape, text } from "../protocol/check.ts";
+import { Download } from "../protocol/errors.ts";
+import type { RemoteFile, RemoteModel } from "./journal.ts";
+import { decoded, isFileName, referenceText, splitNames, type Reference } from "./reference.ts";
+import { usualRetry, retrying, Setback, type RetryPolicy } from "./retry.ts";
+import { askForAll, askForRange, drain, NoRanges, type Answered, type RequestOptions } from "./transfer.ts";
+
+export const publicHub = "https://huggingface.co";
+
+export interface HostOptions extends RequestOptions {
+  hub: string;
+  policy?: RetryPolicy;
+  /** Why it does not go on just now. */
+  onWait?: (why: string | undefined) => void;
+  /** What the one file of the reference must be, where the caller knows. */
+  expected?: { bytes?: number | undefined; sha256?: string | undefined } | undefined;
+}
+
+/** Lists and indices are small; a host that sends more is not answering the question. */
+const longestList = 32 << 20;
+
+const sibling = shape({
+  rfilename: text,
+  size: optional(nullable(number)),
+  blobId: optional(nullable(text)),
+  lfs: optional(nullable(shape({ sha256: text, size: number }))),
+});
+const repository = shape({ sha: text, siblings: list(sibling) });
+const shardIndex = shape({ weight_map: (data: unknown): string[] => Object.values(data ?? {}).filter((value) => typeof value === "string") });
+
+/** What a folder of safetensors consists of, besides its weights. */
+const folderFiles = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
+const needed = ["config.json", "tokenizer.json"];
+const wholeWeights = "model.safetensors";
+const weightsIndex = "model.safetensors.index.json";
+
+/** Asks the host. Throws Download, Reference. */
+export async function askHost(reference: Reference, options: HostOptions): Promise<RemoteModel> {
+  const model = reference.kind === "hub" ? await askHub(reference, options) : await askFileHost(reference.url, options);
+  const [only] = model.files;
+  const { bytes, sha256 } = options.expected ?? {};
+  if (only && model.files.length === 1) {
+    if (bytes !== undefined && bytes !== only.bytes) throw new Download(`${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: it is not the file that was meant. Correct the size, or the reference.`);
+    const digest = sha256?.toLowerCase();
+    if (digest !== undefined && only.sha256 !== undefined && digest !== only.sha256) {
+      throw new Download(`${referenceText(reference)} has another SHA-256 at ${model.from} than the one that was asked for: it is not the file that was meant. Correct the digest, or the reference.`);
+    }
+    if (digest !== undefined) only.sha256 = digest;
+  }
+  return { ...model, ref: referenceText(reference) };
+}
+
+/** The commit a revision stands for now. */
+export async function latestCommit(reference: Extract<Reference, { kind: "hub" }>, options: HostOptions): Promise<string> {
+  return (await listRepository(reference, options)).sha;
+}
+
+type HubReference = Extract<Reference, { kind: "hub" }>;
+
+const segments = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
+
+async function listRepository({ owner, repo, revision }: HubReference, options: HostOptions) {
+  const url = `${options.hub}/api/models/${owner}/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`;
+  const data = await getJson(url, `${owner}/${repo}`, options);
+  try {
+    return repository(data, "repository");
+  } catch (error) {
+    throw new Download(`${new URL(url).host} answered with what is no list of files (${String(error)}). Check the hub's address.`, { cause: error });
+  }
+}
+
+async function askHub(reference: HubReference, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {
+  const { sha, siblings } = await listRepository(reference, options);
+  if (!/^[0-9a-f]{40,64}$/.test(sha)) throw new Download(`The hub answered with a commit that is none (${JSON.stringify(sha)}). Check the hub's address.`);
+  const { owner, repo } = reference;
+  const base = `${options.hub}/${owner}/${repo}/resolve/${sha}`;
+  const listed = new Map(siblings.map((entry) => [entry.rfilename, entry]));
+
+  const file = (name: string): RemoteFile => {
+    const entry = listed.get(name);
+    if (!entry || !isFileName(name)) throw new Download(`${owner}/${repo} has no ${name}. ${offer(reference, [...listed.keys()])}`);
+    const bytes = entry.lfs?.size ?? entry.size;
+    if (typeof bytes !== "number" || !Number.isSafeInteger(bytes) || bytes < 0) throw new Download(`The hub does not tell the size of ${name}. Download it, and choose the file here.`);
+    const digest = entry.lfs?.sha256.toLowerCase();
+    if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest)) throw new Download(`The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`);
+    return {
+      name: name.split("/").at(-1) ?? name,
+      url: `${base}/${segments(name)}`,
+      bytes,
+      ...(digest === undefined ? (entry.blobId ? { blobId: entry.blobId } : {}) : { sha256: digest }),
+    };
+  };
+
+  const names = reference.file === undefined ? await folderNames(reference, listed, base, options) : splitNames(reference.file);
+  return { from: new URL(options.hub).origin, commit: sha, files: names.map(file) };
+}
+
+/** The files of a repository's folder that a model is loaded from. */
+async function folderNames(reference: HubReference, listed: ReadonlyMap<string, unknown>, base: string, options: HostOptions): Promise<string[]> {
+  const { owner, repo } = reference;
+  for (const name of needed) {
+    if (!listed.has(name)) throw new Download(`${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, [...listed.keys()])}`);
+  }
+  const described = folderFiles.filter((name) => listed.has(name));
+  if (listed.has(wholeWeights)) return [...described, wholeWeights];
+  if (!listed.has(weightsIndex)) throw new Download(`${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, [...listed.keys()])}`);
+  const data = await getJson(`${base}/${weightsIndex}`, weightsIndex, options);
+  try {
+    const shards = new Set(shardIndex(data, weightsIndex).weight_map);
+    if (shards.size === 0 || ![...shards].every((name) => /^[\w.-]+\.safetensors$/.test(name))) throw new TypeError("it names no safetensors");
+    return [...described, weightsIndex, ...[...shards].sort()];
+  } catch (error) {
+    throw new Download(`${weightsIndex} of ${owner}/${repo} is not what it should be (${String(error)}). Choose another model.`, { cause: error });
+  }
+}
+
+/** What of a repository could be loaded instead. */
+function offer({ owner, repo }: HubReference, names: string[]): string {
+  const models = names.filter((name) => /\.gguf$/i.test(name) && isFileName(name)).slice(0, 6);
+  return models.length > 0 ? `Name one of its files: ${models.map((name) => `hf:${owner}/${repo}/${name}`).join(", ")}.` : "Look at the repository for what it offers.";
+}
+
+async function askFileHost(url: string, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {
+  const address = new URL(url);
+  const at = address.pathname.lastIndexOf("/") + 1;
+  const [folder, name] = [address.pathname.slice(0, at), address.pathname.slice(at)];
+  const files: RemoteFile[] = [];
+  for (const part of splitNames(name)) {
+    address.pathname = folder + part;
+    files.push(await askForFile(address.href, decoded(part), options));
+  }
+  return { from: address.origin, commit: null, files };
+}
+
+/** A file's size and state, by its first byte. */
+async function askForFile(url: string, name: string, options: HostOptions): Promise<RemoteFile> {
+  const answered = await retried(options, async (): Promise<Answered> => {
+    const first = await askForRange(url, name, 0, 1, options).catch((error: unknown) => {
+      if (error instanceof NoRanges) return undefined;
+      throw error;
+    });
+    if (first) await first.body.cancel().catch(() => undefined);
+    if (first?.total !== undefined) return first;
+    const all = await askForAll(url, name, options);
+    await all.body.cancel().catch(() => undefined);
+    return all;
+  });
+  if (answered.total === undefined) throw new Download(`${new URL(url).host} does not tell the size of ${name}. Download it, and choose the file here.`);
+  return { name, url, bytes: answered.total, ...(answered.validator === undefined ? {} : { validator: answered.validator }) };
+}
+
+async function getJson(url: string, what: string, options: HostOptions): Promise<unknown> {
+  const { host } = new URL(url);
+  return retried(options, async () => {
+    const { body } = await askForAll(url, what, options);
+    const decoder = new TextDecoder();
+    let said = "";
+    await drain(body, host, options, (piece) => {
+      said += decoder.decode(piece, { stream: true });
+      if (said.length > longestList) throw new Download(`${host} sends too long a list for ${what}. Check the hub's address.`);
+      return true;
+    });
+    try {
+      return JSON.parse(said + decoder.decode()) as unknown;
+    } catch (error) {
+      throw new Setback(`${host} answered for ${what} with what is no JSON.`, { cause: error });
+    }
+  });
+}
+
+function retried<T>(options: HostOptions, attempt: () => Promise<T>): Promise<T> {
+  const { policy = usualRetry, signal, onWait = () => {} } = options;
+  return retrying(attempt, { policy, signal, gained: () => false, onWait });
+}

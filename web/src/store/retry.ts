@@ -1,0 +1,88 @@
+/** When a request that failed is made again, and how long to wait before. */
+import { Download } from "../protocol/errors.ts";
+
+export interface SetbackOptions extends ErrorOptions {
+  /** What the host asked to wait. */
+  waitMs?: number | undefined;
+  /** It asked to wait, where a page can't see how long: more patience than with a broken line. */
+  slowDown?: boolean;
+}
+
+/** Something went wrong that may go right at the next try. */
+export class Setback extends Error {
+  readonly waitMs: number | undefined;
+  readonly slowDown: boolean;
+
+  constructor(message: string, { waitMs, slowDown = false, ...options }: SetbackOptions = {}) {
+    super(message, options);
+    this.waitMs = waitMs;
+    this.slowDown = slowDown;
+  }
+}
+
+export interface RetryPolicy {
+  /** Tries in a row that bring no new byte, before giving up. */
+  tries: number;
+  /** The first wait; each next one is twice as long, up to `longestMs`. */
+  firstMs: number;
+  longestMs: number;
+  /** Longer than this a host may not ask us to wait: that is for the visitor to decide. */
+  patienceMs: number;
+}
+
+export const usualRetry: RetryPolicy = { tries: 6, firstMs: 500, longestMs: 15_000, patienceMs: 120_000 };
+
+/**
+ * Runs `attempt` until it succeeds. A {@link Setback} is waited out and tried again, for as long as
+ * tries bring something (`gained` says whether the last one did); any other error ends it. Throws
+ * Download when it gives up, or the signal's reason.
+ */
+export async function retrying<T>(
+  attempt: () => Promise<T>,
+  { policy, signal, gained, onWait }: { policy: RetryPolicy; signal: AbortSignal; gained: () => boolean; onWait: (why: string | undefined) => void },
+): Promise<T> {
+  for (let fruitless = 0; ; ) {
+    try {
+      return await attempt();
+    } catch (thrown) {
+      signal.throwIfAborted();
+      if (!(thrown instanceof Setback)) throw thrown;
+      fruitless = gained() ? 0 : fruitless + 1;
+      if (fruitless >= policy.tries) {
+        throw new Download(`${thrown.message} It was tried ${policy.tries} times. What arrived is kept: check the connection, then try again.`, { cause: thrown });
+      }
+      const usual = Math.min(policy.firstMs * 2 ** Math.max(0, fruitless - 1), policy.longestMs);
+      const wait = thrown.waitMs ?? (thrown.slowDown ? Math.min(usual * 10, policy.patienceMs) : usual);
+      if (wait > policy.patienceMs) {
+        throw new Download(`${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. What arrived is kept: try again then.`, { cause: thrown });
+      }
+      onWait(`${thrown.message} Trying again in ${Math.ceil(wait / 1000)} s.`);
+      await pause(wait, signal);
+      onWait(undefined);
+    }
+  }
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3), as milliseconds from now; undefined if it is neither. */
+export function retryAfter(value: string | null, now = Date.now()): number | undefined {
+  if (value === null || value.trim() === "") return undefined;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+/** Waits; throws the signal's reason when it is aborted meanwhile. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", settle);
+      if (signal.aborted) reject(signal.reason);
+      else resolve();
+    };
+    const timer = setTimeout(settle, ms);
+    if (signal.aborted) settle();
+    else signal.addEventListener("abort", settle);
+  });
+}

@@ -1,0 +1,238 @@
+/**
+ * Where downloaded models lie: folders of numbered parts in the origin's private file system (OPFS),
+ * or in memory where a browser offers none.
+ */
+import { StorageFailure } from "../protocol/errors.ts";
+
+/** A part open for writing; no other tab has it open meanwhile. */
+export interface Part {
+  size(): number;
+  /** Fills `into` from `at` on as far as the part goes; gives the number of bytes. */
+  read(at: number, into: Uint8Array<ArrayBuffer>): number;
+  /** Throws the platform's QuotaExceededError where there is no room. */
+  write(at: number, bytes: Uint8Array<ArrayBuffer>): void;
+  truncate(size: number): void;
+  flush(): void;
+  close(): void;
+}
+
+/** One model's place. */
+export interface Folder {
+  open(part: string): Promise<Part>;
+  /** What a part holds now, to be read without opening it; undefined if there is no such part. */
+  blob(part: string): Promise<Blob | undefined>;
+}
+
+export interface Shelf {
+  /** What is put here outlives the page. */
+  readonly persistent: boolean;
+  list(): Promise<string[]>;
+  folder(name: string): Promise<Folder | undefined>;
+  create(name: string): Promise<Folder>;
+  remove(name: string): Promise<void>;
+}
+
+/** The handle of a part while it is open: FileSystemSyncAccessHandle, which only workers have. */
+interface SyncHandle {
+  getSize(): number;
+  read(into: Uint8Array<ArrayBuffer>, options: { at: number }): number;
+  write(bytes: Uint8Array<ArrayBuffer>, options: { at: number }): number;
+  truncate(size: number): void;
+  flush(): void;
+  close(): void;
+}
+interface SyncFile extends FileSystemFileHandle {
+  createSyncAccessHandle?(): Promise<SyncHandle>;
+}
+
+/** A folder of the origin's private file system where that can be written from here, else memory. */
+export async function openShelf(storage: StorageManager | undefined = globalThis.navigator?.storage, place = "conclave-models"): Promise<Shelf> {
+  const writable = typeof FileSystemFileHandle !== "undefined" && "createSyncAccessHandle" in FileSystemFileHandle.prototype;
+  // Private windows of some browsers have the functions, and throw.
+  const root = writable ? await storage?.getDirectory?.().catch(() => undefined) : undefined;
+  const folder = await root?.getDirectoryHandle(place, { create: true }).catch(() => undefined);
+  return folder ? new PrivateFiles(folder) : new MemoryShelf();
+}
+
+const isMissing = (error: unknown): boolean => error instanceof DOMException && error.name === "NotFoundError";
+const isLocked = (error: unknown): boolean => error instanceof DOMException && error.name === "NoModificationAllowedError";
+
+class PrivateFiles implements Shelf {
+  readonly persistent = true;
+  readonly #root: FileSystemDirectoryHandle;
+
+  constructor(root: FileSystemDirectoryHandle) {
+    this.#root = root;
+  }
+
+  async list(): Promise<string[]> {
+    const names: string[] = [];
+    for await (const name of this.#root.keys()) names.push(name);
+    return names;
+  }
+
+  async folder(name: string): Promise<Folder | undefined> {
+    const handle = await this.#root.getDirectoryHandle(name).catch(absent);
+    return handle && new PrivateFolder(handle);
+  }
+
+  async create(name: string): Promise<Folder> {
+    return new PrivateFolder(await this.#root.getDirectoryHandle(name, { create: true }));
+  }
+
+  async remove(name: string): Promise<void> {
+    await patiently(() => this.#root.removeEntry(name, { recursive: true }).catch(absent));
+  }
+}
+
+class PrivateFolder implements Folder {
+  readonly #handle: FileSystemDirectoryHandle;
+
+  constructor(handle: FileSystemDirectoryHandle) {
+    this.#handle = handle;
+  }
+
+  async open(part: string): Promise<Part> {
+    const file: SyncFile = await this.#handle.getFileHandle(part, { create: true });
+    return patiently(async () => new PrivatePart(await file.createSyncAccessHandle!()));
+  }
+
+  async blob(part: string): Promise<Blob | undefined> {
+    const file = await this.#handle.getFileHandle(part).catch(absent);
+    return file?.getFile();
+  }
+}
+
+class PrivatePart implements Part {
+  readonly #handle: SyncHandle;
+
+  constructor(handle: SyncHandle) {
+    this.#handle = handle;
+  }
+
+  size(): number {
+    return this.#handle.getSize();
+  }
+
+  read(at: number, into: Uint8Array<ArrayBuffer>): number {
+    return this.#handle.read(into, { at });
+  }
+
+  write(at: number, bytes: Uint8Array<ArrayBuffer>): void {
+    // A full disk may also show as a short write.
+    const written = this.#handle.write(bytes, { at });
+    if (written !== bytes.length) throw new DOMException(`${written} of ${bytes.length} bytes were written`, "QuotaExceededError");
+  }
+
+  truncate(size: number): void {
+    this.#handle.truncate(size);
+  }
+
+  flush(): void {
+    this.#handle.flush();
+  }
+
+  close(): void {
+    this.#handle.close();
+  }
+}
+
+function absent(error: unknown): undefined {
+  if (!isMissing(error)) throw error;
+  return undefined;
+}
+
+/** A tab that was just closed or reloaded keeps its files for a moment. */
+async function patiently<T>(task: () => Promise<T>): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await task();
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      if (attempt === 30) throw new StorageFailure("The stored model is in use elsewhere. Close the other tabs of this page, then try again.", { cause: error });
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+/** Folders in memory: gone with the page. */
+export class MemoryShelf implements Shelf {
+  readonly persistent: boolean;
+  readonly #folders = new Map<string, MemoryFolder>();
+
+  /** `persistent`: tests have it pass for a place that outlives the page. */
+  constructor(persistent = false) {
+    this.persistent = persistent;
+  }
+
+  async list(): Promise<string[]> {
+    return [...this.#folders.keys()];
+  }
+
+  async folder(name: string): Promise<Folder | undefined> {
+    return this.#folders.get(name);
+  }
+
+  async create(name: string): Promise<Folder> {
+    const folder = this.#folders.get(name) ?? new MemoryFolder();
+    this.#folders.set(name, folder);
+    return folder;
+  }
+
+  async remove(name: string): Promise<void> {
+    this.#folders.delete(name);
+  }
+}
+
+class MemoryFolder implements Folder {
+  readonly #parts = new Map<string, MemoryPart>();
+
+  async open(name: string): Promise<Part> {
+    const part = this.#parts.get(name) ?? new MemoryPart();
+    this.#parts.set(name, part);
+    return part;
+  }
+
+  async blob(name: string): Promise<Blob | undefined> {
+    return this.#parts.get(name)?.blob();
+  }
+}
+
+class MemoryPart implements Part {
+  #bytes = new Uint8Array(0);
+  #size = 0;
+
+  size(): number {
+    return this.#size;
+  }
+
+  read(at: number, into: Uint8Array<ArrayBuffer>): number {
+    const found = this.#bytes.subarray(Math.min(at, this.#size), Math.min(at + into.length, this.#size));
+    into.set(found);
+    return found.length;
+  }
+
+  write(at: number, bytes: Uint8Array<ArrayBuffer>): void {
+    const end = at + bytes.length;
+    if (end > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(end, this.#bytes.length * 2));
+      larger.set(this.#bytes.subarray(0, this.#size));
+      this.#bytes = larger;
+    }
+    this.#bytes.set(bytes, at);
+    this.#size = Math.max(this.#size, end);
+  }
+
+  truncate(size: number): void {
+    this.#bytes.fill(0, Math.min(size, this.#size), this.#size);
+    if (size > this.#bytes.length) this.write(size, new Uint8Array(0));
+    this.#size = size;
+  }
+
+  flush(): void {}
+  close(): void {}
+
+  blob(): Blob {
+    return new Blob([this.#bytes.subarray(0, this.#size)]);
+  }
+}

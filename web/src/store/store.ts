@@ -1,0 +1,292 @@
+/**
+ * The models of this machine: plans, downloads, lists, deletes them, and opens them for the engine.
+ * A model is opened only when it is whole and checked; once it is, nothing is asked of its host.
+ */
+import { complete } from "./download.ts";
+import { BadReference, ConclaveError, Download, isAbort, StorageFailure } from "../protocol/errors.ts";
+import { Journal, readState, type ModelState, type RemoteModel } from "./journal.ts";
+import type { Locks } from "./locks.ts";
+import type { MemberSource, Plan, Progress, Stored, StoredModel } from "../protocol/messages.ts";
+import { Meter } from "./meter.ts";
+import { BlobFiles, type ModelFiles } from "../protocol/model-files.ts";
+import { parseReference, referenceText, type Reference } from "./reference.ts";
+import { askHost, latestCommit, publicHub, type HostOptions } from "./remote.ts";
+import { usualRetry, type RetryPolicy } from "./retry.ts";
+import { Sha256 } from "./sha256.ts";
+import type { Shelf } from "./shelf.ts";
+import { Changed } from "./transfer.ts";
+
+export interface StoreOptions {
+  shelf: Shelf;
+  locks: Locks;
+  /** Where `hf:` references go. */
+  hub?: string | undefined;
+  /** What the page may use: `navigator.storage`. */
+  space?: Pick<StorageManager, "estimate" | "persisted"> | undefined;
+  policy?: RetryPolicy;
+  stallMs?: number;
+  chunkBytes?: number;
+  lanes?: number;
+  /** The largest model a page keeps in memory where it has no place to store it. */
+  mostInMemory?: number;
+}
+
+export interface OpenOptions {
+  signal: AbortSignal;
+  onProgress: (progress: Progress) => void;
+  /** What the one file of the reference must be, where the caller knows. */
+  expected?: Pick<MemberSource, "bytes" | "sha256">;
+}
+
+const defaults = { policy: usualRetry, stallMs: 20_000, chunkBytes: 8 << 20, lanes: 4, mostInMemory: 256 << 20 };
+
+export class Store {
+  readonly #options: StoreOptions & typeof defaults;
+  readonly #hub: string;
+
+  constructor(options: StoreOptions) {
+    this.#options = { ...defaults, ...options };
+    this.#hub = hubAddress(options.hub ?? publicHub);
+  }
+
+  /** What a download would take; asks the host for names and sizes, unless all is here. */
+  plan(ref: string, signal: AbortSignal): Promise<Plan> {
+    return this.#typed(async () => {
+      const reference = parseReference(ref);
+      const state = await this.#state(this.#key(reference));
+      const model = state?.model ?? (await askHost(reference, this.#host(signal)));
+      const files = model.files.map(({ name, bytes }) => ({ name, bytes }));
+      const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+      const { free } = await this.#space();
+      return { ref: model.ref, from: model.from, commit: model.commit, files, bytes, stored: state?.stored ?? 0, free };
+    });
+  }
+
+  /** What is stored, whole or in part. */
+  list(): Promise<Stored> {
+    return this.#typed(async () => {
+      const models: StoredModel[] = [];
+      for (const name of await this.#options.shelf.list()) {
+        const state = await this.#state(name);
+        if (state) models.push(described(state));
+        else await this.#sweep(name);
+      }
+      models.sort((a, b) => (a.ref < b.ref ? -1 : 1));
+      return { models, ...(await this.#space()) };
+    });
+  }
+
+  /** Deletes what is here of a model. Throws StorageFailure while a tab uses it. */
+  delete(ref: string): Promise<void> {
+    return this.#typed(async () => {
+      const text = referenceText(parseReference(ref));
+      for (const name of await this.#options.shelf.list()) {
+        if ((await this.#state(name))?.model.ref !== text) continue;
+        const release = await this.#options.locks.tryHold(lockName(name));
+        if (!release) throw new StorageFailure(`${text} is being downloaded or loaded. Stop that, or wait for it, then delete it.`);
+        try {
+          await this.#options.shelf.remove(name);
+        } finally {
+          release();
+        }
+      }
+    });
+  }
+
+  /** The commit the reference's revision stands for now, from the hub; null for an address. */
+  latestCommit(ref: string, signal: AbortSignal): Promise<string | null> {
+    return this.#typed(async () => {
+      const reference = parseReference(ref);
+      return reference.kind === "url" ? null : latestCommit(reference, this.#host(signal));
+    });
+  }
+
+  /** A model's files, downloaded first as far as they are not here. The caller closes them. */
+  open(ref: string, options: OpenOptions): Promise<ModelFiles> {
+    return this.#typed(async () => {
+      const reference = parseReference(ref);
+      const key = this.#key(reference);
+      const name = lockName(key);
+      const { locks } = this.#options;
+      const waiting = (): void => options.onProgress({ phase: "waiting", loaded: 0, total: 0, rate: null, secondsLeft: null });
+      // Another tab may delete the model between the download and its use; once is bad luck.
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const reading = await locks.hold(name, "shared", options.signal, waiting);
+        const files = await this.#whole(key, options.expected, reading).catch((error: unknown) => {
+          reading();
+          throw error;
+        });
+        if (files) return files;
+        reading();
+        const writing = await locks.hold(name, "exclusive", options.signal, waiting);
+        try {
+          await this.#download(reference, key, options);
+        } finally {
+          writing();
+        }
+      }
+      throw new StorageFailure(`${referenceText(reference)} was deleted while it was opened. Load it again.`);
+    });
+  }
+
+  /** A model's files, if all are here and as they should be. */
+  async #whole(key: string, expected: OpenOptions["expected"], release: () => void): Promise<ModelFiles | undefined> {
+    const folder = await this.#options.shelf.folder(key);
+    const state = folder && (await readState(folder));
+    if (!folder || !state?.complete || !isAsExpected(state.model, expected)) return undefined;
+    const named: { name: string; blob: Blob }[] = [];
+    for (const [index, { remote }] of state.files.entries()) {
+      const blob = await folder.blob(String(index));
+      if (blob?.size !== remote.bytes) return undefined;
+      named.push({ name: remote.name, blob });
+    }
+    return new BlobFiles(named, () => {
+      release();
+      // What is in memory only serves one loading.
+      if (!this.#options.shelf.persistent) void this.#options.shelf.remove(key);
+    });
+  }
+
+  async #download(reference: Reference, key: string, { signal, onProgress, expected }: OpenOptions): Promise<void> {
+    const { shelf } = this.#options;
+    for (let changes = 0; ; changes++) {
+      onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null });
+      const found = await shelf.folder(key);
+      let journal = found && (await Journal.resume(found));
+      if (journal && !isAsExpected(journal.state.model, expected)) {
+        journal.close();
+        journal = undefined;
+      }
+      let folder = found;
+      let model = journal?.state.model;
+      try {
+        if (!journal || !folder) {
+          const note = (why: string | undefined): void =>
+            onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null, ...(why === undefined ? {} : { note: why }) });
+          model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
+          await this.#makeRoom(model, totalOf(model));
+          // Whatever was there belongs to another state of the model, or to none.
+          await shelf.remove(key);
+          folder = await shelf.create(key);
+          journal = await Journal.begin(folder, model, this.#options.chunkBytes);
+        } else {
+          await this.#makeRoom(journal.state.model, journal.state.bytes - journal.state.stored);
+        }
+        const meter = new Meter(journal.state.bytes, onProgress);
+        const { policy, stallMs, lanes } = this.#options;
+        return await complete(folder, journal, { signal, policy, stallMs, lanes, meter });
+      } catch (error) {
+        if (error instanceof Changed && changes === 0) {
+          journal?.close();
+          journal = undefined;
+          await shelf.remove(key);
+          continue;
+        }
+        if (error instanceof Changed) throw new Download(`${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`, { cause: error });
+        if (isFull(error) && model) throw await this.#full(model, journal?.state.stored ?? 0, error);
+        throw error;
+      } finally {
+        journal?.close();
+      }
+    }
+  }
+
+  /** Says before a byte is fetched what would not fit. */
+  async #makeRoom(model: RemoteModel, needed: number): Promise<void> {
+    if (!this.#options.shelf.persistent && totalOf(model) > this.#options.mostInMemory) {
+      throw new StorageFailure(
+        `${model.ref} has ${amount(totalOf(model))}, and this browser offers the page no place to keep it (private windows and pages without https have none). Open the page in an ordinary window over https, or download the model and choose the file.`,
+      );
+    }
+    const { free } = await this.#space();
+    if (this.#options.shelf.persistent && free !== null && needed > free) {
+      throw new StorageFailure(`${model.ref} needs ${amount(needed)} more on this machine, and ${amount(free)} are free for this page. Delete stored models or free disk space, then try again.`);
+    }
+  }
+
+  async #full(model: RemoteModel, stored: number, cause: unknown): Promise<StorageFailure> {
+    const { free } = await this.#space();
+    const left = totalOf(model) - stored;
+    // Some browsers name more than they give.
+    const told = free === null || free >= left ? "the browser gives this page no more" : `${amount(free)} are free for this page`;
+    const kept = stored > 0 ? " What arrived is kept." : "";
+    return new StorageFailure(`${model.ref} needs ${amount(left)} more on this machine, and ${told}.${kept} Delete stored models or free disk space, then try again.`, { cause });
+  }
+
+  async #space(): Promise<{ used: number | null; free: number | null; persisted: boolean }> {
+    const { space } = this.#options;
+    const { quota, usage } = (await space?.estimate?.().catch(() => undefined)) ?? {};
+    const persisted = (await space?.persisted?.().catch(() => false)) ?? false;
+    const free = quota === undefined || usage === undefined ? null : Math.max(0, quota - usage);
+    return { used: usage ?? null, free, persisted };
+  }
+
+  async #state(key: string): Promise<ModelState | undefined> {
+    const folder = await this.#options.shelf.folder(key);
+    return folder && readState(folder);
+  }
+
+  /** A folder without a journal is a download that ended before it began. */
+  async #sweep(key: string): Promise<void> {
+    const release = await this.#options.locks.tryHold(lockName(key));
+    if (!release) return;
+    try {
+      if (!(await this.#state(key))) await this.#options.shelf.remove(key);
+    } finally {
+      release();
+    }
+  }
+
+  /** The name of a model's folder: nothing that a file system could take for anything else. */
+  #key(reference: Reference): string {
+    const hub = reference.kind === "hub" ? `${this.#hub} ` : "";
+    return new Sha256().update(new TextEncoder().encode(hub + referenceText(reference))).digest().slice(0, 32);
+  }
+
+  #host(signal: AbortSignal): HostOptions {
+    const { policy, stallMs } = this.#options;
+    return { hub: this.#hub, signal, policy, stallMs };
+  }
+
+  /** Whatever a browser's storage throws becomes an error that says what to do. */
+  async #typed<T>(task: () => Promise<T>): Promise<T> {
+    try {
+      return await task();
+    } catch (error) {
+      if (error instanceof ConclaveError || isAbort(error)) throw error;
+      if (isFull(error)) throw new StorageFailure("There is no room left for this page. Delete stored models or free disk space, then try again.", { cause: error });
+      throw new StorageFailure(`The browser's storage failed (${String(error)}). Reload the page, then try again; what is stored is kept.`, { cause: error });
+    }
+  }
+}
+
+const lockName = (key: string): string => `conclave-model ${key}`;
+const isFull = (error: unknown): boolean => error instanceof Error && error.name === "QuotaExceededError";
+const totalOf = (model: RemoteModel): number => model.files.reduce((sum, { bytes }) => sum + bytes, 0);
+
+function hubAddress(text: string): string {
+  try {
+    const url = new URL(text);
+    if (/^https?:$/.test(url.protocol)) return url.href.replace(/\/+$/, "");
+  } catch {
+    // told below
+  }
+  throw new BadReference(`${JSON.stringify(text)} is no address of a hub. Give one like ${publicHub}.`);
+}
+
+/** What a caller knows of the one file of a model overrules what is stored. */
+function isAsExpected({ files }: RemoteModel, { bytes, sha256 }: NonNullable<OpenOptions["expected"]> = {}): boolean {
+  const [only] = files;
+  if (!only || files.length > 1) return true;
+  return (bytes === undefined || bytes === only.bytes) && (sha256 === undefined || sha256.toLowerCase() === only.sha256);
+}
+
+function described(state: ModelState): StoredModel {
+  const { ref, from, commit, files } = state.model;
+  return { ref, from, commit, files: files.map(({ name, bytes }) => ({ name, bytes })), bytes: state.bytes, stored: state.stored, complete: state.complete };
+}
+
+function amount(bytes: number): string {
+  if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(2)} GB`;
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+}

@@ -1,0 +1,253 @@
+/**
+ * Scripted members for the unit tests of the round loop and the service: they say what they are
+ * told to and keep a journal of every call. They stand for the loop's order only; what a member
+ * computes is tested in Rust.
+ */
+import type { About, Begun, Candidate, Counters, Member, Message, OnReading, OnThinking, Query, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+
+export const settings: Settings = {
+  segmentTokens: 10,
+  scoring: "harmonic",
+  scoreEnd: true,
+  reward: "shares",
+  alpha: 1,
+  rate: "code",
+  fixedShare: 0.05,
+  update: "before",
+  selfVotes: true,
+  level: true,
+  exit: null,
+  leader: null,
+  fast: false,
+  maxRounds: 64,
+  maxCharacters: 4096,
+};
+
+export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, reward: "counts", level: false } };
+
+export interface Script {
+  /** Drafts, in order; the last one repeats. */
+  drafts: Candidate[];
+  /** The mean logit it gives to a candidate of this text. */
+  taste: (text: string) => number;
+  /** Thrown at the nth call (from 1) of a move. */
+  failure?: { move: "measure" | "begin" | "think" | "draft" | "verify" | "keep"; call: number; error: Error };
+  /** Pieces of what it thinks before it answers, where it may. */
+  thoughts?: string[];
+  /** Resolves without a turn of the event loop, as the CPU backend does. */
+  instant?: boolean;
+  /** Tokens of a conversation read in one step; all of them if left out. */
+  step?: number;
+  /** Called at every move, before it is done. */
+  onMove?: (move: string, call: number) => void | Promise<void>;
+}
+
+export class ScriptedMember implements Member {
+  readonly #name: string;
+  readonly #script: Script;
+  readonly #journal: string[];
+  readonly #calls: Record<string, number> = {};
+  readonly #counters: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
+  #busy = false;
+  #verified: Candidate[] = [];
+  messages: Message[] = [];
+  sampling: Sampling | undefined;
+  stream: number | undefined;
+  thinking: Thinking | undefined;
+  /** Those of the last verification. */
+  settings: Settings | undefined;
+
+  constructor(name: string, journal: string[], script: Script) {
+    this.#name = name;
+    this.#journal = journal;
+    this.#script = script;
+  }
+
+  get name(): string {
+    this.#refuseBusy();
+    return this.#name;
+  }
+
+  about(): About {
+    this.#refuseBusy();
+    return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, template: true, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
+  }
+
+  async measure(_messages?: Message[], thinking: Thinking = "off"): Promise<number> {
+    return this.#move("measure", () => {
+      this.thinking = thinking;
+      return 5;
+    });
+  }
+
+  /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
+  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
+    return this.#move("begin", async () => {
+      this.messages = messages;
+      this.sampling = sampling;
+      this.stream = stream;
+      const total = 5;
+      if (this.#counters.prefix >= total) this.#counters.prefix = 0;
+      const held = this.#counters.prefix;
+      for (let goOn = true; goOn && this.#counters.prefix < total; ) {
+        const tokens = Math.min(this.#script.step ?? total, total - this.#counters.prefix);
+        this.#counters.prefix += tokens;
+        this.#counters.prefillTokens += tokens;
+        goOn = await onReading(this.#counters.prefix, total);
+      }
+      const { prefix } = this.#counters;
+      return { prefix, run: prefix - held, stopped: prefix < total };
+    });
+  }
+
+  async think(onThinking: OnThinking): Promise<Thought> {
+    return this.#move("think", async () => {
+      let text = "";
+      for (const piece of this.thinking === "off" ? [] : (this.#script.thoughts ?? [])) {
+        text += piece;
+        if (!(await onThinking(piece))) return { text, tokens: text.length, stopped: true };
+      }
+      return { text, tokens: text.length, stopped: false };
+    });
+  }
+
+  async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
+    return this.#move(`draft ${maxTokens}`, () => {
+      const drafts = this.#script.drafts;
+      const draft = drafts[Math.min((this.#calls["draft"] ?? 1) - 1, drafts.length - 1)]!;
+      this.#counters.draftTokens += maxTokens - 1;
+      return { ...draft, tokens: draft.text.length };
+    });
+  }
+
+  async verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]> {
+    return this.#move(`verify ${candidates.map(({ text }) => JSON.stringify(text)).join(",")}`, () => {
+      this.#verified = candidates;
+      this.settings = settings;
+      this.#counters.verifyTokens += candidates.reduce((sum, { text }) => sum + text.length, 0);
+      return candidates.map(({ text }) => ({ meanLogit: this.#script.taste(text), meanLogprob: -1, harmonic: -2, tokens: text.length }));
+    });
+  }
+
+  async keep(winner: number): Promise<void> {
+    return this.#move(`keep ${winner}`, () => {
+      this.#counters.prefix += this.#verified[winner]!.text.length;
+    });
+  }
+
+  counters(): Counters {
+    this.#refuseBusy();
+    return { ...this.#counters };
+  }
+
+  release(): void {
+    this.#journal.push(`${this.#name} release`);
+  }
+
+  free(): void {
+    this.#journal.push(`${this.#name} free`);
+  }
+
+  /** As wasm-bindgen does, refuses whatever is asked of it while a call is under way. */
+  #refuseBusy(): void {
+    if (this.#busy) throw new Error("recursive use of an object detected which would lead to unsafe aliasing in rust");
+  }
+
+  async #move<T>(move: string, work: () => T | Promise<T>): Promise<T> {
+    this.#refuseBusy();
+    this.#busy = true;
+    try {
+      const kind = move.split(" ")[0]!;
+      const call = (this.#calls[kind] = (this.#calls[kind] ?? 0) + 1);
+      this.#journal.push(`${this.#name} ${move}`);
+      await this.#script.onMove?.(kind, call);
+      if (!this.#script.instant) await new Promise((resolve) => setImmediate(resolve));
+      const failure = this.#script.failure;
+      if (failure?.move === kind && failure.call === call) throw failure.error;
+      return await work();
+    } finally {
+      this.#busy = false;
+    }
+  }
+}
+
+/** A query whose shares are the raw logits over their row sum, with equal weights. */
+export class ScriptedQuery implements Query {
+  readonly #journal: string[];
+  readonly #settings: Settings;
+  /** Members that leave after round n. */
+  readonly #exits: Record<number, number[]>;
+  #active: number[];
+  #round = 1;
+  #leader = 0;
+
+  constructor(members: number, given: Settings, journal: string[] = [], exits: Record<number, number[]> = {}) {
+    this.#active = [...Array(members).keys()];
+    this.#settings = given;
+    this.#journal = journal;
+    this.#exits = exits;
+  }
+
+  active(): Uint32Array {
+    return Uint32Array.from(this.#active);
+  }
+
+  /** Who won last. */
+  leader(): number | undefined {
+    return this.#settings.leader && this.#active.length > 1 ? Math.max(0, this.#active.indexOf(this.#leader)) : undefined;
+  }
+
+  trusts(scores: Score[]): boolean {
+    this.#journal.push("trusts");
+    return scores.every((score) => score.meanLogit >= (this.#settings.leader?.doubt ?? 0));
+  }
+
+  normalise(scores: Score[][]): number[][] {
+    this.#journal.push("normalise");
+    return scores.map((row) => {
+      const sum = row.reduce((total, score) => total + score.meanLogit, 0);
+      return row.map((score) => score.meanLogit / sum);
+    });
+  }
+
+  feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] } {
+    this.#journal.push("feedback");
+    const counts = shares.map(() => 1);
+    return { counts, rewards: counts, rate: 1, weights: [...this.weights()] };
+  }
+
+  select(shares: number[][]): { totals: number[]; winner: number } {
+    this.#journal.push("select");
+    const totals = shares.map((_, j) => shares.reduce((sum, row) => sum + row[j]!, 0) / shares.length);
+    const winner = totals.indexOf(Math.max(...totals));
+    this.#leader = this.#active[winner]!;
+    return { totals, winner };
+  }
+
+  exit(): Uint32Array {
+    this.#journal.push("exit");
+    const leaving = this.#exits[this.#round] ?? [];
+    this.#active = this.#active.filter((member) => !leaving.includes(member));
+    return Uint32Array.from(leaving);
+  }
+
+  leave(member: number): void {
+    this.#journal.push(`leave ${member}`);
+    if (this.#active.length === 1) throw new Error("nobody would be left");
+    this.#active = this.#active.filter((other) => other !== member);
+  }
+
+  stop(winner: Candidate): string | undefined {
+    this.#journal.push("stop");
+    if (winner.ended) return "ended";
+    return this.#round++ >= this.#settings.maxRounds ? "rounds" : undefined;
+  }
+
+  weights(): Float64Array {
+    return Float64Array.from(this.#active, () => 1 / this.#active.length);
+  }
+
+  free(): void {
+    this.#journal.push("query free");
+  }
+}

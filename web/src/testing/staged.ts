@@ -1,0 +1,163 @@
+/**
+ * The library, the service and the threads of members in one process, for the unit tests: every
+ * message is cloned and delivered later, as between workers; only the engine is scripted.
+ */
+import assert from "node:assert/strict";
+import type { Gpu } from "../protocol/backend.ts";
+import { ChoicesKept } from "../worker/choices-kept.ts";
+import { Conclave, type Port } from "../library/conclave.ts";
+import type { Adapter, Backend, Choices, Engine, EngineModule, Message, Settings } from "../protocol/engine.ts";
+import type { StartedModule } from "../worker/engine-module.ts";
+import { openLocks } from "../store/locks.ts";
+import { MemberHost } from "../worker/member-host.ts";
+import type { ThreadPort } from "../worker/member-threads.ts";
+import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
+import { rules, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
+import { Service } from "../worker/service.ts";
+import { MemoryShelf, type Shelf } from "../store/shelf.ts";
+import { Store } from "../store/store.ts";
+
+/** A thread as a test holds it. */
+export interface StagedThread {
+  port: ThreadPort;
+  /** Names of the members it loaded. */
+  members: string[];
+  terminated: boolean;
+}
+
+export interface Stage {
+  port: Port;
+  journal: string[];
+  members: Map<string, ScriptedMember>;
+  threads: StagedThread[];
+  /** Posts to the library what no worker should. */
+  inject: (data: unknown) => void;
+}
+
+/** The smallest module there is. */
+const compiled = new WebAssembly.Module(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
+
+export interface Surroundings {
+  /** There is a GPU of the name `card`, and what is measured there is kept on this shelf. */
+  kept?: Shelf;
+  card?: string;
+  /** The module starts when this is done, or fails as this does. */
+  starting?: Promise<void>;
+  /** Members are there when this is done. */
+  building?: Promise<void>;
+}
+
+export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building }: Surroundings = {}): Stage {
+  const journal: string[] = [];
+  const members = new Map<string, ScriptedMember>();
+  const threads: StagedThread[] = [];
+  let lost: string | undefined;
+  const adapter: Adapter = { name: "scripted", vendor: "", architecture: "", backend: "cpu", software: false };
+  const engine = (loaded: string[], backend: Backend, measured?: Choices): Engine => ({
+    backend,
+    adapter: () => adapter,
+    choices: () => (backend === "cpu" ? undefined : { ...(measured ?? { normInside: true, asATile: 28 }), measured: measured !== undefined }),
+    load: async (name, files, _options, onProgress) => {
+      const bytes = files.files[0]?.bytes ?? 0;
+      if (bytes === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
+      const magic = new TextDecoder().decode(await files.read(0, 0, 4));
+      if (magic !== "GGUF") throw Object.assign(new Error(`The file begins with ${magic}. Choose a GGUF file.`), { name: "ModelFile" });
+      onProgress(bytes, bytes);
+      if (backend === "webgpu" && card !== "SwiftShader" && !measured) {
+        journal.push("measure");
+        measured = { normInside: false, asATile: 20 };
+      }
+      await building;
+      const member = new ScriptedMember(name, journal, scripts[name]!);
+      members.set(name, member);
+      loaded.push(name);
+      return member;
+    },
+    lost: () => lost,
+    loseDevice: () => (lost = "destroyed"),
+    free: () => undefined,
+  });
+  const startModule = (loaded: string[]) => async (): Promise<StartedModule> => {
+    await starting;
+    const memory = new WebAssembly.Memory({ initial: 1 });
+    const module: EngineModule = {
+      default: async () => ({ memory }),
+      Engine: {
+        create: async (backend, choices) => {
+          if (choices) journal.push(`choose ${JSON.stringify(choices)}`);
+          return engine(loaded, backend, choices);
+        },
+      },
+      Query: class extends ScriptedQuery {
+        constructor(count: number, given: Settings) {
+          super(count, given, journal);
+        }
+      },
+      cut: (text) => text,
+      rules: () => rules,
+      kernelsVersion: () => "1",
+    };
+    return { module, memory, compiled };
+  };
+  const startThread = (): ThreadPort => {
+    const thread: StagedThread = { members: [], terminated: false, port: { postMessage, terminate, onmessage: null, onerror: null } };
+    const host = new MemberHost(startModule(thread.members), (reply) => {
+      const copy: unknown = structuredClone(reply);
+      setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
+    });
+    function postMessage(data: unknown, transfer: Transferable[]): void {
+      // A compiled module crosses between workers, but not through structuredClone in Node.
+      const copy: unknown = isStart(data) ? data : structuredClone(data, { transfer });
+      setImmediate(() => thread.terminated || void host.receive(copy));
+    }
+    function terminate(): void {
+      thread.terminated = true;
+    }
+    threads.push(thread);
+    return thread.port;
+  };
+  const deliver = (data: unknown): void => {
+    const copy: unknown = structuredClone(data);
+    setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
+  };
+  const openStore = async (): Promise<Store> => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
+  const gpu: Gpu | undefined = kept && { requestAdapter: async () => ({ info: { description: card } }) };
+  const choices = new ChoicesKept(async () => kept ?? new MemoryShelf());
+  const service = new Service({ startModule: startModule([]), startThread, cores, openStore, gpu, choices, post: deliver });
+  const port: Port = {
+    postMessage: (data) => {
+      const copy: unknown = structuredClone(data);
+      setImmediate(() => void service.receive(copy));
+    },
+    terminate: () => journal.push("terminate"),
+    onmessage: null,
+    onerror: null,
+  };
+  return { port, journal, members, threads, inject: deliver };
+}
+
+const isStart = (data: unknown): boolean => typeof data === "object" && data !== null && "type" in data && data.type === "start";
+
+export const file = new Blob(["GGUF"]);
+export const hello: Message[] = [{ role: "user", content: "hello" }];
+export const talker: Script = { drafts: [{ text: "Hello", ended: false }, { text: " there.", ended: true }], taste: () => 1 };
+
+/** An engine on `cores` cores with a member a script. */
+export async function open(scripts: Record<string, Script>, cores?: number): Promise<Stage & { conclave: Conclave }> {
+  const made = stage(scripts, cores);
+  const conclave = await Conclave.open({ backend: "cpu" }, made.port);
+  for (const name of Object.keys(scripts)) await conclave.add({ name, files: [file] });
+  return { ...made, conclave };
+}
+
+export async function collect(events: AsyncIterable<ConclaveEvent>): Promise<ConclaveEvent[]> {
+  const all: ConclaveEvent[] = [];
+  for await (const event of events) all.push(event);
+  return all;
+}
+
+export function begun(events: ConclaveEvent[]): BeginEvent {
+  const event = events.find((candidate) => candidate.type === "begin");
+  assert.ok(event, "the members have begun");
+  return event;
+}

@@ -1,0 +1,54 @@
+/**
+ * The kernels that the engine chose by measure, for the next visit: one small file on a shelf of its
+ * own. Without it, or with another graphics adapter or other kernels, the engine measures again.
+ */
+import { flag, optional, shape, text, whole } from "../protocol/check.ts";
+import type { Choices } from "../protocol/engine.ts";
+import type { Shelf } from "../store/shelf.ts";
+
+const folder = "measured";
+const part = "choices.json";
+/** Anything longer is none of ours. */
+const mostBytes = 4096;
+
+/** `asATile`: rows of a tile; with one it never pays, and it is full with 32. */
+const kept = shape({ of: text, normInside: flag, asATile: optional(whole(2, 32)) });
+
+export class ChoicesKept {
+  readonly #open: () => Promise<Shelf>;
+
+  constructor(open: () => Promise<Shelf>) {
+    this.#open = open;
+  }
+
+  /** What was kept of this adapter with these kernels; undefined for anything else. */
+  async recall(of: string): Promise<Choices | undefined> {
+    try {
+      const place = await (await this.#open()).folder(folder);
+      const file = await place?.blob(part);
+      if (!file || file.size > mostBytes) return undefined;
+      const { of: known, ...choices } = kept(JSON.parse(await file.text()), part);
+      return known === of ? choices : undefined;
+    } catch {
+      return undefined; // Measured again, and written over.
+    }
+  }
+
+  /** Where nothing can be kept, nothing is, and nobody need know. */
+  async keep(of: string, { normInside, asATile }: Choices): Promise<void> {
+    const content = { of, normInside, ...(asATile === undefined ? {} : { asATile }) };
+    try {
+      const place = await (await this.#open()).create(folder);
+      const file = await place.open(part);
+      try {
+        file.truncate(0);
+        file.write(0, new TextEncoder().encode(JSON.stringify(content)));
+        file.flush();
+      } finally {
+        file.close();
+      }
+    } catch {
+      // The next visit measures again.
+    }
+  }
+}

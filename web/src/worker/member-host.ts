@@ -1,0 +1,114 @@
+/** A thread's side of the line to the worker that runs the rounds: an engine on the CPU, and the members that live here. */
+import type { Engine, Member } from "../protocol/engine.ts";
+import type { StartModule } from "./engine-module.ts";
+import { EngineFailure, toRecord, typed } from "../protocol/errors.ts";
+import { PortFiles } from "./port-files.ts";
+import { parseThreadRequest, type ThreadReply, type ThreadRequest } from "./thread-messages.ts";
+
+type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
+
+interface Started {
+  engine: Engine;
+  memory: WebAssembly.Memory;
+}
+
+export class MemberHost {
+  readonly #startModule: StartModule;
+  readonly #post: (reply: ThreadReply) => void;
+  readonly #members = new Map<number, Member>();
+  /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
+  readonly #readers = new Map<number, (goOn: boolean) => void>();
+  #started: Promise<Started> | undefined;
+
+  constructor(startModule: StartModule, post: (reply: ThreadReply) => void) {
+    this.#startModule = startModule;
+    this.#post = post;
+  }
+
+  /** Answers one message; rejects only where the line itself is broken. */
+  async receive(data: unknown): Promise<void> {
+    const request = parseThreadRequest(data);
+    switch (request.type) {
+      case "start":
+        this.#started = this.#start(request.compiled);
+        // Told to whoever loads the first member.
+        return void this.#started.catch(() => undefined);
+      case "goOn":
+        this.#readers.get(request.id)?.(request.goOn);
+        return void this.#readers.delete(request.id);
+      case "release":
+        return this.#member(request.member).release();
+      case "free":
+        this.#member(request.member).free();
+        return void this.#members.delete(request.member);
+      default:
+        try {
+          this.#post(await this.#answer(request));
+        } catch (thrown) {
+          this.#post({ type: "failed", id: request.id, error: toRecord(typed(thrown)) });
+        }
+    }
+  }
+
+  async #start(compiled: WebAssembly.Module): Promise<Started> {
+    const { module, memory } = await this.#startModule(compiled);
+    return { engine: await module.Engine.create("cpu"), memory };
+  }
+
+  async #answer(request: Asked): Promise<ThreadReply> {
+    const { id } = request;
+    if (request.type === "load") return this.#load(request);
+    const member = this.#member(request.member);
+    switch (request.type) {
+      case "measure":
+        return { type: "measured", id, tokens: await member.measure(request.messages, request.thinking) };
+      case "begin": {
+        const onReading = (done: number, total: number): Promise<boolean> => this.#mayGoOn({ type: "reading", id, done, total });
+        const begun = await member.begin(request.messages, request.sampling, request.stream, onReading);
+        return { type: "begun", id, begun, counters: member.counters() };
+      }
+      case "think": {
+        const thought = await member.think((text) => this.#mayGoOn({ type: "thinking", id, text }));
+        return { type: "thought", id, thought, counters: member.counters() };
+      }
+      case "draft": {
+        const draft = await member.draft(request.maxTokens);
+        return { type: "drafted", id, draft, counters: member.counters() };
+      }
+      case "verify": {
+        const scores = await member.verify(request.candidates, request.settings);
+        return { type: "verified", id, scores, counters: member.counters() };
+      }
+      case "keep":
+        await member.keep(request.winner);
+        return { type: "kept", id, counters: member.counters() };
+    }
+  }
+
+  /** Tells how far a member is, and waits for word whether to go on. */
+  #mayGoOn(step: Extract<ThreadReply, { type: "reading" | "thinking" }>): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#readers.set(step.id, resolve);
+      this.#post(step);
+    });
+  }
+
+  async #load({ id, member: number, name, files, port, options }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {
+    const ranges = new PortFiles(files, port);
+    try {
+      if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
+      const { engine, memory } = await this.#started;
+      const member = await engine.load(name, ranges, options, (loaded, total) => this.#post({ type: "loading", id, loaded, total }));
+      this.#members.set(number, member);
+      return { type: "loaded", id, about: member.about(), heap: memory.buffer.byteLength };
+    } finally {
+      ranges.close();
+    }
+  }
+
+  #member(number: number): Member {
+    const member = this.#members.get(number);
+    if (!member) throw new EngineFailure(`There is no member number ${number} in this thread.`);
+    return member;
+  }
+}

@@ -1,0 +1,120 @@
+/** Members in threads of their own: the rounds are the same, and what goes wrong in one is told as its. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Conclave, type ConclaveEvent } from "../library/conclave.ts";
+import { BlobFiles } from "../protocol/model-files.ts";
+import { PortFiles, serveFiles } from "./port-files.ts";
+import { settings, type Script } from "../testing/scripted.ts";
+import { begun, collect, hello, open, talker } from "../testing/staged.ts";
+
+const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
+
+/** What an answer was, without its times. */
+const told = (events: ConclaveEvent[]): unknown[] =>
+  events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
+
+test("three members on two cores live in two threads, and answer as in one", async () => {
+  const alone = await open(three, 1);
+  const apart = await open(three, 2);
+  assert.equal(alone.threads.length, 0);
+  assert.deepEqual(apart.threads.map(({ members }) => members), [["Ada", "Cy"], ["Bo"]]);
+  assert.deepEqual([alone.conclave.threads, apart.conclave.threads], [1, 2]);
+  assert.equal(apart.conclave.heapBytes, 3 * alone.conclave.heapBytes, "the heaps of all");
+  assert.deepEqual(apart.conclave.members, alone.conclave.members);
+  for (const question of [hello, hello]) {
+    const [one, other] = await Promise.all([alone, apart].map(({ conclave }) => collect(conclave.ask(question, { sampling: { seed: 3 } }))));
+    assert.deepEqual(told(other!), told(one!));
+  }
+  for (const member of apart.members.values()) assert.deepEqual(member.settings, settings, "a verifier in a thread is told all settings");
+});
+
+test("a thread ends with its last member; what is left runs on", async () => {
+  const { conclave, threads, journal } = await open(three, 2);
+  await conclave.remove("Bo");
+  assert.deepEqual(threads.map(({ terminated }) => terminated), [false, true]);
+  assert.equal(conclave.threads, 1);
+  await conclave.remove("Ada");
+  assert.ok(journal.includes("Ada free"), "the thread of two lives on, and its memory is free");
+  assert.deepEqual(threads.map(({ terminated }) => terminated), [false, true]);
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("a file that is no model is a typed error, and leaves no thread behind", async () => {
+  const { conclave, threads } = await open({ Ada: talker }, 4);
+  await assert.rejects(conclave.add({ name: "Broken", files: [new Blob(["none"])] }), { name: "ModelFile", message: /begins with none/ });
+  assert.deepEqual(threads.map(({ terminated }) => terminated), [false, true]);
+});
+
+test("errors in mid-answer keep their kind and name the member", async () => {
+  const broken = Object.assign(new Error("There is no memory left."), { name: "OutOfMemory" });
+  const failing = (call: number): Script => ({ ...endless, failure: { move: "verify", call, error: broken } });
+  const { conclave } = await open({ Ada: failing(3), Bo: failing(2) }, 2);
+  const left: unknown[] = [];
+  await assert.rejects(
+    async () => { for await (const event of conclave.ask(hello)) if (event.type === "left") left.push([event.member, event.error.kind, event.error.member]); },
+    { name: "OutOfMemory", member: "Ada", partial: "la " },
+  );
+  assert.deepEqual(left, [["Bo", "OutOfMemory", "Bo"]]);
+});
+
+test("a thread that crashes fails its members' calls by name; the others go on", async () => {
+  const { conclave, threads } = await open({ Ada: endless, Bo: endless }, 2);
+  const events: ConclaveEvent[] = [];
+  for await (const event of conclave.ask(hello, { settings: { maxRounds: 8 } })) {
+    events.push(event);
+    if (event.type === "round" && event.round === 2) threads[1]!.port.onerror?.({ message: "unreachable", preventDefault: () => undefined } as ErrorEvent);
+  }
+  const left = events.find((event) => event.type === "left");
+  assert.equal(left?.member, "Bo");
+  assert.equal(left?.error.kind, "Engine");
+  assert.match(left?.error.message ?? "", /Bo.*unreachable.*Remove Bo, or reload/);
+  const end = events.at(-1);
+  assert.deepEqual(end?.type === "end" && [end.stop, end.text], ["rounds", "la ".repeat(8)]);
+  assert.ok(threads[1]!.terminated);
+  await assert.rejects(collect(conclave.ask(hello)), { member: "Bo" });
+  const alone = await collect(conclave.ask(hello, { members: ["Ada"], settings: { maxRounds: 2 } }));
+  assert.equal(alone.at(-1)?.type, "end");
+});
+
+test("a thread that sends what it should not is ended", async () => {
+  const { conclave, threads } = await open({ Ada: endless, Bo: endless }, 2);
+  const left: [string, string][] = [];
+  for await (const event of conclave.ask(hello, { settings: { maxRounds: 4 } })) {
+    if (event.type === "round") threads[0]!.port.onmessage?.({ data: { type: "kept", id: "x" } } as MessageEvent);
+    if (event.type === "left") left.push([event.member, event.error.message]);
+  }
+  assert.equal(left.length, 1);
+  assert.equal(left[0]![0], "Ada");
+  assert.match(left[0]![1], /reply\.id/);
+  assert.ok(threads[0]!.terminated);
+});
+
+test("a stop is heard between the steps of a thread's reading", async () => {
+  const { conclave, members } = await open({ Ada: { ...talker, step: 1 }, Bo: { ...talker, step: 1 } }, 2);
+  const controller = new AbortController();
+  const events: ConclaveEvent[] = [];
+  for await (const event of conclave.ask(hello, { signal: controller.signal })) {
+    events.push(event);
+    controller.abort();
+  }
+  assert.ok([...members.values()].every((member) => member.counters().prefix < 5));
+  assert.ok(events.every(({ type }) => type === "reading" || type === "end"));
+  assert.equal(begun(await collect(conclave.ask(hello))).prefixes.length, 2);
+});
+
+test("threads are a whole number from 1 on", async () => {
+  const { port } = await open({ Ada: talker }, 2);
+  await assert.rejects(Conclave.open({ backend: "cpu", threads: 0.5 }, port), { name: "Settings" });
+});
+
+test("ranges of files cross a port whole, and what can't be read says why", async () => {
+  const files = new BlobFiles([{ name: "a.gguf", blob: new Blob(["0123456789"]) }]);
+  const { port, close } = serveFiles(files);
+  const read = new PortFiles(files.files, port);
+  const [one, other] = await Promise.all([read.read(0, 2, 3), read.read(0, 9, 1)]);
+  assert.deepEqual([one, other].map((bytes) => new TextDecoder().decode(bytes)), ["234", "9"]);
+  await assert.rejects(read.read(0, 8, 5), /a\.gguf ends before byte 13/);
+  await assert.rejects(read.read(1, 0, 1), /no file number 1/);
+  close();
+});

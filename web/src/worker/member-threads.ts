@@ -1,0 +1,268 @@
+/**
+ * On the CPU, members live in workers of their own, as many as there are cores: they draft and
+ * verify at the same time, each with a heap of its own. No memory is shared, since all that crosses
+ * is text and scores; so the page need not be isolated from other origins. The rounds run on, and
+ * see members as they are everywhere.
+ */
+import type { About, Begun, Candidate, Counters, LoadOptions, Member, Message, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
+import type { ModelFiles } from "../protocol/model-files.ts";
+import { serveFiles } from "./port-files.ts";
+import { parseThreadReply, type ThreadReply, type ThreadRequest } from "./thread-messages.ts";
+
+/** The port of a nested Worker, as far as it is used; tests put a host in its place. */
+export interface ThreadPort {
+  postMessage(data: unknown, transfer: Transferable[]): void;
+  terminate(): void;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onerror: ((event: ErrorEvent) => void) | null;
+}
+
+type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
+type Answer = Exclude<ThreadReply, Step | { type: "failed" }>;
+type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
+
+/** Who waits for the answer to a request. */
+interface Waiting {
+  member: string;
+  onStep: (step: Step) => void;
+  resolve: (answer: Answer) => void;
+  reject: (error: ConclaveError) => void;
+}
+
+export class MemberThreads {
+  readonly #startWorker: () => ThreadPort;
+  readonly #compiled: WebAssembly.Module;
+  readonly #most: number;
+  #threads: Thread[] = [];
+  #next = 0;
+
+  /** At most `most` workers, all of the same compiled module. */
+  constructor(startWorker: () => ThreadPort, compiled: WebAssembly.Module, most: number) {
+    this.#startWorker = startWorker;
+    this.#compiled = compiled;
+    this.#most = most;
+  }
+
+  /** How many there are. */
+  get count(): number {
+    return this.#threads.length;
+  }
+
+  /** Bytes of their modules' memories, as of their last loads. */
+  get heap(): number {
+    return this.#threads.reduce((sum, { heap }) => sum + heap, 0);
+  }
+
+  /** As `Engine.load`, in a thread of its own, or beside others where there are no more cores. */
+  async load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member> {
+    const thread = this.#place();
+    const member = this.#next++;
+    const leave = (): void => this.#leave(thread, member);
+    thread.members.add(member);
+    const { port, close } = serveFiles(files);
+    try {
+      const request = { type: "load", member, name, files: files.files.map(({ name, bytes }) => ({ name, bytes })), port, options } as const;
+      const onStep = (step: Step): void => {
+        if (step.type === "loading") onProgress(step.loaded, step.total);
+      };
+      const { about, heap } = await thread.ask("loaded", name, request, { onStep, transfer: [port] });
+      thread.heap = heap;
+      return new RemoteMember(thread, member, about, leave);
+    } catch (error) {
+      leave();
+      throw error;
+    } finally {
+      close();
+    }
+  }
+
+  /** Ends all of them. */
+  close(): void {
+    for (const thread of this.#threads) thread.close("the engine was closed");
+    this.#threads = [];
+  }
+
+  #place(): Thread {
+    this.#threads = this.#threads.filter(({ broken }) => !broken);
+    if (this.#threads.length < this.#most) this.#threads.push(new Thread(this.#startWorker(), this.#compiled));
+    return this.#threads.reduce((least, thread) => (thread.members.size < least.members.size ? thread : least));
+  }
+
+  /** A thread without members ends: a module's memory never shrinks. */
+  #leave(thread: Thread, member: number): void {
+    thread.members.delete(member);
+    if (thread.members.size > 0) return;
+    thread.close("its member was removed");
+    this.#threads = this.#threads.filter((other) => other !== thread);
+  }
+}
+
+/** One nested worker: pairs its answers with requests. */
+class Thread {
+  readonly members = new Set<number>();
+  heap = 0;
+  readonly #port: ThreadPort;
+  readonly #waiting = new Map<number, Waiting>();
+  #next = 0;
+  /** Why nothing can be asked of it any more. */
+  #why: string | undefined;
+
+  constructor(port: ThreadPort, compiled: WebAssembly.Module) {
+    this.#port = port;
+    port.onmessage = ({ data }) => {
+      let reply: ThreadReply;
+      try {
+        reply = parseThreadReply(data);
+      } catch (error) {
+        return this.close(`it sent what it should not: ${String(error)}`);
+      }
+      this.#hear(reply);
+    };
+    port.onerror = (event) => {
+      // Told to whom it concerns, and not to the page as a failure of everything.
+      event.preventDefault();
+      this.close(event.message || "it could not be started");
+    };
+    this.post({ type: "start", compiled });
+  }
+
+  get broken(): boolean {
+    return this.#why !== undefined;
+  }
+
+  post(request: ThreadRequest, transfer: Transferable[] = []): void {
+    if (!this.broken) this.#port.postMessage(request, transfer);
+  }
+
+  /** Asks for `member` and waits for an answer of the type `expected`; `onStep` hears what comes before it. */
+  async ask<T extends Answer["type"]>(
+    expected: T,
+    member: string,
+    request: Unnumbered<ThreadRequest>,
+    { onStep = () => {}, transfer = [] }: { onStep?: (step: Step) => void; transfer?: Transferable[] } = {},
+  ): Promise<Extract<Answer, { type: T }>> {
+    if (this.#why !== undefined) throw failed(member, this.#why);
+    const id = this.#next++;
+    const answer = await new Promise<Answer>((resolve, reject) => {
+      this.#waiting.set(id, { member, onStep, resolve, reject });
+      this.post({ ...request, id }, transfer);
+    });
+    if (answer.type !== expected) throw failed(member, `it answered ${answer.type} to ${request.type}`);
+    return answer as Extract<Answer, { type: T }>;
+  }
+
+  #hear(reply: ThreadReply): void {
+    const waiting = this.#waiting.get(reply.id);
+    if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking") return waiting?.onStep(reply);
+    this.#waiting.delete(reply.id);
+    if (reply.type === "failed") waiting?.reject(fromRecord(reply.error));
+    else waiting?.resolve(reply);
+  }
+
+  /** Ends the worker; whatever is asked of it fails. */
+  close(why: string): void {
+    if (this.broken) return;
+    this.#why = why;
+    this.#port.terminate();
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { member, reject } of waiting) reject(failed(member, why));
+  }
+}
+
+function failed(member: string, why: string): EngineFailure {
+  const error = new EngineFailure(`The thread of ${member} ended: ${why}. Remove ${member}, or reload the engine.`);
+  error.member = member;
+  return error;
+}
+
+/** A member in a thread. What is asked at once is known from its last answer. */
+class RemoteMember implements Member {
+  readonly name: string;
+  readonly #thread: Thread;
+  readonly #member: number;
+  readonly #about: About;
+  readonly #leave: () => void;
+  #counters: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
+
+  constructor(thread: Thread, member: number, about: About, leave: () => void) {
+    this.name = about.name;
+    this.#thread = thread;
+    this.#member = member;
+    this.#about = about;
+    this.#leave = leave;
+  }
+
+  about(): About {
+    return this.#about;
+  }
+
+  async measure(messages: Message[], thinking: Thinking = "off"): Promise<number> {
+    const answer = await this.#thread.ask("measured", this.name, { type: "measure", member: this.#member, messages, thinking });
+    return answer.tokens;
+  }
+
+  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
+    const listening = this.#listening(async (step) => (step.type === "reading" ? onReading(step.done, step.total) : true));
+    const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream }, listening);
+    this.#counters = answer.counters;
+    listening.rethrow();
+    return answer.begun;
+  }
+
+  async think(onThinking: OnThinking): Promise<Thought> {
+    const listening = this.#listening(async (step) => (step.type === "thinking" ? onThinking(step.text) : true));
+    const answer = await this.#thread.ask("thought", this.name, { type: "think", member: this.#member }, listening);
+    this.#counters = answer.counters;
+    listening.rethrow();
+    return answer.thought;
+  }
+
+  /** A listener that says after each step whether to go on; one that throws stops, and throws again in the end. */
+  #listening(mayGoOn: (step: Step) => Promise<boolean>): { onStep: (step: Step) => void; rethrow: () => void } {
+    let thrown: { error: unknown } | undefined;
+    const onStep = (step: Step): void => {
+      const goOn = (goOn: boolean): void => this.#thread.post({ type: "goOn", id: step.id, goOn });
+      void mayGoOn(step).then(goOn, (error: unknown) => {
+        thrown = { error };
+        goOn(false);
+      });
+    };
+    const rethrow = (): void => {
+      if (thrown) throw thrown.error;
+    };
+    return { onStep, rethrow };
+  }
+
+  async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
+    const answer = await this.#thread.ask("drafted", this.name, { type: "draft", member: this.#member, maxTokens });
+    this.#counters = answer.counters;
+    return answer.draft;
+  }
+
+  async verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]> {
+    const answer = await this.#thread.ask("verified", this.name, { type: "verify", member: this.#member, candidates, settings });
+    this.#counters = answer.counters;
+    return answer.scores;
+  }
+
+  async keep(winner: number): Promise<void> {
+    const answer = await this.#thread.ask("kept", this.name, { type: "keep", member: this.#member, winner });
+    this.#counters = answer.counters;
+  }
+
+  counters(): Counters {
+    return { ...this.#counters };
+  }
+
+  release(): void {
+    this.#counters = { ...this.#counters, prefix: 0 };
+    this.#thread.post({ type: "release", member: this.#member });
+  }
+
+  free(): void {
+    this.#thread.post({ type: "free", member: this.#member });
+    this.#leave();
+  }
+}

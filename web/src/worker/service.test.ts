@@ -1,0 +1,445 @@
+/** The library against the service, through the real protocol; only the engine is scripted. */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { ChoicesKept } from "./choices-kept.ts";
+import { Conclave } from "../library/conclave.ts";
+import type { Message, Rule } from "../protocol/engine.ts";
+import { ConclaveError, ContextFull, DeviceLost, Download, EngineFailure } from "../protocol/errors.ts";
+import type { ConclaveEvent } from "../protocol/messages.ts";
+import { rules, settings, type Script } from "../testing/scripted.ts";
+import { MemoryShelf } from "../store/shelf.ts";
+import { begun, collect, file, hello, open, stage, talker } from "../testing/staged.ts";
+
+const turns = async (): Promise<void> => { for (let count = 0; count < 20; count++) await setImmediate(); };
+
+test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
+  const { conclave, members } = await open({ Ada: talker, Bo: talker });
+  const events = await collect(conclave.ask(hello, { sampling: { seed: 7 } }));
+  assert.deepEqual(events.map((event) => event.type), ["reading", "reading", "begin", "round", "round", "end"]);
+  const end = events.at(-1);
+  assert.ok(end?.type === "end");
+  assert.equal(end.stop, "ended");
+  assert.equal(end.text, "Hello there.");
+  assert.deepEqual(members.get("Bo")?.messages, hello);
+  assert.equal(members.get("Bo")?.sampling?.seed, 7);
+  assert.notEqual(members.get("Ada")?.stream, members.get("Bo")?.stream, "members of one seed must not draft in step");
+  const round = events[3];
+  assert.ok(round?.type === "round");
+  assert.deepEqual(round.counters[0], { prefix: 10, prefilled: 0, drafted: 9, verified: 10 });
+});
+
+test("settings are the engine's defaults with what the caller changes", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const begin = begun(await collect(conclave.ask(hello, { settings: { maxRounds: 1 } })));
+  assert.deepEqual(begin.settings, { ...settings, maxRounds: 1 });
+});
+
+test("a rule is a preset of all settings, with what the caller changes put over it", async () => {
+  const { conclave, members } = await open({ Ada: talker });
+  assert.deepEqual(conclave.rules, rules);
+  assert.deepEqual(conclave.defaults, rules.harmonic);
+  const paper = await collect(conclave.ask(hello, { rule: "paper", settings: { maxRounds: 1, reward: "shares" } }));
+  assert.deepEqual(begun(paper).settings, { ...rules.paper, maxRounds: 1, reward: "shares" });
+  assert.deepEqual(members.get("Ada")?.settings, begun(paper).settings, "a verifier is told all of them");
+  const round = paper.find((event) => event.type === "round");
+  assert.equal(round?.scores[0]?.[0]?.harmonic, -2, "whatever a verifier gives crosses");
+  for (const rule of ["papers", "toString"]) {
+    await assert.rejects(collect(conclave.ask(hello, { rule: rule as Rule })), { name: "Settings", message: `There is no rule "${rule}". Choose one of harmonic, leader, paper.` });
+  }
+});
+
+test("a stop while members read ends the answer within a step, and what was read is not read again", async () => {
+  const { conclave, members } = await open({ Ada: { ...talker, step: 1 }, Bo: { ...talker, step: 2 } });
+  const controller = new AbortController();
+  const events: ConclaveEvent[] = [];
+  for await (const event of conclave.ask(hello, { signal: controller.signal })) {
+    events.push(event);
+    if (event.type === "reading") controller.abort();
+  }
+  const read = [...members.values()].map((member) => member.counters().prefix);
+  assert.ok(read.some((tokens) => tokens < 5), `they read ${read.join(" and ")} of 5 tokens`);
+  const end = events.at(-1);
+  assert.ok(end?.type === "end");
+  assert.equal(end.stop, "stopped");
+  assert.ok(events.slice(0, -1).every(({ type }) => type === "reading"), "neither begin nor a round");
+
+  const again = await collect(conclave.ask(hello));
+  assert.deepEqual(begun(again).prefixes, read.map((tokens) => ({ prefix: 5, run: tokens < 5 ? 5 - tokens : 5 })));
+  const last = again.filter((event) => event.type === "reading").at(-1);
+  assert.deepEqual({ done: last?.done, total: last?.total }, { done: 5, total: 5 });
+});
+
+test("stopping keeps the text so far, and the next question is answered", async () => {
+  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+  const { conclave, journal } = await open({ Ada: endless });
+  const controller = new AbortController();
+  let text = "";
+  let stop = "";
+  for await (const event of conclave.ask(hello, { signal: controller.signal })) {
+    if (event.type === "round" && event.round === 3) controller.abort();
+    if (event.type === "end") ({ text, stop } = event);
+  }
+  assert.equal(stop, "stopped");
+  assert.ok(text.startsWith("la la la "), text);
+  assert.equal(journal.filter((entry) => entry === "query free").length, 1);
+  const again = await collect(conclave.ask(hello, { settings: { maxRounds: 2 } }));
+  assert.equal(again.at(-1)?.type, "end");
+});
+
+test("a stop gets through to members that never wait for anything", async () => {
+  const { conclave } = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1, instant: true } });
+  const controller = new AbortController();
+  const stops: string[] = [];
+  for await (const event of conclave.ask(hello, { signal: controller.signal, settings: { maxRounds: 5000 } })) {
+    if (event.type === "round" && event.round === 1) controller.abort();
+    if (event.type === "end") stops.push(event.stop);
+  }
+  assert.deepEqual(stops, ["stopped"]);
+});
+
+test("leaving the loop stops the answer in the worker", async () => {
+  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+  const { conclave, journal } = await open({ Ada: endless });
+  for await (const event of conclave.ask(hello)) if (event.type === "round") break;
+  await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
+  assert.equal(journal.filter((entry) => entry === "query free").length, 2, "the first answer came to its end");
+});
+
+test("a signal that is aborted already yields an empty answer", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const events = await collect(conclave.ask(hello, { signal: AbortSignal.abort() }));
+  assert.deepEqual(events.map((event) => (event.type === "end" ? event.stop : event.type)), ["stopped"]);
+});
+
+test("an error in mid-answer is typed and carries the text so far", async () => {
+  const broken = Object.assign(new Error("The numbers are none."), { name: "Engine" });
+  const { conclave } = await open({ Ada: { drafts: [{ text: "so far", ended: false }], taste: () => 1, failure: { move: "verify", call: 2, error: broken } } });
+  await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => {
+    assert.ok(error instanceof EngineFailure);
+    assert.equal(error.partial, "so far");
+    assert.equal(error.member, "Ada");
+    return true;
+  });
+});
+
+test("a member that fails in mid-answer is told, and the others go on; with the last one's context the answer ends", async () => {
+  const full = Object.assign(new Error("Start a new conversation."), { name: "ContextFull" });
+  for (const cores of [1, 2]) {
+    const singing = (call: number): Script => ({ drafts: [{ text: "la ", ended: false }], taste: () => 1, failure: { move: "draft", call, error: full } });
+    const { conclave, members } = await open({ Ada: singing(3), Bo: singing(5) }, cores);
+    const events = await collect(conclave.ask(hello));
+    const told = events.filter(({ type }) => type !== "reading").map((event) => (event.type === "round" ? event.active : event.type));
+    assert.deepEqual(told, ["begin", [0, 1], [0, 1], "left", [1], "end"]);
+    const left = events.find((event) => event.type === "left");
+    assert.deepEqual(left, { type: "left", round: 3, member: "Ada", error: { kind: "ContextFull", message: "Start a new conversation.", member: "Ada" } });
+    const end = events.at(-1);
+    assert.deepEqual(end?.type === "end" && [end.stop, end.text], ["context", "la la la "]);
+    // It takes part in the next question.
+    const again = await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
+    assert.deepEqual(again.flatMap((event) => (event.type === "round" ? [event.active] : [])), [[0, 1]]);
+    assert.equal(members.size, 2);
+  }
+});
+
+const thinker: Script = { ...talker, thoughts: ["Hm", "m."] };
+
+test("members think before the first round where they may; it is told, and no part of the answer", async () => {
+  for (const cores of [1, 2]) {
+    for (const thinking of ["on", "auto"] as const) {
+      const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
+      const events = await collect(conclave.ask(hello, { thinking }));
+      const types = events.filter(({ type }) => type !== "reading").map(({ type }) => type);
+      assert.deepEqual(types, ["begin", "thinking", "thinking", "thought", "round", "round", "end"]);
+      assert.equal(begun(events).thinking, thinking);
+      assert.deepEqual(events.flatMap((event) => (event.type === "thinking" ? [[event.member, event.text]] : [])), [["Ada", "Hm"], ["Ada", "m."]]);
+      assert.deepEqual(events.find((event) => event.type === "thought"), { type: "thought", member: "Ada", text: "Hmm.", tokens: 4 });
+      const end = events.at(-1);
+      assert.equal(end?.type === "end" && end.text, "Hello there.");
+      assert.ok(!journal.some((entry) => entry.includes("verify") && entry.includes("Hm")));
+      assert.deepEqual([...members.values()].map((member) => member.thinking), [thinking, thinking]);
+    }
+    const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
+    assert.equal(begun(await collect(conclave.ask(hello))).thinking, "off", "unless it is asked for");
+    assert.ok(!journal.some((entry) => entry.endsWith("think")));
+    assert.deepEqual([...members.values()].map((member) => member.thinking), ["off", "off"]);
+  }
+});
+
+test("a stop while members think ends the answer before any round", async () => {
+  for (const cores of [1, 2]) {
+    const { conclave } = await open({ Ada: { ...thinker, thoughts: Array.from({ length: 100 }, () => "hm ") } }, cores);
+    const controller = new AbortController();
+    const events: ConclaveEvent[] = [];
+    for await (const event of conclave.ask(hello, { thinking: "on", signal: controller.signal })) {
+      events.push(event);
+      if (event.type === "thinking") controller.abort();
+    }
+    const thinking = events.filter(({ type }) => type === "thinking").length;
+    assert.ok(thinking < 50, `it heard the stop after ${thinking} pieces`);
+    assert.ok(!events.some(({ type }) => type === "round"));
+    const end = events.at(-1);
+    assert.equal(end?.type === "end" && end.stop, "stopped");
+  }
+});
+
+const tooLong = Object.assign(new Error("70 tokens do not fit the context of 64 tokens. Start a new conversation."), { name: "ContextFull" });
+
+test("a conversation too long for one member is refused before any member reads", async () => {
+  for (const cores of [1, 2]) {
+    const { conclave, journal } = await open({ Ada: talker, Bo: { ...talker, failure: { move: "measure", call: 1, error: tooLong } } }, cores);
+    const events: ConclaveEvent[] = [];
+    await assert.rejects(
+      async () => { for await (const event of conclave.ask(hello)) events.push(event); },
+      (error: unknown) => error instanceof ContextFull && error.member === "Bo" && error.partial === "" && /70 tokens.*64 tokens/.test(error.message),
+    );
+    assert.deepEqual(events, []);
+    assert.deepEqual(journal.filter((entry) => / begin/.test(entry)), []);
+    assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "the next question is answered");
+  }
+});
+
+test("a stop while a full context is found out ends the answer as stopped", async () => {
+  for (const move of ["measure", "draft"] as const) {
+    const controller = new AbortController();
+    const onMove = async (made: string): Promise<void> => {
+      if (made !== move) return;
+      controller.abort();
+      await turns();
+    };
+    const { conclave } = await open({ Ada: { ...talker, onMove, failure: { move, call: 1, error: tooLong } } });
+    const end = (await collect(conclave.ask(hello, { signal: controller.signal }))).at(-1);
+    assert.deepEqual(end?.type === "end" && { stop: end.stop, text: end.text }, { stop: "stopped", text: "" });
+  }
+});
+
+test("a device that is lost in mid-answer is told as such, whatever was thrown or not", async () => {
+  const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+  const { conclave } = await open({ Ada: endless });
+  let text = "";
+  await assert.rejects(
+    async () => {
+      for await (const event of conclave.ask(hello)) {
+        if (event.type !== "round") continue;
+        text += event.text;
+        if (event.round === 2) await conclave.loseDevice();
+      }
+    },
+    (error: unknown) => {
+      assert.ok(error instanceof DeviceLost);
+      assert.match(error.message, /destroyed/);
+      assert.ok(error.partial?.startsWith("la la "));
+      return true;
+    },
+  );
+  assert.ok(text.startsWith("la la "));
+});
+
+test("a broken file leaves the member that it should replace in its place", async () => {
+  const { conclave, journal } = await open({ Ada: talker });
+  await assert.rejects(conclave.add({ name: "Broken", files: [new Blob([])] }, { replace: "Ada" }), { name: "ModelFile" });
+  assert.deepEqual(conclave.members.map((member) => member.name), ["Ada"]);
+  assert.ok(!journal.includes("Ada free"));
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("who stops a load is answered while the engine still builds; the member never joins", async () => {
+  for (const cores of [1, 2]) {
+    let built = (): void => {};
+    const made = stage({ Ada: talker, Bo: talker }, cores, { building: new Promise((resolve) => (built = resolve)) });
+    const conclave = await Conclave.open({ backend: "cpu" }, made.port);
+    const controller = new AbortController();
+    const adding = conclave.add({ name: "Ada", files: [file] }, { signal: controller.signal });
+    await turns();
+    controller.abort();
+    await assert.rejects(adding, { name: "AbortError" });
+    const next = conclave.add({ name: "Bo", files: [file] });
+    await turns();
+    assert.deepEqual([...made.members.keys()], [], "the engine has it in hand");
+    built();
+    await next;
+    assert.ok(cores === 1 ? made.journal.includes("Ada free") : made.threads[0]!.terminated);
+    const begun = (await collect(conclave.ask(hello))).find((event) => event.type === "begin");
+    assert.deepEqual(begun?.type === "begin" && begun.members, ["Bo"]);
+  }
+});
+
+test("an engine is not opened for who has stopped", async () => {
+  const { port, journal } = stage({}, 1, { starting: new Promise(() => {}) });
+  const controller = new AbortController();
+  const opening = Conclave.open({ backend: "cpu", signal: controller.signal }, port);
+  await turns();
+  controller.abort();
+  await assert.rejects(opening, { name: "AbortError" });
+  assert.ok(journal.includes("terminate"));
+  await assert.rejects(Conclave.open({ backend: "cpu", signal: AbortSignal.abort() }, stage({}).port), { name: "AbortError" });
+});
+
+test("a ninth member is refused, unless it replaces one", async () => {
+  const { conclave } = await open(Object.fromEntries([..."abcdefgh"].map((name) => [name, talker])));
+  await assert.rejects(conclave.add({ name: "ninth", files: [file] }), { name: "Settings", message: /8 members are the most/ });
+  await assert.rejects(conclave.add({ name: "ninth", files: [file] }, { replace: "nobody" }), { name: "Settings", message: /no member called nobody/ });
+  await conclave.add({ name: "a", files: [file] }, { replace: "a" });
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("a conversation too long for everybody names nobody", async () => {
+  const script: Script = { ...talker, failure: { move: "measure", call: 1, error: tooLong } };
+  const { conclave } = await open({ Ada: script, Bo: script });
+  await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => error instanceof ContextFull && error.member === undefined);
+});
+
+test("two members of one name are refused", async () => {
+  const { conclave } = await open({ Ada: talker });
+  await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "ModelFile" });
+});
+
+test("kernels are chosen by measure with the first model, and the next visit remembers", async () => {
+  const shelf = new MemoryShelf(true);
+  const visit = async (names: string[], card?: string, backend: "webgpu" | "cpu" = "webgpu"): Promise<string[]> => {
+    const { port, journal } = stage({ Ada: talker, Bo: talker }, 1, { kept: shelf, ...(card === undefined ? {} : { card }) });
+    const conclave = await Conclave.open({ backend }, port);
+    for (const name of names) await conclave.add({ name, files: [file] });
+    for (const name of names) await conclave.remove(name); // Comes behind what is done after an answer.
+    return journal.filter((entry) => /^(measure|choose)/.test(entry));
+  };
+  const kept = new ChoicesKept(async () => shelf);
+  assert.deepEqual([await visit([]), await visit(["Ada"], "SwiftShader"), await visit(["Ada"], undefined, "cpu")], [[], [], []]);
+  assert.deepEqual(await shelf.list(), [], "nothing is kept of what was not measured");
+  assert.deepEqual(await visit(["Ada", "Bo"]), ["measure"]);
+  assert.deepEqual(await visit(["Ada", "Bo"]), ['choose {"normInside":false,"asATile":20}']);
+  assert.deepEqual(await visit(["Ada"], undefined, "cpu"), []);
+  assert.deepEqual(await visit(["Ada"], "other card"), ["measure"]);
+  await kept.keep("scripted card 0", { normInside: true });
+  assert.deepEqual(await visit(["Ada"]), ["measure"], "those were other kernels");
+  assert.deepEqual(await kept.recall("scripted card 1"), { normInside: false, asATile: 20 });
+});
+
+test("a removed member is freed and no longer takes part", async () => {
+  const { conclave, journal } = await open({ Ada: talker, Bo: talker });
+  await conclave.remove("Bo");
+  assert.ok(journal.includes("Bo free"));
+  const begin = begun(await collect(conclave.ask(hello)));
+  assert.deepEqual(begin.members, ["Ada"]);
+  await assert.rejects(conclave.remove("Bo"), { name: "Settings", message: /no member called Bo\. Loaded: Ada\./ });
+});
+
+test("questions asked at once are answered one after the other", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const answers = await Promise.all([collect(conclave.ask(hello)), collect(conclave.ask(hello))]);
+  assert.ok(answers.every((events) => events.at(-1)?.type === "end"));
+});
+
+test("no member and an unknown member are settings errors", async () => {
+  const { conclave } = await open({ Ada: talker });
+  await assert.rejects(collect(conclave.ask(hello, { members: [] })), { name: "Settings" });
+  await assert.rejects(collect(conclave.ask(hello, { members: ["Zoe"] })), { name: "Settings", message: /Zoe/ });
+});
+
+test("what can't be asked is a settings error, and the engine answers on", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const refused = async (messages: Message[], members?: string[]): Promise<void> =>
+    assert.rejects(collect(conclave.ask(messages, members ? { members } : {})), (error: unknown) => error instanceof ConclaveError && error.kind === "Settings");
+  await refused(hello, ["Ada", "Ada"]);
+  await refused([]);
+  await refused([...hello, { role: "assistant", content: "Hello." }]);
+  await refused([{ role: "user", content: (() => "a function can't be cloned") as unknown as string }]);
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("a setting out of its range is told to the caller, who can ask again", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const ask = collect(conclave.ask(hello, { sampling: { temperature: Number.NaN } }));
+  await assert.rejects(ask, { name: "Settings", message: "request.sampling.temperature must be a number from 0 to 10; it was NaN." });
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
+test("members keep the order they are listed in, whichever download ends first", async (context) => {
+  const { port, members } = stage({ Ada: talker, Bo: talker });
+  context.mock.method(globalThis, "fetch", async (url: string) => {
+    if (url.endsWith("ada.gguf")) await new Promise((resolve) => setTimeout(resolve, 30));
+    return new Response("GGUF");
+  });
+  const sources = ["Ada", "Bo"].map((name) => ({ name, url: `https://host.test/${name.toLowerCase()}.gguf` }));
+  const conclave = await Conclave.load({ backend: "cpu", members: sources }, port);
+  assert.deepEqual([...members.keys()], ["Bo", "Ada"], "Bo was here first");
+  const begin = begun(await collect(conclave.ask(hello)));
+  assert.deepEqual(begin.members, ["Ada", "Bo"]);
+});
+
+/** A host that answers a fetch only to end it with the caller's signal, and tells what was asked of it. */
+function silentHost(context: TestContext): { asked: string[]; ended: string[] } {
+  const host = { asked: [] as string[], ended: [] as string[] };
+  context.mock.method(globalThis, "fetch", (url: string, { signal }: RequestInit = {}) => {
+    host.asked.push(url);
+    return new Promise((_, reject) => signal?.addEventListener("abort", () => (host.ended.push(url), reject(signal.reason))));
+  });
+  return host;
+}
+
+const ada = { name: "Ada", url: "https://host.test/ada.gguf" };
+
+test("files are fetched while the engine opens", async (context) => {
+  let start = (): void => {};
+  const { port } = stage({ Ada: talker }, 1, { starting: new Promise((resolve) => (start = resolve)) });
+  const asked: string[] = [];
+  context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
+  let open = false;
+  const loading = Conclave.load({ backend: "cpu", members: [ada] }, port).finally(() => (open = true));
+  await turns();
+  assert.deepEqual({ asked, open }, { asked: [ada.url], open: false });
+  start();
+  assert.equal((await collect((await loading).ask(hello))).at(-1)?.type, "end");
+});
+
+test("where the engine can't open, fetching ends, and that is what is told", async (context) => {
+  let fail = (_error: Error): void => {};
+  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
+  const host = silentHost(context);
+  const loading = Conclave.load({ backend: "cpu", members: [ada] }, port);
+  await turns();
+  assert.deepEqual(host, { asked: [ada.url], ended: [] });
+  fail(new Download("There is no pkg/. Build it."));
+  await assert.rejects(loading, { name: "Download", message: /no pkg/ });
+  await turns();
+  assert.deepEqual(host.ended, [ada.url]);
+  assert.ok(journal.includes("terminate"));
+});
+
+test("a load that is aborted while the engine opens fetches no further", async (context) => {
+  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise(() => {}) });
+  const host = silentHost(context);
+  const controller = new AbortController();
+  const loading = Conclave.load({ backend: "cpu", members: [ada], signal: controller.signal }, port);
+  await turns();
+  controller.abort();
+  await assert.rejects(loading, { name: "AbortError" });
+  await turns();
+  assert.deepEqual(host, { asked: [ada.url], ended: [ada.url] });
+  assert.ok(journal.includes("terminate"));
+});
+
+test("a worker that fails, or sends nonsense, ends what is under way with a typed error", async () => {
+  const made = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
+  await assert.rejects(
+    async () => {
+      for await (const event of made.conclave.ask(hello)) {
+        if (event.type === "round" && event.round === 1) made.inject({ type: "event", id: "x" });
+      }
+    },
+    (error: unknown) => error instanceof EngineFailure && error.partial === "la ",
+  );
+  await assert.rejects(collect(made.conclave.ask(hello)), EngineFailure);
+  made.conclave.close();
+});
+
+test("close ends the worker and fails what is under way", async () => {
+  const { conclave, journal } = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
+  await assert.rejects(
+    async () => {
+      for await (const event of conclave.ask(hello)) if (event.type === "round") conclave.close();
+    },
+    (error: unknown) => error instanceof ConclaveError && /closed/.test(error.message),
+  );
+  assert.ok(journal.includes("terminate"));
+});

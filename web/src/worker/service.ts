@@ -1,0 +1,348 @@
+/**
+ * The worker's side of the protocol: owns the engine and the members, answers requests one after
+ * the other where they touch the engine, side by side where they only download.
+ */
+import { chooseBackend, type Gpu } from "../protocol/backend.ts";
+import type { ChoicesKept } from "./choices-kept.ts";
+import { defaultRule, mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message, type Thinking } from "../protocol/engine.ts";
+import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "../protocol/errors.ts";
+import type { StartedModule, StartModule } from "./engine-module.ts";
+import { readSource } from "../store/load.ts";
+import { MemberThreads, type ThreadPort } from "./member-threads.ts";
+import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type Usage } from "../protocol/messages.ts";
+import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
+import { rounds, type StopReason } from "./round.ts";
+import type { Store } from "../store/store.ts";
+import { together, turn } from "./together.ts";
+
+type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
+
+export interface Surroundings {
+  /** Fetches and starts the wasm module. */
+  startModule: StartModule;
+  /** Starts a worker for members on the CPU; left out where workers have none of their own. */
+  startThread?: (() => ThreadPort) | undefined;
+  /** How many threads this machine runs at once. */
+  cores: number;
+  /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
+  openStore: (hub: string | undefined) => Promise<Store>;
+  gpu: Gpu | undefined;
+  /** What engines of earlier visits have measured. */
+  choices: ChoicesKept;
+  post: (reply: Reply) => void;
+}
+
+export class Service {
+  readonly #around: Surroundings;
+  #store: Promise<Store>;
+  readonly #members = new Map<string, Member>();
+  readonly #running = new Map<number, AbortController>();
+  #started: StartedModule | undefined;
+  #engine: Engine | undefined;
+  /** The opening of the engine, under way or over. */
+  #opening: Promise<void> | undefined;
+  /** The adapter and the kernels that choices are to be kept of; undefined where nothing is. */
+  #choicesOf: string | undefined;
+  /** Where members live on the CPU; undefined where they live here. */
+  #threads: MemberThreads | undefined;
+  /** The tail of the queue of everything that uses the engine. */
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+    this.#store = around.openStore(undefined);
+  }
+
+  /** Answers one message; never rejects. */
+  async receive(data: unknown): Promise<void> {
+    let request: Request;
+    try {
+      request = parseRequest(data);
+    } catch (error) {
+      const id = typeof data === "object" && data !== null && "id" in data && typeof data.id === "number" ? data.id : 0;
+      return this.#around.post({ type: "failed", id, error: { kind: "Settings", message: `${error instanceof Error ? error.message : String(error)}.` } });
+    }
+    const { id } = request;
+    if (request.type === "stop") {
+      this.#running.get(id)?.abort();
+      return;
+    }
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    try {
+      await this.#answer(request, controller.signal);
+    } catch (thrown) {
+      if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
+      else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });
+      // Nothing more is fetched for an engine that there is not.
+      if (request.type === "open") for (const waiting of this.#running.values()) waiting.abort();
+    } finally {
+      this.#running.delete(id);
+    }
+  }
+
+  async #answer(request: Exclude<Request, { type: "stop" }>, signal: AbortSignal): Promise<void> {
+    const { id } = request;
+    switch (request.type) {
+      case "open":
+        return unlessStopped((this.#opening = this.#open(request)), signal);
+      case "add":
+        return this.#add(request, signal);
+      case "ask":
+        return this.#inTurn(() => this.#ask(request, signal));
+      case "remove":
+        await this.#inTurn(async () => this.#remove(request.name));
+        return this.#around.post({ type: "removed", id, usage: this.#usage() });
+      case "plan":
+      case "models":
+      case "deleteModel":
+      case "latestCommit":
+        return this.#stored(request, signal);
+      case "loseDevice":
+        // Not in turn: a device is lost in the middle of an answer.
+        this.#opened().engine.loseDevice();
+        return this.#around.post({ type: "done", id });
+    }
+  }
+
+  /** Requests about the models of this machine; they need no engine. */
+  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "latestCommit">, signal: AbortSignal): Promise<void> {
+    const { id } = request;
+    const { post } = this.#around;
+    const store = await this.#store;
+    switch (request.type) {
+      case "plan":
+        return post({ type: "planned", id, plan: await store.plan(request.ref, signal) });
+      case "models":
+        return post({ type: "models", id, stored: await store.list() });
+      case "deleteModel":
+        await store.delete(request.ref);
+        return post({ type: "done", id });
+      case "latestCommit":
+        return post({ type: "latestCommit", id, commit: await store.latestCommit(request.ref, signal) });
+    }
+  }
+
+  async #open({ id, backend: wanted, hub, threads = this.#around.cores }: RequestOf<"open">): Promise<void> {
+    // First of all: members are fetched through it while the engine opens.
+    this.#store = this.#around.openStore(hub);
+    const [{ backend, why, adapter: told }] = await Promise.all([chooseBackend(wanted, this.#around.gpu), this.#store]);
+    const { module, compiled } = (this.#started ??= await this.#around.startModule());
+    const choicesOf = backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
+    const choices = choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
+    this.#engine = await module.Engine.create(backend, choices);
+    this.#choicesOf = choices ? undefined : choicesOf;
+    this.#threads?.close();
+    const { startThread } = this.#around;
+    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, compiled, threads) : undefined;
+    const rules = module.rules();
+    const found = this.#engine.adapter();
+    const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
+    this.#around.post({ type: "opened", id, backend, adapter, why, settings: rules[defaultRule], rules });
+  }
+
+  /** Loads a member; its files are fetched beside the opening of the engine. */
+  async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
+    if (!this.#opening) throw notOpen();
+    const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
+    const files = await this.#files(source, { signal, onProgress });
+    const loaded = async (): Promise<void> => {
+      await this.#opening;
+      const { engine } = this.#opened();
+      await this.#inTurn(async () => {
+        signal.throwIfAborted();
+        const leaves = replace === undefined ? undefined : this.#member(replace);
+        if (!leaves && this.#members.size >= mostMembers) {
+          throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
+        }
+        if (this.#members.has(source.name) && source.name !== replace) {
+          throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+        }
+        const loading = (loaded: number, total: number) => onProgress({ phase: "loading", loaded, total, rate: null, secondsLeft: null });
+        // The new one first: a broken file leaves the member it would replace in its place.
+        const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
+        const home = this.#threads ?? engine;
+        const member = await home.load(source.name, untilAborted(files, signal), options, loading);
+        if (signal.aborted) return member.free();
+        if (replace !== undefined) this.#remove(replace);
+        this.#members.set(source.name, member);
+        this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
+        await this.#keepChoices(engine);
+      });
+    };
+    // The engine may build kernels for seconds; who stops is not kept waiting.
+    await unlessStopped(loaded().finally(() => files.close()), signal);
+  }
+
+  /** Keeps what the engine has measured with its first model, once. */
+  async #keepChoices(engine: Engine): Promise<void> {
+    const choices = engine.choices();
+    if (this.#choicesOf === undefined || !choices?.measured) return;
+    const of = this.#choicesOf;
+    this.#choicesOf = undefined;
+    await this.#around.choices.keep(of, choices);
+  }
+
+  /** The files of a source, from this machine or from the network. */
+  async #files(source: MemberSource, options: { signal: AbortSignal; onProgress: (progress: Progress) => void }): Promise<ModelFiles> {
+    if (source.files) return pickedFiles(source.files, source.name);
+    if (source.ref !== undefined) return (await this.#store).open(source.ref, { ...options, expected: source });
+    return readSource(source, options);
+  }
+
+  #usage(): Usage {
+    const own = this.#started?.memory.buffer.byteLength ?? 0;
+    return { heap: own + (this.#threads?.heap ?? 0), threads: Math.max(1, this.#threads?.count ?? 1) };
+  }
+
+  #remove(name: string): void {
+    this.#member(name).free();
+    this.#members.delete(name);
+  }
+
+  async #ask(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
+    const { module, engine } = this.#opened();
+    const emit = (event: ConclaveEvent) => this.#around.post({ type: "event", id: request.id, event });
+    const started = performance.now();
+    const members = request.members.map((name) => this.#member(name));
+    if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
+    if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
+    if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
+    const { thinking } = request;
+    const settings = request.settings ?? module.rules()[defaultRule];
+    const query = new module.Query(members.length, settings);
+    let text = "";
+    try {
+      let stop: StopReason = "stopped";
+      // Whether it fits everybody is known at once; to read may take minutes.
+      if (!signal.aborted) await fit(members, request.messages, thinking);
+      if (!signal.aborted) {
+        const prefixes = await together(members, (member, index) =>
+          member.begin(request.messages, request.sampling, index, async (done, total) => {
+            emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
+            await turn(); // lets a stop in
+            return !signal.aborted;
+          }),
+        );
+        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes });
+        if (thinking !== "off" && !signal.aborted) await this.#think(members, request.members, emit, signal);
+        const counted = members.map((member) => member.counters());
+        const run = rounds(members, query, module.cut, settings, signal);
+        let step = await run.next();
+        for (; !step.done; step = await run.next()) {
+          // A lost device leaves stale results behind, not exceptions.
+          if (engine.lost() !== undefined) break;
+          const round = step.value;
+          if ("left" in round) {
+            emit({ type: "left", round: round.round, member: request.members[round.left]!, error: toRecord(round.error) });
+            continue;
+          }
+          text += round.text;
+          const counters = round.active.map((index) => this.#countersSince(members, counted, index));
+          emit({ type: "round", ...round, counters });
+        }
+        if (engine.lost() !== undefined) throw new EngineFailure("The device was lost.");
+        if (step.done) stop = step.value;
+      }
+      emit({ type: "end", stop, text, ms: performance.now() - started });
+    } catch (thrown) {
+      const error = this.#diagnose(thrown);
+      // Who has stopped asks no more whether it would have fitted.
+      if (signal.aborted && error.kind === "ContextFull") return emit({ type: "end", stop: "stopped", text, ms: performance.now() - started });
+      error.partial = text;
+      throw error;
+    } finally {
+      query.free();
+    }
+  }
+
+  /** Members think by themselves before the first round, side by side. */
+  async #think(members: Member[], names: string[], emit: (event: ConclaveEvent) => void, signal: AbortSignal): Promise<void> {
+    const thoughts = await together(members, (member, index) =>
+      member.think(async (text) => {
+        emit({ type: "thinking", member: names[index]!, text });
+        await turn(); // lets a stop in
+        return !signal.aborted;
+      }),
+    );
+    for (const [index, { text, tokens }] of thoughts.entries()) if (tokens > 0) emit({ type: "thought", member: names[index]!, text, tokens });
+  }
+
+  #countersSince(members: Member[], counted: Counters[], index: number): RoundCounters {
+    const now = members[index]!.counters();
+    const then = counted[index]!;
+    counted[index] = now;
+    return {
+      prefix: now.prefix,
+      prefilled: now.prefillTokens - then.prefillTokens,
+      drafted: now.draftTokens - then.draftTokens,
+      verified: now.verifyTokens - then.verifyTokens,
+    };
+  }
+
+  #opened(): { module: EngineModule; engine: Engine } {
+    if (!this.#started || !this.#engine) throw notOpen();
+    return { module: this.#started.module, engine: this.#engine };
+  }
+
+  #member(name: string): Member {
+    const member = this.#members.get(name);
+    if (member) return member;
+    const others = [...this.#members.keys()];
+    throw new BadSettings(`There is no member called ${name}. ${others.length > 0 ? `Loaded: ${others.join(", ")}.` : "None is loaded."}`);
+  }
+
+  /** Runs tasks that use the engine one after the other. */
+  #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const turn = this.#queue.then(task);
+    this.#queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** A lost device shows in many ways; all of them are told as what they are. */
+  #diagnose(thrown: unknown): ReturnType<typeof typed> {
+    const error = typed(thrown);
+    const reason = this.#engine?.lost();
+    if (reason === undefined) return error;
+    const lost = new DeviceLost(`The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`, {
+      cause: error,
+    });
+    if (error.partial !== undefined) lost.partial = error.partial;
+    return lost;
+  }
+}
+
+/** What a task comes to, or the signal's reason as soon as it says so: the task goes on unheard. */
+async function unlessStopped<T>(task: Promise<T>, signal: AbortSignal): Promise<T> {
+  const over = new AbortController();
+  const stopped = new Promise<never>((_, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { signal: over.signal });
+  });
+  return Promise.race([stopped, task]).finally(() => over.abort());
+}
+
+/** Throws where a conversation does not fit a member, naming it unless it fits nobody. */
+async function fit(members: readonly Member[], messages: Message[], thinking: Thinking): Promise<void> {
+  const failures = await together(members, (member) => member.measure(messages, thinking).then(() => undefined, typed));
+  const which = failures.findIndex((error) => error !== undefined);
+  const error = failures[which];
+  if (error === undefined) return;
+  if (!failures.every((other) => other?.kind === "ContextFull")) error.member ??= members[which]!.name;
+  throw error;
+}
+
+const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. Open it first.");
+
+/** The same files, of which nothing is read any more once the signal says so. */
+function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
+  return {
+    files: files.files,
+    read: async (file, offset, length) => {
+      signal.throwIfAborted();
+      return files.read(file, offset, length);
+    },
+    close: () => files.close(),
+  };
+}

@@ -1,0 +1,59 @@
+/**
+ * The protocol between the worker that runs the rounds and the workers that members live in on the
+ * CPU (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
+ */
+import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "../protocol/check.ts";
+import { about, contextTokens, failure, fileSize, message, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
+
+const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
+
+/** `member`: a number that the asking side gives it. Requests with an `id` are answered. */
+const request = variant({
+  /** Comes first. */
+  start: shape({ compiled: compiledModule }),
+  load: shape({
+    id: number,
+    member: number,
+    name: text,
+    files: list(fileSize),
+    /** Where ranges of the files are asked for. */
+    port: messagePort,
+    options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
+  }),
+  measure: shape({ id: number, member: number, messages: list(message), thinking }),
+  begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),
+  think: shape({ id: number, member: number }),
+  /** The answer to `reading` and `thinking`. */
+  goOn: shape({ id: number, goOn: flag }),
+  draft: shape({ id: number, member: number, maxTokens: number }),
+  verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })), settings }),
+  keep: shape({ id: number, member: number, winner: number }),
+  release: shape({ member: number }),
+  free: shape({ member: number }),
+});
+
+const reply = variant({
+  /** Bytes of the weights that are in place. */
+  loading: shape({ id: number, loaded: number, total: number }),
+  /** Tokens of the conversation that were read; waits for `goOn`. */
+  reading: shape({ id: number, done: number, total: number }),
+  /** What a member has thought since the last one; waits for `goOn`. */
+  thinking: shape({ id: number, text }),
+  /** `heap`: bytes of this thread's module. */
+  loaded: shape({ id: number, about, heap: number }),
+  measured: shape({ id: number, tokens: number }),
+  begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
+  thought: shape({ id: number, thought, counters }),
+  drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
+  verified: shape({ id: number, scores: list(shape({ ...scores, tokens: number })), counters }),
+  kept: shape({ id: number, counters }),
+  failed: shape({ id: number, error: failure }),
+});
+
+export type ThreadRequest = Checked<typeof request>;
+export type ThreadReply = Checked<typeof reply>;
+
+/** Throws a TypeError that names the fault when `data` is no request. */
+export const parseThreadRequest = (data: unknown): ThreadRequest => request(data, "request");
+/** Throws a TypeError that names the fault when `data` is no reply. */
+export const parseThreadReply = (data: unknown): ThreadReply => reply(data, "reply");
