@@ -189,6 +189,8 @@ export interface Query {
   leader(): number | undefined;
   /** Whether all verifiers (a score each, of the leader's candidate) take it as it is. */
   trusts(scores: Score[]): boolean;
+  /** In fast mode the first candidate that ends the answer, which is accepted unverified. */
+  fastWinner(candidates: Candidate[]): number | undefined;
   normalise(scores: Score[][]): number[][];
   feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] };
   select(shares: number[][]): { totals: number[]; winner: number };

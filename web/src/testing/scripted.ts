@@ -202,6 +202,11 @@ export class ScriptedQuery implements Query {
     return scores.every((score) => score.meanLogit >= (this.#settings.leader?.doubt ?? 0));
   }
 
+  fastWinner(candidates: Candidate[]): number | undefined {
+    const ended = candidates.findIndex((candidate) => candidate.ended);
+    return this.#settings.fast && ended >= 0 ? ended : undefined;
+  }
+
   normalise(scores: Score[][]): number[][] {
     this.#journal.push("normalise");
     return scores.map((row) => {

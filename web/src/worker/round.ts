@@ -115,8 +115,8 @@ async function play(
 
   // Fast mode: a candidate with an end token is accepted at once, unverified.
   const unvoted = (scores: Verified[][]): Vote => ({ scores, shares: [], totals: [], counts: [], weights: [...query.weights()] });
-  const accepted = settings.fast ? candidates.findIndex((candidate) => candidate.ended) : -1;
-  if (accepted >= 0) return over(accepted, unvoted([]));
+  const accepted = query.fastWinner(candidates);
+  if (accepted !== undefined) return over(accepted, unvoted([]));
 
   // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
   let scores = await verify();
