@@ -39,7 +39,7 @@ interface Vote {
   scores: Verified[][];
   /** `scores`, normalised: every row sums to 1 (Eq. 3). Empty, as totals and counts, where there was no vote. */
   shares: number[][];
-  /** Y_j, the weighted sum of candidate j's shares. */
+  /** Y_j, the weighted sum of candidate j's shares; with level votes each row's are first divided by their largest. */
   totals: number[];
   /** How often another member preferred candidate j to some other candidate, at least 1. */
   counts: number[];
@@ -91,19 +91,6 @@ async function play(
   const ms = { draft: 0, verify: 0 };
   const draft = (drafters: number[]) => timed(ms, "draft", together(drafters.map((index) => members[index]!), (member) => member.draft(settings.segmentTokens)));
   const verify = () => timed(ms, "verify", together(voices, (member) => member.verify(candidates, settings)));
-  const over = async (winner: number, vote: Vote) => {
-    // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
-    const failed = vote.scores.length === 0 ? [] : await failures(voices, (member) => member.keep(winner));
-    const exited = vote.totals.length === 0 ? [] : [...query.exit(winner)];
-    for (const index of exited) members[index]!.release();
-    const stop = query.stop(candidates[winner]!);
-    const signed = candidates.map((candidate, j) => {
-      const own = active.indexOf(drafters[j]!);
-      return { member: members[drafters[j]!]!.name, ...candidate, tokens: vote.scores[own]?.[j]?.tokens ?? drafts[j]!.tokens };
-    });
-    const { text } = candidates[winner]!;
-    return { round: { round, active, drafters, candidates: signed, ...vote, winner, writers: writers(candidates, winner), exited, text, ms }, stop, failed };
-  };
 
   // 1–2. Every member drafts from the same prefix, or the leader alone; drafts are cut to whole words and cross as text.
   const leader = query.leader();
@@ -140,6 +127,20 @@ async function play(
   const { totals, winner } = query.select(shares);
   const { counts, weights } = early ?? query.feedback(shares);
   return over(winner, { scores, shares, totals, counts, weights });
+
+  async function over(winner: number, vote: Vote) {
+    // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
+    const failed = vote.scores.length === 0 ? [] : await failures(voices, (member) => member.keep(winner));
+    const exited = vote.totals.length === 0 ? [] : [...query.exit(winner)];
+    for (const index of exited) members[index]!.release();
+    const stop = query.stop(candidates[winner]!);
+    const signed = candidates.map((candidate, j) => {
+      const own = active.indexOf(drafters[j]!);
+      return { member: members[drafters[j]!]!.name, ...candidate, tokens: vote.scores[own]?.[j]?.tokens ?? drafts[j]!.tokens };
+    });
+    const { text } = candidates[winner]!;
+    return { round: { round, active, drafters, candidates: signed, ...vote, winner, writers: writers(candidates, winner), exited, text, ms }, stop, failed };
+  }
 }
 
 /** Who drafted what the winner did. */
