@@ -272,8 +272,8 @@ impl Drawing {
 #[derive(Debug, Clone, Args)]
 pub struct Method {
     /// All switches at once: `harmonic` (the default: what did best where it was measured), `leader`
-    /// (the same with leader drafts, quicker where members mostly agree) or `paper` (as published); the switches below are put
-    /// over it.
+    /// (the same with leader drafts, quicker where members mostly agree) or `paper` (as published); the
+    /// switches below are put over it.
     #[arg(long)]
     pub rule: Option<Rule>,
     /// L, the most tokens a member drafts in a round.
@@ -290,7 +290,7 @@ pub struct Method {
     #[arg(long)]
     pub reward: Option<Reward>,
     /// Strength of the feedback; 0 for none.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub alpha: Option<f64>,
     /// Learning rate: `code` (α/(k√N)), `printed` (α/(N√k)) or `fixed-share`.
     #[arg(long)]
@@ -301,7 +301,7 @@ pub struct Method {
     /// Feedback `before` or `after` the selection of its round.
     #[arg(long)]
     pub update: Option<Update>,
-    /// Members' votes for their own candidates: `on` or `off`.
+    /// Members' votes for their own candidates: `on` or `off`. Two members keep theirs.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub self_votes: Option<bool>,
     /// Divide each member's shares by its largest, so that all say as much for what they like best:
@@ -313,7 +313,7 @@ pub struct Method {
     pub leader: bool,
     /// How much a leader's segment may surprise a member before all draft: more is quicker, less is
     /// surer; implies --leader.
-    #[arg(long, value_name = "NATS")]
+    #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub doubt: Option<f64>,
     /// Let all draft in every round, whatever the rule says.
     #[arg(long, conflicts_with_all = ["leader", "doubt"])]

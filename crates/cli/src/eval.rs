@@ -44,6 +44,7 @@ pub fn run(args: &args::Eval, backend: &Backend, device: &str) -> Result<Evaluat
     let rules = rules.map(|(name, settings)| json!({ "name": name, "settings": settings }));
     let what = json!({
         "members": names,
+        "bytes": members::bytes(&args.members),
         "rules": rules.collect::<Vec<_>>(),
         "sampling": args.drawing.sampling(),
         "drawn": exam.drawn,

@@ -94,7 +94,14 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
                 _ => Settings::default(),
             };
             let run: Run = serde_json::from_value(recorded).map_err(json)?;
-            let replayed = replay(&run, &args.method.settings(settings))?;
+            let (counted, settings) = (settings.score_end, args.method.settings(settings));
+            if counted != settings.score_end {
+                eprintln!(
+                    "the recorded scores {} the end of a candidate, and are replayed as they are",
+                    if counted { "count" } else { "leave out" }
+                );
+            }
+            let replayed = replay(&run, &settings)?;
             serde_json::to_value(replayed).map_err(json)?
         }
     };

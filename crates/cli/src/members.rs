@@ -54,6 +54,21 @@ pub fn names(members: &Members) -> Vec<String> {
     members.names.clone()
 }
 
+/// Bytes of the members' files, which tell one `model.gguf` from another; 0 of what can't be asked.
+pub fn bytes(members: &Members) -> Vec<u64> {
+    if members.files.is_empty() {
+        return BUNDLED.map(|(_, file)| file.len() as u64).to_vec();
+    }
+    let of = |path: &Path| match std::fs::read_dir(path) {
+        Ok(files) => files
+            .filter_map(|file| file.ok()?.metadata().ok())
+            .map(|file| file.len())
+            .sum(),
+        Err(_) => std::fs::metadata(path).map_or(0, |file| file.len()),
+    };
+    members.files.iter().map(|path| of(path)).collect()
+}
+
 /// Loads one member from a file.
 ///
 /// # Errors

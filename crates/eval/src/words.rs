@@ -41,18 +41,26 @@ pub fn places(text: &str, wanted: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// Whether the words of `wanted` stand in `text`.
+/// What a sentence puts around words, which are the same words without it.
+const MARKS: &[char] = &[
+    '.', ',', ';', ':', '!', '?', '"', '\'', '(', ')', '[', ']', '*', '“', '”', '‘', '’',
+];
+
+/// Whether the words of `wanted` stand in `text`, whatever marks are around them in either.
 ///
 /// ```
 /// use conclave_eval::words::has;
 ///
 /// assert!(has("It is **Paris**, of course.", "paris"));
+/// assert!(has("It is Paris.", "(Paris!)"));
 /// assert!(has("about 1,250 people", "1250"));
 /// assert!(!has("a comparison", "Paris"));
 /// ```
 pub fn has(text: &str, wanted: &str) -> bool {
     let wanted = plain(wanted);
-    !wanted.is_empty() && !places(&plain(text), &wanted).is_empty()
+    // Of marks alone those are what is wanted.
+    let words = Some(wanted.trim_matches(MARKS)).filter(|words| !words.is_empty());
+    !wanted.is_empty() && !places(&plain(text), words.unwrap_or(&wanted)).is_empty()
 }
 
 /// `text` for comparison with another answer: [`plain`], without what is neither letter nor digit
