@@ -157,10 +157,10 @@ fn votes(names: &[String], round: &Round) -> String {
     let mut out = String::new();
     for (position, candidate) in round.candidates.iter().enumerate() {
         let mark = if position == round.winner { '*' } else { ' ' };
-        let member = round.drafters[position];
-        let name = &names[member];
-        let place = round.active.iter().position(|&active| active == member);
-        let weight = place.map_or(0.0, |place| round.weights[place]);
+        let name = &names[round.drafters[position]];
+        let weight = round
+            .place_of(position)
+            .map_or(0.0, |place| round.weights[place]);
         let votes = match round.totals.get(position) {
             Some(total) => {
                 let shares = round

@@ -37,6 +37,14 @@ pub struct Round {
     pub exited: Vec<usize>,
 }
 
+impl Round {
+    /// The place among the active of the member that drafted this candidate.
+    pub fn place_of(&self, candidate: usize) -> Option<usize> {
+        let drafter = self.drafters.get(candidate)?;
+        self.active.iter().position(|member| member == drafter)
+    }
+}
+
 /// A member that failed in mid-answer, and left it to the others.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -185,8 +193,8 @@ async fn play(
     settings: &Settings,
 ) -> Result<(Round, Option<Stop>, Failed), Trouble> {
     let active = query.active().to_vec();
-    let leader = query.leader().map(|place| active[place]);
-    let first = leader.map_or_else(|| active.clone(), |leader| vec![leader]);
+    let leader = query.leader();
+    let first = leader.map_or_else(|| active.clone(), |place| vec![active[place]]);
     let candidates = draft(members, &first, settings).await?;
     let mut round = Round {
         drafters: first,
@@ -207,7 +215,7 @@ async fn play(
         Failed::new()
     } else {
         let trusted = match leader {
-            Some(leader) => trust(members, query, settings, leader, &mut round).await?,
+            Some(place) => trust(members, query, settings, place, &mut round).await?,
             None => None,
         };
         match trusted {
@@ -244,13 +252,13 @@ async fn draft(
     Ok(candidates.collect())
 }
 
-/// All verify what the leader drafted. Where nobody doubts it, it is kept, and this gives who did not
+/// All verify what the leader drafted, which has this place among the active. Where nobody doubts it, it is kept, and this gives who did not
 /// get it; otherwise all others draft, and the round is still to be decided.
 async fn trust(
     members: &mut [Member],
     query: &Query,
     settings: &Settings,
-    leader: usize,
+    place: usize,
     round: &mut Round,
 ) -> Result<Option<Failed>, Trouble> {
     let scores = verify(members, round, settings).await?;
@@ -259,19 +267,11 @@ async fn trust(
         round.scores = scores;
         return Ok(Some(keep(members, round).await));
     }
-    let others: Vec<usize> = round
-        .active
-        .iter()
-        .copied()
-        .filter(|&index| index != leader)
-        .collect();
-    let mut drafts = draft(members, &others, settings).await?.into_iter();
-    let led = round.candidates.pop();
-    let candidates = round.active.iter().map(|&index| match index == leader {
-        true => led.clone(),
-        false => drafts.next(),
-    });
-    round.candidates = candidates.flatten().collect();
+    let mut others = round.active.clone();
+    others.remove(place);
+    let mut candidates = draft(members, &others, settings).await?;
+    candidates.splice(place..place, round.candidates.drain(..));
+    round.candidates = candidates;
     round.drafters.clone_from(&round.active);
     Ok(None)
 }

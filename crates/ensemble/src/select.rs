@@ -22,7 +22,7 @@ pub struct Selection {
 pub struct Votes {
     /// A verifier is heard on its own candidate.
     pub own: bool,
-    /// A verifier's shares count by its largest.
+    /// A verifier's shares are divided by its largest.
     pub level: bool,
 }
 

@@ -138,8 +138,7 @@ fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
 
 /// Tokens of the segment that was kept, in its writer's count.
 fn tokens_of_winner(round: &Round) -> usize {
-    let writer = round.drafters[round.winner];
-    let own = round.active.iter().position(|&member| member == writer);
+    let own = round.place_of(round.winner);
     own.and_then(|own| round.scores.get(own)?.get(round.winner))
         .map_or(0, |score| score.tokens)
 }
