@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use conclave_kernels::Gpu;
 use conclave_member::Member;
+use conclave_model::Sampling;
 use conclave_model::pass::rows_of;
-use conclave_model::{Backend, Sampling};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::Bench;
+use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 
@@ -86,19 +87,15 @@ struct Workload {
 ///
 /// # Errors
 /// What loading or running reports.
-pub async fn run(
-    args: &Bench,
-    backend: &Backend,
-    device: &str,
-) -> Result<(Value, String), Failure> {
-    let meter = Meter::of(backend);
+pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failure> {
+    let meter = Meter::of(device.gpu());
     // Before members fill the memory.
     let copy = match meter.gpu() {
         Some(gpu) => Some(copy_bytes_per_second(gpu).await?),
         None => None,
     };
     let started = Instant::now();
-    let mut members = members::load(&args.members, backend)?;
+    let mut members = members::load(&args.members, device.backend())?;
     let load_ms = alone::ms_since(started);
     let course = Course {
         sampling: args.drawing.sampling(),
@@ -126,7 +123,7 @@ pub async fn run(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let adapter = match meter.gpu().map(Gpu::adapter) {
         Some(adapter) => json!({ "name": adapter.name, "software": adapter.software }),
-        None => json!({ "name": device, "software": false }),
+        None => json!({ "name": device.name, "software": false }),
     };
     let surroundings = json!({
         "place": "native",
@@ -137,7 +134,7 @@ pub async fn run(
         "adapter": adapter,
         "copyBytesPerSecond": copy,
     });
-    let tables = tables::of(device, &workload);
+    let tables = tables::of(&device.name, &workload);
     Ok((
         json!({ "surroundings": surroundings, "workload": workload }),
         tables,

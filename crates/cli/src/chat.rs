@@ -5,27 +5,22 @@ use std::path::Path;
 
 use conclave_ensemble::Settings;
 use conclave_member::{Member, Message};
-use conclave_model::Backend;
 use serde_json::json;
 
 use crate::args;
+use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 use crate::print;
 use crate::progress::Reading;
 use crate::round::{Answer, Round, answer};
 
-/// Runs the command on `backend`.
+/// Runs the command on `device`.
 ///
 /// # Errors
 /// What loading, the method or the terminal reports.
-pub async fn run(
-    chat: &args::Chat,
-    backend: &Backend,
-    device: &str,
-    json: bool,
-) -> Result<(), Failure> {
-    let mut members = members::load(&chat.members, backend)?;
+pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), Failure> {
+    let mut members = members::load(&chat.members, device.backend())?;
     if let Some(name) = &chat.member {
         let known: Vec<_> = members.iter().map(|m| m.name().to_owned()).collect();
         members.retain(|m| m.name().eq_ignore_ascii_case(name));
@@ -40,7 +35,7 @@ pub async fn run(
     let question = match &chat.question {
         Some(question) => question.clone(),
         None if json => read_line(&mut std::io::stdin().lock())?.unwrap_or_default(),
-        None => return converse(chat, &mut members, &settings, device),
+        None => return converse(chat, &mut members, &settings, &device.name),
     };
     if question.trim().is_empty() {
         return Err(Failure::Usage(
@@ -49,7 +44,7 @@ pub async fn run(
     }
     let messages = [Message::new("user", &question)];
     let answer = ask(chat, &mut members, &settings, &messages, json).await?;
-    let run = record(chat, &members, &settings, &question, device, &answer);
+    let run = record(chat, &members, &settings, &question, &device.name, &answer);
     if json {
         print(&format!("{run}\n"))?;
     }

@@ -1,33 +1,103 @@
-//! `--device`: from a word to the backend models run on.
+//! `--device`: from a word to where models run.
 
 use conclave_kernels::{AdapterChoice, Gpu};
-use conclave_model::Backend;
+use conclave_model::{Backend, Cpu};
 
 use crate::failure::Failure;
 
-/// The backend that `name` asks for, and its name for people.
-///
-/// # Errors
-/// [`Failure::Gpu`] where the adapter asked for does not exist or gives no device.
-pub async fn open(name: &str) -> Result<(Backend, String), Failure> {
-    let cpu = || (Backend::Cpu, "CPU".to_owned());
-    match name {
-        "cpu" => Ok(cpu()),
-        "auto" => match Gpu::init(AdapterChoice::Best).await {
-            // A software adapter proves kernels; it serves nobody.
-            Ok(gpu) if !gpu.adapter().software => Ok(named(gpu)),
-            _ => Ok(cpu()),
-        },
-        "gpu" => Ok(named(Gpu::init(AdapterChoice::Best).await?)),
-        part => Ok(named(
-            Gpu::init(AdapterChoice::Named(part.to_owned())).await?,
-        )),
-    }
+/// Where models run.
+#[derive(Debug)]
+pub struct Device {
+    runs: Runs,
+    /// What it is called, for people.
+    pub name: String,
 }
 
-fn named(gpu: Gpu) -> (Backend, String) {
-    let adapter = gpu.adapter();
-    let kind = if adapter.software { ", software" } else { "" };
-    let name = format!("{} ({}{kind})", adapter.name, adapter.backend);
-    (Backend::Gpu(gpu), name)
+#[derive(Debug)]
+enum Runs {
+    Cpu(Cpu),
+    Gpu(Gpu),
+    #[cfg(feature = "burn")]
+    Burn(conclave_burn::Burn),
+}
+
+impl Device {
+    /// The device that `name` asks for.
+    ///
+    /// # Errors
+    /// [`Failure::Gpu`] where the adapter asked for does not exist or gives no device.
+    pub async fn open(name: &str) -> Result<Self, Failure> {
+        match name {
+            "cpu" => Ok(Self::cpu()),
+            "auto" => match Gpu::init(AdapterChoice::Best).await {
+                // A software adapter proves kernels; it serves nobody.
+                Ok(gpu) if !gpu.adapter().software => Ok(Self::of_gpu(gpu)),
+                _ => Ok(Self::cpu()),
+            },
+            "gpu" => Ok(Self::of_gpu(Gpu::init(AdapterChoice::Best).await?)),
+            #[cfg(feature = "burn")]
+            "burn" => Ok(Self::of_burn(conclave_burn::Burn::wgpu().await?)),
+            #[cfg(feature = "burn")]
+            "burn-cpu" => Ok(Self::of_burn(conclave_burn::Burn::flex())),
+            #[cfg(not(feature = "burn"))]
+            "burn" | "burn-cpu" => Err(Failure::Usage(
+                "this conclave was built without burn; build it with `--features burn`".to_owned(),
+            )),
+            part => Ok(Self::of_gpu(
+                Gpu::init(AdapterChoice::Named(part.to_owned())).await?,
+            )),
+        }
+    }
+
+    fn cpu() -> Self {
+        Self {
+            runs: Runs::Cpu(Cpu),
+            name: "CPU".to_owned(),
+        }
+    }
+
+    fn of_gpu(gpu: Gpu) -> Self {
+        let adapter = gpu.adapter();
+        let kind = if adapter.software { ", software" } else { "" };
+        let name = format!("{} ({}{kind})", adapter.name, adapter.backend);
+        Self {
+            runs: Runs::Gpu(gpu),
+            name,
+        }
+    }
+
+    #[cfg(feature = "burn")]
+    fn of_burn(burn: conclave_burn::Burn) -> Self {
+        Self {
+            name: format!("{} (burn)", burn.name()),
+            runs: Runs::Burn(burn),
+        }
+    }
+
+    /// What loads models there.
+    pub fn backend(&self) -> &dyn Backend {
+        match &self.runs {
+            Runs::Cpu(cpu) => cpu,
+            Runs::Gpu(gpu) => gpu,
+            #[cfg(feature = "burn")]
+            Runs::Burn(burn) => burn,
+        }
+    }
+
+    /// The GPU of the fused engine, if that is what runs them.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        match &self.runs {
+            Runs::Gpu(gpu) => Some(gpu),
+            _ => None,
+        }
+    }
+
+    /// How many questions it is worth to ask side by side: on the CPU as many as there are cores;
+    /// one GPU has one queue.
+    pub fn workers(&self) -> usize {
+        match &self.runs {
+            Runs::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
+            _ => 1,
+        }
+    }
 }

@@ -13,10 +13,10 @@ use conclave_eval::outcome::Outcome;
 use conclave_eval::report::Report;
 use conclave_eval::table::markdown;
 use conclave_eval::ways::Run;
-use conclave_model::Backend;
 use serde_json::{Value, json};
 
 use crate::args;
+use crate::device::Device;
 use crate::eval::asked::Asked;
 use crate::eval::examine::Exam;
 use crate::eval::record::Record;
@@ -36,7 +36,7 @@ pub struct Evaluated {
 /// # Errors
 /// What reading the questions, loading the members or writing the record reports. What one answer
 /// fails with is told in its place.
-pub fn run(args: &args::Eval, backend: &Backend, device: &str) -> Result<Evaluated, Failure> {
+pub fn run(args: &args::Eval, device: &Device) -> Result<Evaluated, Failure> {
     let questions = asked::all(args)?;
     let exam = Exam::new(args)?;
     let names = members::names(&args.members);
@@ -55,7 +55,7 @@ pub fn run(args: &args::Eval, backend: &Backend, device: &str) -> Result<Evaluat
         "quantise": args.members.quantise.map(|format| format.name()),
     });
     let (record, recorded) = record::open(args, &what)?;
-    let outcomes = examine_all(args, backend, &exam, &questions, record.as_ref(), recorded)?;
+    let outcomes = examine_all(args, device, &exam, &questions, record.as_ref(), recorded)?;
 
     let run = Run {
         members: names,
@@ -65,20 +65,21 @@ pub fn run(args: &args::Eval, backend: &Backend, device: &str) -> Result<Evaluat
     };
     let report = Report::of(&run, &outcomes);
     let table = format!(
-        "{}\n{} questions, at most {} tokens an answer, seed {}, {device}.\n",
+        "{}\n{} questions, at most {} tokens an answer, seed {}, {}.\n",
         markdown(&report),
         report.asked,
         exam.tokens,
         run.seed,
+        device.name,
     );
-    let report = json!({ "device": device, "seed": run.seed, "run": what, "figures": report });
+    let report = json!({ "device": device.name, "seed": run.seed, "run": what, "figures": report });
     Ok(Evaluated { report, table })
 }
 
 /// The outcome of every question, in their order: those `recorded`, and the others once more.
 fn examine_all(
     args: &args::Eval,
-    backend: &Backend,
+    device: &Device,
     exam: &Exam,
     questions: &[Asked],
     record: Option<&Record>,
@@ -110,7 +111,7 @@ fn examine_all(
     }
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Outcome)>, Failure> {
-        let mut members = members::load(&args.members, backend)?;
+        let mut members = members::load(&args.members, device.backend())?;
         let mut outcomes = Vec::new();
         loop {
             let taken = next.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +128,8 @@ fn examine_all(
             }
         }
     };
-    let workers = workers(args, backend).min(open.len());
+    let workers = args.workers.unwrap_or_else(|| device.workers());
+    let workers = workers.min(open.len());
     let examined = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
         let joined = threads.into_iter().map(|thread| {
@@ -139,15 +141,4 @@ fn examine_all(
     done.extend(examined.into_iter().flatten());
     done.sort_by_key(|&(index, _)| index);
     Ok(done.into_iter().map(|(_, outcome)| outcome).collect())
-}
-
-/// How many questions are asked side by side: on the CPU as many as there are cores, each with
-/// members of its own; one GPU has one queue.
-fn workers(args: &args::Eval, backend: &Backend) -> usize {
-    args.workers.unwrap_or_else(|| match backend {
-        Backend::Cpu | Backend::Burn(_) => {
-            std::thread::available_parallelism().map_or(1, usize::from)
-        }
-        Backend::Gpu(_) => 1,
-    })
 }

@@ -24,6 +24,7 @@ use conclave_ensemble::{Rule, Settings};
 use serde_json::Value;
 
 use crate::args::{Cli, Command};
+use crate::device::Device;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -41,30 +42,30 @@ fn main() -> ExitCode {
 async fn run(cli: &Cli) -> Result<(), Failure> {
     let answer = match &cli.command {
         Command::Chat(args) => {
-            let (backend, device) = device::open(&cli.device).await?;
-            return chat::run(args, &backend, &device, cli.json).await;
+            let device = Device::open(&cli.device).await?;
+            return chat::run(args, &device, cli.json).await;
         }
         Command::Eval(args) => {
-            let (backend, device) = device::open(&cli.device).await?;
-            let evaluated = eval::run(args, &backend, &device)?;
+            let device = Device::open(&cli.device).await?;
+            let evaluated = eval::run(args, &device)?;
             if !cli.json {
                 return print(&evaluated.table);
             }
             evaluated.report
         }
         Command::Bench(args) => {
-            let (backend, device) = device::open(&cli.device).await?;
-            let (report, table) = bench::run(args, &backend, &device).await?;
+            let device = Device::open(&cli.device).await?;
+            let (report, table) = bench::run(args, &device).await?;
             if !cli.json {
                 return print(&table);
             }
             report
         }
-        Command::Logits(args) => tokens::logits(args, &device::open(&cli.device).await?.0).await?,
+        Command::Logits(args) => tokens::logits(args, &Device::open(&cli.device).await?).await?,
         Command::Generate(args) => {
-            tokens::generate(args, &device::open(&cli.device).await?.0).await?
+            tokens::generate(args, &Device::open(&cli.device).await?).await?
         }
-        Command::Verify(args) => tokens::verify(args, &device::open(&cli.device).await?.0).await?,
+        Command::Verify(args) => tokens::verify(args, &Device::open(&cli.device).await?).await?,
         Command::Tokenize(args) => tokens::tokenize(args).await?,
         Command::Template(args) => tokens::template(args).await?,
         Command::Inspect(args) => {

@@ -20,7 +20,7 @@ const BUNDLED: [(&str, &[u8]); 3] = [
 ///
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], naming the file.
-pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure> {
+pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     let mut loaded = load_all(members, backend)?;
     for member in &mut loaded {
         member.set_thinking(members.thinking);
@@ -28,7 +28,7 @@ pub fn load(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure
     Ok(loaded)
 }
 
-fn load_all(members: &Members, backend: &Backend) -> Result<Vec<Member>, Failure> {
+fn load_all(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     if members.files.is_empty() {
         return BUNDLED
             .into_iter()
@@ -76,7 +76,7 @@ pub fn bytes(members: &Members) -> Vec<u64> {
 pub fn open(
     path: &Path,
     name: &str,
-    backend: &Backend,
+    backend: &dyn Backend,
     options: LoadOptions,
 ) -> Result<Member, Failure> {
     let source = source(path)?;
@@ -89,7 +89,7 @@ pub fn open(
 fn load_from(
     name: &str,
     source: &dyn Source,
-    backend: &Backend,
+    backend: &dyn Backend,
     options: LoadOptions,
 ) -> Result<Member, MemberError> {
     pollster::block_on(Member::load(name, source, backend, options, &mut |_| ()))

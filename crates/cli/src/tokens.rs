@@ -2,26 +2,27 @@
 
 use std::path::Path;
 
-use conclave_model::{Backend, LoadOptions, Model, Sampler, Session};
+use conclave_model::{LoadOptions, Model, Sampler, Session};
 use conclave_text::{ChatTemplate, Message, Tokenizer};
 use conclave_weights::{Checkpoint, Source};
 use serde_json::{Value, json};
 
 use crate::args::{self, Chosen};
+use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 
-async fn session(model: &Chosen, backend: &Backend, needed: usize) -> Result<Session, Failure> {
+async fn session(model: &Chosen, device: &Device, needed: usize) -> Result<Session, Failure> {
     let source = members::source(&model.path)?;
     let checkpoint = Checkpoint::open(source.as_ref()).await?;
-    start(&checkpoint, source.as_ref(), model, backend, needed).await
+    start(&checkpoint, source.as_ref(), model, device, needed).await
 }
 
 async fn start(
     checkpoint: &Checkpoint,
     source: &dyn Source,
     model: &Chosen,
-    backend: &Backend,
+    device: &Device,
     needed: usize,
 ) -> Result<Session, Failure> {
     // No longer than asked for: a model made for 128k tokens would fill the memory with KV rows.
@@ -29,7 +30,7 @@ async fn start(
         context: needed,
         quantise: model.quantise,
     };
-    let model = Model::load(checkpoint, source, backend, options, &mut |_| ()).await?;
+    let model = Model::load(checkpoint, source, device.backend(), options, &mut |_| ()).await?;
     Ok(Session::new(model))
 }
 
@@ -43,9 +44,9 @@ async fn header(path: &Path) -> Result<Checkpoint, Failure> {
 ///
 /// # Errors
 /// What loading or running reports, and [`Failure::File`] where the file of `--raw` can't be written.
-pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Failure> {
+pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failure> {
     let longest = args.tokens.iter().map(|prompt| prompt.0.len()).max();
-    let mut session = session(&args.model, backend, longest.unwrap_or_default()).await?;
+    let mut session = session(&args.model, device, longest.unwrap_or_default()).await?;
     let mut prompts = Vec::new();
     for prompt in &args.tokens {
         prompts.push(if args.all {
@@ -83,12 +84,12 @@ pub async fn logits(args: &args::Logits, backend: &Backend) -> Result<Value, Fai
 ///
 /// # Errors
 /// What loading or running reports.
-pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value, Failure> {
+pub async fn generate(args: &args::Generate, device: &Device) -> Result<Value, Failure> {
     let count = args.count as usize;
     let source = members::source(&args.model.path)?;
     let checkpoint = Checkpoint::open(source.as_ref()).await?;
     let needed = args.tokens.len() + count + 1;
-    let mut session = start(&checkpoint, source.as_ref(), &args.model, backend, needed).await?;
+    let mut session = start(&checkpoint, source.as_ref(), &args.model, device, needed).await?;
     let ends = if args.stop {
         Tokenizer::from_checkpoint(checkpoint.description())?
             .end_ids()
@@ -106,12 +107,12 @@ pub async fn generate(args: &args::Generate, backend: &Backend) -> Result<Value,
 ///
 /// # Errors
 /// What loading or running reports.
-pub async fn verify(args: &args::Verify, backend: &Backend) -> Result<Value, Failure> {
+pub async fn verify(args: &args::Verify, device: &Device) -> Result<Value, Failure> {
     let candidates: Vec<Vec<u32>> = args.candidate_tokens.iter().map(|c| c.0.clone()).collect();
     // Room for all of them, not for the longest: in line they lie side by side.
     let in_line: usize = candidates.iter().map(Vec::len).sum();
     let needed = args.prefix_tokens.len() + in_line + 1;
-    let mut session = session(&args.model, backend, needed).await?;
+    let mut session = session(&args.model, device, needed).await?;
     session.prefill(&args.prefix_tokens).await?;
     let scores = session.verify(&candidates, true).await?;
     let scores: Vec<Value> = scores

@@ -51,4 +51,4 @@ pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
 pub use matrix::{Matrix, Upload, kept};
-pub use score::{Judged, judge, target_logits};
+pub use score::{Judged, judge, log_sum_exp, target_logits};

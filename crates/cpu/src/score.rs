@@ -33,12 +33,7 @@ pub fn judge(
 ) -> Result<Vec<Judged>, CpuError> {
     check(head, input, targets)?;
     let (count, vocabulary) = (input.rows(), head.rows());
-    let begun = SoFar {
-        logit: f32::NAN,
-        top: f32::NEG_INFINITY,
-        sum: 0.0,
-    };
-    let mut running = vec![begun; count];
+    let mut running = vec![SoFar::BEGUN; count];
     for begin in (0..vocabulary).step_by(ROWS) {
         let rows = begin..vocabulary.min(begin + ROWS);
         scratch.clear();
@@ -89,6 +84,19 @@ pub fn target_logits(
     Ok(logits)
 }
 
+/// ln Σ exp of a row of logits; of none, −∞.
+pub fn log_sum_exp(logits: &[f32]) -> f32 {
+    let mut row = logits.to_vec();
+    let mut so_far = SoFar::BEGUN;
+    lanes::run(Fold {
+        logits: &mut row,
+        cap: None,
+        of_target: None,
+        so_far: &mut so_far,
+    });
+    so_far.top + so_far.sum.ln()
+}
+
 fn check(head: &Matrix, input: &Input, targets: &[u32]) -> Result<(), CpuError> {
     let (count, vocabulary) = (input.rows(), head.rows());
     let shape = |what, found, expected| CpuError::Shape {
@@ -115,6 +123,14 @@ struct SoFar {
     top: f32,
     /// Σ exp(logit − top).
     sum: f32,
+}
+
+impl SoFar {
+    const BEGUN: Self = Self {
+        logit: f32::NAN,
+        top: f32::NEG_INFINITY,
+        sum: 0.0,
+    };
 }
 
 /// Takes some more logits into account.

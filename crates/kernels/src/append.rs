@@ -3,17 +3,18 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::crew::{Crews, crews, items, pick};
-use crate::launch::{Use, count, launch};
-use crate::{Buffer, Gpu, GpuError, Place, rms_norm_cpu};
+use crate::crew::{Crews, crews, items_by};
+use crate::launch::{Use, count, run};
+use crate::{Buffer, Dispatch, Gpu, GpuError, Place, rms_norm_cpu};
 
 const WGSL: &str = include_str!("../../../shaders/append.wgsl");
 const SHORT: &str = include_str!("../../../shaders/cache/write_short.wgsl");
 const EXACT: &str = include_str!("../../../shaders/cache/write_exact.wgsl");
 
+/// Parameters of the kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
     heads: u32,
     kv_heads: u32,
     width: u32,
@@ -193,21 +194,14 @@ pub fn append(
     q: &Buffer,
     [keys, values]: [&Buffer; 2],
 ) -> Result<(), GpuError> {
-    let shader = pick(gpu, &SHADERS[usize::from(heads.exact)]);
-    let name = shader.name;
-    heads.check(name)?;
     let Heads {
         kv_heads, width, ..
     } = heads;
-    if !rope.rotary.is_multiple_of(2) || rope.rotary > width || rope.context == 0 {
-        return Err(GpuError::shape(
-            name,
-            format!(
-                "{} of {width} numbers turn by a table of {} positions: the former even, the latter not empty",
-                rope.rotary, rope.context
-            ),
-        ));
-    }
+    let turning = [rope.context, rope.rotary];
+    let normed = norm.map(|norm| (norm.whole, norm.epsilon));
+    let alone = gpu.choices().alone;
+    let dispatch = append_dispatch(alone, tokens, heads, normed, turning)?;
+    let name = dispatch.name();
     q.holds(tokens * heads.heads * width, name, "q")?;
     qkv.holds(tokens * heads.row(), name, "qkv")?;
     keys.holds(heads.cache_bytes() / 4, name, "keys")?;
@@ -215,23 +209,11 @@ pub fn append(
     places.holds(tokens * 4, name, "places")?;
     rope.table
         .holds(rope.context * rope.rotary, name, "table")?;
-    count(name, "tokens · row", tokens * heads.row())?;
-    let normed = norm.map_or(0, |norm| 1 + u32::from(norm.whole));
     if let Some(norm) = norm {
         let of = |count: usize| if norm.whole { count * width } else { width };
         norm.query.holds(of(heads.heads), name, "query norm")?;
         norm.key.holds(of(kv_heads), name, "key norm")?;
     }
-    let params = Params {
-        heads: heads.heads as u32,
-        kv_heads: kv_heads as u32,
-        width: width as u32,
-        half_rotary: rope.rotary as u32 / 2,
-        capacity: heads.capacity as u32,
-        context: count(name, "context", rope.context)?,
-        normed,
-        epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-    };
     let buffers = [
         Use::Read(qkv),
         Use::Write(q),
@@ -242,8 +224,51 @@ pub fn append(
         Use::Read(norm.map_or(gpu.zeros(), |norm| norm.query)),
         Use::Read(norm.map_or(gpu.zeros(), |norm| norm.key)),
     ];
-    let [x, ..] = items(gpu, heads.heads + 2 * kv_heads);
-    launch(gpu, shader, &buffers, &params, [x, tokens as u32, 1])
+    run(gpu, &dispatch, &buffers)
+}
+
+/// What [`append()`] launches, by threads `alone` or together: with norms of all heads together or
+/// of each and their epsilon, and a table of so many positions by which so many numbers turn. Bound
+/// are qkv, q, keys, values, places, the table, and both norms.
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit.
+pub fn append_dispatch(
+    alone: bool,
+    tokens: usize,
+    heads: Heads,
+    norm: Option<(bool, f32)>,
+    [context, rotary]: [usize; 2],
+) -> Result<Dispatch<Params>, GpuError> {
+    let shader = &SHADERS[usize::from(heads.exact)][usize::from(alone)];
+    let name = shader.name;
+    heads.check(name)?;
+    if !rotary.is_multiple_of(2) || rotary > heads.width || context == 0 {
+        return Err(GpuError::shape(
+            name,
+            format!(
+                "{rotary} of {} numbers turn by a table of {context} positions: the former even, the latter not empty",
+                heads.width
+            ),
+        ));
+    }
+    count(name, "tokens · row", tokens * heads.row())?;
+    let params = Params {
+        heads: heads.heads as u32,
+        kv_heads: heads.kv_heads as u32,
+        width: heads.width as u32,
+        half_rotary: rotary as u32 / 2,
+        capacity: heads.capacity as u32,
+        context: count(name, "context", context)?,
+        normed: norm.map_or(0, |(whole, _)| 1 + u32::from(whole)),
+        epsilon: norm.map_or(0.0, |(_, epsilon)| epsilon),
+    };
+    let [x, ..] = items_by(alone, heads.heads + 2 * heads.kv_heads);
+    Ok(Dispatch {
+        shader,
+        params,
+        groups: [x, tokens as u32, 1],
+    })
 }
 
 /// Norms of the CPU twin: weights of queries and keys, epsilon, and whether over all heads.

@@ -4,8 +4,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::crew::Crews;
-use crate::launch::{Shader, Use, count, grid, launch, number_in};
-use crate::{Buffer, Gpu, GpuError, Heads, Place, Rows};
+use crate::launch::{Shader, Use, count, grid, launch, number_in, run};
+use crate::{Buffer, Dispatch, Gpu, GpuError, Heads, Place, Rows};
 
 const WGSL: &str = include_str!("../../../shaders/attention.wgsl");
 const ALONE: &str = include_str!("../../../shaders/attention_alone.wgsl");
@@ -23,9 +23,10 @@ const WORKGROUPS: usize = 128;
 const CHUNK: usize = 256;
 const CHUNK_ALONE: usize = 64;
 
+/// Parameters of the kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
     heads: u32,
     kv_heads: u32,
     quads: u32,
@@ -190,14 +191,11 @@ pub(crate) fn attention_by(gpu: &Gpu, alone: bool, of: Attention<'_>) -> Result<
         partials,
         out,
     } = of;
-    let [together, lone] = &SHADERS[usize::from(heads.exact)];
-    let shader = if alone { lone } else { together };
-    let name = shader.name;
-    heads.check(name)?;
     let m = rows.count;
+    let dispatch = attention_dispatch(alone, m, heads, scores, chunks)?;
+    let name = dispatch.name();
     let queries = m * heads.heads * heads.width;
     q.holds(queries, name, "q")?;
-    count(name, "numbers of queries", queries)?;
     keys.holds(heads.cache_bytes() / 4, name, "keys")?;
     values.holds(heads.cache_bytes() / 4, name, "values")?;
     places.holds(m * 4, name, "places")?;
@@ -205,9 +203,49 @@ pub(crate) fn attention_by(gpu: &Gpu, alone: bool, of: Attention<'_>) -> Result<
     out.holds(queries, name, "out")?;
     let partial = attention_partials(m, heads, chunks);
     partials.holds(partial, name, "partials")?;
+    let buffers = [
+        Use::Read(q),
+        Use::Read(keys),
+        Use::Read(values),
+        Use::Read(places),
+        Use::Read(rows.counts),
+        Use::Write(out),
+        Use::Write(partials),
+    ];
+    run(gpu, &dispatch, &buffers)?;
+    if alone || chunks == 1 {
+        return Ok(());
+    }
+    let params = CombineParams {
+        heads: dispatch.params.heads,
+        quads: dispatch.params.quads,
+        spare: [0; 2],
+    };
+    let buffers = [Use::Read(partials), Use::Read(rows.counts), Use::Write(out)];
+    let groups = [params.heads, m as u32, 1];
+    launch(gpu, &COMBINE_SHADER, &buffers, &params, groups)
+}
+
+/// What [`attention()`] launches first, by threads `alone` or together, for `m` queries over keys in
+/// so many chunks; of one chunk it is all. Bound are q, keys, values, places, counts (m and the
+/// chunks), out, and partials ([`attention_partials`]).
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit.
+pub fn attention_dispatch(
+    alone: bool,
+    m: usize,
+    heads: Heads,
+    scores: Scores,
+    chunks: usize,
+) -> Result<Dispatch<Params>, GpuError> {
+    let shader = &SHADERS[usize::from(heads.exact)][usize::from(alone)];
+    let name = shader.name;
+    heads.check(name)?;
+    count(name, "numbers of queries", m * heads.heads * heads.width)?;
+    let partial = attention_partials(m, heads, chunks);
     count(name, "numbers of partial results", partial)?;
     let chunks_wide = count(name, "chunks", chunks)?;
-    let share = heads.heads / heads.kv_heads;
     let params = Params {
         heads: heads.heads as u32,
         kv_heads: heads.kv_heads as u32,
@@ -218,32 +256,17 @@ pub(crate) fn attention_by(gpu: &Gpu, alone: bool, of: Attention<'_>) -> Result<
         softcap: scores.softcap.unwrap_or(0.0),
         spare: 0,
     };
-    let buffers = [
-        Use::Read(q),
-        Use::Read(keys),
-        Use::Read(values),
-        Use::Read(places),
-        Use::Read(rows.counts),
-        Use::Write(out),
-        Use::Write(partials),
-    ];
+    let share = heads.heads / heads.kv_heads;
     let shares = (m * share).div_ceil(QUERIES) as u32;
     let groups = match alone {
         true => grid((heads.kv_heads * shares as usize * chunks).div_ceil(shares_alone(heads))),
         false => [params.kv_heads, shares, chunks_wide],
     };
-    launch(gpu, shader, &buffers, &params, groups)?;
-    if alone || chunks == 1 {
-        return Ok(());
-    }
-    let params = CombineParams {
-        heads: params.heads,
-        quads: params.quads,
-        spare: [0; 2],
-    };
-    let buffers = [Use::Read(partials), Use::Read(rows.counts), Use::Write(out)];
-    let groups = [params.heads, m as u32, 1];
-    launch(gpu, &COMBINE_SHADER, &buffers, &params, groups)
+    Ok(Dispatch {
+        shader,
+        params,
+        groups,
+    })
 }
 
 /// The CPU twin, on queries `[m, heads, width]` and packed caches.

@@ -39,5 +39,10 @@ pub(crate) fn pick<T>(gpu: &Gpu, crews: &'static [T; 2]) -> &'static T {
 
 /// Workgroups for so many items in x and y.
 pub(crate) fn items(gpu: &Gpu, count: usize) -> [u32; 3] {
-    grid(count.div_ceil(ITEMS[usize::from(gpu.choices().alone)]))
+    items_by(gpu.choices().alone, count)
+}
+
+/// The same by threads alone or together.
+pub(crate) fn items_by(alone: bool, count: usize) -> [u32; 3] {
+    grid(count.div_ceil(ITEMS[usize::from(alone)]))
 }

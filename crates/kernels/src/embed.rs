@@ -3,14 +3,17 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::block::per_format;
-use crate::launch::{Shader, Use, count, flat, launch};
-use crate::{Buffer, Format, Gpu, GpuError, Matrix};
+use std::ops::Range;
+
+use crate::launch::{Shader, Use, count, flat, run};
+use crate::{Buffer, Dispatch, Format, Gpu, GpuError, Matrix};
 
 const WGSL: &str = include_str!("../../../shaders/embed.wgsl");
 
+/// Parameters of the kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
     tokens: u32,
     units: u32,
     behind: u32,
@@ -34,25 +37,47 @@ pub fn embed(
     factor: f32,
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    let shader = &SHADERS[matrix.format().index()];
-    ids.holds(tokens, shader.name, "ids")?;
-    out.holds(tokens * matrix.cols(), shader.name, "out")?;
+    let name = SHADERS[matrix.format().index()].name;
+    ids.holds(tokens, name, "ids")?;
+    out.holds(tokens * matrix.cols(), name, "out")?;
+    let shape = [matrix.rows(), matrix.cols()];
     for part in matrix.each_part() {
-        let params = Params {
-            tokens: count(shader.name, "tokens", tokens)?,
-            units: matrix.units(),
-            behind: part.behind,
-            begin: part.rows.start as u32,
-            rows: part.rows.len() as u32,
-            vocabulary: matrix.rows() as u32,
-            first: u32::from(part.rows.start == 0),
-            factor,
-        };
+        let dispatch = embed_dispatch(matrix.format(), shape, &part.rows, tokens, factor)?;
         let buffers = [Use::Read(ids), Use::Read(&part.buffer), Use::Write(out)];
-        let threads = tokens * matrix.units() as usize;
-        launch(gpu, shader, &buffers, &params, flat(shader, threads))?;
+        run(gpu, &dispatch, &buffers)?;
     }
     Ok(())
+}
+
+/// What [`embed()`] launches for the rows `rows` of a matrix of this shape. Bound are ids, the
+/// planes of these rows ([`Format::pack`]), out.
+///
+/// # Errors
+/// [`GpuError::Shape`] for more tokens than kernels count.
+pub fn embed_dispatch(
+    format: Format,
+    [vocabulary, cols]: [usize; 2],
+    rows: &Range<usize>,
+    tokens: usize,
+    factor: f32,
+) -> Result<Dispatch<Params>, GpuError> {
+    let shader = &SHADERS[format.index()];
+    let units = cols / format.unit();
+    let params = Params {
+        tokens: count(shader.name, "tokens", tokens)?,
+        units: units as u32,
+        behind: format.behind(rows.len(), cols),
+        begin: rows.start as u32,
+        rows: rows.len() as u32,
+        vocabulary: vocabulary as u32,
+        first: u32::from(rows.start == 0),
+        factor,
+    };
+    Ok(Dispatch {
+        shader,
+        params,
+        groups: flat(shader, tokens * units),
+    })
 }
 
 /// The CPU twin, on dequantised weights `[vocabulary, cols]`.

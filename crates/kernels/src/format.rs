@@ -83,6 +83,21 @@ impl Format {
         self.layout().planes
     }
 
+    /// Where the second plane of so many rows of `cols` numbers begins, in words.
+    pub(crate) fn behind(self, rows: usize, cols: usize) -> u32 {
+        (rows * cols / self.unit() * 4) as u32
+    }
+
+    /// Whole rows in GGUF's layout as kernels read them: their planes one behind another, and zeros
+    /// up to a multiple of 16 bytes.
+    pub fn pack(self, blocks: &[u8]) -> Vec<u8> {
+        let mut planes = vec![Vec::new(); self.planes().len()];
+        (self.layout().pack)(blocks, &mut planes);
+        let mut packed = planes.concat();
+        packed.resize(packed.len().next_multiple_of(16), 0);
+        packed
+    }
+
     pub(crate) const fn index(self) -> usize {
         self as usize
     }

@@ -4,7 +4,7 @@
 //! parameters seen before writes nothing. What changes from step to step (positions, cache
 //! rows, prefix lengths) is no parameter but lies in buffers that kernels write.
 
-use crate::{Buffer, Gpu, GpuError};
+use crate::{Buffer, Dispatch, Gpu, GpuError};
 
 /// WebGPU's limit of workgroups in a dimension; what exceeds it is dropped silently.
 const GROUPS: u32 = 65_535;
@@ -67,6 +67,22 @@ pub(crate) fn launch<P: bytemuck::Pod>(
     params: &P,
     groups: [u32; 3],
 ) -> Result<(), GpuError> {
+    let params = *params;
+    let dispatch = Dispatch {
+        shader,
+        params,
+        groups,
+    };
+    run(gpu, &dispatch, buffers)
+}
+
+/// The same of a [`Dispatch`].
+pub(crate) fn run<P: bytemuck::Pod>(
+    gpu: &Gpu,
+    dispatch: &Dispatch<P>,
+    buffers: &[Use<'_>],
+) -> Result<(), GpuError> {
+    let &Dispatch { shader, groups, .. } = dispatch;
     gpu.check_lost()?;
     if groups.iter().any(|&count| count == 0 || count > GROUPS) {
         return Err(GpuError::shape(
@@ -88,7 +104,7 @@ pub(crate) fn launch<P: bytemuck::Pod>(
             }
         }
     }
-    gpu.run(shader, buffers, bytemuck::bytes_of(params), groups)
+    gpu.run(shader, buffers, dispatch.params(), groups)
 }
 
 /// Workgroups for `count` of them in x and y; kernels number them `y · groups.x + x`.

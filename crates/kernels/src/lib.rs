@@ -39,6 +39,7 @@ mod choices;
 mod compiling;
 mod counters;
 mod crew;
+mod dispatch;
 mod embed;
 mod error;
 mod exclusive;
@@ -70,15 +71,18 @@ mod validation;
 
 pub use adapter::{AdapterChoice, AdapterInfo};
 pub use add::{add, add_cpu};
-pub use append::{Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, rope_table};
+pub use append::{
+    Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, append_dispatch, rope_table,
+};
 pub use attention::{
-    Attention, Scores, attention, attention_chunks, attention_cpu, attention_is_long,
-    attention_partials,
+    Attention, Scores, attention, attention_chunks, attention_cpu, attention_dispatch,
+    attention_is_long, attention_partials,
 };
 pub use buffer::Buffer;
 pub use choices::Choices;
 pub use counters::GpuCounters;
-pub use embed::{embed, embed_cpu};
+pub use dispatch::Dispatch;
+pub use embed::{embed, embed_cpu, embed_dispatch};
 pub use error::GpuError;
 pub use format::Format;
 pub use gated::{Activation, gated, gated_cpu};
@@ -89,7 +93,9 @@ pub use matrix::Matrix;
 pub use norm_add::{norm_add, norm_add_cpu};
 pub use pick_norm::{pick_norm, pick_norm_cpu};
 pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
-pub use product::{Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu};
+pub use product::{
+    Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu, product_dispatch,
+};
 pub use put_rows::{put_rows, put_rows_cpu};
 pub use rms_norm::{rms_norm, rms_norm_cpu};
 pub use sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};

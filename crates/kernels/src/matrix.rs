@@ -173,7 +173,7 @@ impl Matrix {
                 let rows = begin..rows.min(begin + rows_a_part);
                 Ok(Part {
                     buffer: gpu.allocate((rows.len() * row_bytes).next_multiple_of(16))?,
-                    behind: (rows.len() * cols / format.unit() * 4) as u32,
+                    behind: format.behind(rows.len(), cols),
                     rows,
                 })
             })

@@ -1,5 +1,7 @@
 //! Where a token stands: what the cache and attention kernels know of each token.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 /// Where one token of a pass stands. A buffer of these (`tokens`) drives
@@ -16,6 +18,20 @@ pub struct Place {
     pub start: u32,
     /// Rows of the prefix: rows `0..prefix` are seen, and `start..=row`.
     pub prefix: u32,
+}
+
+impl Place {
+    /// The cache's rows that the token sees in a layer with that window: of the prefix, and of its own
+    /// candidate up to itself.
+    pub fn sees(&self, window: Option<u32>) -> (Range<usize>, Range<usize>) {
+        let [position, row, start, prefix] =
+            [self.position, self.row, self.start, self.prefix].map(|at| at as usize);
+        let from = |at: usize| window.map_or(0, |window| (at + 1).saturating_sub(window as usize));
+        (
+            from(position).min(prefix)..prefix,
+            from(row).max(start)..row + 1,
+        )
+    }
 }
 
 /// Places of `count` tokens that follow one another behind `prefix` kept rows: a decode

@@ -16,8 +16,10 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::block::per_format;
-use crate::launch::{Shader, Use, count, grid, launch, number_in};
-use crate::{Activation, Buffer, Format, Gpu, GpuError, Matrix, gated_cpu, rms_norm};
+use std::ops::Range;
+
+use crate::launch::{Shader, Use, count, grid, number_in, run};
+use crate::{Activation, Buffer, Dispatch, Format, Gpu, GpuError, Matrix, gated_cpu, rms_norm};
 
 pub(crate) const SHARED: &str = include_str!("../../../shaders/product.wgsl");
 const VECTOR: &str = include_str!("../../../shaders/product_vector.wgsl");
@@ -43,21 +45,22 @@ pub(crate) const TILE_PAIRS: u32 = number_in(TILES, "PAIRS: u32 = ");
 const BLOCK_ROWS: u32 = number_in(BLOCKS, "BLOCK: u32 = ");
 pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
 
+/// Parameters of the kernels.
 #[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-pub(crate) struct Params {
-    pub rows: u32,
-    pub units: u32,
-    pub behind: u32,
-    pub begin: u32,
-    pub n: u32,
-    pub has_bias: u32,
-    pub adds: u32,
-    pub gelu: u32,
-    pub epsilon: f32,
-    pub softcap: f32,
-    pub first_tile: u32,
-    pub tiles: u32,
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
+    pub(crate) rows: u32,
+    pub(crate) units: u32,
+    pub(crate) behind: u32,
+    pub(crate) begin: u32,
+    pub(crate) n: u32,
+    pub(crate) has_bias: u32,
+    pub(crate) adds: u32,
+    pub(crate) gelu: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) softcap: f32,
+    pub(crate) first_tile: u32,
+    pub(crate) tiles: u32,
 }
 
 /// One shader a format, in the order of [`Format::index`].
@@ -285,7 +288,72 @@ pub fn product_by(
         }
         None => (x, None),
     };
-    let (family, pairs, rows_at_once) = match (kernel, norm.is_some(), gated) {
+    let params = Params {
+        n: columns as u32,
+        has_bias: u32::from(fused.bias.is_some()),
+        adds: u32::from(fused.adds),
+        gelu: u32::from(fused.gate == Some(Activation::Gelu)),
+        epsilon: norm.map_or(0.0, |norm| norm.epsilon),
+        ..Params::zeroed()
+    };
+    let kind = (kernel, norm.is_some(), gated);
+    let mut begin = 0;
+    for matrix in matrices {
+        for part in matrix.each_part() {
+            let params = Params {
+                begin: (begin + part.rows.start) as u32,
+                ..params
+            };
+            let dispatch = dispatch(kind, matrix.format(), k, &part.rows, m, params)?;
+            let buffers = [
+                Use::Read(x),
+                Use::Read(&part.buffer),
+                Use::Read(fused.bias.unwrap_or(gpu.zeros())),
+                Use::Read(rows.counts),
+                Use::Write(out),
+                Use::Read(norm.map_or(gpu.zeros(), |norm| norm.weight)),
+            ];
+            let bound = if norm.is_some() { 6 } else { 5 };
+            run(gpu, &dispatch, &buffers[..bound])?;
+        }
+        begin += matrix.rows();
+    }
+    Ok(())
+}
+
+/// What [`product`] launches for `m` rows of x and the rows `rows` of a matrix of this shape, without
+/// norm, bias, gate or sum. Bound are x, the planes of these rows ([`Format::pack`]), any buffer in
+/// place of a bias, the count of x's rows, out `[m, n]`.
+///
+/// # Errors
+/// [`GpuError::Shape`] for more rows than kernels count.
+pub fn product_dispatch(
+    kernel: ProductKernel,
+    format: Format,
+    [n, k]: [usize; 2],
+    rows: &Range<usize>,
+    m: usize,
+) -> Result<Dispatch<Params>, GpuError> {
+    count("product", "m · k", m * k)?;
+    count("product", "m · n", m * n)?;
+    let params = Params {
+        n: n as u32,
+        begin: rows.start as u32,
+        ..Params::zeroed()
+    };
+    dispatch((kernel, false, false), format, k, rows, m, params)
+}
+
+/// A launch for some rows of a matrix: by a kernel, with a norm inside, gated.
+fn dispatch(
+    (kernel, normed, gated): (ProductKernel, bool, bool),
+    format: Format,
+    k: usize,
+    rows: &Range<usize>,
+    m: usize,
+    params: Params,
+) -> Result<Dispatch<Params>, GpuError> {
+    let (family, pairs, rows_at_once) = match (kernel, normed, gated) {
         (ProductKernel::Vector, false, false) => (&VECTOR_ROWS, VECTOR_PAIRS, 1),
         (ProductKernel::Vector, false, true) => (&VECTOR_GATED, VECTOR_PAIRS, 1),
         (ProductKernel::Vector, true, false) => (&NORM_VECTOR_ROWS, VECTOR_PAIRS, 1),
@@ -299,39 +367,20 @@ pub fn product_by(
         (ProductKernel::Tile, _, false) => (&TILE_ROWS_OUT, TILE_PAIRS, TILE_ROWS),
         (ProductKernel::Tile, _, true) => (&TILE_GATED, TILE_PAIRS, TILE_ROWS),
     };
-    let mut begin = 0;
-    for matrix in matrices {
-        let shader = &family[matrix.format().index()];
-        for part in matrix.each_part() {
-            let params = Params {
-                rows: part.rows.len() as u32,
-                units: matrix.units(),
-                behind: part.behind,
-                begin: (begin + part.rows.start) as u32,
-                n: columns as u32,
-                has_bias: u32::from(fused.bias.is_some()),
-                adds: u32::from(fused.adds),
-                gelu: u32::from(fused.gate == Some(Activation::Gelu)),
-                epsilon: norm.map_or(0.0, |norm| norm.epsilon),
-                ..Params::zeroed()
-            };
-            let buffers = [
-                Use::Read(x),
-                Use::Read(&part.buffer),
-                Use::Read(fused.bias.unwrap_or(gpu.zeros())),
-                Use::Read(rows.counts),
-                Use::Write(out),
-                Use::Read(norm.map_or(gpu.zeros(), |norm| norm.weight)),
-            ];
-            let bound = if norm.is_some() { 6 } else { 5 };
-            let all_pairs = part.rows.len().div_ceil(2);
-            let mut groups = grid(all_pairs.div_ceil(pairs as usize));
-            groups[2] = count(NAME, "rows of x", m.div_ceil(rows_at_once as usize))?;
-            launch(gpu, shader, &buffers[..bound], &params, groups)?;
-        }
-        begin += matrix.rows();
-    }
-    Ok(())
+    let shader = &family[format.index()];
+    let params = Params {
+        rows: rows.len() as u32,
+        units: (k / format.unit()) as u32,
+        behind: format.behind(rows.len(), k),
+        ..params
+    };
+    let mut groups = grid(rows.len().div_ceil(2).div_ceil(pairs as usize));
+    groups[2] = count("product", "rows of x", m.div_ceil(rows_at_once as usize))?;
+    Ok(Dispatch {
+        shader,
+        params,
+        groups,
+    })
 }
 
 /// Whether [`product`] can take this matrix, gate rows over as many up rows, with a gate: it

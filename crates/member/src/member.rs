@@ -100,7 +100,7 @@ impl Member {
     pub async fn load(
         name: &str,
         source: &dyn Source,
-        backend: &Backend,
+        backend: &dyn Backend,
         options: LoadOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self, MemberError> {
@@ -164,6 +164,14 @@ impl Member {
     /// Tokens run so far.
     pub fn counters(&self) -> Counters {
         self.session.counters()
+    }
+
+    /// Logits of the token behind the text so far, `[vocabulary]`.
+    ///
+    /// # Errors
+    /// [`MemberError::Model`] before a conversation, or the backend's.
+    pub async fn next_logits(&mut self) -> Result<Vec<f32>, MemberError> {
+        Ok(self.session.next_logits().await?)
     }
 
     /// Says whether it is to think aloud before it answers, from the next conversation on. It is

@@ -1,4 +1,4 @@
-//! One decoder-only transformer, run three ways, with a KV cache that a round of
+//! One decoder-only transformer on any backend, with a KV cache that a round of
 //! the ensemble method can keep.
 //!
 //! What tells one family of models from another is data: a file of `families/` each. `plan` finds
@@ -10,43 +10,41 @@
 //! | know what it is, before loading | [`about()`] → [`About`]: [`Config`], formats, [`Memory`] |
 //! | run a prompt, draft, verify in line, keep the winner | [`Session`] |
 //! | choose the next token | [`Sampler`] |
-//! | choose where it runs | [`Backend::Gpu`] (our WGSL kernels), [`Backend::Cpu`] (our products), [`Backend::Burn`] (burn tensor operations: what the others are held to) |
+//! | choose where it runs | a [`Backend`]: a [`Gpu`](conclave_kernels::Gpu) (our WGSL kernels), the [`Cpu`] (our products), or another crate's |
 //!
 //! The crate knows tokens, not text, and nothing of other members.
 
-mod both;
-#[cfg(not(target_family = "wasm"))]
-mod burn_decoder;
+mod about;
 pub mod config;
-mod cpu_decoder;
+mod cpu;
+pub mod decoder;
 pub mod error;
 mod families;
 pub mod family;
-mod formats;
-mod gpu_decoder;
-mod gpu_scratch;
-mod gpu_weights;
-mod host;
+pub mod formats;
+mod gpu;
 pub mod keys;
-mod launched;
 mod line;
-pub mod load;
 pub mod memory;
+pub mod model;
 pub mod pass;
 mod plan;
 pub mod prefill;
-mod reading;
+pub mod reading;
 pub mod rope;
 mod rope_keys;
 pub mod sampling;
 pub mod session;
-mod slots;
-mod weights;
+pub mod slots;
+pub mod weights;
 
+pub use about::{About, Kept, LoadOptions, about};
 pub use config::{Activation, Config};
+pub use cpu::Cpu;
+pub use decoder::{Backend, Decoder, Loading, Wait};
 pub use error::ModelError;
-pub use load::{About, Backend, Kept, LoadOptions, Model, about};
 pub use memory::Memory;
+pub use model::Model;
 pub use pass::{Pass, TargetScore};
 pub use prefill::{CPU_CHUNK, gpu_chunk};
 pub use sampling::{Sampler, Sampling};

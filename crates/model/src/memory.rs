@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
-use crate::gpu_scratch;
+use crate::gpu::scratch;
 use crate::plan::Plan;
 
 /// Bytes of GPU memory.
@@ -87,11 +87,11 @@ impl Memory {
     fn around(weights: u64, c: &Config, context: usize, apart: bool, exact: bool) -> Self {
         let ropes = c.ropes.iter().map(|rope| rope.rotary_dim as u64);
         let tables: u64 = ropes.map(|width| 4 * context as u64 * width).sum();
-        let cache = gpu_scratch::heads(c, context, exact).cache_bytes() as u64;
+        let cache = scratch::heads(c, context, exact).cache_bytes() as u64;
         Self {
             weights: weights + tables,
             kv: 2 * cache * c.layers.len() as u64,
-            scratch: gpu_scratch::bytes(c, context, apart),
+            scratch: scratch::bytes(c, context, apart),
         }
     }
 }

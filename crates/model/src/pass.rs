@@ -76,17 +76,6 @@ impl Pass {
         self.places.last().map_or(0, |place| place.row as usize + 1)
     }
 
-    /// Whether the token `query` sees the KV row `row`, in a layer with that window.
-    pub fn sees(&self, query: usize, row: usize, window: Option<u32>) -> bool {
-        let place = &self.places[query];
-        let near = |distance: usize| window.is_none_or(|window| distance < window as usize);
-        if row < place.prefix as usize {
-            return near((place.position as usize).saturating_sub(row));
-        }
-        let own = place.start as usize..=place.row as usize;
-        own.contains(&row) && near(place.row as usize - row)
-    }
-
     /// Tokens of the longest text that the pass makes of the prefix and one candidate.
     pub fn length(&self) -> usize {
         let positions = self.places.iter().map(|place| place.position as usize + 1);

@@ -6,9 +6,10 @@
 
 use serde::Serialize;
 
+use crate::about::About;
 use crate::error::ModelError;
 use crate::line::{Judged, Line};
-use crate::load::{About, Model};
+use crate::model::Model;
 use crate::pass::{Pass, TargetScore};
 use crate::sampling::Sampler;
 use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
@@ -236,7 +237,7 @@ impl Session {
             self.model.run(&pass, PASS)?;
             self.counters.prefill_tokens += chunk.len();
             if done == total {
-                self.model.keep_state(PASS + chunk.len() - 1).await?;
+                self.model.keep_state(PASS + chunk.len() - 1)?;
             }
             self.model.settle().await?;
             self.prefix.extend_from_slice(chunk);
@@ -446,7 +447,7 @@ impl Session {
         tokens.truncate(count);
         let there = match (row, slot) {
             (Some(_), Some(slot)) => {
-                self.model.keep_state(slot).await?;
+                self.model.keep_state(slot)?;
                 count
             }
             (Some(_), None) => count - 1,
@@ -479,7 +480,7 @@ impl Session {
         let there = ran.take_while(|(a, b)| a == b).count();
         self.forget_drafts();
         if there > 0 {
-            self.model.keep_state(DRAFT + there - 1).await?;
+            self.model.keep_state(DRAFT + there - 1)?;
             self.prefix.extend(&tokens[..there]);
         }
         self.counters.draft_tokens += tokens.len() - there;
@@ -494,7 +495,7 @@ impl Session {
             let pass = Pass::plain(self.prefix.len(), chunk);
             self.model.run(&pass, PASS)?;
             self.prefix.extend_from_slice(chunk);
-            self.model.keep_state(PASS + chunk.len() - 1).await?;
+            self.model.keep_state(PASS + chunk.len() - 1)?;
         }
         self.ready = true;
         Ok(())
@@ -558,7 +559,7 @@ impl Session {
         }
         all.iter().try_for_each(|row| finite(row))?;
         if let Some(last) = chunks.last() {
-            self.model.keep_state(PASS + last.len() - 1).await?;
+            self.model.keep_state(PASS + last.len() - 1)?;
             self.ready = true;
         }
         Ok(all)

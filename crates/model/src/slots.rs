@@ -5,19 +5,19 @@ use crate::error::ModelError;
 use crate::pass::IN_LINE_ROWS;
 
 /// Tokens that one draft can hold states of.
-pub(crate) const MOST_DRAFTED: usize = 64;
+pub const MOST_DRAFTED: usize = 64;
 
 /// The last token of the prefix.
-pub(crate) const PREFIX: usize = 0;
+pub const PREFIX: usize = 0;
 
 /// The tokens of a draft.
-pub(crate) const DRAFT: usize = 1;
+pub const DRAFT: usize = 1;
 
 /// The tokens of a prompt's chunk, or of candidates in line.
-pub(crate) const PASS: usize = DRAFT + MOST_DRAFTED;
+pub const PASS: usize = DRAFT + MOST_DRAFTED;
 
 /// All of them.
-pub(crate) const SLOTS: usize = PASS + IN_LINE_ROWS;
+pub const SLOTS: usize = PASS + IN_LINE_ROWS;
 
 /// Refuses more tokens than there are slots for from `slot` on: no kernel writes or reads beyond
 /// the last one, and none says so.

@@ -2,9 +2,11 @@
 //! alone in its process, to be countable.
 
 use conclave_kernels::{AdapterChoice, Choices, Gpu, GpuCounters};
-use conclave_model::{Backend, Sampler, Sampling, Session};
+use conclave_model::{Backend, Cpu, Sampler, Sampling, Session};
 
-mod both;
+#[path = "held/session.rs"]
+#[allow(dead_code, reason = "others use the rest of it")]
+mod session;
 
 /// Tokens of a segment.
 const SEGMENT: usize = 3;
@@ -42,8 +44,9 @@ fn made(counters: GpuCounters) -> [u64; 3] {
 fn make_nothing(choices: Choices, logprobs: bool, rounds: usize) {
     let gpu = gpu();
     gpu.choose(choices);
-    let backend = Backend::Gpu(gpu.clone());
-    let mut members = ["qwen3-gguf", "gemma-gguf"].map(|name| both::session(name, &backend, 256));
+    let backend = gpu.clone();
+    let mut members =
+        ["qwen3-gguf", "gemma-gguf"].map(|name| session::session(name, &backend, 256));
     let mut sampler = Sampler::new(Sampling::default(), 1);
     let prompt = [1, 2, 3, 4, 5];
     let begin = |members: &mut [Session]| {
@@ -90,9 +93,9 @@ fn a_step_takes_six_to_eight_launches_a_layer() {
     for (software, a_layer, around) in [(true, [8, 8], 5), (false, [6, 7], 4)] {
         let gpu = gpu();
         gpu.choose(Choices::usual(software));
-        let backend = Backend::Gpu(gpu.clone());
-        let files = both::with_context("mistral-hf", 2048);
-        let mut session = both::session_of(files, &backend, 2048);
+        let backend = gpu.clone();
+        let files = session::with_context("mistral-hf", 2048);
+        let mut session = session::session_of(files, &backend, 2048);
         let mut sampler = Sampler::new(Sampling::default(), 1);
         for (prefix, a_layer) in [20, 1200].into_iter().zip(a_layer) {
             let prompt: Vec<u32> = (0..prefix).map(|i| i % 50).collect();
@@ -115,8 +118,8 @@ fn a_load_builds_what_a_long_context_launches() {
     let built = [512, 90_000].map(|tokens| {
         let gpu = gpu();
         gpu.choose(Choices::usual(true));
-        let files = both::with_context("mistral-hf", tokens);
-        let mut session = both::session_of(files, &Backend::Gpu(gpu.clone()), 90_000);
+        let files = session::with_context("mistral-hf", tokens);
+        let mut session = session::session_of(files, &gpu.clone(), 90_000);
         let loaded = gpu.counters().pipelines;
         pollster::block_on(session.prefill(&[1, 2, 3, 4, 5])).unwrap();
         round(
@@ -137,10 +140,10 @@ fn a_load_builds_what_a_long_context_launches() {
 #[test]
 fn memory_is_what_was_foretold() {
     let gpu = gpu();
-    let backend = Backend::Gpu(gpu.clone());
+    let backend = gpu.clone();
     for name in ["llama-gguf", "qwen2-gguf", "qwen3-gguf", "gemma2-gguf"] {
         let before = gpu.memory_in_use();
-        let mut session = both::session(name, &backend, 300);
+        let mut session = session::session(name, &backend, 300);
         let memory = session.about().memory;
         let loaded = gpu.memory_in_use() - before;
         let foretold = memory.weights + memory.scratch;
@@ -163,8 +166,9 @@ fn long_passes_run_in_turns() {
     let candidates: Vec<Vec<u32>> = (0..8)
         .map(|i| (0..60).map(|j| (i * 7 + j * 3) % 60).collect())
         .collect();
-    let scores = both::backends().map(|(_, backend)| {
-        let mut session = both::session("gemma-gguf", &backend, 200);
+    let backends: [Box<dyn Backend>; 2] = [Box::new(Cpu), Box::new(gpu())];
+    let scores = backends.map(|backend| {
+        let mut session = session::session("gemma-gguf", backend.as_ref(), 200);
         pollster::block_on(session.prefill(&[5, 6, 7])).unwrap();
         let scores = pollster::block_on(session.verify(&candidates, true)).unwrap();
         pollster::block_on(session.keep(7, 60)).unwrap();
@@ -177,6 +181,6 @@ fn long_passes_run_in_turns() {
             let difference = (found - wanted).abs();
             assert!(difference < 1e-4 * wanted.abs(), "{difference}");
         }
-        assert!(both::relative_error(next, wanted_next) < 1e-4);
+        assert!(session::relative_error(next, wanted_next) < 1e-4);
     }
 }

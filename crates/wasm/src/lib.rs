@@ -6,14 +6,9 @@
 #![cfg(target_family = "wasm")]
 
 mod engine;
-mod failure;
-mod files;
-mod member;
 mod query;
 
 pub use engine::Engine;
-pub use files::ModelFiles;
-pub use member::Member;
 pub use query::{Query, cut, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};

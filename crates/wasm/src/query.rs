@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_wasm_bindgen::{Serializer, from_value};
 use wasm_bindgen::prelude::*;
 
-use crate::failure::Failure;
+use conclave_surface::Failure;
 
 /// See `conclave_ensemble::Query`.
 #[wasm_bindgen]

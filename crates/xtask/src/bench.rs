@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::toolchain::Toolchain;
+use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, parity, process, python, setup, wasm};
 
@@ -220,7 +221,7 @@ fn script(workspace: &Workspace, name: &str) -> Command {
 
 fn in_browser(workspace: &Workspace, options: &Options, command: &mut Command) -> Result<()> {
     if !options.keep {
-        wasm::build(workspace, &Toolchain::ready(workspace)?)?;
+        wasm::build(workspace, &Toolchain::ready(workspace)?, Module::Fused)?;
         demo::page(workspace)?;
     }
     if options.peer {

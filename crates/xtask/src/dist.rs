@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::toolchain::Toolchain;
+use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, policy, process, setup, wasm};
 
@@ -42,9 +43,11 @@ pub fn make(workspace: &Workspace, out: &Path, optimise: bool) -> Result<()> {
     }
     let toolchain = Toolchain::ready(workspace)?;
     setup::web(workspace)?;
-    wasm::build(workspace, &toolchain)?;
-    if optimise {
-        make_small(workspace)?;
+    for module in Module::ALL {
+        wasm::build(workspace, &toolchain, module)?;
+        if optimise {
+            make_small(workspace, module)?;
+        }
     }
     demo::page(workspace)?;
 
@@ -92,12 +95,12 @@ fn refuse_foreign(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the module in `web/pkg` by what wasm-opt makes of it.
+/// Replaces a module in its folder of `web` by what wasm-opt makes of it.
 ///
 /// That takes minutes, so results are kept by the hash of what they were made from.
-fn make_small(workspace: &Workspace) -> Result<()> {
+fn make_small(workspace: &Workspace, bindings: Module) -> Result<()> {
     let program = wasm_opt(workspace)?;
-    let module = workspace.pkg().join("conclave_bg.wasm");
+    let module = bindings.file(workspace, "_bg.wasm");
     let mut hasher = DefaultHasher::new();
     (fs::read(&module)?, BINARYEN, FEATURES).hash(&mut hasher);
     let kept = workspace.target.join("wasm-opt");
@@ -114,7 +117,7 @@ fn make_small(workspace: &Workspace) -> Result<()> {
                 .arg("-o")
                 .arg(&unfinished),
         )?;
-        starts(workspace, &unfinished)?;
+        starts(&bindings.file(workspace, ".js"), &unfinished)?;
         fs::rename(unfinished, &small)?;
     }
     fs::copy(small, module)?;
@@ -123,7 +126,7 @@ fn make_small(workspace: &Workspace) -> Result<()> {
 
 /// Starts the module behind its bindings, in Node. That a module compiles says little: binaryen
 /// 108, Debian's, writes one that compiles but exports the wrong table, and no page starts.
-fn starts(workspace: &Workspace, module: &Path) -> Result<()> {
+fn starts(bindings: &Path, module: &Path) -> Result<()> {
     const START: &str = "
         import fs from 'node:fs';
         import { pathToFileURL } from 'node:url';
@@ -134,7 +137,7 @@ fn starts(workspace: &Workspace, module: &Path) -> Result<()> {
     process::capture(
         Command::new("node")
             .args(["--input-type=module", "--eval", START])
-            .arg(workspace.pkg().join("conclave.js"))
+            .arg(bindings)
             .arg(module),
     )
     .context(
@@ -161,7 +164,11 @@ fn wasm_opt(workspace: &Workspace) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Copies a folder with all that is in it.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -6,14 +6,12 @@ mod bench;
 mod counts;
 mod demo;
 mod dist;
-mod http;
 mod models;
 mod module;
 mod parity;
 mod policy;
 mod process;
 mod python;
-mod serve;
 mod setup;
 mod suite;
 mod table;
@@ -61,10 +59,10 @@ enum Chore {
     /// Otherwise one line names the packages to install by hand.
     Setup,
 
-    /// Build crates/wasm for the browser into web/pkg
+    /// Build both wasm modules for the browser: the engine into web/pkg, the open core into web/pkg-burn
     ///
-    /// Compiles conclave-wasm for wasm32 in release mode, makes its JavaScript and TypeScript
-    /// bindings (conclave.js, conclave.d.ts, conclave_bg.wasm) and refuses a module in which
+    /// Compiles conclave-wasm and conclave-wasm-burn for wasm32 in release mode, makes their JavaScript
+    /// and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm) and refuses a module in which
     /// every call from JavaScript would run the static constructors again.
     Wasm,
 
@@ -174,7 +172,9 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
         Chore::Setup => setup::everything(&workspace)?,
         Chore::Wasm => {
             let toolchain = toolchain::Toolchain::ready(&workspace)?;
-            wasm::build(&workspace, &toolchain)?;
+            for module in wasm::Module::ALL {
+                wasm::build(&workspace, &toolchain, module)?;
+            }
         }
         Chore::Dist { out, no_optimise } => dist::make(&workspace, &out, !no_optimise)?,
         Chore::Demo { port, no_open } => demo::run(&workspace, port, !no_open)?,

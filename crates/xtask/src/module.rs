@@ -1,9 +1,9 @@
 //! The check of the linked wasm module.
 //!
-//! Nothing in it has static constructors. Were a dependency to bring some (`inventory`, say), the
-//! linker would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
+//! The dependencies of burn bring static constructors (`inventory`), the fused engine's none. The linker
+//! would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
 //! every export in a function named `….command_export` that runs all constructors again: a call from
-//! JavaScript then costs milliseconds instead of microseconds, and registries grow at each.
+//! JavaScript would cost milliseconds instead of microseconds, and registries grow at each.
 
 use anyhow::{Result, anyhow, bail};
 
@@ -26,7 +26,7 @@ pub fn check_constructors(module: &[u8]) -> Result<()> {
     if let Some(first) = first {
         bail!(
             "{count} exports are wrapped to run the static constructors at every call (`{first}`); \
-             crates/wasm must call `__wasm_call_ctors` once, first thing, at start-up"
+             the crate must call `__wasm_call_ctors` once, first thing, at start-up"
         );
     }
     Ok(())

@@ -12,6 +12,7 @@ use crate::setup::{Vulkan, use_driver};
 use crate::table::{Stage, render};
 use crate::test_programs::{self, TestProgram};
 use crate::toolchain::Toolchain;
+use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, models, process, setup, wasm};
 
@@ -96,8 +97,10 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         suite.web("TypeScript check", "check", false);
         suite.web("TypeScript unit tests", "test", true);
     }
-    if let Some(toolchain) = toolchain {
-        let built = suite.step("wasm build", || wasm::build(workspace, &toolchain))
+    if let Some(toolchain) = &toolchain {
+        let module = |module| move || wasm::build(workspace, toolchain, module);
+        let built = suite.step("wasm build", module(Module::Fused))
+            && suite.step("wasm build of the open core", module(Module::Burn))
             && suite.step("page build", || demo::page(workspace));
         let unbuilt = "not run, there is no page to test";
         if wants(&[Part::Browser]) {

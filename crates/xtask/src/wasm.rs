@@ -1,7 +1,7 @@
-//! The wasm module and its bindings: compile, check, bind.
+//! The wasm modules and their bindings: compile, check, bind.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -12,55 +12,100 @@ use crate::process;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
 
-/// Records in Cargo's target folder which linked module `web/pkg` was made from.
-const STAMP: &str = "conclave-pkg";
+/// A module of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Module {
+    /// `crates/wasm`, which every page starts.
+    Fused,
+    /// `crates/wasm-burn`, which is fetched where a member runs on it.
+    Burn,
+}
 
-/// Builds `crates/wasm` and makes its bindings in `web/pkg`; does nothing where nothing changed.
+impl Module {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Fused, Self::Burn];
+
+    /// The crate it is linked from.
+    fn package(self) -> &'static str {
+        match self {
+            Self::Fused => "conclave-wasm",
+            Self::Burn => "conclave-wasm-burn",
+        }
+    }
+
+    /// What its bindings are called.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fused => "conclave",
+            Self::Burn => "conclave_burn",
+        }
+    }
+
+    /// The folder of `web` that they go to.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Fused => "pkg",
+            Self::Burn => "pkg-burn",
+        }
+    }
+
+    /// A file of its bindings: `.js`, `.d.ts`, `_bg.wasm`.
+    pub fn file(self, workspace: &Workspace, ending: &str) -> PathBuf {
+        let folder = workspace.web().join(self.folder());
+        folder.join(format!("{}{ending}", self.name()))
+    }
+}
+
+/// Builds a module and makes its bindings in its folder of `web`; does nothing where nothing changed.
 ///
 /// # Errors
 /// When it does not compile, or its exports are wrapped.
-pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
+pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Result<()> {
     let start = Instant::now();
-    println!("wasm: building with {}", toolchain.describe());
+    let (package, name) = (module.package(), module.folder());
+    println!("wasm: building {package} with {}", toolchain.describe());
     let (mut command, folder) = toolchain.build(workspace);
     process::run(
         command
-            .args(["--release", "--package", "conclave-wasm"])
+            .args(["--release", "--package", package])
             .current_dir(&workspace.root),
     )?;
-    let linked = folder.join(TARGET).join("release/conclave_wasm.wasm");
-    let pkg = workspace.pkg();
-    let bound = pkg.join("conclave_bg.wasm");
-    let stamp = workspace.target.join(STAMP);
+    let file = format!("{}.wasm", package.replace('-', "_"));
+    let linked = folder.join(TARGET).join("release").join(file);
+    let pkg = workspace.web().join(name);
+    let bound = module.file(workspace, "_bg.wasm");
+    // Which linked module the folder was made from.
+    let stamp = workspace.target.join(format!("conclave-{name}"));
     let same = |made| Some(made) == state(&linked, &bound).ok();
     if std::fs::read_to_string(&stamp).is_ok_and(same) {
-        println!("wasm: web/pkg is up to date");
+        println!("wasm: web/{name} is up to date");
         return Ok(());
     }
+    let bindings = module;
     let module =
         std::fs::read(&linked).with_context(|| format!("{} can't be read", linked.display()))?;
     check_constructors(&module)?;
-    bind(module, &pkg)?;
+    bind(bindings, module, &pkg)?;
     std::fs::write(stamp, state(&linked, &bound)?)?;
     println!(
-        "wasm: web/pkg made, {:.1} MB, {:.0} s",
+        "wasm: web/{name} made, {:.1} MB, {:.0} s",
         std::fs::metadata(&bound)?.len() as f64 / 1e6,
         start.elapsed().as_secs_f64()
     );
     Ok(())
 }
 
-/// Makes `conclave.js`, `conclave.d.ts` and `conclave_bg.wasm` for a browser without a bundler.
+/// Makes `NAME.js`, `NAME.d.ts` and `NAME_bg.wasm` for a browser without a bundler.
 ///
 /// Function names stay in the module: a stack trace from a browser test is worth the bytes,
 /// and what is published loses them in wasm-opt.
-fn bind(module: Vec<u8>, pkg: &Path) -> Result<()> {
+fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
     if pkg.exists() {
         std::fs::remove_dir_all(pkg)?;
     }
     let mut bindgen = Bindgen::new();
     bindgen
-        .input_bytes("conclave", module)
+        .input_bytes(bindings.name(), module)
         .web(true)?
         .typescript(true)
         .generate(pkg)

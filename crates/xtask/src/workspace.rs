@@ -92,21 +92,16 @@ impl Workspace {
         self.root.join("web")
     }
 
-    /// Where the wasm module and its bindings go.
-    pub fn pkg(&self) -> PathBuf {
-        self.web().join("pkg")
-    }
-
     /// Where `npm run build` puts the page.
     pub fn page(&self) -> PathBuf {
         self.web().join("dist")
     }
 
-    /// Crates that reach burn through no path: their tests build in seconds.
+    /// Crates that reach neither burn nor wgpu: their tests build in seconds and need no GPU.
     pub fn pure_crates(&self) -> Vec<&str> {
         self.crates
             .keys()
-            .filter(|name| !self.reaches_burn(name, &mut BTreeSet::new()))
+            .filter(|name| !self.reaches_a_gpu(name, &mut BTreeSet::new()))
             .map(String::as_str)
             .collect()
     }
@@ -116,15 +111,14 @@ impl Workspace {
         self.crates.get(name).map(|member| &member.folder)
     }
 
-    fn reaches_burn<'a>(&'a self, name: &'a str, seen: &mut BTreeSet<&'a str>) -> bool {
+    fn reaches_a_gpu<'a>(&'a self, name: &'a str, seen: &mut BTreeSet<&'a str>) -> bool {
         if !seen.insert(name) {
             return false;
         }
         self.crates.get(name).is_some_and(|member| {
-            member
-                .dependencies
-                .iter()
-                .any(|d| d == "burn" || d.starts_with("burn-") || self.reaches_burn(d, seen))
+            member.dependencies.iter().any(|d| {
+                d == "wgpu" || d == "burn" || d.starts_with("burn-") || self.reaches_a_gpu(d, seen)
+            })
         })
     }
 }
@@ -152,7 +146,7 @@ mod tests {
         ]}"#;
 
     #[test]
-    fn pure_crates_are_those_that_never_reach_burn() {
+    fn pure_crates_are_those_that_never_reach_a_gpu() {
         let workspace = Workspace::from_metadata(METADATA).unwrap();
         assert_eq!(workspace.pure_crates(), ["leaf", "pure"]);
         assert_eq!(
@@ -161,7 +155,7 @@ mod tests {
         );
         assert!(workspace.folder("serde").is_none());
         assert_eq!(workspace.rust, (1, 95));
-        assert_eq!(workspace.pkg(), Path::new("/src/web/pkg"));
+        assert_eq!(workspace.web(), Path::new("/src/web"));
     }
 
     #[test]

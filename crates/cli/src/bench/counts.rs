@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use conclave_kernels::{Gpu, GpuCounters, GpuError};
-use conclave_model::Backend;
 use serde::Serialize;
 
 /// Counts by the names they have in a report: those of the page's that are known natively.
@@ -42,16 +41,13 @@ impl Counts {
     }
 }
 
-/// The counters of a backend's device, where it has one.
+/// The counters of a GPU, where it has one.
 #[derive(Clone, Copy)]
 pub struct Meter<'a>(Option<&'a Gpu>);
 
 impl<'a> Meter<'a> {
-    pub fn of(backend: &'a Backend) -> Self {
-        Self(match backend {
-            Backend::Gpu(gpu) => Some(gpu),
-            _ => None,
-        })
+    pub fn of(gpu: Option<&'a Gpu>) -> Self {
+        Self(gpu)
     }
 
     pub fn gpu(&self) -> Option<&'a Gpu> {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use conclave_kernels::{AdapterChoice, Gpu};
 use conclave_member::Message;
-use conclave_model::{Backend, LoadOptions, Model, Session};
+use conclave_model::{Backend, Cpu, LoadOptions, Model, Session};
 use conclave_weights::{Checkpoint, Disk};
 use serde::Deserialize;
 
@@ -175,10 +175,10 @@ impl Device {
         }
     }
 
-    fn backend(self) -> Backend {
+    fn backend(self) -> &'static dyn Backend {
         match self {
-            Self::Cpu => Backend::Cpu,
-            Self::Gpu => Backend::Gpu(gpu().clone()),
+            Self::Cpu => &Cpu,
+            Self::Gpu => gpu(),
         }
     }
 }
@@ -256,6 +256,6 @@ fn load(reference: &Reference, device: Device) -> Session {
     let options = LoadOptions::with_context(CONTEXT);
     let mut silent = |_| ();
     let backend = device.backend();
-    let model = Model::load(&checkpoint, &source, &backend, options, &mut silent);
+    let model = Model::load(&checkpoint, &source, backend, options, &mut silent);
     Session::new(pollster::block_on(model).unwrap())
 }

@@ -3,7 +3,7 @@
 //! token, the one that comes next.
 
 use conclave_member::Member;
-use conclave_model::{Backend, LoadOptions};
+use conclave_model::{Cpu, LoadOptions};
 use conclave_weights::Memory;
 use serde_json::json;
 
@@ -159,7 +159,7 @@ impl Speaker<'_> {
         let source = Memory::new(self.files());
         let options = LoadOptions::with_context(context);
         let mut silent = |_| ();
-        let load = Member::load("speaker", &source, &Backend::Cpu, options, &mut silent);
+        let load = Member::load("speaker", &source, &Cpu, options, &mut silent);
         pollster::block_on(load)
     }
 }

@@ -28,6 +28,11 @@ impl Failure {
         Self::named("Settings", error)
     }
 
+    /// There is no GPU to run on.
+    pub fn no_gpu(error: impl std::fmt::Display) -> Self {
+        Self::named("NoGpu", error)
+    }
+
     fn named(name: &'static str, error: impl std::fmt::Display) -> Self {
         Self {
             name,
@@ -54,12 +59,12 @@ impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
         match error {
             ModelError::Gpu(error) => error.into(),
+            ModelError::HeadWidth { .. } => Self::named("NoPlan", error),
             ModelError::ContextFull { .. } => Self::named("ContextFull", error),
             ModelError::File(_)
             | ModelError::Metadata(_)
             | ModelError::Quantise { .. }
             | ModelError::Quantised { .. }
-            | ModelError::HeadWidth { .. }
             | ModelError::Architecture { .. }
             | ModelError::RopeScaling { .. }
             | ModelError::Key { .. }

@@ -1,16 +1,15 @@
 //! A text that goes on with its own draft, unverified, is the text that a prompt of both would be.
 
-mod both;
-
 use conclave_model::{Sampler, Sampling};
 
-use both::{backends, session};
+use crate::backends;
+use crate::session::session;
 
 #[test]
 fn a_kept_draft_is_as_if_it_were_prompt() {
     for model in ["llama-gguf", "gemma2-gguf"] {
         for (backend, on) in backends() {
-            let [mut drafting, mut reading] = [session(model, &on, 256), session(model, &on, 256)];
+            let [mut drafting, mut reading] = [0; 2].map(|_| session(model, on.as_ref(), 256));
             let mut text: Vec<u32> = (0..20).map(|i| (7 + 3 * i) % 59).collect();
             pollster::block_on(drafting.prefill(&text)).unwrap();
             let mut sampler = Sampler::new(Sampling::default(), 1);

@@ -6,7 +6,7 @@ use conclave_weights::Format;
 
 use crate::config::Config;
 use crate::formats::on_gpu;
-use crate::gpu_scratch::heads;
+use crate::gpu::scratch::heads;
 use crate::memory::exact_with;
 use crate::plan::{MatrixPart, Plan};
 

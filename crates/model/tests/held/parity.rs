@@ -3,12 +3,11 @@
 //! the longest past every window, and a greedy continuation. `tests/parity/make_fixtures.py` makes
 //! models and references; `cargo xtask parity` compares larger ones in every format.
 
-mod both;
-
 use conclave_model::{Sampler, Sampling};
 use serde::Deserialize;
 
-use both::{backends, fixture, relative_error, session};
+use crate::backends;
+use crate::session::{fixture, relative_error, session};
 
 /// `reference.json`; the rows are in `reference.f32`.
 #[derive(Deserialize)]
@@ -44,7 +43,7 @@ fn hold(name: &str) {
     assert_eq!(floats.len(), kept * reference.vocabulary);
     assert!(kept > 0);
     for (backend_name, backend) in backends() {
-        let mut session = session(name, &backend, 512);
+        let mut session = session(name, backend.as_ref(), 512);
         let mut wanted = floats.chunks(reference.vocabulary);
         let mut worst = 0f32;
         for (prompt, rows) in reference.prompts.iter().zip(&reference.rows) {

@@ -49,7 +49,8 @@ struct Memory {
 }
 
 impl Member {
-    pub(crate) fn new(member: conclave_member::Member) -> Self {
+    /// A member as JavaScript sees it.
+    pub fn new(member: conclave_member::Member) -> Self {
         Self { member }
     }
 }
@@ -175,6 +176,12 @@ impl Member {
     /// Makes candidate `winner` part of the text.
     pub async fn keep(&mut self, winner: u32) -> Result<(), Failure> {
         Ok(self.member.keep(winner as usize).await?)
+    }
+
+    /// Logits of the token behind the text so far, one a token of the vocabulary.
+    #[wasm_bindgen(js_name = nextLogits)]
+    pub async fn next_logits(&mut self) -> Result<Vec<f32>, Failure> {
+        Ok(self.member.next_logits().await?)
     }
 
     /// Tokens run so far: `{prefix, prefillTokens, draftTokens, verifyTokens}`.

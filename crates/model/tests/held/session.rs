@@ -1,9 +1,7 @@
-//! The fixtures under `tests/fixtures/parity`, and the three backends to run them on.
+//! Sessions on the fixtures under `tests/fixtures/parity`.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
-use conclave_kernels::{AdapterChoice, Gpu};
 use conclave_model::{Backend, LoadOptions, Model, Session};
 use conclave_weights::{Checkpoint, Memory};
 
@@ -14,9 +12,8 @@ pub fn fixture(file: &str) -> PathBuf {
         .join(file)
 }
 
-#[allow(dead_code, reason = "each file of tests uses some of this one")]
 /// A session on the fixture `name`, `CASE-gguf` or `CASE-hf`, with a context of at most 512 tokens.
-pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
+pub fn session(name: &str, backend: &dyn Backend, context: usize) -> Session {
     let names: &[&str] = match name.ends_with("-gguf") {
         true => &["model.gguf"],
         false => &["config.json", "model.safetensors"],
@@ -29,7 +26,7 @@ pub fn session(name: &str, backend: &Backend, context: usize) -> Session {
 }
 
 /// A session on a model's files.
-pub fn session_of(files: Vec<(String, Vec<u8>)>, backend: &Backend, context: usize) -> Session {
+pub fn session_of(files: Vec<(String, Vec<u8>)>, backend: &dyn Backend, context: usize) -> Session {
     let source = Memory::new(files);
     let checkpoint = pollster::block_on(Checkpoint::open(&source)).expect("the fixture is sound");
     let options = LoadOptions::with_context(context);
@@ -38,22 +35,6 @@ pub fn session_of(files: Vec<(String, Vec<u8>)>, backend: &Backend, context: usi
     Session::new(pollster::block_on(load).expect("the model loads"))
 }
 
-/// The oracle, our products and our kernels, by name. One GPU device serves all tests.
-pub fn backends() -> [(&'static str, Backend); 3] {
-    static GPU: OnceLock<Gpu> = OnceLock::new();
-    let gpu = GPU.get_or_init(|| {
-        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
-            "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
-        )
-    });
-    [
-        ("burn", Backend::oracle()),
-        ("cpu", Backend::Cpu),
-        ("gpu", Backend::Gpu(gpu.clone())),
-    ]
-}
-
-#[allow(dead_code, reason = "each file of tests uses some of this one")]
 /// The files of a fixture's folder, with room for as many tokens as the test wants.
 pub fn with_context(name: &str, tokens: usize) -> Vec<(String, Vec<u8>)> {
     let [config, weights] = ["config.json", "model.safetensors"].map(|file| {
@@ -67,7 +48,6 @@ pub fn with_context(name: &str, tokens: usize) -> Vec<(String, Vec<u8>)> {
     vec![(config.0, text.into_bytes()), weights]
 }
 
-#[allow(dead_code, reason = "each file of tests uses some of this one")]
 /// Largest difference between two rows over the reference's largest magnitude.
 pub fn relative_error(found: &[f32], reference: &[f32]) -> f32 {
     assert_eq!(found.len(), reference.len());

@@ -1,17 +1,21 @@
 //! The decoder on the CPU: matrices stay quantised, and keys and values are 16 bits a number where
 //! matrices are rounded too.
 
+use std::future::ready;
+
 use conclave_cpu::{
-    Attention, Cache, Input, Matrix, Seen, Upload, judge, kept, rows, softcap, target_logits,
+    Attention, Cache, Input, Matrix, Seen, Upload, judge, kept, log_sum_exp, rows, softcap,
+    target_logits,
 };
-use conclave_kernels::Place;
 use conclave_weights::Format;
 
 use crate::config::{Activation, Config, Layer};
+use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::quantised;
 use crate::pass::{Pass, TargetScore, rows_of};
 use crate::reading::Keep;
+use crate::slots::{PREFIX, SLOTS};
 use crate::weights::{Block, Linear, Weights};
 
 type Vector = Vec<f32>;
@@ -27,8 +31,11 @@ pub struct CpuDecoder {
     /// Empty while released.
     caches: Vec<Cache>,
     scratch: Scratch,
-    /// Whether `scratch.stream` holds the final normed hidden states of a pass.
-    ran: bool,
+    /// The residual stream behind the last block by slot, `[SLOTS, hidden]`; empty while released.
+    states: Vec<f32>,
+    /// ln Σ exp of all logits behind a state, where they were computed: what a draft was drawn by
+    /// need not be computed again to judge it.
+    log_sums: Vec<Option<f32>>,
 }
 
 /// Activations of one pass, each `[tokens, …]`; kept for their memory.
@@ -57,25 +64,110 @@ impl CpuDecoder {
             ropes: Vec::new(),
             caches: Vec::new(),
             scratch: Scratch::default(),
-            ran: false,
+            states: Vec::new(),
+            log_sums: Vec::new(),
         };
-        decoder.set_ropes(false);
+        decoder.turn_by(false);
         decoder
     }
 
-    /// Takes the short or the long frequencies, where a rotary embedding has both.
-    pub fn set_ropes(&mut self, long: bool) {
+    /// Makes the tables of the short or the long frequencies.
+    fn turn_by(&mut self, long: bool) {
         let tables = self.config.ropes.iter();
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
-    /// Runs a pass: writes its KV rows and leaves its hidden states for
-    /// [`logits`](Self::logits) and [`scores`](Self::scores).
-    ///
-    /// # Errors
-    /// [`ModelError::Cpu`] where weights are of other sizes than the configuration.
-    pub fn run(&mut self, pass: &Pass) -> Result<(), ModelError> {
-        self.ran = false;
+    /// Allocates the KV cache once, for the whole context, and room for the states.
+    fn reserve(&mut self) {
+        let (c, rows) = (&self.config, rows_of(self.context));
+        // A model of plain numbers is run to be exact, or is small.
+        let exact = self
+            .weights
+            .blocks
+            .iter()
+            .all(|b| !b.key.weight.is_quantised());
+        while self.caches.len() < c.layers.len() {
+            let cache = Cache::new(rows, c.kv_heads, c.head_dim, exact);
+            self.caches.push(cache);
+        }
+        self.states.resize(SLOTS * c.hidden, 0.0);
+        self.log_sums.resize(SLOTS, None);
+    }
+
+    /// Takes the states of some slots as input of the output matrix.
+    fn pick(&mut self, slots: impl Iterator<Item = usize>) -> Result<(), ModelError> {
+        let (c, s) = (&self.config, &mut self.scratch);
+        s.normed.clear();
+        for slot in slots {
+            let state = self.states.chunks_exact(c.hidden).nth(slot);
+            s.normed.extend_from_slice(state.ok_or(NO_STATE)?);
+        }
+        rows::rms_norm(&mut s.normed, &self.weights.norm, c.stream_epsilon());
+        s.input.set(&s.normed, c.hidden);
+        Ok(())
+    }
+
+    /// Logits of the states in these slots, one behind another.
+    fn logits_of(&mut self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        self.pick(slots.iter().copied())?;
+        let Scratch { input, added, .. } = &mut self.scratch;
+        let (weight, bias) = self.weights.head();
+        multiply(weight, bias, input, added)?;
+        if let Some(cap) = self.config.logit_softcap {
+            softcap(added, cap);
+        }
+        let rows = added.chunks_exact(self.config.vocabulary);
+        for (&slot, row) in slots.iter().zip(rows.clone()) {
+            self.log_sums[slot] = Some(log_sum_exp(row));
+        }
+        Ok(rows.map(<[f32]>::to_vec).collect())
+    }
+
+    /// Raw logits of targets, by one row of the output matrix each.
+    fn logits_at(&mut self, slots: &[usize], targets: &[u32]) -> Result<Vec<f32>, ModelError> {
+        self.pick(slots.iter().copied())?;
+        let (weight, bias) = self.weights.head();
+        let (bias, cap) = (bias.map(Vec::as_slice), self.config.logit_softcap);
+        let input = &self.scratch.input;
+        Ok(target_logits(weight, bias, cap, input, targets)?)
+    }
+
+    /// Scores of targets, by one row of the output matrix each where the ln Σ exp of all logits is
+    /// known from the draft or another target, and by all of it elsewhere.
+    fn judge(&mut self, slots: &[usize], targets: &[u32]) -> Result<Vec<TargetScore>, ModelError> {
+        // Candidates that begin alike, or the same, are judged by the same states.
+        let mut unknown: Vec<(usize, u32)> = Vec::new();
+        for (&slot, &target) in slots.iter().zip(targets) {
+            let known = self.log_sums.get(slot).ok_or(NO_STATE)?.is_some();
+            if !known && unknown.iter().all(|(other, _)| *other != slot) {
+                unknown.push((slot, target));
+            }
+        }
+        if !unknown.is_empty() {
+            let (slots, targets): (Vec<usize>, Vec<u32>) = unknown.into_iter().unzip();
+            self.pick(slots.iter().copied())?;
+            let Scratch { input, added, .. } = &mut self.scratch;
+            let (weight, bias) = self.weights.head();
+            let (bias, cap) = (bias.map(Vec::as_slice), self.config.logit_softcap);
+            let judged = judge(weight, bias, cap, input, &targets, added)?;
+            for (slot, judged) in slots.into_iter().zip(judged) {
+                self.log_sums[slot] = Some(judged.log_sum_exp);
+            }
+        }
+        let logits = self.logits_at(slots, targets)?;
+        let score = |(logit, &slot)| TargetScore {
+            logit,
+            log_sum_exp: self.log_sums[slot],
+        };
+        Ok(logits.into_iter().zip(slots).map(score).collect())
+    }
+}
+
+/// A slot is asked for before the first pass.
+const NO_STATE: ModelError = ModelError::Order("no pass has run whose logits could be read");
+
+impl Decoder for CpuDecoder {
+    fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.reserve();
         let c = &self.config;
         let s = &mut self.scratch;
@@ -90,7 +182,8 @@ impl CpuDecoder {
         for layer in &c.layers {
             if seen.iter().all(|(window, _)| *window != layer.window) {
                 let places = pass.places.iter();
-                let rows = places.map(|place| rows_seen(place, layer.window)).collect();
+                let rows = places.map(|place| place.sees(layer.window));
+                let rows = rows.map(|(prefix, own)| Seen { prefix, own }).collect();
                 seen.push((layer.window, rows));
             }
         }
@@ -103,100 +196,62 @@ impl CpuDecoder {
             gate(c, block, s)?;
             post(c, &block.feed_forward_post_norm, s);
         }
-        rows::rms_norm(&mut s.stream, &self.weights.norm, c.stream_epsilon());
-        self.ran = true;
+        self.states[slot * c.hidden..][..s.stream.len()].copy_from_slice(&s.stream);
+        self.log_sums[slot..][..pass.len()].fill(None);
         Ok(())
     }
 
-    /// Logits `[rows][vocabulary]` after the given tokens of the last pass.
-    ///
-    /// # Errors
-    /// [`ModelError::Order`] without a pass or beyond its tokens.
-    pub fn logits(&mut self, rows: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
-        self.pick(rows)?;
-        let Scratch { input, added, .. } = &mut self.scratch;
-        let (weight, bias) = self.weights.head();
-        multiply(weight, bias, input, added)?;
-        if let Some(cap) = self.config.logit_softcap {
-            softcap(added, cap);
+    fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
+        let hidden = self.config.hidden;
+        if self.states.is_empty() {
+            return Err(NO_STATE);
         }
-        let rows = added.chunks_exact(self.config.vocabulary);
-        Ok(rows.map(<[f32]>::to_vec).collect())
+        self.states
+            .copy_within(slot * hidden..(slot + 1) * hidden, PREFIX * hidden);
+        self.log_sums[PREFIX] = self.log_sums[slot];
+        Ok(())
     }
 
-    /// Scores of `targets[i]` under the logits after token `rows[i]` of the last pass: raw logits by
-    /// one row of the output matrix each, `logprobs` by all of it.
-    ///
-    /// # Errors
-    /// As [`logits`](Self::logits).
-    pub fn scores(
-        &mut self,
-        rows: &[usize],
-        targets: &[u32],
+    fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
+        Box::pin(ready(self.logits_of(slots)))
+    }
+
+    fn scores<'a>(
+        &'a mut self,
+        slots: &'a [usize],
+        targets: &'a [u32],
         logprobs: bool,
-    ) -> Result<Vec<TargetScore>, ModelError> {
-        self.pick(rows)?;
-        let Scratch { input, added, .. } = &mut self.scratch;
-        let (weight, bias) = self.weights.head();
-        let (bias, cap) = (bias.map(Vec::as_slice), self.config.logit_softcap);
-        if !logprobs {
-            let logits = target_logits(weight, bias, cap, input, targets)?;
-            let score = |logit| TargetScore {
-                logit,
-                log_sum_exp: None,
-            };
-            return Ok(logits.into_iter().map(score).collect());
-        }
-        let judged = judge(weight, bias, cap, input, targets, added)?;
-        let score = |judged: conclave_cpu::Judged| TargetScore {
-            logit: judged.logit,
-            log_sum_exp: Some(judged.log_sum_exp),
+    ) -> Wait<'a, Vec<TargetScore>> {
+        let scores = match logprobs {
+            true => self.judge(slots, targets),
+            false => self.logits_at(slots, targets).map(|logits| {
+                let score = |logit| TargetScore {
+                    logit,
+                    log_sum_exp: None,
+                };
+                logits.into_iter().map(score).collect()
+            }),
         };
-        Ok(judged.into_iter().map(score).collect())
+        Box::pin(ready(scores))
     }
 
-    /// Moves KV rows `from .. from + count` to `to ..`, `to <= from`.
-    pub fn move_rows(&mut self, from: usize, to: usize, count: usize) {
+    fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
         for cache in &mut self.caches {
             cache.move_rows(from, to, count);
         }
+        Ok(())
     }
 
-    /// Frees the KV cache; the next pass makes it anew.
-    pub fn release(&mut self) {
+    fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
+        self.turn_by(long);
+        Ok(())
+    }
+
+    fn release(&mut self) {
         self.caches = Vec::new();
         self.scratch = Scratch::default();
-        self.ran = false;
-    }
-
-    /// Allocates the KV cache once, for the whole context.
-    fn reserve(&mut self) {
-        let (c, rows) = (&self.config, rows_of(self.context));
-        // A model of plain numbers is run to be exact, or is small.
-        let exact = self
-            .weights
-            .blocks
-            .iter()
-            .all(|b| !b.key.weight.is_quantised());
-        while self.caches.len() < c.layers.len() {
-            let cache = Cache::new(rows, c.kv_heads, c.head_dim, exact);
-            self.caches.push(cache);
-        }
-    }
-
-    /// Takes the hidden states of some tokens of the last pass as input.
-    fn pick(&mut self, rows: &[usize]) -> Result<(), ModelError> {
-        let (s, hidden) = (&mut self.scratch, self.config.hidden);
-        s.normed.clear();
-        for &row in rows {
-            let state = s.stream.chunks_exact(hidden).nth(row);
-            let state = state.filter(|_| self.ran).ok_or(ModelError::Order(
-                "no pass has run whose logits could be read",
-            ))?;
-            s.normed.extend_from_slice(state);
-        }
-        s.input.set(&s.normed, hidden);
-        Ok(())
+        self.states = Vec::new();
+        self.log_sums = Vec::new();
     }
 }
 
@@ -207,17 +262,6 @@ impl Weights<Matrix, Vector> {
             Some(head) => (&head.weight, head.bias.as_ref()),
             None => (&self.embedding, None),
         }
-    }
-}
-
-/// The cache's rows that a token sees in a layer with that window.
-fn rows_seen(place: &Place, window: Option<u32>) -> Seen {
-    let [position, row, start, prefix] =
-        [place.position, place.row, place.start, place.prefix].map(|at| at as usize);
-    let from = |at: usize| window.map_or(0, |window| (at + 1).saturating_sub(window as usize));
-    Seen {
-        prefix: from(position).min(prefix)..prefix,
-        own: from(row).max(start)..row + 1,
     }
 }
 

@@ -1,11 +1,10 @@
 //! A prompt runs in steps and can be stopped between them: nothing that ran is lost or run twice,
 //! and what comes out is as if nobody had stopped it.
 
-mod both;
-
 use conclave_model::{ModelError, Sampler, Sampling, Session};
 
-use both::{backends, session};
+use crate::backends;
+use crate::session::session;
 
 /// More than a chunk of any backend; ids are in the vocabulary of every fixture.
 fn prompt() -> Vec<u32> {
@@ -29,13 +28,13 @@ fn a_stopped_prompt_goes_on_where_it_was() {
     for (backend_name, backend) in backends() {
         for model in ["llama-gguf", "gemma2-gguf", "phi4-mini-hf"] {
             let what = format!("{model} on {backend_name}");
-            let mut undisturbed = session(model, &backend, 512);
+            let mut undisturbed = session(model, backend.as_ref(), 512);
             let (steps, stopped) = prefill(&mut undisturbed, &prompt, usize::MAX);
             assert!(!stopped && steps.len() > 1, "{what}: {steps:?}");
             assert!(steps.is_sorted() && steps.iter().all(|step| step.1 == 300));
             assert_eq!(steps.last(), Some(&(300, 300)), "{what}");
 
-            let mut stopped = session(model, &backend, 512);
+            let mut stopped = session(model, backend.as_ref(), 512);
             let (told, was) = prefill(&mut stopped, &prompt, 1);
             assert!(was, "{what}");
             assert_eq!(told, steps[..1], "{what}");
@@ -64,7 +63,7 @@ fn a_stopped_prompt_goes_on_where_it_was() {
 #[test]
 fn a_stop_at_the_end_stops_nothing() {
     for (_, backend) in backends() {
-        let mut session = session("llama-gguf", &backend, 64);
+        let mut session = session("llama-gguf", backend.as_ref(), 64);
         let (told, stopped) = prefill(&mut session, &[1, 2, 3], 1);
         assert_eq!((told, stopped), (vec![(3, 3)], false));
         assert!(pollster::block_on(session.next_logits()).is_ok());

@@ -1,13 +1,12 @@
 //! Verifying in line is exact: one pass over all candidates gives the scores
 //! of a pass each, and keeping the winner leaves what a fresh prefill would.
 
-mod both;
-
 use conclave_model::{Sampler, Sampling, Score};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use both::{backends, relative_error, session, session_of, with_context};
+use crate::backends;
+use crate::session::{relative_error, session, session_of, with_context};
 
 /// Logits after the prefix.
 fn next(session: &mut conclave_model::Session) -> Vec<f32> {
@@ -57,7 +56,7 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             ("llama-gguf", 300),
         ] {
             let what = format!("{model} on {backend_name} behind {prefix}");
-            let mut session = session(model, &backend, 512);
+            let mut session = session(model, backend.as_ref(), 512);
             let prompt = ids(&mut random, prefix);
             pollster::block_on(session.prefill(&prompt)).unwrap();
             let count = between(&mut random, 2, 8);
@@ -98,7 +97,7 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
 fn a_score_is_that_of_a_plain_prompt() {
     let mut random = ChaCha8Rng::seed_from_u64(12);
     for (backend_name, backend) in backends() {
-        let mut session = session("qwen3-gguf", &backend, 256);
+        let mut session = session("qwen3-gguf", backend.as_ref(), 256);
         let (prefix, candidate) = (ids(&mut random, 40), ids(&mut random, 9));
         pollster::block_on(session.prefill(&prefix)).unwrap();
         let other = ids(&mut random, 5);
@@ -142,7 +141,7 @@ fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate:
 }
 
 /// More tokens in line than a pass has slots for run in turns: every backend's scores are those of
-/// the oracle's plain prompts, and whichever candidate wins, the text goes on as a fresh one does.
+/// the first one's plain prompts, and whichever candidate wins, the text goes on as a fresh one does.
 #[test]
 fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
     // Candidates across the seams of turns and longer than one; and a context so nearly full that
@@ -153,13 +152,13 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
         ("gemma3-layers-hf", 2048, 40, &[513, 1, 86]),
         ("mistral-hf", 700, 60, &[600, 512, 24, 500, 7, 357]),
     ];
-    let [(_, oracle), ..] = backends();
+    let (_, reference) = &backends()[0];
     for (model, context, prefix, lengths) in cases {
         let mut random = ChaCha8Rng::seed_from_u64(16);
         let files = with_context(model, context);
         let prompt = ids(&mut random, prefix);
         let candidates: Vec<Vec<u32>> = lengths.iter().map(|&n| ids(&mut random, n)).collect();
-        let mut plain = session_of(files.clone(), &oracle, context);
+        let mut plain = session_of(files.clone(), reference.as_ref(), context);
         let wanted: Vec<Score> = candidates
             .iter()
             .map(|candidate| as_a_prompt(&mut plain, &prompt, candidate))
@@ -167,8 +166,8 @@ fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
         for (backend_name, backend) in backends() {
             let in_line: usize = lengths.iter().sum();
             let what = format!("{in_line} tokens, {model} of {context} on {backend_name}");
-            let mut session = session_of(files.clone(), &backend, context);
-            let mut fresh = session_of(files.clone(), &backend, context);
+            let mut session = session_of(files.clone(), backend.as_ref(), context);
+            let mut fresh = session_of(files.clone(), backend.as_ref(), context);
             let last = candidates.len() - 1;
             for winner in [0, last / 2, last] {
                 pollster::block_on(session.prefill(&prompt)).unwrap();
@@ -226,7 +225,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     let mut random = ChaCha8Rng::seed_from_u64(13);
     for (backend_name, backend) in backends() {
         for model in ["llama-gguf", "gemma2-gguf"] {
-            let mut long = session(model, &backend, 512);
+            let mut long = session(model, backend.as_ref(), 512);
             let mut sampler = Sampler::new(
                 Sampling {
                     temperature: 1.0,
@@ -260,7 +259,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
                 assert_eq!(after.prefill_tokens, before.prefill_tokens);
                 assert_eq!(after.prefix, before.prefix + kept);
             }
-            let mut fresh = session(model, &backend, 512);
+            let mut fresh = session(model, backend.as_ref(), 512);
             pollster::block_on(fresh.prefill(long.prefix())).unwrap();
             let error = relative_error(&next(&mut long), &next(&mut fresh));
             assert!(error < 1e-4, "{model} on {backend_name}: {error:e}");
@@ -274,8 +273,8 @@ fn drafts_and_equal_candidates_run_once() {
     let mut random = ChaCha8Rng::seed_from_u64(15);
     for (backend_name, backend) in backends() {
         for model in ["llama-gguf", "gemma2-gguf"] {
-            let mut drafter = session(model, &backend, 256);
-            let mut other = session(model, &backend, 256);
+            let mut drafter = session(model, backend.as_ref(), 256);
+            let mut other = session(model, backend.as_ref(), 256);
             let prompt = ids(&mut random, 70);
             pollster::block_on(drafter.prefill(&prompt)).unwrap();
             pollster::block_on(other.prefill(&prompt)).unwrap();
@@ -327,7 +326,7 @@ fn drafts_and_equal_candidates_run_once() {
 fn a_follow_up_runs_only_what_is_new() {
     let mut random = ChaCha8Rng::seed_from_u64(14);
     for (_, backend) in backends() {
-        let mut session = session("llama-gguf", &backend, 256);
+        let mut session = session("llama-gguf", backend.as_ref(), 256);
         let first = ids(&mut random, 50);
         assert_eq!(pollster::block_on(session.prefill(&first)).unwrap(), 50);
         let longer = [first.clone(), ids(&mut random, 7)].concat();
@@ -346,7 +345,7 @@ fn a_follow_up_runs_only_what_is_new() {
 fn what_does_not_fit_is_an_error_and_harms_nothing() {
     use conclave_model::ModelError;
     for (_, backend) in backends() {
-        let mut session = session("llama-gguf", &backend, 64);
+        let mut session = session("llama-gguf", backend.as_ref(), 64);
         let long = vec![1; 64];
         assert!(matches!(
             pollster::block_on(session.prefill(&long)),

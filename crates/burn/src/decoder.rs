@@ -1,0 +1,409 @@
+//! The decoder, block by block, in burn tensor operations.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::tensor::activation::{gelu_approximate, silu};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use conclave_kernels::{Heads, Place, Scores};
+use conclave_model::config::{Activation, Config, Layer, QkNorm};
+use conclave_model::memory::check_heads;
+use conclave_model::pass::{Pass, TargetScore, rows_of};
+use conclave_model::slots::{PREFIX, SLOTS};
+use conclave_model::weights::{Block, Linear, Weights};
+use conclave_model::{Decoder, ModelError, Wait};
+
+use crate::burn::{Burn, refused};
+use crate::operations::{self, Rows};
+use crate::plain::PlainCache;
+use crate::weights::Matrix;
+
+type Vector = Tensor<1>;
+
+/// Keys and values of one block, as [`Heads`] says.
+#[derive(Debug)]
+enum Cache {
+    /// Each `[rows, words of a row]`.
+    Device([Tensor<2, Int>; 2]),
+    /// Where a CPU attends.
+    Host(Arc<Mutex<conclave_cpu::Cache>>),
+    /// Where no kernel reads heads of the model's width.
+    Plain(PlainCache),
+}
+
+/// cos and sin of a pass's positions, each `[tokens, 1, rotary_dim / 2]`.
+type Turn = (Tensor<3>, Tensor<3>);
+
+/// A transformer with its KV cache on one burn device.
+#[derive(Debug)]
+pub struct BurnDecoder {
+    config: Config,
+    context: usize,
+    weights: Weights<Matrix, Vector>,
+    /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
+    ropes: Vec<Vec<f32>>,
+    /// Empty while released.
+    caches: Vec<Cache>,
+    /// Hidden states by slot, `[SLOTS, hidden]`.
+    states: Tensor<2>,
+    burn: Burn,
+}
+
+/// What all blocks of a pass are run with.
+struct Run {
+    /// Of each rotary embedding.
+    turns: Vec<Turn>,
+    places: Arc<Vec<Place>>,
+    /// The same on the device, `[4 · tokens]`.
+    on_device: Tensor<1, Int>,
+    heads: Heads,
+}
+
+impl BurnDecoder {
+    /// A decoder with an empty KV cache.
+    pub fn new(
+        weights: Weights<Matrix, Vector>,
+        config: &Config,
+        context: usize,
+        burn: &Burn,
+    ) -> Self {
+        let mut decoder = Self {
+            config: config.clone(),
+            context,
+            weights,
+            ropes: Vec::new(),
+            caches: Vec::new(),
+            states: Tensor::zeros([SLOTS, config.hidden], burn.device()),
+            burn: burn.clone(),
+        };
+        decoder.turn_by(false);
+        decoder
+    }
+
+    /// Makes the tables of the short or the long frequencies.
+    fn turn_by(&mut self, long: bool) {
+        let tables = self.config.ropes.iter();
+        self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
+    }
+
+    /// The heads of its attention and their caches.
+    fn heads(&self) -> Heads {
+        let c = &self.config;
+        Heads {
+            heads: c.heads,
+            kv_heads: c.kv_heads,
+            width: c.head_dim,
+            capacity: rows_of(self.context),
+            exact: self.weights.matrices().all(Matrix::is_exact),
+        }
+    }
+
+    /// Allocates the KV cache once, for the whole context.
+    fn reserve(&mut self) {
+        let heads = self.heads();
+        let device = self.burn.device();
+        while self.caches.len() < self.config.layers.len() {
+            self.caches.push(match self.burn.binding() {
+                Some(_) if check_heads(&self.config).is_err() => {
+                    Cache::Plain(PlainCache::new(heads, device))
+                }
+                Some(_) => Cache::Device(std::array::from_fn(|_| {
+                    Tensor::zeros([heads.capacity, heads.row_words()], device)
+                })),
+                None => Cache::Host(Arc::new(Mutex::new(conclave_cpu::Cache::new(
+                    heads.capacity,
+                    heads.kv_heads,
+                    heads.width,
+                    heads.exact,
+                )))),
+            });
+        }
+    }
+
+    /// cos and sin of rotary embedding `rope` at the pass's positions.
+    fn turn(&self, pass: &Pass, rope: usize) -> Turn {
+        let table = &self.ropes[rope];
+        let rotary = self.config.ropes[rope].rotary_dim;
+        let gather = |part: usize| {
+            let rows: Vec<f32> = pass
+                .places
+                .iter()
+                .flat_map(|place| &table[place.position as usize * rotary..][..rotary])
+                .skip(part)
+                .step_by(2)
+                .copied()
+                .collect();
+            let data = TensorData::new(rows, [pass.len(), 1, rotary / 2]);
+            Tensor::from_data(data, self.burn.device())
+        };
+        (gather(0), gather(1))
+    }
+
+    /// A block: what it makes of the stream `[tokens, hidden]`.
+    fn block(&self, index: usize, x: Tensor<2>, cache: &mut Cache, run: &Run) -> Tensor<2> {
+        let (c, block) = (&self.config, &self.weights.blocks[index]);
+        let attended = self.attend(block, cache, &c.layers[index], &x, run);
+        let x = x + post(c, attended, &block.attention_post_norm);
+        let normed = before(c, &x, &block.feed_forward_norm);
+        let gate = product(normed.clone(), &block.gate);
+        let gate = match c.activation {
+            Activation::Silu => silu(gate),
+            Activation::Gelu => gelu_approximate(gate),
+        };
+        let active = gate * product(normed, &block.up);
+        let down = product(active, &block.down);
+        x + post(c, down, &block.feed_forward_post_norm)
+    }
+
+    /// Attention of one block with its output product: `[tokens, hidden]`.
+    fn attend(
+        &self,
+        block: &Block<Matrix, Vector>,
+        cache: &mut Cache,
+        layer: &Layer,
+        x: &Tensor<2>,
+        run: &Run,
+    ) -> Tensor<2> {
+        let c = &self.config;
+        let [count, _] = x.dims();
+        let normed = before(c, x, &block.attention_norm);
+        let heads = |linear: &Linear<Matrix, Vector>, norm: &Option<Vector>, heads: usize| {
+            let mut x = product(normed.clone(), linear);
+            if let (Some(norm), QkNorm::Whole) = (norm, c.qk_norm) {
+                x = rms_norm(x, norm, c.norm_epsilon);
+            }
+            let x = x.reshape([count, heads, c.head_dim]);
+            match norm {
+                Some(norm) if c.qk_norm == QkNorm::PerHead => rms_norm(x, norm, c.norm_epsilon),
+                _ => x,
+            }
+        };
+        let mut query = heads(&block.query, &block.query_norm, c.heads);
+        let mut key = heads(&block.key, &block.key_norm, c.kv_heads);
+        let value = heads(&block.value, &None, c.kv_heads);
+        if let Some(rope) = layer.rope {
+            let turn = &run.turns[rope];
+            query = rotate(query, turn);
+            key = rotate(key, turn);
+        }
+        let qkv = Tensor::cat(vec![query, key, value], 1);
+        let scores = Scores {
+            scale: c.attention_scale,
+            window: layer.window,
+            softcap: c.attention_softcap,
+        };
+        let rows = |host| Rows {
+            places: run.places.clone(),
+            heads: run.heads,
+            host,
+        };
+        let in_line = |qkv, tensors: [Tensor<2, Int>; 2], rows: Rows| {
+            let places = &run.on_device;
+            let query = operations::append(qkv, tensors.clone(), places.clone(), rows.clone());
+            operations::attention(query, tensors, places.clone(), rows, scores)
+        };
+        let attended = match cache {
+            Cache::Device(tensors) => in_line(qkv, tensors.clone(), rows(None)),
+            Cache::Host(host) => {
+                // On a host the cache is no tensor, and any two stand for it.
+                let none = std::array::from_fn(|_| Tensor::zeros([1, 1], self.burn.device()));
+                in_line(qkv, none, rows(Some(host.clone())))
+            }
+            Cache::Plain(cache) => cache.attend(qkv, &run.places, run.heads, scores),
+        };
+        product(attended.reshape([count, c.query_width()]), &block.output)
+    }
+
+    /// Logits of the states in these slots, `[slots, vocabulary]`.
+    fn logits_of(&self, slots: &[usize]) -> Tensor<2> {
+        let c = &self.config;
+        let ids: Vec<i32> = slots.iter().map(|&slot| slot as i32).collect();
+        let states = self.states.clone().select(0, ints(ids, self.burn.device()));
+        let states = rms_norm(states, &self.weights.norm, c.stream_epsilon());
+        let logits = match &self.weights.head {
+            Some(head) => product(states, head),
+            None => self.weights.embedding.product(states),
+        };
+        match c.logit_softcap {
+            Some(cap) => (logits / cap).tanh() * cap,
+            None => logits,
+        }
+    }
+
+    /// Reads a tensor back, and what went wrong before.
+    async fn read<const D: usize>(&self, tensor: Tensor<D>) -> Result<Vec<f32>, ModelError> {
+        let read = tensor.into_data_async().await;
+        self.burn.check()?;
+        let data = read.map_err(|error| refused(format!("{error:?}")))?;
+        data.try_into_vec()
+            .map_err(|error| refused(format!("{error:?}")))
+    }
+}
+
+impl Decoder for BurnDecoder {
+    fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
+        self.burn.check()?;
+        self.reserve();
+        let device = self.burn.device();
+        let ids = pass.tokens.iter().map(|&id| id as i32).collect();
+        let mut x = self.weights.embedding.rows(ints(ids, device)) * self.config.stream_scale();
+        let run = Run {
+            turns: (0..self.ropes.len())
+                .map(|rope| self.turn(pass, rope))
+                .collect(),
+            places: Arc::new(pass.places.clone()),
+            on_device: ints(bytemuck::cast_slice(&pass.places).to_vec(), device),
+            heads: self.heads(),
+        };
+        let mut caches = std::mem::take(&mut self.caches);
+        for (index, cache) in caches.iter_mut().enumerate() {
+            x = self.block(index, x, cache, &run);
+        }
+        self.caches = caches;
+        let place = [slot..slot + pass.len(), 0..self.config.hidden];
+        self.states.inplace(|states| states.slice_assign(place, x));
+        Ok(())
+    }
+
+    fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
+        let width = self.config.hidden;
+        self.states.inplace(|states| {
+            // A copy, so that the states are written in place and not cloned whole.
+            let state = states.clone().narrow(0, slot, 1) + 0.0;
+            states.slice_assign([PREFIX..PREFIX + 1, 0..width], state)
+        });
+        Ok(())
+    }
+
+    fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
+        Box::pin(async move {
+            let flat = self.read(self.logits_of(slots)).await?;
+            let rows = flat.chunks(self.config.vocabulary);
+            Ok(rows.map(<[f32]>::to_vec).collect())
+        })
+    }
+
+    fn scores<'a>(
+        &'a mut self,
+        slots: &'a [usize],
+        targets: &'a [u32],
+        logprobs: bool,
+    ) -> Wait<'a, Vec<TargetScore>> {
+        Box::pin(async move {
+            let mut scores = Vec::with_capacity(slots.len());
+            // Never more than so many rows of logits at once.
+            const ROWS: usize = 64;
+            for (slots, targets) in slots.chunks(ROWS).zip(targets.chunks(ROWS)) {
+                let logits = self.logits_of(slots);
+                let ids = targets.iter().map(|&id| id as i32).collect();
+                let ids = ints(ids, self.burn.device()).reshape([slots.len(), 1]);
+                let of_target = logits.clone().gather(1, ids);
+                // Two numbers a row cross, whatever the vocabulary.
+                let numbers = match logprobs {
+                    true => {
+                        let top = logits.clone().max_dim(1);
+                        let sum = (logits - top.clone()).exp().sum_dim(1).log() + top;
+                        Tensor::cat(vec![of_target, sum], 1)
+                    }
+                    false => of_target,
+                };
+                let width = if logprobs { 2 } else { 1 };
+                let read = self.read(numbers).await?;
+                scores.extend(read.chunks(width).map(|numbers| TargetScore {
+                    logit: numbers[0],
+                    log_sum_exp: numbers.get(1).copied(),
+                }));
+            }
+            Ok(scores)
+        })
+    }
+
+    fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
+        for cache in &mut self.caches {
+            match cache {
+                Cache::Host(host) => {
+                    let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
+                    host.move_rows(from, to, count);
+                }
+                Cache::Plain(cache) => cache.move_rows(from, to, count),
+                Cache::Device(tensors) => {
+                    for rows in tensors {
+                        rows.inplace(|rows| {
+                            let [_, width] = rows.dims();
+                            let moved = rows.clone().narrow(0, from, count);
+                            // A copy, so that the cache is written in place and not cloned whole.
+                            let moved = moved + 0;
+                            rows.slice_assign([to..to + count, 0..width], moved)
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
+        self.turn_by(long);
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.caches.clear();
+    }
+
+    fn settle(&self) -> Wait<'_, ()> {
+        let last = self.states.clone().narrow(0, 0, 1).narrow(1, 0, 1);
+        Box::pin(async move { self.read(last).await.map(|_| ()) })
+    }
+}
+
+fn ints(values: Vec<i32>, device: &Device) -> Tensor<1, Int> {
+    let length = values.len();
+    Tensor::from_data(TensorData::new(values, [length]), device)
+}
+
+/// The stream as a block reads it: behind its norm, where it has one.
+fn before(c: &Config, x: &Tensor<2>, norm: &Option<Vector>) -> Tensor<2> {
+    match norm {
+        Some(norm) => rms_norm(x.clone(), norm, c.stream_epsilon()),
+        None => x.clone(),
+    }
+}
+
+/// What a block adds to the stream: behind its norm, where it has one.
+fn post(c: &Config, x: Tensor<2>, norm: &Option<Vector>) -> Tensor<2> {
+    match norm {
+        Some(norm) => rms_norm(x, norm, c.norm_epsilon),
+        None => x,
+    }
+}
+
+/// `x · Wᵀ + bias`.
+fn product(x: Tensor<2>, linear: &Linear<Matrix, Vector>) -> Tensor<2> {
+    let product = linear.weight.product(x);
+    match &linear.bias {
+        Some(bias) => product + bias.clone().unsqueeze(),
+        None => product,
+    }
+}
+
+/// `x / √(mean(x²) + ε) · weight` over the last dimension.
+fn rms_norm<const D: usize>(x: Tensor<D>, weight: &Vector, epsilon: f32) -> Tensor<D> {
+    let mean = x.clone().square().mean_dim(D - 1);
+    x / (mean + epsilon).sqrt() * weight.clone().unsqueeze()
+}
+
+/// Turns the first dimensions of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).
+fn rotate(x: Tensor<3>, (cos, sin): &Turn) -> Tensor<3> {
+    let [_, _, width] = x.dims();
+    let [_, _, half] = cos.dims();
+    let a = x.clone().narrow(2, 0, half);
+    let b = x.clone().narrow(2, half, half);
+    let mut parts = vec![
+        a.clone() * cos.clone() - b.clone() * sin.clone(),
+        b * cos.clone() + a * sin.clone(),
+    ];
+    if width > 2 * half {
+        parts.push(x.narrow(2, 2 * half, width - 2 * half));
+    }
+    Tensor::cat(parts, 2)
+}

@@ -1,0 +1,34 @@
+//! The open core is held to what every backend is: the logits of transformers for all families, from
+//! folders and GGUF files, and that a round is exact. On the CPU by flex, and on the GPU there is.
+
+#[path = "../../model/tests/held/beyond_f16.rs"]
+mod beyond_f16;
+#[path = "../../model/tests/held/goes_on.rs"]
+mod goes_on;
+#[path = "../../model/tests/held/in_line.rs"]
+mod in_line;
+#[path = "../../model/tests/held/parity.rs"]
+mod parity;
+#[path = "../../model/tests/held/prefill.rs"]
+mod prefill;
+#[path = "../../model/tests/held/session.rs"]
+mod session;
+
+use std::sync::OnceLock;
+
+use conclave_burn::Burn;
+use conclave_model::Backend;
+
+/// burn's CPU and burn's GPU, by name. One device serves all tests.
+fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
+    static GPU: OnceLock<Burn> = OnceLock::new();
+    let gpu = GPU.get_or_init(|| {
+        pollster::block_on(Burn::wgpu()).expect(
+            "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
+        )
+    });
+    [
+        ("burn's flex", Box::new(Burn::flex())),
+        ("burn's wgpu", Box::new(gpu.clone())),
+    ]
+}

@@ -1,0 +1,164 @@
+//! What a model is, read from its header alone, and which tensors make its weights.
+
+use conclave_kernels::Format as GpuFormat;
+use conclave_weights::{Checkpoint, Description, Format};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::error::ModelError;
+use crate::family::Family;
+use crate::formats::on_gpu;
+use crate::keys::Keys;
+use crate::memory::{Memory, check_heads};
+use crate::plan::{Plan, embedding, plan};
+
+/// How to load a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Tokens of context, or the model's own if that is shorter.
+    pub context: usize,
+    /// Rounds matrices of plain numbers (F32, F16, BF16) to Q8_0 or Q4_0 while they load.
+    pub quantise: Option<Format>,
+}
+
+impl LoadOptions {
+    /// A context of `context` tokens, weights as they are.
+    pub fn with_context(context: usize) -> Self {
+        Self {
+            context,
+            quantise: None,
+        }
+    }
+}
+
+/// What a model is, for people.
+#[derive(Debug, Clone, Serialize)]
+pub struct About {
+    /// The configuration.
+    pub config: Config,
+    /// Number of weights.
+    pub parameters: u64,
+    /// Bytes that are read of the files.
+    pub bytes: u64,
+    /// The format most bytes are in, such as `Q8_0`.
+    pub quantisation: String,
+    /// What becomes of the matrices on a GPU, for each format they are stored in.
+    pub formats: Vec<Kept>,
+    /// Tokens of context the model is loaded with.
+    pub context: usize,
+    /// What it takes of a GPU's memory.
+    pub memory: Memory,
+    /// Why it can't run on a GPU, where it can't.
+    pub not_on_gpu: Option<String>,
+}
+
+impl About {
+    /// What most bytes of matrices are kept as on a GPU.
+    pub fn most_on_gpu(&self) -> Option<GpuFormat> {
+        let most = self.formats.iter().max_by_key(|kept| kept.bytes);
+        most.and_then(|kept| kept.of_kernels)
+    }
+}
+
+/// What becomes of the matrices of one format on a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// As they are stored.
+    pub stored: &'static str,
+    /// As they are kept; `None` where no kernel reads their rows.
+    pub kept: Option<&'static str>,
+    /// The same, as the kernels say it.
+    #[serde(skip)]
+    pub of_kernels: Option<GpuFormat>,
+    /// How many there are.
+    pub matrices: usize,
+    /// Bytes as stored.
+    pub bytes: u64,
+}
+
+/// Reads what a model is from its header alone.
+///
+/// # Errors
+/// [`ModelError`] for an unknown architecture or an unsound header.
+pub fn about(checkpoint: &Checkpoint, options: LoadOptions) -> Result<About, ModelError> {
+    describe(checkpoint, options).map(|(about, _)| about)
+}
+
+/// What a model is, and which tensors make its weights.
+pub(crate) fn describe(
+    checkpoint: &Checkpoint,
+    options: LoadOptions,
+) -> Result<(About, Plan), ModelError> {
+    let quantise = options.quantise;
+    if let Some(format) = quantise.filter(|to| !matches!(to, Format::Q8_0 | Format::Q4_0)) {
+        let format = format.name();
+        return Err(ModelError::Quantise { format });
+    }
+    let family = Family::of(checkpoint)?;
+    let gguf = matches!(checkpoint.description(), Description::Gguf(_));
+    let keys = Keys::of(checkpoint, family.gguf, family.defaults)?;
+    if let Description::HuggingFace(folder) = checkpoint.description()
+        && let Some(quantised) = folder.config.get("quantization_config")
+        && !quantised.is_null()
+    {
+        let method = quantised.get("quant_method").and_then(|name| name.as_str());
+        let method = method.unwrap_or("an unnamed method");
+        return Err(ModelError::Quantised {
+            method: method.chars().take(64).collect(),
+        });
+    }
+    let (_, vocabulary) = embedding(checkpoint, gguf)?;
+    let config = Config::read(&keys, family, vocabulary)?;
+    let plan = plan(checkpoint, family, &config, gguf)?;
+
+    let context = options.context.clamp(1, config.context);
+    let formats = kept(&plan, quantise);
+    let vectors = plan.vectors().map(|part| part.numbers.len() as u64);
+    let matrices = plan.matrices().map(|part| {
+        let rows = part.rows.end - part.rows.start;
+        rows * part.cols as u64
+    });
+    let read = plan.vectors().map(|part| {
+        let whole = part.numbers.len() as u64;
+        whole.saturating_mul(part.tensor.bytes) / part.tensor.cols().max(1)
+    });
+    let most = formats.iter().max_by_key(|kept| kept.bytes);
+    let about = About {
+        parameters: vectors.chain(matrices).sum(),
+        bytes: read.chain(formats.iter().map(|kept| kept.bytes)).sum(),
+        quantisation: most.map(|kept| kept.stored.to_owned()).unwrap_or_default(),
+        memory: Memory::of_plan(&plan, &config, context, quantise),
+        not_on_gpu: check_heads(&config).err().map(|error| error.to_string()),
+        formats,
+        context,
+        config,
+    };
+    Ok((about, plan))
+}
+
+/// What becomes of a plan's matrices on a GPU.
+fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<Kept> {
+    let mut all: Vec<Kept> = Vec::new();
+    for part in plan.matrices() {
+        let stored = part.tensor.format;
+        let on_gpu = on_gpu(stored, part.cols, quantise);
+        let kept = on_gpu.map(|(format, _)| format.name());
+        let rows = part.rows.end - part.rows.start;
+        let bytes = part.tensor.bytes / part.tensor.rows().max(1) * rows;
+        let same = |k: &&mut Kept| k.stored == stored.name() && k.kept == kept;
+        match all.iter_mut().find(same) {
+            Some(k) => {
+                k.matrices += 1;
+                k.bytes += bytes;
+            }
+            None => all.push(Kept {
+                stored: stored.name(),
+                kept,
+                of_kernels: on_gpu.map(|(_, format)| format),
+                matrices: 1,
+                bytes,
+            }),
+        }
+    }
+    all
+}

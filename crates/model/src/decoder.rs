@@ -1,0 +1,152 @@
+//! What a backend is to the rest of the crate: something that loads weights, and a decoder that
+//! runs tokens and judges by the states they leave.
+
+use std::fmt::Debug;
+use std::future::{Future, ready};
+use std::pin::Pin;
+
+use conclave_kernels::Draws;
+use conclave_weights::{Checkpoint, Format, Source};
+
+use crate::config::Config;
+use crate::error::ModelError;
+use crate::pass::{Pass, TargetScore};
+use crate::plan::Plan;
+use crate::prefill::CPU_CHUNK;
+use crate::reading::{self, Keep};
+use crate::weights::Weights;
+
+/// What is waited for. Not `Send`: in a page everything lives on one thread.
+pub type Wait<'a, T> = Pin<Box<dyn Future<Output = Result<T, ModelError>> + 'a>>;
+
+/// Where a model runs.
+pub trait Backend: Debug {
+    /// Loads a model there.
+    ///
+    /// # Errors
+    /// [`ModelError`] for files that cannot be read, or where the device has no room.
+    fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>>;
+}
+
+/// A model on its way to a backend.
+pub struct Loading<'a> {
+    /// What it is.
+    pub config: &'a Config,
+    /// Tokens of context.
+    pub context: usize,
+    /// What matrices of plain numbers are rounded to.
+    pub quantise: Option<Format>,
+    pub(crate) plan: &'a Plan,
+    pub(crate) checkpoint: &'a Checkpoint,
+    pub(crate) source: &'a dyn Source,
+    pub(crate) progress: &'a mut dyn FnMut(u64),
+}
+
+impl Loading<'_> {
+    /// Reads its weights into `keep`, a few megabytes at a time.
+    ///
+    /// # Errors
+    /// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot
+    /// be kept, and what `keep` reports.
+    pub async fn weights<K: Keep>(
+        self,
+        keep: &K,
+    ) -> Result<Weights<K::Matrix, K::Vector>, ModelError> {
+        let (plan, checkpoint) = (self.plan, self.checkpoint);
+        reading::read(plan, checkpoint, self.source, keep, self.progress).await
+    }
+}
+
+/// What may move to another thread: anything in a page, where there is none to move to.
+#[cfg(target_family = "wasm")]
+pub trait Moves {}
+#[cfg(target_family = "wasm")]
+impl<T> Moves for T {}
+
+/// What may move to another thread.
+#[cfg(not(target_family = "wasm"))]
+pub trait Moves: Send {}
+#[cfg(not(target_family = "wasm"))]
+impl<T: Send> Moves for T {}
+
+/// A transformer with its KV cache.
+///
+/// Hidden states lie in *slots* ([`crate::slots`]): a pass leaves those of its tokens one behind
+/// another, and what is behind a token can be asked for as long as no other took its slot. Callers
+/// have checked ids, places and slots.
+pub trait Decoder: Debug + Moves {
+    /// Runs a pass: writes its KV rows, and leaves the states of its tokens in the slots from
+    /// `slot` on.
+    ///
+    /// # Errors
+    /// The device's.
+    fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError>;
+
+    /// Makes the state in `slot` that of the prefix's last token.
+    ///
+    /// # Errors
+    /// The device's.
+    fn keep_state(&mut self, slot: usize) -> Result<(), ModelError>;
+
+    /// Logits `[slots][vocabulary]` after the tokens in these slots.
+    ///
+    /// # Errors
+    /// The device's, for all that ran since the last wait.
+    fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>>;
+
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`: raw logits by one row
+    /// of the output matrix each, `logprobs` by all of it.
+    ///
+    /// # Errors
+    /// As [`logits`](Self::logits).
+    fn scores<'a>(
+        &'a mut self,
+        slots: &'a [usize],
+        targets: &'a [u32],
+        logprobs: bool,
+    ) -> Wait<'a, Vec<TargetScore>>;
+
+    /// Moves KV rows `from .. from + count` to `to ..`, `to < from`.
+    ///
+    /// # Errors
+    /// The device's.
+    fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError>;
+
+    /// Takes the short or the long frequencies, where a rotary embedding has both.
+    ///
+    /// # Errors
+    /// The device's.
+    fn set_ropes(&mut self, long: bool) -> Result<(), ModelError>;
+
+    /// Frees the KV cache; the next pass makes it anew.
+    fn release(&mut self);
+
+    /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), behind a prefix
+    /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the
+    /// slots of a draft. `None` where a decoder needs a word from the CPU between any two tokens.
+    ///
+    /// # Errors
+    /// [`ModelError::NotFinite`], or the device's.
+    fn draft<'a>(
+        &'a mut self,
+        _prefix: usize,
+        _steps: usize,
+        _draws: Draws,
+        _random: &'a [u32],
+    ) -> Wait<'a, Option<Vec<u32>>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    /// Waits until everything has run.
+    ///
+    /// # Errors
+    /// What went wrong since the last wait.
+    fn settle(&self) -> Wait<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Tokens of a prompt to run in one step.
+    fn prefill_chunk(&self) -> usize {
+        CPU_CHUNK
+    }
+}

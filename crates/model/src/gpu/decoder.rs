@@ -1,0 +1,530 @@
+//! The decoder as launches of our WGSL kernels.
+//!
+//! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
+//! quantised), activations f32. A step of one token takes six launches a block (one more over a
+//! long prefix, one more for each norm behind a product; on software adapters eight, since they keep
+//! two norms apart).
+//! Launches only queue work: the CPU waits where ids, logits or scores are read, once for a whole
+//! draft and once for a whole verify pass.
+
+use conclave_kernels::{
+    Activation as GpuActivation, Attention, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads,
+    Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention,
+    embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample,
+    score_head, target_logits,
+};
+
+use super::scratch::{SCORED, Scratch, TOKENS, heads};
+use super::weights::{Gate, GpuBlock, GpuModel, Product};
+use crate::config::{Activation, Config, Layer, QkNorm};
+use crate::decoder::{Decoder, Wait};
+use crate::error::ModelError;
+use crate::memory::exact_with;
+use crate::pass::{Pass, TargetScore};
+use crate::prefill::{blocks_a_submit, gpu_chunk};
+use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
+use crate::weights::Weights;
+
+/// Bytes of logits held at once; more rows are taken in turns.
+const LOGITS_BYTES: usize = 64 << 20;
+
+/// Keys and values of one block, as [`Heads`] says.
+#[derive(Debug)]
+struct Cache {
+    keys: Buffer,
+    values: Buffer,
+}
+
+/// A transformer with its KV cache on the GPU.
+#[derive(Debug)]
+pub struct GpuDecoder {
+    gpu: Gpu,
+    config: Config,
+    context: usize,
+    weights: GpuModel,
+    /// Numbers in its matrices.
+    parameters: u64,
+    /// Keys and values are f32.
+    exact: bool,
+    /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
+    ropes: Vec<Buffer>,
+    scratch: Scratch<Buffer>,
+    /// Empty while released.
+    caches: Vec<Cache>,
+}
+
+/// What a run of launches works on: the rows of a pass, or a step of a draft.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    rows: Rows<'a>,
+    chunks: usize,
+    ids: &'a Buffer,
+    places: &'a Buffer,
+}
+
+impl GpuDecoder {
+    /// A decoder with an empty KV cache.
+    ///
+    /// # Errors
+    /// [`ModelError::Gpu`] where the memory does not suffice.
+    pub fn new(
+        weights: Weights<Matrix, Buffer>,
+        config: &Config,
+        context: usize,
+        gpu: &Gpu,
+    ) -> Result<Self, ModelError> {
+        let exact = weights.matrices().all(|matrix| exact_with(matrix.format()));
+        let numbers = |matrix: &Matrix| matrix.rows() as u64 * matrix.cols() as u64;
+        let parameters = weights.matrices().map(numbers).sum();
+        let weights = GpuModel::new(gpu, weights)?;
+        let apart = |block: &GpuBlock| matches!(block.gate, Gate::Apart(_));
+        let apart = weights.blocks.iter().any(apart);
+        let mut decoder = Self {
+            gpu: gpu.clone(),
+            config: config.clone(),
+            context,
+            weights,
+            parameters,
+            exact,
+            ropes: Vec::new(),
+            scratch: Scratch::new(gpu, config, context, apart)?,
+            caches: Vec::new(),
+        };
+        decoder.set_ropes(false)?;
+        Ok(decoder)
+    }
+
+    /// Embedding and blocks: the residual stream behind the last one, in `scratch.stream`.
+    fn blocks(&self, run: Run<'_>) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let (count, factor) = (run.rows.count, c.stream_scale());
+        embed(
+            gpu,
+            run.ids,
+            count,
+            &self.weights.embedding,
+            factor,
+            &s.stream,
+        )?;
+        let early = blocks_a_submit(self.parameters, c.layers.len(), count);
+        let blocks = self.weights.blocks.iter().zip(&self.caches);
+        for (done, ((block, cache), layer)) in blocks.zip(&c.layers).enumerate() {
+            if early.is_some_and(|blocks| done > 0 && done.is_multiple_of(blocks)) {
+                gpu.flush()?;
+            }
+            self.attend(block, cache, layer, run)?;
+            let norm = &block.attention_post_norm;
+            self.add(&s.attended, &block.output, norm, run.rows)?;
+            self.gate(block, run.rows)?;
+            let norm = &block.feed_forward_post_norm;
+            self.add(&s.active, &block.down, norm, run.rows)?;
+        }
+        Ok(())
+    }
+
+    /// Attention of one block up to its output product, into `scratch.attended`.
+    fn attend(
+        &self,
+        block: &GpuBlock,
+        cache: &Cache,
+        layer: &Layer,
+        run: Run<'_>,
+    ) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let norm = self.norm(&block.attention_norm, run.rows);
+        self.multiply(&s.stream, run.rows, &block.qkv, norm, &s.qkv)?;
+        let qk_norm = block.qk_norm.as_ref().map(|[query, key]| GpuQkNorm {
+            query,
+            key,
+            epsilon: c.norm_epsilon,
+            whole: c.qk_norm == QkNorm::Whole,
+        });
+        let rope = Rotary {
+            // A layer that turns nothing reads no table; any will do.
+            table: &self.ropes[layer.rope.unwrap_or(0)],
+            context: self.context,
+            rotary: layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim),
+        };
+        let (heads, caches) = (self.heads(), [&cache.keys, &cache.values]);
+        let (count, places) = (run.rows.count, run.places);
+        append(
+            gpu, &s.qkv, count, qk_norm, rope, places, heads, &s.query, caches,
+        )?;
+        let scores = Scores {
+            scale: c.attention_scale,
+            window: layer.window,
+            softcap: c.attention_softcap,
+        };
+        let attention_of = Attention {
+            q: &s.query,
+            rows: run.rows,
+            chunks: run.chunks,
+            places,
+            heads,
+            scores,
+            caches,
+            partials: &s.partials,
+            out: &s.attended,
+        };
+        Ok(attention(gpu, attention_of)?)
+    }
+
+    /// The gated MLP of one block up to its last product, into `scratch.active`.
+    fn gate(&self, block: &GpuBlock, rows: Rows<'_>) -> Result<(), ModelError> {
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let norm = self.norm(&block.feed_forward_norm, rows);
+        let activation = match self.config.activation {
+            Activation::Silu => GpuActivation::Silu,
+            Activation::Gelu => GpuActivation::Gelu,
+        };
+        match (&block.gate, &s.apart) {
+            (Gate::Stacked(gate), _) => {
+                let fused = Fused {
+                    norm,
+                    bias: gate.bias.as_ref(),
+                    gate: Some(activation),
+                    adds: false,
+                };
+                let matrices: Vec<&Matrix> = gate.matrices.iter().collect();
+                product(gpu, &s.stream, rows, &matrices, fused, &s.active)?;
+            }
+            (Gate::Apart([gate, up]), Some([gates, ups])) => {
+                self.multiply(&s.stream, rows, gate, norm, gates)?;
+                self.multiply(&s.stream, rows, up, norm, ups)?;
+                let numbers = rows.count * self.config.feed_forward;
+                gated(gpu, gates, ups, activation, numbers, &s.active)?;
+            }
+            (Gate::Apart(_), None) => {
+                return Err(ModelError::Order("there is no room for gate and up apart"));
+            }
+        }
+        Ok(())
+    }
+
+    /// `norm(x) · Wᵀ + bias`.
+    fn multiply(
+        &self,
+        x: &Buffer,
+        rows: Rows<'_>,
+        weights: &Product,
+        norm: Option<Norm<'_>>,
+        out: &Buffer,
+    ) -> Result<(), ModelError> {
+        let fused = Fused {
+            norm,
+            bias: weights.bias.as_ref(),
+            ..Fused::default()
+        };
+        let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
+        Ok(product(&self.gpu, x, rows, &matrices, fused, out)?)
+    }
+
+    /// Adds a product to the stream, behind its norm where it has one.
+    fn add(
+        &self,
+        x: &Buffer,
+        weights: &Product,
+        norm: &Option<Buffer>,
+        rows: Rows<'_>,
+    ) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let Some(weight) = norm else {
+            let fused = Fused {
+                bias: weights.bias.as_ref(),
+                adds: true,
+                ..Fused::default()
+            };
+            let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
+            return Ok(product(gpu, x, rows, &matrices, fused, &s.stream)?);
+        };
+        self.multiply(x, rows, weights, None, &s.behind)?;
+        let epsilon = c.norm_epsilon;
+        Ok(norm_add(
+            gpu, &s.behind, rows, weight, epsilon, c.hidden, &s.stream,
+        )?)
+    }
+
+    /// A norm of the stream, where there is one. In a draft's step it may be part of the product; a
+    /// pass of one token is rare, and would bind what no round before it did.
+    fn norm<'a>(&'a self, weight: &'a Option<Buffer>, rows: Rows<'_>) -> Option<Norm<'a>> {
+        weight.as_ref().map(|weight| Norm {
+            weight,
+            epsilon: self.config.stream_epsilon(),
+            scratch: &self.scratch.normed,
+            inside: std::ptr::eq(rows.counts, &self.scratch.step),
+        })
+    }
+
+    /// Normed hidden states of the slots in `picks`, in `scratch.normed`.
+    fn pick(&self, picks: &Buffer, rows: Rows<'_>) -> Result<(), ModelError> {
+        let (c, s) = (&self.config, &self.scratch);
+        let all = [SLOTS, c.hidden];
+        let (weight, epsilon) = (&self.weights.norm, c.stream_epsilon());
+        Ok(pick_norm(
+            &self.gpu, &s.states, all, picks, rows, weight, epsilon, &s.normed,
+        )?)
+    }
+
+    fn heads(&self) -> Heads {
+        heads(&self.config, self.context, self.exact)
+    }
+
+    /// Allocates the KV cache once, for the whole context.
+    fn reserve(&mut self) -> Result<(), ModelError> {
+        if self.caches.len() == self.config.layers.len() {
+            return Ok(());
+        }
+        let bytes = self.heads().cache_bytes();
+        while self.caches.len() < self.config.layers.len() {
+            let keys = self.gpu.allocate(bytes)?;
+            let values = self.gpu.allocate(bytes)?;
+            self.caches.push(Cache { keys, values });
+        }
+        // Moves none: the first winner that has to move may come in any round, and finds all made.
+        self.move_rows(0, 0, 0)
+    }
+}
+
+impl Decoder for GpuDecoder {
+    fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
+        self.ropes.clear();
+        for rope in &self.config.ropes {
+            let table = rope.table(self.context, long);
+            self.ropes.push(self.gpu.upload(&table)?);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
+        self.reserve()?;
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let turns = pass.tokens.chunks(TOKENS).zip(pass.places.chunks(TOKENS));
+        let mut slot = slot as u32;
+        for (tokens, places) in turns {
+            let count = tokens.len();
+            let chunks = gpu.attention_chunks(count, self.heads(), pass.rows());
+            gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
+            gpu.write(&s.places.part(0, 16 * count)?, places)?;
+            gpu.write(&s.counts, &[count as u32, chunks as u32, slot, 0])?;
+            self.blocks(Run {
+                rows: Rows {
+                    count,
+                    counts: &s.counts,
+                },
+                chunks,
+                ids: &s.ids,
+                places: &s.places,
+            })?;
+            let all = [SLOTS, self.config.hidden];
+            put_rows(gpu, &s.stream, count, (&s.counts, 2), &s.states, all)?;
+            slot += count as u32;
+        }
+        Ok(())
+    }
+
+    fn draft<'a>(
+        &'a mut self,
+        prefix: usize,
+        steps: usize,
+        draws: Draws,
+        random: &'a [u32],
+    ) -> Wait<'a, Option<Vec<u32>>> {
+        Box::pin(async move {
+            self.reserve()?;
+            let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+            let chunks = gpu.attention_chunks(1, self.heads(), prefix + steps);
+            let place = Place {
+                position: prefix as u32 - 1,
+                row: prefix as u32 - 1,
+                start: prefix as u32,
+                prefix: prefix as u32,
+            };
+            gpu.write(&s.random.part(0, 4 * steps)?, random)?;
+            gpu.write(&s.next, &[0_u32; 2])?;
+            gpu.write(&s.place, &[place])?;
+            gpu.write(&s.step, &[1, chunks as u32, 0, 0])?;
+            let run = Run {
+                rows: Rows {
+                    count: 1,
+                    counts: &s.step,
+                },
+                chunks,
+                ids: &s.next,
+                places: &s.place,
+            };
+            let draws = Draws {
+                softcap: c.logit_softcap,
+                ..draws
+            };
+            let buffers = DrawBuffers {
+                random: &s.random,
+                scratch: &s.sampling,
+                drawn: &s.drawn,
+                next: &s.next,
+                place: &s.place,
+            };
+            let (head, bias) = self.weights.head();
+            let fused = Fused {
+                norm: Some(Norm {
+                    weight: &self.weights.norm,
+                    epsilon: c.stream_epsilon(),
+                    scratch: &s.normed,
+                    inside: true,
+                }),
+                bias,
+                ..Fused::default()
+            };
+            let first = s.states.part(4 * c.hidden * PREFIX, 4 * c.hidden)?;
+            for step in 0..steps {
+                let state = if step == 0 { &first } else { &s.stream };
+                product(gpu, state, run.rows, &[head], fused, &s.logits)?;
+                // Room for the most, so that launches of shorter drafts are the same.
+                sample(gpu, &s.logits, c.vocabulary, MOST_DRAFTED, draws, buffers)?;
+                if step + 1 < steps {
+                    self.blocks(run)?;
+                    // The number of draws so far is the slot: drafts begin at the first.
+                    const { assert!(DRAFT == 1) };
+                    put_rows(
+                        gpu,
+                        &s.stream,
+                        1,
+                        (&s.next, 1),
+                        &s.states,
+                        [SLOTS, c.hidden],
+                    )?;
+                }
+            }
+            let drawn = s.drawn.part(0, 4 * steps)?;
+            let read = gpu.read(&[&drawn]).await?;
+            let ids: Vec<u32> = read
+                .first()
+                .map(|bytes| bytemuck::pod_collect_to_vec(bytes))
+                .unwrap_or_default();
+            match ids.contains(&NO_TOKEN) {
+                true => Err(ModelError::NotFinite),
+                false => Ok(Some(ids)),
+            }
+        })
+    }
+
+    fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
+        let (gpu, s, all) = (&self.gpu, &self.scratch, [SLOTS, self.config.hidden]);
+        gpu.write(&s.picks.part(0, 4)?, &[slot as u32])?;
+        gather_rows(gpu, &s.states, all, &s.picks, 1, &s.stream)?;
+        const { assert!(PREFIX == 0) };
+        gpu.write(&s.counts, &[0_u32; 4])?;
+        Ok(put_rows(gpu, &s.stream, 1, (&s.counts, 3), &s.states, all)?)
+    }
+
+    fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
+        Box::pin(async move {
+            let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+            let (head, bias) = self.weights.head();
+            let at_once = (LOGITS_BYTES / (4 * c.vocabulary)).clamp(1, SCORED);
+            let mut all = Vec::with_capacity(slots.len());
+            for slots in slots.chunks(at_once) {
+                let logits = gpu.allocate(4 * slots.len() * c.vocabulary)?;
+                let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
+                gpu.write(&s.picks.part(0, 4 * slots.len())?, &picks)?;
+                gpu.write(&s.turns.part(0, 4)?, &[slots.len() as u32])?;
+                let rows = Rows {
+                    count: slots.len(),
+                    counts: &s.turns,
+                };
+                self.pick(&s.picks, rows)?;
+                let fused = Fused {
+                    bias,
+                    ..Fused::default()
+                };
+                product(gpu, &s.normed, rows, &[head], fused, &logits)?;
+                let read = gpu.read_f32(&[&logits]).await?;
+                let mut flat = read.into_iter().next().unwrap_or_default();
+                if let Some(cap) = c.logit_softcap {
+                    flat.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
+                }
+                all.extend(flat.chunks(c.vocabulary).map(<[f32]>::to_vec));
+            }
+            Ok(all)
+        })
+    }
+
+    fn scores<'a>(
+        &'a mut self,
+        slots: &'a [usize],
+        targets: &'a [u32],
+        logprobs: bool,
+    ) -> Wait<'a, Vec<TargetScore>> {
+        Box::pin(async move {
+            let (gpu, s) = (&self.gpu, &self.scratch);
+            let (weight, bias) = self.weights.head();
+            if logprobs {
+                gpu.self_test_scores(weight.format()).await?;
+            }
+            let head = Head {
+                weight,
+                bias,
+                softcap: self.config.logit_softcap,
+            };
+            let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
+            let turns = slots.chunks(SCORED).flat_map(|turn| {
+                let mut rows = [0_u32; 64];
+                rows[0] = turn.len() as u32;
+                rows
+            });
+            let turns: Vec<u32> = turns.collect();
+            gpu.write(&s.picks.part(0, 4 * picks.len())?, &picks)?;
+            gpu.write(&s.targets.part(0, 4 * targets.len())?, targets)?;
+            gpu.write(&s.turns.part(0, 4 * turns.len())?, &turns)?;
+            let numbers = if logprobs { 2 } else { 1 };
+            for (turn, slots) in slots.chunks(SCORED).enumerate() {
+                // A turn's numbers begin where every device binds a part.
+                const { assert!(SCORED == 64) };
+                let part = |buffer: &Buffer, words: usize| {
+                    let bytes = 4 * words * SCORED;
+                    buffer.part(turn * bytes, bytes)
+                };
+                let counts = part(&s.turns, 1)?;
+                let rows = Rows {
+                    count: slots.len(),
+                    counts: &counts,
+                };
+                self.pick(&part(&s.picks, 1)?, rows)?;
+                let (targets, out) = (part(&s.targets, 1)?, part(&s.scores, numbers)?);
+                match logprobs {
+                    true => score_head(gpu, &s.normed, rows, &targets, head, &s.tiles, &out)?,
+                    false => target_logits(gpu, &s.normed, rows, &targets, head, &out)?,
+                }
+            }
+            let scores = s.scores.part(0, 4 * numbers * slots.len())?;
+            let read = gpu.read_f32(&[&scores]).await?;
+            let each = read.iter().flat_map(|scores| scores.chunks_exact(numbers));
+            let score = |numbers: &[f32]| TargetScore {
+                logit: numbers[0],
+                log_sum_exp: numbers.get(1).copied(),
+            };
+            Ok(each.map(score).collect())
+        })
+    }
+
+    fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
+        let moves = &self.scratch.moves;
+        self.gpu
+            .write(moves, &[from as u32, to as u32, count as u32, 0])?;
+        for Cache { keys, values } in &self.caches {
+            keep_rows(&self.gpu, moves, self.heads(), [keys, values])?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Wait<'_, ()> {
+        Box::pin(async move { Ok(self.gpu.sync().await?) })
+    }
+
+    fn release(&mut self) {
+        self.caches.clear();
+    }
+
+    fn prefill_chunk(&self) -> usize {
+        gpu_chunk(self.parameters, self.config.layers.len())
+    }
+}

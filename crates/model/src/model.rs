@@ -1,0 +1,182 @@
+//! A model on its backend: loaded from a checkpoint, and run with every id, place and slot checked.
+
+use conclave_kernels::Draws;
+use conclave_weights::{Checkpoint, Source};
+
+use crate::about::{About, LoadOptions, describe};
+use crate::decoder::{Backend, Decoder, Loading};
+use crate::error::ModelError;
+use crate::pass::{Pass, TargetScore};
+use crate::reading;
+use crate::rope::Factors;
+use crate::slots::{MOST_DRAFTED, check_slots};
+
+/// A model on its backend, with its KV cache.
+#[derive(Debug)]
+pub struct Model {
+    about: About,
+    decoder: Box<dyn Decoder>,
+    /// The long frequencies of a rotary embedding that has two sets are in use.
+    long: bool,
+}
+
+impl Model {
+    /// Loads the model of a checkpoint, tensor by tensor, from the source that the checkpoint was
+    /// opened from. `progress` hears how many of [`About::bytes`] have been read.
+    ///
+    /// # Errors
+    /// [`ModelError`] for an unknown architecture, damaged files, or a device without the memory.
+    pub async fn load(
+        checkpoint: &Checkpoint,
+        source: &dyn Source,
+        backend: &dyn Backend,
+        options: LoadOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, ModelError> {
+        let (mut about, plan) = describe(checkpoint, options)?;
+        for rope in &mut about.config.ropes {
+            let pairs = rope.rotary_dim / 2;
+            for factors in rope.factors_mut() {
+                if let Factors::Tensor(name) = factors {
+                    let read = reading::divisors(checkpoint, source, name, pairs).await?;
+                    *factors = Factors::Listed(read);
+                }
+            }
+        }
+        let loading = Loading {
+            config: &about.config,
+            context: about.context,
+            quantise: options.quantise,
+            plan: &plan,
+            checkpoint,
+            source,
+            progress,
+        };
+        let decoder = backend.load(loading).await?;
+        Ok(Self {
+            about,
+            decoder,
+            long: false,
+        })
+    }
+
+    /// What the model is.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Whether a text of `length` tokens needs other rotary frequencies than those in use: KV rows
+    /// there are would have to be computed anew.
+    pub fn turns_otherwise(&self, length: usize) -> bool {
+        let switch = self.about.config.rope_switches_at();
+        switch.is_some_and(|last| (length > last) != self.long)
+    }
+
+    /// Whether a text that grows to `length` tokens needs the long frequencies, and the short ones
+    /// are in use.
+    pub fn stretches(&self, length: usize) -> bool {
+        !self.long && self.turns_otherwise(length)
+    }
+
+    /// Takes the rotary frequencies for texts of `length` tokens; KV rows there are hold others.
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub fn turn_for(&mut self, length: usize) -> Result<(), ModelError> {
+        if self.turns_otherwise(length) {
+            self.decoder.set_ropes(!self.long)?;
+            self.long = !self.long;
+        }
+        Ok(())
+    }
+
+    /// Runs a pass: its KV rows are written, and the states of its tokens lie in the slots from
+    /// `slot` on.
+    ///
+    /// # Errors
+    /// [`ModelError::ContextFull`], [`ModelError::InLine`], [`ModelError::Token`], or the decoder's.
+    pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
+        pass.check(self.about.config.vocabulary, self.about.context)?;
+        check_slots(slot, pass.len())?;
+        self.decoder.run(pass, slot)
+    }
+
+    /// [`Decoder::draft`], where it can draw so many.
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub async fn draft(
+        &mut self,
+        prefix: usize,
+        steps: usize,
+        draws: Draws,
+        random: &[u32],
+    ) -> Result<Option<Vec<u32>>, ModelError> {
+        match steps {
+            ..=MOST_DRAFTED => self.decoder.draft(prefix, steps, draws, random).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes the state in `slot` that of the prefix's last token.
+    ///
+    /// # Errors
+    /// [`ModelError::InLine`] for a slot there is not, or the decoder's.
+    pub fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
+        check_slots(slot, 1)?;
+        self.decoder.keep_state(slot)
+    }
+
+    /// Logits `[slots][vocabulary]` after the tokens in these slots.
+    ///
+    /// # Errors
+    /// As [`keep_state`](Self::keep_state).
+    pub async fn logits(&mut self, slots: &[usize]) -> Result<Vec<Vec<f32>>, ModelError> {
+        slots.iter().try_for_each(|&slot| check_slots(slot, 1))?;
+        self.decoder.logits(slots).await
+    }
+
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the whole output matrix
+    /// is run for `logprobs` only.
+    ///
+    /// # Errors
+    /// As [`keep_state`](Self::keep_state).
+    pub async fn scores(
+        &mut self,
+        slots: &[usize],
+        targets: &[u32],
+        logprobs: bool,
+    ) -> Result<Vec<TargetScore>, ModelError> {
+        slots.iter().try_for_each(|&slot| check_slots(slot, 1))?;
+        self.decoder.scores(slots, targets, logprobs).await
+    }
+
+    /// Tokens of a prompt to run in one step.
+    pub fn prefill_chunk(&self) -> usize {
+        self.decoder.prefill_chunk()
+    }
+
+    /// Waits until everything has run; what went wrong since the last wait is its error.
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub async fn settle(&self) -> Result<(), ModelError> {
+        self.decoder.settle().await
+    }
+
+    /// Moves KV rows `from .. from + count` to `to ..`, `to <= from`.
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
+        match from == to {
+            true => Ok(()),
+            false => self.decoder.move_rows(from, to, count),
+        }
+    }
+
+    /// Frees the KV cache.
+    pub fn release(&mut self) {
+        self.decoder.release();
+    }
+}

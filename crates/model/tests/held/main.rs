@@ -1,0 +1,26 @@
+//! What every backend is held to: the logits of transformers, and that a round is exact whichever
+//! way it is run. The open core's tests are these files too (`crates/burn/tests/held.rs`).
+
+mod beyond_f16;
+mod draws;
+mod goes_on;
+mod in_line;
+mod parity;
+mod prefill;
+mod session;
+
+use std::sync::OnceLock;
+
+use conclave_kernels::{AdapterChoice, Gpu};
+use conclave_model::{Backend, Cpu};
+
+/// Our products and our kernels, by name. One GPU device serves all tests.
+fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    let gpu = GPU.get_or_init(|| {
+        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+            "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
+        )
+    });
+    [("cpu", Box::new(Cpu)), ("gpu", Box::new(gpu.clone()))]
+}

@@ -1,0 +1,69 @@
+//! The engine: one device of burn's, shared by the members of this module.
+
+use conclave_burn::Burn;
+use conclave_surface::{Adapter, Failure, Member, ModelFiles, load};
+use js_sys::Function;
+use wasm_bindgen::prelude::*;
+
+/// One device of burn's that models are loaded onto.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Engine {
+    burn: Burn,
+    gpu: bool,
+}
+
+#[wasm_bindgen]
+impl Engine {
+    /// Opens `webgpu`, by burn's wgpu, or `cpu`, by its flex. Throws `NoGpu` where there is no WebGPU.
+    pub async fn create(backend: String) -> Result<Engine, Failure> {
+        let (burn, gpu) = match backend.as_str() {
+            "cpu" => (Burn::flex(), false),
+            "webgpu" => (Burn::wgpu().await.map_err(Failure::no_gpu)?, true),
+            other => {
+                return Err(Failure::engine(format!(
+                    "there is no backend `{other}`; choose `webgpu` or `cpu`"
+                )));
+            }
+        };
+        Ok(Self { burn, gpu })
+    }
+
+    /// `webgpu` or `cpu`.
+    #[wasm_bindgen(getter)]
+    pub fn backend(&self) -> String {
+        let backend = if self.gpu { "webgpu" } else { "cpu" };
+        backend.to_owned()
+    }
+
+    /// What runs the models.
+    pub fn adapter(&self) -> Result<JsValue, Failure> {
+        let adapter = match self.gpu {
+            true => Adapter {
+                name: self.burn.name(),
+                backend: "webgpu".to_owned(),
+                ..Adapter::default()
+            },
+            false => Adapter::cpu(),
+        };
+        Ok(serde_wasm_bindgen::to_value(&adapter)?)
+    }
+
+    /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears
+    /// `(loaded, total)` bytes. Throws `ModelFile` or `Settings`.
+    pub async fn load(
+        &self,
+        name: String,
+        files: ModelFiles,
+        #[wasm_bindgen(unchecked_param_type = "LoadOptions")] options: JsValue,
+        #[wasm_bindgen(js_name = onProgress)] on_progress: Function,
+    ) -> Result<Member, Failure> {
+        let member = load(&self.burn, &name, files, options, &on_progress).await?;
+        Ok(Member::new(member))
+    }
+
+    /// Why the device was lost, once it is.
+    pub fn lost(&self) -> Option<String> {
+        self.burn.lost()
+    }
+}
