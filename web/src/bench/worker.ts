@@ -33,7 +33,7 @@ scope.onmessage = ({ data: { plan } }) => {
 };
 
 async function run(plan: Plan): Promise<void> {
-  const { module } = await startModule();
+  const { module } = await startModule("fused");
   const engine = await module.Engine.create(plan.backend);
   const told = await surroundings(plan, engine.adapter());
   scope.postMessage({ type: "surroundings", surroundings: told });

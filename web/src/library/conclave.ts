@@ -9,14 +9,14 @@
  * ```
  */
 import type { BackendChoice } from "../protocol/backend.ts";
-import type { About, Adapter, Backend, Message, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
+import type { About, Adapter, Backend, Core, Message, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, fromRecord, toRecord, type ConclaveError } from "../protocol/errors.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
-export type { About, Adapter, Backend, Candidate, ExitSettings, LeaderSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "../protocol/engine.ts";
+export type { About, Adapter, Backend, Candidate, Core, ExitSettings, LeaderSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
 export type { BeginEvent, ConclaveEvent, EndEvent, LeftEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
@@ -33,6 +33,15 @@ export interface OpenOptions {
    * the machine has cores if left out. With 1 all run in one worker, one after the other.
    */
   threads?: number;
+  /**
+   * What members run on: `fused`, this engine's own kernels, or `burn`, the open core, which says the
+   * same decoder in burn tensor operations. That is a module of its own, fetched when the first member
+   * needs it, and its members share one thread; they take part beside the others, since only text and
+   * scores cross. Left out, a member runs on the fused core, or on the open one where the fused has no
+   * plan for its model; a core that is named is taken, or the load fails. A member's own
+   * `core` goes before this one, and {@link About} tells which it was.
+   */
+  core?: Core;
   signal?: AbortSignal;
 }
 
@@ -75,12 +84,13 @@ export const defaultContextTokens = 1024;
 
 const startWorker = (): Port => new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "conclave" });
 
-const openRequest = (id: number, { backend = "auto", hub, threads }: OpenOptions): Request => ({
+const openRequest = (id: number, { backend = "auto", hub, threads, core }: OpenOptions): Request => ({
   type: "open",
   id,
   backend,
   ...(hub === undefined ? {} : { hub }),
   ...(threads === undefined ? {} : { threads }),
+  ...(core === undefined ? {} : { core }),
 });
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
@@ -147,12 +157,12 @@ export class Conclave {
     }
   }
 
-  /** Bytes of the wasm module's memory, in all threads, after the last member came or went; weights on a GPU are not in it. */
+  /** Bytes of the wasm modules' memory, in all threads, after the last member came or went; weights on a GPU are not in it. */
   get heapBytes(): number {
     return this.#usage.heap;
   }
 
-  /** Threads that the members run on: on the CPU one a member while there are cores. */
+  /** Threads that the members run on: on the CPU one a member while there are cores, and one for all on the open core. */
   get threads(): number {
     return this.#usage.threads;
   }
@@ -164,8 +174,8 @@ export class Conclave {
 
   /**
    * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
-   * Reference, ModelFile, OutOfMemory, Settings; members already loaded stay, and so does what was
-   * downloaded.
+   * Reference, ModelFile, NoPlan, OutOfMemory, Settings; members already loaded stay, and so does what
+   * was downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     const { about, usage } = await added(this.#wire, source, options);

@@ -7,10 +7,10 @@
  * ```
  *
  * Attributes, all optional: `members`, the address of a list of members; `backend`, one of auto,
- * webgpu, cpu; `rule`, one of harmonic, leader, paper, read at each question. Members load at the first question. Dispatches `conclave-event` for every event of an
+ * webgpu, cpu; `core`, one of fused, burn; `rule`, one of harmonic, leader, paper, read at each question. Members load at the first question. Dispatches `conclave-event` for every event of an
  * answer (`detail` is the event). Style it through `::part(answer)`, `::part(segment)`, `::part(box)`.
  */
-import { backendNamed } from "../protocol/backend.ts";
+import { backendNamed, coreNamed } from "../protocol/backend.ts";
 import { Conclave, isFatal, typed, type LoadOptions, type Message, type Rule } from "./conclave.ts";
 
 const sheet = new CSSStyleSheet();
@@ -115,6 +115,8 @@ export class ConclaveChat extends HTMLElement {
     const members = this.getAttribute("members");
     const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")), signal };
     if (members !== null) options.members = new URL(members, this.baseURI);
+    const core = coreNamed(this.getAttribute("core"));
+    if (core !== undefined) options.core = core;
     return Conclave.load(options);
   }
 }

@@ -16,6 +16,7 @@ const about = (stored: [string, string | null][], change: Partial<About> = {}): 
   template: true,
   formats: stored.map(([stored, kept]) => ({ stored, kept })),
   memory: { weights: 1e9, kv: 2e8, scratch: 4e7 },
+  core: "fused",
   ...change,
 });
 const source = { name: "a" };
@@ -32,6 +33,7 @@ test("formats are told as stored, and what the engine keeps otherwise is not pas
 test("a member's line says what is known of it", () => {
   assert.equal(facts({ source: { ...source, bytes: 9e8 } }), "900\u00a0MB");
   assert.equal(facts({ source, about: about([["Q8_0", "Q8_0"]]), backend: "webgpu" }), "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB");
+  assert.equal(facts({ source, about: about([["Q8_0", "Q8_0"]], { core: "burn" }) }), "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB · runs on the open core");
 });
 
 test("a base model is told from one that was taught to converse, once it is loaded", () => {

@@ -55,6 +55,7 @@ const phases: Record<Progress["phase"], string> = {
   checking: "checking what is stored",
   downloading: "downloading",
   verifying: "verifying",
+  core: "fetching the open core",
   loading: "starting",
 };
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { adapterName, backendNamed, chooseBackend, isSoftware, type Gpu, type GpuAdapter } from "./backend.ts";
+import { adapterName, backendNamed, chooseBackend, coreNamed, isSoftware, type Gpu, type GpuAdapter } from "./backend.ts";
 import { NoGpu } from "./errors.ts";
 
 const gpu = (adapter: GpuAdapter | null): Gpu => ({ requestAdapter: async () => adapter });
@@ -43,4 +43,11 @@ test("the address names the backend, nonsense is auto", () => {
   assert.equal(backendNamed("webgpu"), "webgpu");
   assert.equal(backendNamed("cuda"), "auto");
   assert.equal(backendNamed(null), "auto");
+});
+
+test("the address names the core, nonsense names none", () => {
+  assert.equal(coreNamed("burn"), "burn");
+  assert.equal(coreNamed("fused"), "fused");
+  assert.equal(coreNamed("candle"), undefined);
+  assert.equal(coreNamed(null), undefined);
 });

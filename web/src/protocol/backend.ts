@@ -1,8 +1,8 @@
 /**
- * Which backend the members run on. WebGPU needs a hardware adapter to be worth it: on a software
+ * Which backend the members run on, and which core. WebGPU needs a hardware adapter to be worth it: on a software
  * adapter the same rounds are hundreds of times slower than burn's CPU backend in wasm.
  */
-import type { Backend } from "./engine.ts";
+import type { Backend, Core } from "./engine.ts";
 import { NoGpu } from "./errors.ts";
 
 /** What the caller asks for; `auto` takes WebGPU where a hardware adapter answers. */
@@ -71,4 +71,9 @@ export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined)
 /** The choice a page's address (`?backend=`) or an attribute names; anything unknown is `auto`. */
 export function backendNamed(value: string | null): BackendChoice {
   return value === "cpu" || value === "webgpu" ? value : "auto";
+}
+
+/** The core that an address (`?core=`) or an attribute names; anything unknown is as if it were left out. */
+export function coreNamed(value: string | null): Core | undefined {
+  return value === "fused" || value === "burn" ? value : undefined;
 }

@@ -1,6 +1,6 @@
 /**
  * What the TypeScript sees of the engine (crates/wasm): one member's moves, the method's
- * state for one query, and the module that makes them. The names are the paper's.
+ * state for one query, and the modules that make them. The names are the paper's.
  */
 
 import type { ModelFiles } from "./model-files.ts";
@@ -10,6 +10,14 @@ export const mostMembers = 8;
 
 /** The two ways to run the members: WGSL kernels on the GPU, or wasm SIMD on the CPU. */
 export type Backend = "webgpu" | "cpu";
+
+/**
+ * What a member's decoder is made of. `fused`: our WGSL kernels on the GPU, our products on the CPU.
+ * `burn`: the open core, the decoder in burn tensor operations; a module of its own, which is fetched
+ * only when it is needed.
+ */
+export type Core = "fused" | "burn";
+export const defaultCore: Core = "fused";
 
 /** One turn of the conversation. */
 export interface Message {
@@ -78,8 +86,8 @@ export type Rule = "harmonic" | "leader" | "paper";
 export type Rules = Record<Rule, Settings>;
 export const defaultRule: Rule = "harmonic";
 
-/** What a loaded member is. `parameters` and `bytes` count the file's weights. */
-export interface About {
+/** What an engine says of a member that it has loaded. `parameters` and `bytes` count the file's weights. */
+export interface ModelAbout {
   name: string;
   architecture: string;
   parameters: number;
@@ -95,6 +103,11 @@ export interface About {
   formats: { stored: string; kept: string | null }[];
   /** Bytes that it takes of a GPU's memory. */
   memory: { weights: number; kv: number; scratch: number };
+}
+
+/** What a loaded member is, and what it runs on. */
+export interface About extends ModelAbout {
+  core: Core;
 }
 
 /** How a member is loaded. */
@@ -154,7 +167,7 @@ export type OnThinking = (text: string) => boolean | Promise<boolean>;
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
-  about(): About;
+  about(): ModelAbout;
   /**
    * Tokens of a conversation, of which nothing is run, where it is to be begun with `thinking`
    * (`off`). Throws ContextFull where it has no room for them.
@@ -211,29 +224,47 @@ export interface Choices {
   asATile?: number;
 }
 
-/** The device with its members. */
+/** The device with its members, on either core. */
 export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
-  /** Those in use on a GPU. `measured`: with its first model, or at the visit that they come from. */
-  choices(): (Choices & { measured: boolean }) | undefined;
   /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
   load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member>;
+  /** Why the GPU device is gone; undefined while it is there. */
   lost(): string | undefined;
-  /** Destroys the GPU device: the tests walk the recovery path with it. */
-  loseDevice(): void;
   free(): void;
 }
 
-/** The wasm module, as `wasm-bindgen --target web` writes it to `pkg/conclave.js`. */
-export interface EngineModule {
+/** That of the fused core, which launches kernels of its own. */
+export interface FusedEngine extends Engine {
+  /** Those in use on a GPU. `measured`: with its first model, or at the visit that they come from. */
+  choices(): (Choices & { measured: boolean }) | undefined;
+  /** Destroys the GPU device: the tests walk the recovery path with it. */
+  loseDevice(): void;
+}
+
+/** What a wasm module of either core does, as `wasm-bindgen --target web` writes it. */
+export interface CoreModule {
   /** Starts the module; `memory` is its heap. */
   default(input: { module_or_path: WebAssembly.Module }): Promise<{ memory: WebAssembly.Memory }>;
+  Engine: { create(backend: Backend): Promise<Engine> };
+}
+
+/** The fused core's module, `pkg/conclave.js`: with the arithmetic of the method, whatever its members run on. */
+export interface EngineModule extends CoreModule {
   /** `choices`: those that an earlier engine told on the same adapter; nothing is measured then. */
-  Engine: { create(backend: Backend, choices?: Choices): Promise<Engine> };
+  Engine: { create(backend: Backend, choices?: Choices): Promise<FusedEngine> };
   Query: new (members: number, settings: Settings) => Query;
   cut(text: string, ended: boolean): string;
   rules(): Rules;
   /** Changes with the kernels. */
   kernelsVersion(): string;
+}
+
+/** The open core's module, `pkg-burn/conclave_burn.js`: engines and members, nothing else. */
+export type BurnModule = CoreModule;
+
+export interface Modules {
+  fused: EngineModule;
+  burn: BurnModule;
 }

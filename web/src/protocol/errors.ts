@@ -7,6 +7,7 @@ export const errorKinds = [
   "NoGpu",
   "DeviceLost",
   "ModelFile",
+  "NoPlan",
   "OutOfMemory",
   "ContextFull",
   "Template",
@@ -56,6 +57,8 @@ export class NoGpu extends kindOf("NoGpu") {}
 export class DeviceLost extends kindOf("DeviceLost") {}
 /** The file is no GGUF, is cut short, or holds a model the engine does not run. */
 export class ModelFile extends kindOf("ModelFile") {}
+/** The fused core has no plan for this model: let the member run on the open core. */
+export class NoPlan extends kindOf("NoPlan") {}
 /** The members do not fit into memory. */
 export class OutOfMemory extends kindOf("OutOfMemory") {}
 /** The conversation is longer than a member's context. */
@@ -77,6 +80,7 @@ const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) =
   NoGpu,
   DeviceLost,
   ModelFile,
+  NoPlan,
   OutOfMemory,
   ContextFull,
   Template,

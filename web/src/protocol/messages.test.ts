@@ -51,6 +51,8 @@ test("what is wrong in a request is named by its path", () => {
     [{ ...ask, members: "Ada" }, /^request\.members must be a list; it was "Ada"$/],
     [{ ...ask, members: ["x".repeat(1000), 7] }, /^request\.members\[1\] must be a string; it was 7$/],
     [{ ...ask, messages: undefined }, /^request\.messages must be a list; it was missing$/],
+    [{ type: "open", id: 1, backend: "auto", core: "candle" }, /^request\.core must be "fused" or "burn"; it was "candle"$/],
+    [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", core: true } }, /^request\.source\.core must be "fused" or "burn"; it was true$/],
     [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file".repeat(1000)] } }, /^request\.source\.files\[0\] must be a file; it was "not a file.{50}…"$/],
   ];
   for (const [data, message] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message });
@@ -60,7 +62,7 @@ test("a setting out of its range is named, with the range and what was given", (
   const asked = (given: object, exit: object = {}) => ({ ...ask, settings: { ...settings, exit: { warmup: 3, temperature: 6, threshold: 0.5, ...exit }, ...given } });
   const sampled = (given: object) => ({ ...ask, sampling: { ...ask.sampling, ...given } });
   const add = (contextTokens: number) => ({ type: "add", id: 1, contextTokens, source: { name: "x" } });
-  for (const sound of [asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }), sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }), add(1), { type: "open", id: 1, backend: "cpu", threads: 8 }]) {
+  for (const sound of [asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }), sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }), add(1), { type: "open", id: 1, backend: "cpu", threads: 8 }, { type: "open", id: 1, backend: "auto", core: "burn" }]) {
     assert.deepEqual(parseRequest(sound), sound);
   }
   const wrong: [unknown, string][] = [
@@ -88,6 +90,13 @@ test("a reply with a score that is no number does not pass for a vote", () => {
   assert.deepEqual(parseReply(reply), reply);
   const broken = { ...round, scores: [[{ meanLogit: Number.NaN, meanLogprob: -1 }]] };
   assert.throws(() => parseReply({ ...reply, event: broken }), /reply\.event\.scores\[0\]\[0\]\.meanLogit/);
+});
+
+test("a member that has joined says which core it runs on", () => {
+  const about = { name: "Ada", architecture: "llama", parameters: 1, quantisation: "F32", bytes: 4, context: 64, vocabulary: 1, layers: 1, hidden: 1, template: true, formats: [], memory: { weights: 4, kv: 1, scratch: 1 }, core: "burn" };
+  const added = { type: "added", id: 1, about, usage: { heap: 1, threads: 1 } };
+  assert.deepEqual(parseReply(added), added);
+  assert.throws(() => parseReply({ ...added, about: { ...about, core: undefined } }), /reply\.about\.core must be "fused" or "burn"; it was missing/);
 });
 
 test("every kind of error crosses the boundary with its text so far", () => {

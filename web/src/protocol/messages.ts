@@ -35,8 +35,10 @@ export const settings = shape({
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 /** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
 export const contextTokens = whole(1, 2 ** 32 - 1);
+export const backend = oneOf("webgpu", "cpu");
+export const core = oneOf("fused", "burn");
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
-export const about = shape({
+const model = {
   name: text,
   architecture: text,
   parameters: number,
@@ -49,7 +51,10 @@ export const about = shape({
   template: flag,
   formats: list(shape({ stored: text, kept: nullable(text) })),
   memory: shape({ weights: number, kv: number, scratch: number }),
-});
+};
+/** What an engine says of a member; which core that engine is, it does not say. */
+export const modelAbout = shape(model);
+const about = shape({ ...model, core });
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = { meanLogit: number, meanLogprob: optional(number), harmonic: optional(number) };
 const score = shape(scores);
@@ -68,15 +73,18 @@ const source = shape({
   sha256: optional(text),
   /** What weights that come unquantised (F32, F16, BF16) become; left out, they stay as they are. */
   quantise: optional(oneOf("Q8_0", "Q4_0")),
+  /** The core that it runs on, whatever the engine was opened with. */
+  core: optional(core),
 });
 
 /** How far a member is, in bytes. */
 const progress = shape({
   /**
    * waiting: another tab downloads or deletes the same model; checking: what is stored is asked for
-   * and checked; downloading; verifying: the whole is checked; loading: it goes to the engine.
+   * and checked; downloading; verifying: the whole is checked; core: the open core is fetched, for the
+   * first member that needs it; loading: the member goes to the engine.
    */
-  phase: oneOf("waiting", "checking", "downloading", "verifying", "loading"),
+  phase: oneOf("waiting", "checking", "downloading", "verifying", "core", "loading"),
   loaded: number,
   /** 0 while it is unknown. */
   total: number,
@@ -181,6 +189,8 @@ const request = variant({
     hub: optional(text),
     /** The most threads that members run on, on the CPU. */
     threads: optional(whole(1, 1024)),
+    /** Left out, members run on the fused core, and those that it has no plan for on the open one. */
+    core: optional(core),
   }),
   add: shape({ id: number, source, contextTokens, replace: optional(text) }),
   remove: shape({ id: number, name: text }),
@@ -202,7 +212,7 @@ const request = variant({
 });
 
 const reply = variant({
-  opened: shape({ id: number, backend: oneOf("webgpu", "cpu"), adapter, why: text, settings, rules }),
+  opened: shape({ id: number, backend, adapter, why: text, settings, rules }),
   progress: shape({ id: number, progress }),
   added: shape({ id: number, about, usage }),
   removed: shape({ id: number, usage }),

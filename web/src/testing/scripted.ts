@@ -3,7 +3,7 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { About, Begun, Candidate, Counters, Member, Message, OnReading, OnThinking, Query, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type { Begun, Candidate, Counters, Member, Message, ModelAbout, OnReading, OnThinking, Query, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,
@@ -38,6 +38,8 @@ export interface Script {
   instant?: boolean;
   /** Tokens of a conversation read in one step; all of them if left out. */
   step?: number;
+  /** The fused core can't load it. */
+  noPlan?: boolean;
   /** Called at every move, before it is done. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
@@ -68,7 +70,7 @@ export class ScriptedMember implements Member {
     return this.#name;
   }
 
-  about(): About {
+  about(): ModelAbout {
     this.#refuseBusy();
     return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, template: true, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
   }

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../protocol/backend.ts";
 import { ChoicesKept } from "../worker/choices-kept.ts";
 import { Conclave, type Port } from "../library/conclave.ts";
-import type { Adapter, Backend, Choices, Engine, EngineModule, Message, Settings } from "../protocol/engine.ts";
+import type { Adapter, Backend, Choices, Core, EngineModule, FusedEngine, Message, Settings } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
 import { MemberHost } from "../worker/member-host.ts";
@@ -20,8 +20,13 @@ import { Store } from "../store/store.ts";
 /** A thread as a test holds it. */
 export interface StagedThread {
   port: ThreadPort;
+  /** What it was started with. */
+  core?: Core;
+  backend?: Backend;
   /** Names of the members it loaded. */
   members: string[];
+  /** Why its device is gone, where a test has it so. */
+  lost?: string;
   terminated: boolean;
 }
 
@@ -45,15 +50,19 @@ export interface Surroundings {
   starting?: Promise<void>;
   /** Members are there when this is done. */
   building?: Promise<void>;
+  /** The open core's module is there when this is done, or fails as this does; called at each fetch. */
+  fetching?: () => Promise<void>;
+  /** Workers have no workers. */
+  workerless?: boolean;
 }
 
-export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building }: Surroundings = {}): Stage {
+export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building, fetching, workerless = false }: Surroundings = {}): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
   let lost: string | undefined;
   const adapter: Adapter = { name: "scripted", vendor: "", architecture: "", backend: "cpu", software: false };
-  const engine = (loaded: string[], backend: Backend, measured?: Choices): Engine => ({
+  const engine = (core: Core, backend: Backend, thread?: StagedThread, measured?: Choices): FusedEngine => ({
     backend,
     adapter: () => adapter,
     choices: () => (backend === "cpu" ? undefined : { ...(measured ?? { normInside: true, asATile: 28 }), measured: measured !== undefined }),
@@ -62,22 +71,23 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
       if (bytes === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
       const magic = new TextDecoder().decode(await files.read(0, 0, 4));
       if (magic !== "GGUF") throw Object.assign(new Error(`The file begins with ${magic}. Choose a GGUF file.`), { name: "ModelFile" });
+      if (core === "fused" && scripts[name]?.noPlan) throw Object.assign(new Error("It has no plan for this model."), { name: "NoPlan" });
       onProgress(bytes, bytes);
-      if (backend === "webgpu" && card !== "SwiftShader" && !measured) {
+      if (core === "fused" && backend === "webgpu" && card !== "SwiftShader" && !measured) {
         journal.push("measure");
         measured = { normInside: false, asATile: 20 };
       }
       await building;
       const member = new ScriptedMember(name, journal, scripts[name]!);
       members.set(name, member);
-      loaded.push(name);
+      thread?.members.push(name);
       return member;
     },
-    lost: () => lost,
+    lost: () => (thread ? thread.lost : lost),
     loseDevice: () => (lost = "destroyed"),
     free: () => undefined,
   });
-  const startModule = (loaded: string[]) => async (): Promise<StartedModule> => {
+  const startModule = async (core: Core, thread?: StagedThread): Promise<StartedModule<EngineModule>> => {
     await starting;
     const memory = new WebAssembly.Memory({ initial: 1 });
     const module: EngineModule = {
@@ -85,7 +95,8 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
       Engine: {
         create: async (backend, choices) => {
           if (choices) journal.push(`choose ${JSON.stringify(choices)}`);
-          return engine(loaded, backend, choices);
+          if (thread) Object.assign(thread, { core, backend });
+          return engine(core, backend, thread, choices);
         },
       },
       Query: class extends ScriptedQuery {
@@ -101,7 +112,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
   };
   const startThread = (): ThreadPort => {
     const thread: StagedThread = { members: [], terminated: false, port: { postMessage, terminate, onmessage: null, onerror: null } };
-    const host = new MemberHost(startModule(thread.members), (reply) => {
+    const host = new MemberHost((core) => startModule(core, thread), (reply) => {
       const copy: unknown = structuredClone(reply);
       setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
     });
@@ -123,7 +134,13 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
   const openStore = async (): Promise<Store> => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
   const gpu: Gpu | undefined = kept && { requestAdapter: async () => ({ info: { description: card } }) };
   const choices = new ChoicesKept(async () => kept ?? new MemoryShelf());
-  const service = new Service({ startModule: startModule([]), startThread, cores, openStore, gpu, choices, post: deliver });
+  const fetchOpenCore = async (onFetched: (loaded: number, total: number) => void): Promise<WebAssembly.Module> => {
+    journal.push("fetch the open core");
+    onFetched(3, 7);
+    await fetching?.();
+    return compiled;
+  };
+  const service = new Service({ startModule: () => startModule("fused"), fetchOpenCore, startThread: workerless ? undefined : startThread, cores, openStore, gpu, choices, post: deliver });
   const port: Port = {
     postMessage: (data) => {
       const copy: unknown = structuredClone(data);

@@ -1,11 +1,15 @@
-/** A thread's side of the line to the worker that runs the rounds: an engine on the CPU, and the members that live here. */
-import type { Engine, Member } from "../protocol/engine.ts";
-import type { StartModule } from "./engine-module.ts";
-import { EngineFailure, toRecord, typed } from "../protocol/errors.ts";
+/** A thread's side of the line to the worker that runs the rounds: an engine of either core, and the members that live here. */
+import type { Core, Engine, Member } from "../protocol/engine.ts";
+import type { StartedModule } from "./engine-module.ts";
+import { EngineFailure, toRecord } from "../protocol/errors.ts";
+import { diagnosed } from "./lost-device.ts";
 import { PortFiles } from "./port-files.ts";
-import { parseThreadRequest, type ThreadReply, type ThreadRequest } from "./thread-messages.ts";
+import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
 type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
+
+/** Starts a core's module from what another thread compiled. */
+export type StartModule = (core: Core, compiled: WebAssembly.Module) => Promise<StartedModule>;
 
 interface Started {
   engine: Engine;
@@ -19,6 +23,8 @@ export class MemberHost {
   /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
+  /** Once it is there. */
+  #engine: Engine | undefined;
 
   constructor(startModule: StartModule, post: (reply: ThreadReply) => void) {
     this.#startModule = startModule;
@@ -30,7 +36,7 @@ export class MemberHost {
     const request = parseThreadRequest(data);
     switch (request.type) {
       case "start":
-        this.#started = this.#start(request.compiled);
+        this.#started = this.#start(request);
         // Told to whoever loads the first member.
         return void this.#started.catch(() => undefined);
       case "goOn":
@@ -42,17 +48,25 @@ export class MemberHost {
         this.#member(request.member).free();
         return void this.#members.delete(request.member);
       default:
-        try {
-          this.#post(await this.#answer(request));
-        } catch (thrown) {
-          this.#post({ type: "failed", id: request.id, error: toRecord(typed(thrown)) });
-        }
+        this.#post(await this.#outcome(request));
     }
   }
 
-  async #start(compiled: WebAssembly.Module): Promise<Started> {
-    const { module, memory } = await this.#startModule(compiled);
-    return { engine: await module.Engine.create("cpu"), memory };
+  async #start({ compiled, core, backend }: ThreadStart): Promise<Started> {
+    const { module, memory } = await this.#startModule(core, compiled);
+    this.#engine = await module.Engine.create(backend);
+    return { engine: this.#engine, memory };
+  }
+
+  /** The answer, or why there is none. */
+  async #outcome(request: Asked): Promise<ThreadReply> {
+    try {
+      const answer = await this.#answer(request);
+      if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
+      return answer;
+    } catch (thrown) {
+      return { type: "failed", id: request.id, error: toRecord(diagnosed(thrown, this.#engine?.lost())) };
+    }
   }
 
   async #answer(request: Asked): Promise<ThreadReply> {

@@ -1,14 +1,15 @@
 /**
  * On the CPU, members live in workers of their own, as many as there are cores: they draft and
- * verify at the same time, each with a heap of its own. No memory is shared, since all that crosses
+ * verify at the same time, each with a heap of its own. Those of the open core share one, wherever
+ * they run (`open-core.ts`). No memory is shared, since all that crosses
  * is text and scores; so the page need not be isolated from other origins. The rounds run on, and
  * see members as they are everywhere.
  */
-import type { About, Begun, Candidate, Counters, LoadOptions, Member, Message, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type { Begun, Candidate, Counters, LoadOptions, Member, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { serveFiles } from "./port-files.ts";
-import { parseThreadReply, type ThreadReply, type ThreadRequest } from "./thread-messages.ts";
+import { parseThreadReply, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
 /** The port of a nested Worker, as far as it is used; tests put a host in its place. */
 export interface ThreadPort {
@@ -32,21 +33,26 @@ interface Waiting {
 
 export class MemberThreads {
   readonly #startWorker: () => ThreadPort;
-  readonly #compiled: WebAssembly.Module;
+  readonly #start: ThreadStart;
   readonly #most: number;
   #threads: Thread[] = [];
   #next = 0;
 
-  /** At most `most` workers, all of the same compiled module. */
-  constructor(startWorker: () => ThreadPort, compiled: WebAssembly.Module, most: number) {
+  /** At most `most` workers, all started alike. */
+  constructor(startWorker: () => ThreadPort, start: ThreadStart, most: number) {
     this.#startWorker = startWorker;
-    this.#compiled = compiled;
+    this.#start = start;
     this.#most = most;
   }
 
   /** How many there are. */
   get count(): number {
     return this.#threads.length;
+  }
+
+  /** How many members live in them. */
+  get members(): number {
+    return this.#threads.reduce((sum, { members }) => sum + members.size, 0);
   }
 
   /** Bytes of their modules' memories, as of their last loads. */
@@ -85,7 +91,7 @@ export class MemberThreads {
 
   #place(): Thread {
     this.#threads = this.#threads.filter(({ broken }) => !broken);
-    if (this.#threads.length < this.#most) this.#threads.push(new Thread(this.#startWorker(), this.#compiled));
+    if (this.#threads.length < this.#most) this.#threads.push(new Thread(this.#startWorker(), this.#start));
     return this.#threads.reduce((least, thread) => (thread.members.size < least.members.size ? thread : least));
   }
 
@@ -108,7 +114,7 @@ class Thread {
   /** Why nothing can be asked of it any more. */
   #why: string | undefined;
 
-  constructor(port: ThreadPort, compiled: WebAssembly.Module) {
+  constructor(port: ThreadPort, start: ThreadStart) {
     this.#port = port;
     port.onmessage = ({ data }) => {
       let reply: ThreadReply;
@@ -124,7 +130,7 @@ class Thread {
       event.preventDefault();
       this.close(event.message || "it could not be started");
     };
-    this.post({ type: "start", compiled });
+    this.post({ type: "start", ...start });
   }
 
   get broken(): boolean {
@@ -182,11 +188,11 @@ class RemoteMember implements Member {
   readonly name: string;
   readonly #thread: Thread;
   readonly #member: number;
-  readonly #about: About;
+  readonly #about: ModelAbout;
   readonly #leave: () => void;
   #counters: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
 
-  constructor(thread: Thread, member: number, about: About, leave: () => void) {
+  constructor(thread: Thread, member: number, about: ModelAbout, leave: () => void) {
     this.name = about.name;
     this.#thread = thread;
     this.#member = member;
@@ -194,7 +200,7 @@ class RemoteMember implements Member {
     this.#leave = leave;
   }
 
-  about(): About {
+  about(): ModelAbout {
     return this.#about;
   }
 

@@ -1,4 +1,4 @@
-/** The worker that members live in on the CPU backend, one a member while there are cores. */
+/** The worker that members live in: on the CPU backend one a member while there are cores, on the open core one for all. */
 import { startModule } from "./engine-module.ts";
 import { MemberHost } from "./member-host.ts";
 

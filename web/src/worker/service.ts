@@ -4,23 +4,33 @@
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import type { ChoicesKept } from "./choices-kept.ts";
-import { defaultRule, mostMembers, type Counters, type Engine, type EngineModule, type Member, type Message, type Thinking } from "../protocol/engine.ts";
-import { DeviceLost, BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed } from "../protocol/errors.ts";
-import type { StartedModule, StartModule } from "./engine-module.ts";
+import { defaultCore, defaultRule, mostMembers, type Core, type Counters, type Engine, type EngineModule, type FusedEngine, type Member, type Message, type Thinking } from "../protocol/engine.ts";
+import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { readSource } from "../store/load.ts";
+import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type ThreadPort } from "./member-threads.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
+import { OpenCore, type FetchCore } from "./open-core.ts";
 import { rounds, type StopReason } from "./round.ts";
 import type { Store } from "../store/store.ts";
 import { together, turn } from "./together.ts";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
+/** How what is loaded is stopped, and who hears how far it is. */
+interface Loading {
+  signal: AbortSignal;
+  onProgress: (progress: Progress) => void;
+}
+
 export interface Surroundings {
-  /** Fetches and starts the wasm module. */
-  startModule: StartModule;
-  /** Starts a worker for members on the CPU; left out where workers have none of their own. */
+  /** Fetches and starts the fused module. */
+  startModule: () => Promise<StartedModule<EngineModule>>;
+  /** Fetches the open core's, for workers to start it. */
+  fetchOpenCore: FetchCore;
+  /** Starts a worker for members; left out where workers have none of their own. */
   startThread?: (() => ThreadPort) | undefined;
   /** How many threads this machine runs at once. */
   cores: number;
@@ -37,14 +47,18 @@ export class Service {
   #store: Promise<Store>;
   readonly #members = new Map<string, Member>();
   readonly #running = new Map<number, AbortController>();
-  #started: StartedModule | undefined;
-  #engine: Engine | undefined;
+  #started: StartedModule<EngineModule> | undefined;
+  #engine: FusedEngine | undefined;
   /** The opening of the engine, under way or over. */
   #opening: Promise<void> | undefined;
   /** The adapter and the kernels that choices are to be kept of; undefined where nothing is. */
   #choicesOf: string | undefined;
+  /** What members run on that name no core; undefined where they may run on either. */
+  #core: Core | undefined;
   /** Where members live on the CPU; undefined where they live here. */
   #threads: MemberThreads | undefined;
+  /** Where members live on the open core; undefined where workers have no workers. */
+  #openCore: OpenCore | undefined;
   /** The tail of the queue of everything that uses the engine. */
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -123,7 +137,8 @@ export class Service {
     }
   }
 
-  async #open({ id, backend: wanted, hub, threads = this.#around.cores }: RequestOf<"open">): Promise<void> {
+  async #open({ id, backend: wanted, hub, threads = this.#around.cores, core }: RequestOf<"open">): Promise<void> {
+    this.#core = core;
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     const [{ backend, why, adapter: told }] = await Promise.all([chooseBackend(wanted, this.#around.gpu), this.#store]);
@@ -133,8 +148,10 @@ export class Service {
     this.#engine = await module.Engine.create(backend, choices);
     this.#choicesOf = choices ? undefined : choicesOf;
     this.#threads?.close();
-    const { startThread } = this.#around;
-    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, compiled, threads) : undefined;
+    this.#openCore?.close();
+    const { startThread, fetchOpenCore } = this.#around;
+    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, { compiled, core: "fused", backend }, threads) : undefined;
+    this.#openCore = startThread && new OpenCore(fetchOpenCore, startThread, backend);
     const rules = module.rules();
     const found = this.#engine.adapter();
     const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
@@ -142,40 +159,60 @@ export class Service {
   }
 
   /** Loads a member; its files are fetched beside the opening of the engine. */
-  async #add({ id, source, contextTokens, replace }: RequestOf<"add">, signal: AbortSignal): Promise<void> {
+  async #add(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     if (!this.#opening) throw notOpen();
+    const { id, source } = request;
     const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
     const files = await this.#files(source, { signal, onProgress });
     const loaded = async (): Promise<void> => {
       await this.#opening;
-      const { engine } = this.#opened();
-      await this.#inTurn(async () => {
-        signal.throwIfAborted();
-        const leaves = replace === undefined ? undefined : this.#member(replace);
-        if (!leaves && this.#members.size >= mostMembers) {
-          throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
-        }
-        if (this.#members.has(source.name) && source.name !== replace) {
-          throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
-        }
-        const loading = (loaded: number, total: number) => onProgress({ phase: "loading", loaded, total, rate: null, secondsLeft: null });
-        // The new one first: a broken file leaves the member it would replace in its place.
-        const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
-        const home = this.#threads ?? engine;
-        const member = await home.load(source.name, untilAborted(files, signal), options, loading);
-        if (signal.aborted) return member.free();
-        if (replace !== undefined) this.#remove(replace);
-        this.#members.set(source.name, member);
-        this.#around.post({ type: "added", id, about: member.about(), usage: this.#usage() });
-        await this.#keepChoices(engine);
+      const named = source.core ?? this.#core;
+      const load = (core: Core): Promise<void> => this.#load(request, core, untilAborted(files, signal), { signal, onProgress });
+      await load(named ?? defaultCore).catch((error: unknown) => {
+        // The open core runs what the fused one has no plan for, unless the caller has named that one.
+        if (named !== undefined || !this.#openCore || typed(error).kind !== "NoPlan") throw error;
+        return load("burn");
       });
     };
     // The engine may build kernels for seconds; who stops is not kept waiting.
     await unlessStopped(loaded().finally(() => files.close()), signal);
   }
 
+  /** Loads a member on a core, in its turn. */
+  async #load({ id, source, contextTokens, replace }: RequestOf<"add">, core: Core, files: ModelFiles, { signal, onProgress }: Loading): Promise<void> {
+    const { engine } = this.#opened();
+    const told = (phase: "core" | "loading") => (loaded: number, total: number) => onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
+    // Not in turn: who answers is not kept waiting for a fetch.
+    const home = await this.#home(core, told("core"));
+    await this.#inTurn(async () => {
+      signal.throwIfAborted();
+      const leaves = replace === undefined ? undefined : this.#member(replace);
+      if (!leaves && this.#members.size >= mostMembers) {
+        throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
+      }
+      if (this.#members.has(source.name) && source.name !== replace) {
+        throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+      }
+      // The new one first: a broken file leaves the member it would replace in its place.
+      const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
+      const member = await home.load(source.name, files, options, told("loading"));
+      if (signal.aborted) return member.free();
+      if (replace !== undefined) this.#remove(replace);
+      this.#members.set(source.name, member);
+      this.#around.post({ type: "added", id, about: { ...member.about(), core }, usage: this.#usage() });
+      await this.#keepChoices(engine);
+    });
+  }
+
+  /** Where members of a core are loaded. */
+  async #home(core: Core, onFetched: OnFetched): Promise<Pick<Engine, "load">> {
+    if (core === "fused") return this.#threads ?? this.#opened().engine;
+    if (this.#openCore) return this.#openCore.fetched(onFetched);
+    throw new EngineFailure("The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.");
+  }
+
   /** Keeps what the engine has measured with its first model, once. */
-  async #keepChoices(engine: Engine): Promise<void> {
+  async #keepChoices(engine: FusedEngine): Promise<void> {
     const choices = engine.choices();
     if (this.#choicesOf === undefined || !choices?.measured) return;
     const of = this.#choicesOf;
@@ -184,7 +221,7 @@ export class Service {
   }
 
   /** The files of a source, from this machine or from the network. */
-  async #files(source: MemberSource, options: { signal: AbortSignal; onProgress: (progress: Progress) => void }): Promise<ModelFiles> {
+  async #files(source: MemberSource, options: Loading): Promise<ModelFiles> {
     if (source.files) return pickedFiles(source.files, source.name);
     if (source.ref !== undefined) return (await this.#store).open(source.ref, { ...options, expected: source });
     return readSource(source, options);
@@ -192,7 +229,10 @@ export class Service {
 
   #usage(): Usage {
     const own = this.#started?.memory.buffer.byteLength ?? 0;
-    return { heap: own + (this.#threads?.heap ?? 0), threads: Math.max(1, this.#threads?.count ?? 1) };
+    const burn = this.#openCore?.threads;
+    // Without threads of their own, members of the fused core live here.
+    const fused = this.#threads?.count ?? (this.#members.size > (burn?.members ?? 0) ? 1 : 0);
+    return { heap: own + (this.#threads?.heap ?? 0) + (burn?.heap ?? 0), threads: Math.max(1, fused + (burn?.count ?? 0)) };
   }
 
   #remove(name: string): void {
@@ -280,7 +320,7 @@ export class Service {
     };
   }
 
-  #opened(): { module: EngineModule; engine: Engine } {
+  #opened(): { module: EngineModule; engine: FusedEngine } {
     if (!this.#started || !this.#engine) throw notOpen();
     return { module: this.#started.module, engine: this.#engine };
   }
@@ -299,16 +339,8 @@ export class Service {
     return turn;
   }
 
-  /** A lost device shows in many ways; all of them are told as what they are. */
-  #diagnose(thrown: unknown): ReturnType<typeof typed> {
-    const error = typed(thrown);
-    const reason = this.#engine?.lost();
-    if (reason === undefined) return error;
-    const lost = new DeviceLost(`The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`, {
-      cause: error,
-    });
-    if (error.partial !== undefined) lost.partial = error.partial;
-    return lost;
+  #diagnose(thrown: unknown): ConclaveError {
+    return diagnosed(thrown, this.#engine?.lost());
   }
 }
 

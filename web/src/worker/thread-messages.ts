@@ -1,16 +1,16 @@
 /**
- * The protocol between the worker that runs the rounds and the workers that members live in on the
- * CPU (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
+ * The protocol between the worker that runs the rounds and the workers that members live in, on the
+ * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
 import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "../protocol/check.ts";
-import { about, contextTokens, failure, fileSize, message, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
+import { backend, contextTokens, core, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
 
 /** `member`: a number that the asking side gives it. Requests with an `id` are answered. */
 const request = variant({
-  /** Comes first. */
-  start: shape({ compiled: compiledModule }),
+  /** Comes first. `compiled`: the module of this core. */
+  start: shape({ compiled: compiledModule, core, backend }),
   load: shape({
     id: number,
     member: number,
@@ -40,7 +40,7 @@ const reply = variant({
   /** What a member has thought since the last one; waits for `goOn`. */
   thinking: shape({ id: number, text }),
   /** `heap`: bytes of this thread's module. */
-  loaded: shape({ id: number, about, heap: number }),
+  loaded: shape({ id: number, about: modelAbout, heap: number }),
   measured: shape({ id: number, tokens: number }),
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
   thought: shape({ id: number, thought, counters }),
@@ -51,6 +51,8 @@ const reply = variant({
 });
 
 export type ThreadRequest = Checked<typeof request>;
+/** What a thread's engine is started with. */
+export type ThreadStart = Omit<Extract<ThreadRequest, { type: "start" }>, "type">;
 export type ThreadReply = Checked<typeof reply>;
 
 /** Throws a TypeError that names the fault when `data` is no request. */

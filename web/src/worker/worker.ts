@@ -1,7 +1,7 @@
-/** The worker: starts the wasm module beside it and serves the library's requests. */
+/** The worker: starts the fused module beside it and serves the library's requests. */
 import type { Gpu } from "../protocol/backend.ts";
 import { ChoicesKept } from "./choices-kept.ts";
-import { startModule } from "./engine-module.ts";
+import { compileModule, startModule } from "./engine-module.ts";
 import { openLocks } from "../store/locks.ts";
 import { Service } from "./service.ts";
 import { openShelf } from "../store/shelf.ts";
@@ -19,14 +19,15 @@ const scope = globalThis as unknown as Scope;
 
 // Fetched and compiled beside the search for an adapter and the opening of the store; if that fails,
 // anew when it is needed.
-const early = startModule().catch(() => undefined);
+const early = startModule("fused").catch(() => undefined);
 
 const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
   choices: new ChoicesKept(() => openShelf(scope.navigator.storage, "conclave-choices")),
-  startModule: async () => (await early) ?? startModule(),
+  startModule: async () => (await early) ?? startModule("fused"),
+  fetchOpenCore: (onFetched) => compileModule("burn", onFetched),
   // Some browsers give workers no workers.
   startThread: typeof Worker === "undefined" ? undefined : () => new Worker(new URL("./member-worker.js", import.meta.url), { type: "module", name: "conclave member" }),
   cores: scope.navigator.hardwareConcurrency || 1,

@@ -1,0 +1,58 @@
+/**
+ * The open core in a page: a module that is fetched when the first member is to run on it, and the
+ * one worker that all such members share, since burn has one GPU device. Only text and scores cross
+ * between members, so that they take part beside those of the fused core.
+ */
+import type { Backend } from "../protocol/engine.ts";
+import type { OnFetched } from "./engine-module.ts";
+import { MemberThreads, type ThreadPort } from "./member-threads.ts";
+
+/** Fetches and compiles the open core's module. */
+export type FetchCore = (onFetched: OnFetched) => Promise<WebAssembly.Module>;
+
+export class OpenCore {
+  readonly #fetch: FetchCore;
+  readonly #startWorker: () => ThreadPort;
+  readonly #backend: Backend;
+  /** Who waits for the module. */
+  readonly #waiting = new Set<OnFetched>();
+  #compiled: Promise<WebAssembly.Module> | undefined;
+  #threads: MemberThreads | undefined;
+
+  constructor(fetch: FetchCore, startWorker: () => ThreadPort, backend: Backend) {
+    this.#fetch = fetch;
+    this.#startWorker = startWorker;
+    this.#backend = backend;
+  }
+
+  /** Where its members live, once the module is here. */
+  get threads(): MemberThreads | undefined {
+    return this.#threads;
+  }
+
+  /** The same, for who can wait for the module. Throws Download where it can't be had. */
+  async fetched(onFetched: OnFetched): Promise<MemberThreads> {
+    this.#waiting.add(onFetched);
+    try {
+      const compiled = await (this.#compiled ??= this.#compile());
+      return (this.#threads ??= new MemberThreads(this.#startWorker, { compiled, core: "burn", backend: this.#backend }, 1));
+    } finally {
+      this.#waiting.delete(onFetched);
+    }
+  }
+
+  /** Fetched once for all who wait; after a failure, anew for who asks next. */
+  async #compile(): Promise<WebAssembly.Module> {
+    try {
+      return await this.#fetch((loaded, total) => this.#waiting.forEach((hear) => hear(loaded, total)));
+    } catch (error) {
+      this.#compiled = undefined;
+      throw error;
+    }
+  }
+
+  /** Ends the worker. */
+  close(): void {
+    this.#threads?.close();
+  }
+}
