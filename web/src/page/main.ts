@@ -1,5 +1,5 @@
 /** The page: opens the engine, seats the members, asks, and shows what comes back. */
-import { backendNamed, type BackendChoice } from "../protocol/backend.ts";
+import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
 import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message } from "../library/conclave.ts";
 import { Choosing } from "./choosing.ts";
 import { button, byId } from "./dom.ts";
@@ -19,6 +19,8 @@ import { WeightsChart } from "./weights-chart.ts";
 
 const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
+/** The address keeps it, whichever backend the engine is opened on again. */
+const core = coreNamed(query.get("core"));
 /** Another hub than huggingface.co is for tests and mirrors; a link from elsewhere can't slip one in unseen. */
 const hub = debug ? (query.get("hub") ?? undefined) : undefined;
 
@@ -116,7 +118,7 @@ class Page {
     this.#engineLine.dataset["state"] = "starting";
     this.#refresh();
     try {
-      const conclave = await Conclave.open({ backend: this.#choice, ...(hub === undefined ? {} : { hub }) });
+      const conclave = await Conclave.open({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) });
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
       this.#settings.setRules(conclave.rules);

@@ -15,11 +15,12 @@ export interface Known {
   backend?: Backend | undefined;
 }
 
-/** Family, size, formats. */
+/** Family, size, formats; and the core, where it is not the usual one. */
 export function facts({ source, entry, model, about }: Known): string {
   const family = entry?.architecture ?? model?.family;
   if (about) {
-    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes)].join(" · ");
+    const core = about.core === "burn" ? ["runs on the open core"] : [];
+    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes), ...core].join(" · ");
   }
   const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
   return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
