@@ -1,6 +1,6 @@
 /**
- * Builds the static folder web/dist: the page, the library, its worker, the engine (pkg/) and the
- * bundled members (members/), all with relative addresses, so that any sub-path serves it.
+ * Builds the static folder web/dist: the page, the library, its worker, the engine (pkg/), the open
+ * core where it was built (pkg-burn/) and the bundled members (members/), all with relative addresses, so that any sub-path serves it.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -43,9 +43,10 @@ for (const name of ["conclave", "element"]) await writeFile(join(dist, `${name}.
 for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
-for (const folder of ["pkg", "members"]) {
+for (const folder of ["pkg", "pkg-burn", "members"]) {
   const there = await stat(`${web}${folder}`).catch(() => undefined);
   if (there) await cp(`${web}${folder}`, `${dist}/${folder}`, { recursive: true });
+  else if (folder === "pkg-burn") console.log("without the open core: web/pkg-burn was not built");
   else console.warn(`web/${folder} is not there yet: the page will say so when it looks for it`);
 }
 
@@ -56,7 +57,9 @@ const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
   .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))
   .sort();
 const files = {};
-for (const file of needed) files[file] = createHash("sha256").update(await readFile(join(dist, file))).digest("hex");
+/** Files that the worker keeps once they were used. */
+const onceUsed = {};
+for (const file of needed) (file.startsWith("pkg-burn/") ? onceUsed : files)[file] = createHash("sha256").update(await readFile(join(dist, file))).digest("hex");
 await build({
   entryPoints: { offline: `${web}src/page/offline.ts` },
   outdir: dist,
@@ -64,6 +67,6 @@ await build({
   format: "iife",
   target: "es2022",
   minify: true,
-  define: { OFFLINE_FILES: JSON.stringify(files) },
+  define: { OFFLINE_FILES: JSON.stringify(files), OFFLINE_ONCE_USED: JSON.stringify(onceUsed) },
   logLevel: "warning",
 });

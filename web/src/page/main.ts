@@ -11,7 +11,7 @@ import { plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
-import { keepOffline } from "./offline-copy.ts";
+import { keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { SideBySide } from "./side-by-side.ts";
@@ -68,6 +68,7 @@ class Page {
         onChange: () => {
           this.#refresh();
           this.#choosing.keep();
+          if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
         },
         onFatal: (error) => this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },

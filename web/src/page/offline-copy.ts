@@ -35,3 +35,13 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
     registration.installing?.addEventListener("statechange", offer);
   });
 }
+
+let toldUsed = false;
+
+/** Has the open core kept as well. A first visit may have fetched it before there was a service worker to see it. */
+export async function keepOpenCore(): Promise<void> {
+  const workers: ServiceWorkerContainer | undefined = navigator.serviceWorker;
+  if (!workers || toldUsed) return;
+  toldUsed = true;
+  (await workers.ready).active?.postMessage("keep used");
+}
