@@ -4,6 +4,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { after, before, beforeEach, test } from "node:test";
 import { survived, told } from "../../tests/faults.ts";
 import { Hub, type Fault } from "../../tests/hub.ts";
+import { Journal } from "./journal.ts";
 import { openLocks } from "./locks.ts";
 import type { Progress } from "../protocol/messages.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
@@ -278,6 +279,18 @@ test("a model in use is not deleted; afterwards it is", async () => {
   await assert.rejects(own.delete(ref), { name: "Storage", message: /being downloaded or loaded/ });
   await assertWhole(opened);
   await own.delete(ref);
+  assert.deepEqual((await own.list()).models, []);
+});
+
+test("what is stored under a spelling of before is deleted by it", async () => {
+  const shelf = new MemoryShelf(true);
+  const folder = await shelf.create("0".repeat(32));
+  const part = "hf:owner/model/split-00002-of-00002.gguf";
+  const files = [{ name: "split-00001-of-00002.gguf", url: hub.address, bytes: 1 }];
+  (await Journal.begin(folder, { ref: part, from: hub.address, commit: null, files }, chunkBytes)).close();
+  const own = store(shelf);
+  assert.deepEqual((await own.list()).models.map((model) => model.ref), [part]);
+  await own.delete(part);
   assert.deepEqual((await own.list()).models, []);
 });
 

@@ -79,9 +79,10 @@ export class Store {
   /** Deletes what is here of a model. Throws StorageFailure while a tab uses it. */
   delete(ref: string): Promise<void> {
     return this.#typed(async () => {
-      const text = referenceText(parseReference(ref));
-      for (const name of await this.#options.shelf.list()) {
-        if ((await this.#state(name))?.model.ref !== text) continue;
+      const stored = await Promise.all((await this.#options.shelf.list()).map(async (name) => ({ name, ref: (await this.#state(name))?.model.ref })));
+      // What is stored under a spelling of before is deleted by it.
+      const text = stored.some((model) => model.ref === ref) ? ref : referenceText(parseReference(ref));
+      for (const { name } of stored.filter((model) => model.ref === text)) {
         const release = await this.#options.locks.tryHold(lockName(name));
         if (!release) throw new StorageFailure(`${text} is being downloaded or loaded. Stop that, or wait for it, then delete it.`);
         try {
