@@ -1,5 +1,7 @@
 //! Web addresses, as far as downloads need them: their parts, where a redirect leads, what may be shown.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 /// The parts of an absolute `http` or `https` address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
@@ -58,6 +60,65 @@ impl<'a> Parts<'a> {
     pub(crate) fn is_private(&self) -> bool {
         self.scheme == "https" || ["localhost", "127.0.0.1", "[::1]"].contains(&self.host())
     }
+}
+
+/// The one spelling of an address that a user wrote; `None` if it is none, or has a user's name in it.
+pub(crate) fn canonical(text: &str) -> Option<String> {
+    // Browsers read some of these as if another address had been written.
+    if text.contains(|c: char| c.is_control() || c == '\\') {
+        return None;
+    }
+    let (scheme, rest) = text.split('#').next()?.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let authority = authority.to_ascii_lowercase();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority.as_str(), None),
+    };
+    if !is_host(host) {
+        return None;
+    }
+    let usual = if scheme == "http" { 80 } else { 443 };
+    let port = match port {
+        Some(port) if port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(port.parse::<u16>().ok()?).filter(|port| *port != usual)
+        }
+        Some(_) => return None,
+        None => None,
+    };
+    let port = port.map_or(String::new(), |port| format!(":{port}"));
+    let mut plain = String::new();
+    for c in path.strip_suffix('?').unwrap_or(path).chars() {
+        if c.is_ascii_graphic() {
+            plain.push(c);
+        } else {
+            plain += &escaped(c.encode_utf8(&mut [0; 4]));
+        }
+    }
+    Some(format!("{scheme}://{host}{port}{plain}"))
+}
+
+/// Whether it is a host as it is written in one way only.
+fn is_host(host: &str) -> bool {
+    if let Some(six) = host.strip_prefix('[') {
+        let six = six.strip_suffix(']').unwrap_or_default();
+        return six
+            .parse::<Ipv6Addr>()
+            .is_ok_and(|read| read.to_string() == six);
+    }
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    !host.is_empty()
+        && host.bytes().all(named)
+        && (!host.rsplit('.').next().is_some_and(number) || host.parse::<Ipv4Addr>().is_ok())
+}
+
+/// An address in three: up to the last slash of its path, the name behind it, and the query with its `?`.
+pub(crate) fn split(address: &str) -> (&str, &str, &str) {
+    let (path, query) = address.split_at(address.find('?').unwrap_or(address.len()));
+    let (folder, name) = path.split_at(path.rfind('/').map_or(0, |at| at + 1));
+    (folder, name, query)
 }
 
 /// The address that `location` means in an answer from `from`; `None` if it is none that may be followed.

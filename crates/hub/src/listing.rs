@@ -2,13 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::address::{escaped, shown};
+use crate::address::{escaped, shown, split, unescaped};
 use crate::client::{Answer, Client};
 use crate::digest::{Digest, Sha256};
 use crate::error::HubError;
 use crate::plan::{Plan, Planned};
 use crate::progress::Progress;
-use crate::reference::{Reference, file_of, in_parts, part};
+use crate::reference::{Reference, all_parts};
 use crate::repository::{
     CONFIG, INDEX, Listed, OPTIONAL, Repository, WEIGHTS, address_of, choose_file, choose_folder,
     is_commit, read_list, shards,
@@ -114,11 +114,8 @@ impl Asker<'_> {
     ) -> Result<Repository, HubError> {
         let mut commit = None;
         let mut files = Vec::new();
-        let mut names: Vec<String> = match file.map(|file| (file, in_parts(file))) {
-            Some((_, Some((stem, count)))) => (1..=count)
-                .map(|number| part(stem, number, count))
-                .collect(),
-            Some((file, None)) => vec![file.to_owned()],
+        let mut names: Vec<String> = match file {
+            Some(file) => all_parts(file),
             None => [CONFIG, WEIGHTS, INDEX]
                 .into_iter()
                 .chain(OPTIONAL)
@@ -176,20 +173,11 @@ impl Asker<'_> {
     }
 
     fn files_at(&mut self, address: &str) -> Result<(String, Vec<Planned>), HubError> {
-        let name = file_of(address).unwrap_or_default();
-        let query = address.find('?').map_or("", |at| &address[at..]);
-        let path = &address[..address.len() - query.len()];
-        let folder = path.rfind('/').map_or("", |at| &path[..=at]);
+        let (folder, name, query) = split(address);
         let mut said = String::new();
         let mut files = Vec::new();
-        let all: Vec<(String, String)> = match in_parts(&name) {
-            Some((stem, count)) => (1..=count)
-                .map(|number| part(stem, number, count))
-                .map(|name| (format!("{folder}{}{query}", escaped(&name)), name))
-                .collect(),
-            None => vec![(address.to_owned(), name)],
-        };
-        for (from, name) in all {
+        for name in all_parts(name) {
+            let from = format!("{folder}{name}{query}");
             let head = self.again(&shown(&from), |client| {
                 Ok(Head::of(&client.get(&from, Some(&(0..1)), None)?))
             })?;
@@ -202,7 +190,7 @@ impl Asker<'_> {
             said += &format!("{bytes} {:?} {:?}\n", head.tag, head.changed);
             let linked = head.linked;
             files.push(Planned {
-                name,
+                name: unescaped(&name).unwrap_or_default(),
                 from,
                 bytes,
                 digest: linked,

@@ -20,7 +20,7 @@ pub(crate) fn check(name: &str) -> Result<(), NameError> {
             why,
         })
     };
-    let odd = |c: char| !(c.is_ascii_alphanumeric() || "._-+=,() ".contains(c));
+    let odd = |c: char| !(c.is_alphanumeric() || "._-+=,() ".contains(c));
     if name.is_empty() || name.len() > LONGEST {
         return fault("is empty or longer than 200 bytes");
     }
@@ -66,6 +66,7 @@ mod tests {
             "a b (1).gguf",
             "v1.0+x",
             "console",
+            "größe-千问",
         ] {
             assert!(check(name).is_ok(), "{name}");
         }
@@ -92,7 +93,8 @@ mod tests {
             "end.",
             "end ",
             "a%2Fb",
-            "ü.gguf",
+            "u\u{308}.gguf",
+            "a\u{202e}b",
             "a*b",
             "a\u{1b}[2J",
             &"x".repeat(201),

@@ -65,7 +65,7 @@ impl Plan {
                 source,
             })?;
             // Some file systems take `A` and `a` for one.
-            if !seen.insert(file.name.to_ascii_lowercase()) {
+            if !seen.insert(file.name.to_lowercase()) {
                 return nonsense(format!("there are two files by the name {}", file.name));
             }
             total = total.saturating_add(file.bytes);

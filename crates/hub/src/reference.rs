@@ -1,10 +1,12 @@
 //! What a user calls a model: a place on a hub, an address, or a path.
+//!
+//! The rules are the page's as well: `tests/hub/references.json` holds them, with their cases.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::address::{Parts, shown, unescaped};
+use crate::address::{Parts, canonical, escaped, shown, split, unescaped};
 use crate::error::ReferenceError;
 use crate::name::{check, check_path};
 
@@ -13,6 +15,12 @@ const HUB_HOSTS: [&str; 3] = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
 /// The revision meant if none is named.
 const MAIN: &str = "main";
+
+/// The most bytes of a file's path or a revision, percent-encoded: each is the name of a folder.
+const LONGEST_PATH: usize = 200;
+
+/// The most bytes of an address.
+const LONGEST_ADDRESS: usize = 4096;
 
 /// The most files of one model.
 const MOST_PARTS: u32 = 1000;
@@ -115,39 +123,61 @@ impl FromStr for Reference {
         if trimmed.is_empty() {
             return Err(ReferenceError::Empty);
         }
-        if let Some((scheme, place)) = trimmed.split_once(':')
-            && scheme.eq_ignore_ascii_case("hf")
-        {
-            return hub(trimmed, place.trim_start_matches('/'));
-        }
-        if trimmed.starts_with("http://") || trimmed.starts_with("https://") {
-            return address(trimmed);
+        if let Some((scheme, place)) = trimmed.split_once(':') {
+            match scheme.to_ascii_lowercase().as_str() {
+                "hf" => return in_hub(trimmed, place.strip_prefix("//").unwrap_or(place)),
+                "http" | "https" => return address(trimmed),
+                _ if place.starts_with("//") => {
+                    return Err(ReferenceError::Address {
+                        text: shortened(trimmed),
+                        why: "starts neither with hf: nor with https:",
+                    });
+                }
+                _ => {}
+            }
         }
         // A path may have spaces at its ends.
         Ok(Self::Path(PathBuf::from(text)))
     }
 }
 
-fn hub(text: &str, place: &str) -> Result<Reference, ReferenceError> {
+/// Reads what follows `hf:`.
+fn in_hub(text: &str, place: &str) -> Result<Reference, ReferenceError> {
+    let (place, revision) = place.split_once('@').unwrap_or((place, MAIN));
+    let mut parts = place.strip_suffix('/').unwrap_or(place).splitn(3, '/');
+    let mut next = || parts.next();
+    let (owner, repo) = (next().unwrap_or_default(), next().unwrap_or_default());
+    hub(text, owner, repo, next(), revision)
+}
+
+fn hub(
+    text: &str,
+    owner: &str,
+    repo: &str,
+    file: Option<&str>,
+    revision: &str,
+) -> Result<Reference, ReferenceError> {
     let fault = |why: &str| ReferenceError::Hub {
         text: shortened(text),
         why: why.to_owned(),
     };
-    let (place, revision) = match place.split_once('@') {
-        Some((place, revision)) => (place, revision),
-        None => (place, MAIN),
-    };
-    let mut parts = place.trim_end_matches('/').splitn(3, '/');
-    let owner = parts.next().unwrap_or_default();
-    let repo = parts.next().ok_or_else(|| fault("names no repository"))?;
-    let file = parts.next();
-    for part in [owner, repo] {
-        check(part).map_err(|error| fault(&format!("does not name a repository: {error}")))?;
+    if repo.is_empty() {
+        return Err(fault("names no repository"));
+    }
+    for name in [owner, repo] {
+        check(name).map_err(|error| fault(&format!("does not name a repository: {error}")))?;
+        let odd = |c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c));
+        if name.contains(odd) || name.contains("..") || name.len() > 96 {
+            return Err(fault("does not name a repository of the hub"));
+        }
     }
     check_path(revision)
         .map_err(|error| fault(&format!("has no revision behind its @: {error}")))?;
+    if is_gguf(revision) {
+        return Err(fault("has a file behind its @, where the revision belongs"));
+    }
     // `.part` is the ending of our own folders.
-    if revision.len() > 200 || revision.ends_with(".part") {
+    if escaped(revision).len() > LONGEST_PATH || revision.ends_with(".part") {
         return Err(fault("has a revision that is too long or ends with .part"));
     }
     if let Some(file) = file {
@@ -157,7 +187,7 @@ fn hub(text: &str, place: &str) -> Result<Reference, ReferenceError> {
                 "names a file that is no .gguf; for a folder of safetensors leave the file out",
             ));
         }
-        if file.len() > 200 {
+        if escaped(file).len() > LONGEST_PATH {
             return Err(fault("has too long a path"));
         }
     }
@@ -171,52 +201,64 @@ fn hub(text: &str, place: &str) -> Result<Reference, ReferenceError> {
 
 fn address(text: &str) -> Result<Reference, ReferenceError> {
     let fault = |why| ReferenceError::Address {
-        text: shown(text),
+        text: shortened(&shown(text)),
         why,
     };
-    let text = text.split('#').next().unwrap_or_default();
-    let parts = Parts::of(text).ok_or_else(|| {
-        fault("is no address (or has a user's name in it, which would end up in listings)")
-    })?;
-    if HUB_HOSTS.contains(&parts.host()) {
-        let segments: Vec<&str> = parts.path.trim_matches('/').split('/').collect();
-        return match segments.as_slice() {
-            [owner, repo] => hub(text, &format!("{owner}/{repo}")),
-            [owner, repo, "tree", revision] => {
-                hub(text, &format!("{owner}/{repo}@{}", plain(revision)))
-            }
-            [owner, repo, "resolve" | "blob", revision, file @ ..] if !file.is_empty() => hub(
-                text,
-                &format!(
-                    "{owner}/{repo}/{}@{}",
-                    plain(&file.join("/")),
-                    plain(revision)
-                ),
-            ),
-            _ => Err(fault("is no model's page and no file on the hub")),
-        };
+    let none =
+        || fault("is no address (or has a user's name in it, which would end up in listings)");
+    let plain = canonical(text).ok_or_else(none)?;
+    if plain.len() > LONGEST_ADDRESS {
+        return Err(fault("is longer than 4096 bytes"));
     }
-    let name = file_of(text).ok_or_else(|| fault("names no file"))?;
-    if !is_gguf(&name) {
+    let parts = Parts::of(&plain).ok_or_else(none)?;
+    // What can't be decoded stays as it is, as in the page.
+    let decoded = |segment: &str| unescaped(segment).unwrap_or_else(|| segment.to_owned());
+    let segments: Vec<String> = parts.path.split('/').map(decoded).collect();
+    if HUB_HOSTS.contains(&parts.authority) {
+        return page(text, &segments)
+            .unwrap_or_else(|| Err(fault("is no model's page and no file on the hub")));
+    }
+    let name = segments
+        .last()
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| fault("names no file"))?;
+    if !is_gguf(name) {
         return Err(fault("is not the address of a .gguf file"));
     }
-    check(&name).map_err(|error| fault(error.why))?;
-    let folder = &text[..text.len() - parts.query.map_or(0, |query| query.len() + 1)];
-    let folder = folder.rfind('/').map_or("", |at| &folder[..=at]);
-    let query = parts
-        .query
-        .map_or(String::new(), |query| format!("?{query}"));
-    let first = first_part(&name);
-    // Only a name of several parts is written anew: an address means what its owner wrote.
-    Ok(Reference::Address(if first == name {
-        text.to_owned()
-    } else {
-        format!("{folder}{}{query}", crate::address::escaped(&first))
-    }))
+    check(name).map_err(|error| fault(error.why))?;
+    if escaped(name).len() > LONGEST_PATH {
+        return Err(fault("has too long a name"));
+    }
+    if segments
+        .iter()
+        .any(|segment| segment == "." || segment == "..")
+    {
+        return Err(fault("has dots for folders in it"));
+    }
+    let (folder, name, query) = split(&plain);
+    Ok(Reference::Address(format!(
+        "{folder}{}{query}",
+        first_part(name)
+    )))
 }
 
-fn plain(text: &str) -> String {
-    unescaped(text).unwrap_or_default()
+/// What a page of the hub shows, if that may be a model.
+fn page(text: &str, segments: &[String]) -> Option<Result<Reference, ReferenceError>> {
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let whole = segments.strip_suffix(&[""]).unwrap_or(&segments);
+    Some(match whole {
+        ["", owner, repo] => hub(text, owner, repo, None, MAIN),
+        ["", owner, repo, "tree", revision] => hub(text, owner, repo, None, revision),
+        [
+            "",
+            owner,
+            repo,
+            "resolve" | "blob" | "raw",
+            revision,
+            file @ ..,
+        ] => hub(text, owner, repo, Some(&file.join("/")), revision),
+        _ => return None,
+    })
 }
 
 fn shortened(text: &str) -> String {
@@ -228,12 +270,7 @@ fn shortened(text: &str) -> String {
 
 /// The file's name in an address.
 pub(crate) fn file_of(address: &str) -> Option<String> {
-    let name = Parts::of(address)?
-        .path
-        .rsplit('/')
-        .next()
-        .and_then(unescaped)?;
-    (!name.is_empty()).then_some(name)
+    unescaped(split(address).1)
 }
 
 fn is_gguf(name: &str) -> bool {
@@ -246,26 +283,36 @@ pub(crate) fn in_parts(name: &str) -> Option<(&str, u32)> {
     let (stem, count) = stem.rsplit_once("-of-")?;
     let (stem, number) = stem.rsplit_once('-')?;
     let five = |text: &str| {
-        (text.len() == 5)
-            .then(|| text.parse::<u32>().ok())
-            .flatten()
+        let digits = text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<u32>().ok()).flatten()
     };
     let (number, count) = (five(number)?, five(count)?);
     ((1..=count).contains(&number) && count <= MOST_PARTS).then_some((stem, count))
 }
 
-/// The name of one of several files.
-pub(crate) fn part(stem: &str, number: u32, count: u32) -> String {
-    format!("{stem}-{number:05}-of-{count:05}.gguf")
+/// All files of a model of which one is named.
+pub(crate) fn all_parts(name: &str) -> Vec<String> {
+    match in_parts(name) {
+        Some((stem, count)) => (1..=count)
+            .map(|number| part(stem, number, count))
+            .collect(),
+        None => vec![name.to_owned()],
+    }
 }
 
-fn first_part(name: &str) -> String {
+/// The file that a model is told by.
+pub(crate) fn first_part(name: &str) -> String {
     in_parts(name).map_or_else(|| name.to_owned(), |(stem, count)| part(stem, 1, count))
+}
+
+fn part(stem: &str, number: u32, count: u32) -> String {
+    format!("{stem}-{number:05}-of-{count:05}.gguf")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn read(text: &str) -> String {
         text.parse::<Reference>().map_or_else(
@@ -275,41 +322,52 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_name_a_model() {
-        for (text, means) in [
-            ("hf:o/r/f.gguf", "hf:o/r/f.gguf"),
-            ("HF:o/r/f.gguf@main", "hf:o/r/f.gguf"),
-            ("hf://o/r/f.gguf", "hf:o/r/f.gguf"),
-            ("hf:o/r/sub/f.GGUF@v1.0", "hf:o/r/sub/f.GGUF@v1.0"),
-            ("hf:o/r@refs/pr/1", "hf:o/r@refs/pr/1"),
-            ("hf:o/r/", "hf:o/r"),
-            (
-                "hf:o/r/f-00002-of-00003.gguf",
-                "hf:o/r/f-00001-of-00003.gguf",
-            ),
-            (
-                "https://huggingface.co/o/r/blob/main/f.gguf?download=true",
-                "hf:o/r/f.gguf",
-            ),
-            (
-                "https://huggingface.co/o/r/resolve/refs%2Fpr%2F1/a/f.gguf",
-                "hf:o/r/a/f.gguf@refs/pr/1",
-            ),
-            ("https://huggingface.co/o/r", "hf:o/r"),
-            ("https://hf.co/o/r/tree/v2", "hf:o/r@v2"),
-            (
-                "https://example.org/m/f%20x.gguf?key=1#top",
-                "https://example.org/m/f%20x.gguf?key=1",
-            ),
-            (
-                "https://example.org/f-00003-of-00003.gguf?k=1",
-                "https://example.org/f-00001-of-00003.gguf?k=1",
-            ),
-            ("./model.gguf", "./model.gguf"),
-            ("-", "-"),
-        ] {
-            assert_eq!(read(text), means, "{text}");
+    fn every_reference_means_what_tool_and_page_agreed_on() {
+        let table = include_str!("../../../tests/hub/references.json");
+        let table: Value = serde_json::from_str(table).unwrap();
+        for case in table["cases"].as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            if case["refused"] == true {
+                assert!(read(text).starts_with('!'), "{text}: {}", read(text));
+                continue;
+            }
+            let reference: Reference = text.parse().unwrap();
+            assert_eq!(parts_of(&reference), case["means"], "{text}");
+            let one = case["as"].as_str().unwrap_or(text);
+            assert_eq!(
+                (reference.to_string().as_str(), read(one).as_str()),
+                (one, one)
+            );
+            if let Some(name) = case["name"].as_str() {
+                assert_eq!(reference.name(), name, "{text}");
+            }
         }
+    }
+
+    fn parts_of(reference: &Reference) -> Value {
+        match reference {
+            Reference::Hub {
+                owner,
+                repo,
+                file: Some(file),
+                revision,
+            } => json!({ "owner": owner, "repo": repo, "file": file, "revision": revision }),
+            Reference::Hub {
+                owner,
+                repo,
+                file: None,
+                revision,
+            } => json!({ "owner": owner, "repo": repo, "revision": revision }),
+            Reference::Address(address) => json!({ "address": address }),
+            Reference::Path(path) => json!({ "path": path }),
+        }
+    }
+
+    #[test]
+    fn no_address_is_too_long_to_be_stored() {
+        let address = |length| format!("{:x<length$}", "https://example.org/f.gguf?");
+        assert_eq!(read(&address(4096)).len(), 4096);
+        assert!(read(&address(4097)).starts_with('!'));
     }
 
     #[test]
@@ -339,19 +397,6 @@ mod tests {
                 !error.contains('\u{1b}') && !error.contains("word"),
                 "{error}"
             );
-        }
-    }
-
-    #[test]
-    fn members_are_called_after_their_model() {
-        for (text, name) in [
-            ("hf:o/Repo", "Repo"),
-            ("hf:o/r/a/f.gguf", "f"),
-            ("https://example.org/g%20h.gguf", "g h"),
-            ("dir/x.gguf", "x"),
-            ("hf:o/r/s-00001-of-00002.gguf", "s"),
-        ] {
-            assert_eq!(text.parse::<Reference>().unwrap().name(), name);
         }
     }
 }

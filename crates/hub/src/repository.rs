@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::error::HubError;
 use crate::name;
 use crate::progress::in_words;
-use crate::reference::{in_parts, part};
+use crate::reference::{all_parts, first_part, in_parts};
 
 /// What a Hugging Face folder must have, and what it may have beside its weights.
 pub(crate) const CONFIG: &str = "config.json";
@@ -105,12 +105,7 @@ pub(crate) fn choose_file<'a>(
     file: &str,
     files: &'a [Listed],
 ) -> Result<Vec<&'a Listed>, HubError> {
-    let wanted: Vec<String> = match in_parts(file) {
-        Some((stem, count)) => (1..=count)
-            .map(|number| part(stem, number, count))
-            .collect(),
-        None => vec![file.to_owned()],
-    };
+    let wanted = all_parts(file);
     let found = wanted.iter().map(|path| {
         files
             .iter()
@@ -217,11 +212,11 @@ pub(crate) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, HubEr
 /// The GGUF files there are, each as a reference to copy.
 fn offered(place: &str, files: &[Listed]) -> String {
     const MOST: usize = 12;
-    let is_first =
-        |path: &str| in_parts(path).is_none_or(|(stem, count)| path == part(stem, 1, count));
     let models: Vec<&Listed> = files
         .iter()
-        .filter(|file| file.path.to_ascii_lowercase().ends_with(".gguf") && is_first(&file.path))
+        .filter(|file| {
+            file.path.to_ascii_lowercase().ends_with(".gguf") && first_part(&file.path) == file.path
+        })
         .collect();
     if models.is_empty() {
         return "; the repository has no GGUF files either".to_owned();

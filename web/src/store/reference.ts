@@ -1,7 +1,7 @@
 /**
  * How a model is named: `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision` for a folder of
  * safetensors, or the address of a GGUF file. Text from a visitor or an address bar: nothing in it is
- * trusted, and nothing of it becomes a path on this machine.
+ * trusted. The rules are the tool's as well: tests/hub/references.json holds them, with their cases.
  */
 import { BadReference } from "../protocol/errors.ts";
 
@@ -11,9 +11,15 @@ export type Reference =
   | { kind: "url"; url: string };
 
 const examples = "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
-const longest = 1024;
-const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$/;
-const revisionShape = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$/;
+const longestAddress = 4096;
+/** Of a file's path or a revision, percent-encoded: the tool keeps it as one folder's name. */
+const longestPath = 200;
+const mostParts = 1000;
+const nameShape = /^(?![. -])(?!.*[. ]$)[\p{Alphabetic}\p{N}._\-+=,() ]+$/u;
+const deviceShape = /^(con|prn|aux|nul|(com|lpt)\d) *(\.|$)/i;
+const repositoryShape = /^(?!.*\.\.)[\w.-]{1,96}$/;
+const fileShape = /\.gguf$/i;
+const addressShape = /^(https?:\/\/)([\w.-]+|\[[\da-f:.]+\])((?::\d{1,5})?)(\/[^?#]*)(?:\?([^#]*))?(?:#.*)?$/i;
 const defaultRevision = "main";
 const hubHosts = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
@@ -21,10 +27,9 @@ const hubHosts = ["huggingface.co", "www.huggingface.co", "hf.co"];
 export function parseReference(text: string): Reference {
   const trimmed = text.trim();
   if (trimmed === "") throw refusal("Name a model.");
-  if (trimmed.length > longest) throw refusal(`The name of a model has at most ${longest} characters.`);
-  if (/^hf:/i.test(trimmed)) return parseHub(trimmed.slice(3));
-  if (/^https?:/i.test(trimmed)) return parseUrl(trimmed);
-  throw refusal(`${JSON.stringify(trimmed)} starts neither with hf: nor with https:.`);
+  if (/^hf:/i.test(trimmed)) return parseHub(trimmed.slice(3).replace(/^\/\//, ""));
+  if (/^https?:/i.test(trimmed)) return parseAddress(trimmed);
+  throw refusal(`${quoted(trimmed)} starts neither with hf: nor with https:.`);
 }
 
 /** The one spelling of a reference: what it is stored and listed under. */
@@ -37,68 +42,76 @@ export function referenceText(reference: Reference): string {
 
 /** A name for people: the file without its ending, or the repository. */
 export function referenceName(reference: Reference): string {
-  const file = reference.kind === "url" ? lastSegment(new URL(reference.url).pathname) : reference.file;
+  const file = reference.kind === "url" ? inAddress(reference.url).name : reference.file;
   if (file === undefined) return (reference as Extract<Reference, { kind: "hub" }>).repo;
-  return (file.split("/").at(-1) ?? file).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, "");
+  return decoded(file.split("/").at(-1) ?? file).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, "");
 }
 
-/**
- * All parts of a split GGUF file, if `file` is named as one (`…-00001-of-00003.gguf`), else `file`
- * alone. Throws {@link BadReference} for a part that can't be.
- */
+/** All parts of a split GGUF file, if `file` is named as one (`…-00001-of-00003.gguf`), else `file` alone. */
 export function splitNames(file: string): string[] {
-  const [, stem, part, count] = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i.exec(file) ?? [];
-  if (stem === undefined) return [file];
+  const [, stem, part, count] = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/.exec(file) ?? [];
   const [index, total] = [Number(part), Number(count)];
-  if (index < 1 || index > total || total > 1000) throw refusal(`${JSON.stringify(file)} is no part of a split file: parts count from 00001.`);
-  const ending = file.slice(-5);
-  return Array.from({ length: total }, (_, other) => `${stem}-${String(other + 1).padStart(5, "0")}-of-${count}${ending}`);
+  if (stem === undefined || index < 1 || index > total || total > mostParts) return [file];
+  return Array.from({ length: total }, (_, other) => `${stem}-${String(other + 1).padStart(5, "0")}-of-${count}.gguf`);
 }
 
-/** A file's name inside a repository: plain segments, nothing that climbs out. */
-export function isFileName(name: string): boolean {
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused here
-  return name.length <= 255 && name.split("/").every((part) => part !== "" && part !== "." && part !== ".." && !/[\\\u0000-\u001f\u007f]/.test(part));
+/** An address in three: up to the last slash of its path, the name behind it, and the query with its `?`. */
+export function inAddress(address: string): { folder: string; name: string; query: string } {
+  const [, folder = "", name = "", query = ""] = /^([^?]*\/)([^?]*)(.*)$/.exec(address) ?? [];
+  return { folder, name, query };
 }
+
+/** A file's name inside a repository: what may become a path on every platform, and no longer. */
+export function isFileName(name: string): boolean {
+  return name.split("/").every(isName) && encodeURIComponent(name).replace(/[()]/g, "%28").length <= longestPath;
+}
+
+const isName = (name: string): boolean => nameShape.test(name) && !deviceShape.test(name);
+const firstPart = (file: string): string => splitNames(file)[0]!;
 
 function parseHub(rest: string): Reference {
-  const at = rest.lastIndexOf("@");
-  const path = at < 0 ? rest : rest.slice(0, at);
-  return hub(path.split("/"), at < 0 ? defaultRevision : rest.slice(at + 1));
+  const at = rest.indexOf("@");
+  const [place, revision] = at < 0 ? [rest, defaultRevision] : [rest.slice(0, at), rest.slice(at + 1)];
+  return hub(place.replace(/\/$/, "").split("/"), revision);
 }
 
 function hub([owner = "", repo = "", ...segments]: string[], revision: string): Reference {
-  if (!nameShape.test(owner) || !nameShape.test(repo) || owner.includes("..") || repo.includes("..")) {
-    throw refusal(`${JSON.stringify(`${owner}/${repo}`)} is no repository: it is OWNER/NAME.`);
-  }
-  if (!revisionShape.test(revision) || revision.includes("..")) throw refusal(`${JSON.stringify(revision)} is no revision: it is a branch, a tag or a commit.`);
+  if (![owner, repo].every((name) => isName(name) && repositoryShape.test(name))) throw refusal(`${quoted(`${owner}/${repo}`)} is no repository: it is OWNER/NAME.`);
+  if (fileShape.test(revision)) throw refusal(`${quoted(revision)} is a file behind the @: what follows that is a revision.`);
+  if (!isFileName(revision) || revision.endsWith(".part")) throw refusal(`${quoted(revision)} is no revision: it is a branch, a tag or a commit.`);
   if (segments.length === 0) return { kind: "hub", owner, repo, revision };
   const file = segments.join("/");
-  if (!isFileName(file)) throw refusal(`${JSON.stringify(file)} is no file name.`);
-  if (!/\.gguf$/i.test(file)) throw refusal(`${JSON.stringify(file)} is no .gguf file. Name one, or the repository alone for its safetensors.`);
-  return { kind: "hub", owner, repo, file, revision };
+  if (!isFileName(file)) throw refusal(`${quoted(file)} is no file name.`);
+  if (!fileShape.test(file)) throw refusal(`${quoted(file)} is no .gguf file. Name one, or the repository alone for its safetensors.`);
+  return { kind: "hub", owner, repo, file: firstPart(file), revision };
 }
 
-function parseUrl(text: string): Reference {
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch {
-    throw refusal(`${JSON.stringify(text)} is no address.`);
-  }
-  if (url.username !== "" || url.password !== "") throw refusal("An address with a password in it would be stored with it. Leave the password out.");
-  if (hubHosts.includes(url.hostname)) return fromHubPage(url);
-  if (!/\.gguf$/i.test(url.pathname)) throw refusal(`${url.pathname} is no .gguf file.`);
-  url.hash = "";
-  return { kind: "url", url: url.href };
+function parseAddress(text: string): Reference {
+  // Where a URL reads these it silently means another address.
+  const [, scheme = "", host = "", port = "", path = "", query = ""] = (/[\p{Cc}\p{Cs}\\]/u.test(text) ? undefined : addressShape.exec(text)) ?? [];
+  const url = URL.canParse(scheme + host + port) ? new URL(scheme + host + port) : undefined;
+  // The text may hold a password: it is not repeated.
+  if (url?.hostname !== host.toLowerCase()) throw refusal("That is no address of a file, or has a user's name in it, which would be stored with it.");
+  if (hubHosts.includes(url.host)) return fromHubPage(path);
+  const segments = path.split("/").map(decoded);
+  const name = segments.at(-1)!;
+  if (!fileShape.test(name)) throw refusal(`${quoted(path)} is no .gguf file.`);
+  if (!isFileName(name) || name.includes("/") || segments.some((segment) => segment === "." || segment === "..")) throw refusal(`${quoted(path)} is no path of a file.`);
+  const { folder, name: file } = inAddress(encoded(path));
+  const address = `${url.origin}${folder}${firstPart(file)}${query && `?${encoded(query)}`}`;
+  if (address.length > longestAddress) throw refusal(`An address has at most ${longestAddress} characters.`);
+  return { kind: "url", url: address };
 }
 
 /** People copy addresses from the hub's pages: what they show is a file or a repository. */
-function fromHubPage(url: URL): Reference {
-  const [owner = "", repo = "", view, revision = defaultRevision, ...file] = url.pathname.split("/").filter(Boolean).map(decoded);
-  if (view === undefined || (view === "tree" && file.length === 0)) return hub([owner, repo], revision);
-  if (view === "resolve" || view === "blob" || view === "raw") return hub([owner, repo, ...file], revision);
-  throw refusal(`${url.href} shows no model of the hub.`);
+function fromHubPage(path: string): Reference {
+  const [owner = "", repo = "", view, revision, ...file] = path.slice(1).replace(/\/$/, "").split("/").map(decoded);
+  if (view === undefined) return hub([owner, repo], defaultRevision);
+  if (revision !== undefined) {
+    if (view === "tree" && file.length === 0) return hub([owner, repo], revision);
+    if (["resolve", "blob", "raw"].includes(view) && file.length > 0) return hub([owner, repo, ...file], revision);
+  }
+  throw refusal(`${quoted(path)} shows no model of the hub.`);
 }
 
 /** A segment of an address as text; one that can't be decoded stays as it is. */
@@ -110,9 +123,8 @@ export function decoded(segment: string): string {
   }
 }
 
-function lastSegment(path: string): string {
-  return decoded(path.split("/").at(-1) ?? "");
-}
+const encoded = (text: string): string => text.replace(/[^!-~]/gu, encodeURIComponent);
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 200));
 
 function refusal(what: string): BadReference {
   return new BadReference(`${what} ${examples}`);

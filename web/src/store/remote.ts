@@ -5,7 +5,7 @@
 import { list, nullable, number, optional, shape, text } from "../protocol/check.ts";
 import { Download } from "../protocol/errors.ts";
 import type { RemoteFile, RemoteModel } from "./journal.ts";
-import { decoded, isFileName, referenceText, splitNames, type Reference } from "./reference.ts";
+import { decoded, inAddress, isFileName, referenceText, splitNames, type Reference } from "./reference.ts";
 import { usualRetry, retrying, Setback, type RetryPolicy } from "./retry.ts";
 import { askForAll, askForRange, drain, NoRanges, type Answered, type RequestOptions } from "./transfer.ts";
 
@@ -125,15 +125,10 @@ function offer({ owner, repo }: HubReference, names: string[]): string {
 }
 
 async function askFileHost(url: string, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {
-  const address = new URL(url);
-  const at = address.pathname.lastIndexOf("/") + 1;
-  const [folder, name] = [address.pathname.slice(0, at), address.pathname.slice(at)];
+  const { folder, name, query } = inAddress(url);
   const files: RemoteFile[] = [];
-  for (const part of splitNames(name)) {
-    address.pathname = folder + part;
-    files.push(await askForFile(address.href, decoded(part), options));
-  }
-  return { from: address.origin, commit: null, files };
+  for (const part of splitNames(name)) files.push(await askForFile(folder + part + query, decoded(part), options));
+  return { from: new URL(url).origin, commit: null, files };
 }
 
 /** A file's size and state, by its first byte. */
