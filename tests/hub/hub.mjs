@@ -34,7 +34,7 @@ import { parseArgs } from "node:util";
  * @property {string} kind  cut (the line breaks), flip (a byte arrives wrong), stall (the line stays
  *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), wrong-range (another
  *   range than asked), wrong-length (half of what is announced), changed (another file by that
- *   name), or a status: 401, 403, 404, 416, 429, 500, 503
+ *   name), or a status: 401, 403, 404, 416, 425, 429, 500, 503
  * @property {string} [file]  which files, with `*` for anything: "*.gguf"; for `on: "api"`, which repositories
  * @property {"bytes" | "resolve" | "api"} [on]  which answer: that with the bytes (the default), the
  *   redirect to it (the default for 401, 403, 404), or the list of files
@@ -182,6 +182,7 @@ class Answer {
       case "429":
         this.error(429, undefined, "Too many requests", retry);
         return true;
+      case "425":
       case "500":
       case "503":
         this.error(Number(fault.kind), undefined, "Service unavailable", retry);

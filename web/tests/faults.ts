@@ -26,6 +26,7 @@ export const survived: Survived[] = [
   { name: "a line that breaks at once", faults: [{ kind: "cut", times: 3 }], extra: 0 },
   { name: "a line that stalls is cut and resumed", faults: [{ kind: "stall", after: 30_000, times: 2 }], extra: 0, note: /sent nothing/ },
   { name: "a host that is busy", faults: [{ kind: "503", times: 3 }], extra: 0, note: /busy \(503\)/ },
+  { name: "a host that will not answer so early", faults: [{ kind: "425" }], extra: 0, note: /busy \(425\)/ },
   { name: "a host that asks to wait", faults: [{ kind: "429", retryAfter: 1 }], extra: 0, note: /too many requests.*1 s/ },
   { name: "a host that asks to wait, before it redirects", faults: [{ kind: "429", on: "resolve", retryAfter: 0 }], extra: 0, note: /too many requests/ },
   { name: "a list that is busy", faults: [{ kind: "503", on: "api", times: 2 }], extra: 0, note: /busy/ },

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 
 /** See tests/hub/hub.mjs. */
 export interface Fault {
-  kind: "cut" | "flip" | "stall" | "slow" | "no-range" | "wrong-range" | "wrong-length" | "changed" | "401" | "403" | "404" | "416" | "429" | "500" | "503";
+  kind: "cut" | "flip" | "stall" | "slow" | "no-range" | "wrong-range" | "wrong-length" | "changed" | "401" | "403" | "404" | "416" | "425" | "429" | "500" | "503";
   file?: string;
   on?: "bytes" | "resolve" | "api";
   times?: number;

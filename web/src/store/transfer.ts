@@ -77,6 +77,7 @@ export async function refuse(response: Response, what: string): Promise<void> {
     case 429:
       throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers.get("retry-after")), slowDown: true });
     case 408:
+    case 425:
     case 500:
     case 502:
     case 503:

@@ -115,7 +115,7 @@ fn busy_servers_are_waited_for_as_long_as_they_ask() {
 
 #[test]
 fn wrong_ranges_lengths_and_416_are_asked_for_again() {
-    for kind in ["wrong-range", "wrong-length", "416", "500"] {
+    for kind in ["wrong-range", "wrong-length", "416", "425", "500"] {
         let (said, _) = survives(json!({"kind": kind, "times": 2}));
         let all_said = !said.is_empty() && !said.iter().any(|what| what.contains("digest"));
         assert!(
