@@ -2,7 +2,7 @@
  * What a reference stands for at its host: the files, their sizes, the digests the host knows. The
  * hub is asked for its list, since a page can't see the headers of the hub's redirects.
  */
-import { list, nullable, number, optional, shape, text } from "../protocol/check.ts";
+import { list, nullable, number, optional, shape, text, type Checked } from "../protocol/check.ts";
 import { Download } from "../protocol/errors.ts";
 import type { RemoteFile, RemoteModel } from "./journal.ts";
 import { decoded, inAddress, isFileName, referenceText, splitNames, type Reference } from "./reference.ts";
@@ -29,6 +29,7 @@ const sibling = shape({
   blobId: optional(nullable(text)),
   lfs: optional(nullable(shape({ sha256: text, size: number }))),
 });
+const sizeOf = ({ lfs, size }: Checked<typeof sibling>): number | null | undefined => lfs?.size ?? size;
 const repository = shape({ sha: text, siblings: list(sibling) });
 const shardIndex = shape({ weight_map: (data: unknown): string[] => Object.values(data ?? {}).filter((value) => typeof value === "string") });
 
@@ -83,7 +84,7 @@ async function askHub(reference: HubReference, options: HostOptions): Promise<Om
   const file = (name: string): RemoteFile => {
     const entry = listed.get(name);
     if (!entry || !isFileName(name)) throw new Download(`${owner}/${repo} has no ${name}. ${offer(reference, [...listed.keys()])}`);
-    const bytes = entry.lfs?.size ?? entry.size;
+    const bytes = sizeOf(entry);
     if (typeof bytes !== "number" || !Number.isSafeInteger(bytes) || bytes < 0) throw new Download(`The hub does not tell the size of ${name}. Download it, and choose the file here.`);
     const digest = entry.lfs?.sha256.toLowerCase();
     if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest)) throw new Download(`The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`);
@@ -100,12 +101,13 @@ async function askHub(reference: HubReference, options: HostOptions): Promise<Om
 }
 
 /** The files of a repository's folder that a model is loaded from. */
-async function folderNames(reference: HubReference, listed: ReadonlyMap<string, unknown>, base: string, options: HostOptions): Promise<string[]> {
+async function folderNames(reference: HubReference, listed: ReadonlyMap<string, Checked<typeof sibling>>, base: string, options: HostOptions): Promise<string[]> {
   const { owner, repo } = reference;
   for (const name of needed) {
     if (!listed.has(name)) throw new Download(`${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, [...listed.keys()])}`);
   }
-  const described = folderFiles.filter((name) => listed.has(name));
+  // Empty ones are as good as none.
+  const described = folderFiles.filter((name) => listed.has(name) && sizeOf(listed.get(name)!) !== 0);
   if (listed.has(wholeWeights)) return [...described, wholeWeights];
   if (!listed.has(weightsIndex)) throw new Download(`${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, [...listed.keys()])}`);
   const data = await getJson(`${base}/${weightsIndex}`, weightsIndex, options);

@@ -26,6 +26,7 @@ before(async () => {
   await hub.put("owner/folder/config.json", '{"model_type":"llama"}');
   await hub.put("owner/folder/tokenizer.json", tokenizer);
   await hub.put("owner/folder/README.md", "Not needed.");
+  await hub.put("owner/folder/chat_template.jinja", "");
   await hub.put("owner/folder/model.safetensors.index.json", JSON.stringify({ weight_map: { a: "model-00001-of-00002.safetensors", b: "model-00002-of-00002.safetensors", c: "model-00002-of-00002.safetensors" } }));
   await hub.put("owner/folder/model-00001-of-00002.safetensors", weights.subarray(0, 300_000));
   await hub.put("owner/folder/model-00002-of-00002.safetensors", weights.subarray(300_000));
