@@ -131,6 +131,7 @@ mod tests {
         for files in [
             &[("../a.gguf", 1)][..],
             &[("a.gguf", 1), ("A.gguf", 1)],
+            &[("ü.gguf", 1), ("Ü.gguf", 1)],
             &[("a.gguf", u64::MAX), ("b.gguf", u64::MAX)],
             &[("a.gguf", 0)],
             &[],
