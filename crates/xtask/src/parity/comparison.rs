@@ -10,7 +10,7 @@ use serde_json::Value;
 /// An entry of `models.json`.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// The family, as the README lists it.
+    /// The family, as `docs/measurements.md` lists it.
     pub family: String,
     /// Which configuration of the family.
     pub case: String,

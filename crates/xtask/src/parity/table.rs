@@ -1,4 +1,4 @@
-//! The README's table: families by formats, the worst figure of each.
+//! The parity table of `docs/measurements.md`: families by formats, the worst figure of each.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
