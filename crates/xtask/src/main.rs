@@ -122,7 +122,7 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
     /// checked by its SHA-256 on every run; what is there is not fetched again.
     Models,
 
-    /// Formatting, clippy with warnings as errors, and the TypeScript check
+    /// Formatting and clippy with warnings as errors; the TypeScript check and Biome
     Lint,
 
     /// Compare the engine with transformers, on random models of every family and format

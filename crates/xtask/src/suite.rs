@@ -122,7 +122,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
 
-/// Formatting, clippy, TypeScript.
+/// Formatting, clippy; TypeScript's types and Biome.
 ///
 /// # Errors
 /// At the first that has something to say.
@@ -144,11 +144,15 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
         "warnings",
     ])?;
     setup::web(workspace)?;
-    process::run(
-        Command::new("npm")
-            .args(["run", "--silent", "check"])
-            .current_dir(workspace.web()),
-    )
+    let npm = |script: &str| {
+        process::run(
+            Command::new("npm")
+                .args(["run", "--silent", script])
+                .current_dir(workspace.web()),
+        )
+    };
+    npm("check")?;
+    npm("lint")
 }
 
 struct Suite<'a> {

@@ -106,11 +106,11 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
     draftStep: {
       ms: spread(at.step),
       tokensPerSecond: 1000 / median(at.step),
-      counts: at.counts && at.counts.step,
+      counts: at.counts?.step ?? null,
       dispatchesPerLayer: at.counts && at.counts.step.dispatches / layers,
       microsecondsPerDispatch: spread(at.launch),
     },
-    verify: { tokens: at.verified, ms: spread(at.verify), counts: at.counts && at.counts.verify },
+    verify: { tokens: at.verified, ms: spread(at.verify), counts: at.counts?.verify ?? null },
   }));
 }
 

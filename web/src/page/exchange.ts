@@ -1,6 +1,6 @@
 /** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
 import type { Adapter, Backend, Message } from "../protocol/engine.ts";
-import { ConclaveError } from "../protocol/errors.ts";
+import type { ConclaveError } from "../protocol/errors.ts";
 import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed, written } from "./figures.ts";
@@ -275,7 +275,7 @@ export class Exchange {
   /** One stop for the Tab key in an answer; arrows move within it, Enter or Space open a round. */
   #moveFocus(event: KeyboardEvent): void {
     const segments = this.#segments();
-    const here = segments.findIndex((segment) => segment === event.target);
+    const here = segments.indexOf(event.target as HTMLElement);
     if (here < 0) return;
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();

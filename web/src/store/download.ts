@@ -241,7 +241,7 @@ class Fetching {
     let before = 0;
     let ignored = 0;
     const attempt = async (): Promise<boolean> => {
-      if (file.streaming) return false;
+      if (file.streaming !== undefined) return false;
       let answered: Answered;
       try {
         answered = await askForRange(remote.url, remote.name, start + got, start + bytes.length, { signal, stallMs });
