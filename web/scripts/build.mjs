@@ -59,7 +59,10 @@ const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
 const files = {};
 /** Files that the worker keeps once they were used. */
 const onceUsed = {};
-for (const file of needed) (file.startsWith("pkg-burn/") ? onceUsed : files)[file] = createHash("sha256").update(await readFile(join(dist, file))).digest("hex");
+for (const file of needed)
+  (file.startsWith("pkg-burn/") ? onceUsed : files)[file] = createHash("sha256")
+    .update(await readFile(join(dist, file)))
+    .digest("hex");
 await build({
   entryPoints: { offline: `${web}src/page/offline.ts` },
   outdir: dist,

@@ -17,7 +17,7 @@ const programs = ["screenshot", "bench", "write-model"];
 const folder = kind === "unit" ? "src" : "tests";
 const ofKind = (file) => kind === "unit" || (kind === "published") === file.startsWith("published");
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
-  .filter((file) => programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts") && ofKind(file))
+  .filter((file) => (programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts") && ofKind(file)))
   .map((file) => `${web}${folder}/${file}`);
 // Inside web/, so that packages left external are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;

@@ -36,7 +36,15 @@ export const survived: Survived[] = [
   { name: "a byte that arrives wrong: the file is fetched anew", faults: [{ kind: "flip", after: 1000, skip: 3 }], extra: 1 },
   { name: "ranges ignored once", faults: [{ kind: "no-range", skip: 4 }] },
   { name: "no ranges at all", faults: [{ kind: "no-range", times: 0 }], note: /can't resume/ },
-  { name: "no ranges, and a line that breaks", faults: [{ kind: "no-range", times: 4 }, { kind: "cut", after: 500_000 }, { kind: "no-range", times: 0 }], note: /can't resume/ },
+  {
+    name: "no ranges, and a line that breaks",
+    faults: [
+      { kind: "no-range", times: 4 },
+      { kind: "cut", after: 500_000 },
+      { kind: "no-range", times: 0 },
+    ],
+    note: /can't resume/,
+  },
 ];
 
 export const told: Told[] = [

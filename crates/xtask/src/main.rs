@@ -122,7 +122,7 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
     /// checked by its SHA-256 on every run; what is there is not fetched again.
     Models,
 
-    /// Formatting and clippy with warnings as errors; the TypeScript check and Biome
+    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome, and docs/library.md
     Lint,
 
     /// Compare the engine with transformers, on random models of every family and format

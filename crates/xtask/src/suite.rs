@@ -122,7 +122,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     Ok(suite.stages.iter().all(|stage| stage.failure.is_none()))
 }
 
-/// Formatting, clippy; TypeScript's types and Biome.
+/// Formatting, clippy; TypeScript's types, Biome, and `docs/library.md`.
 ///
 /// # Errors
 /// At the first that has something to say.
@@ -152,7 +152,8 @@ pub fn lint(workspace: &Workspace) -> Result<()> {
         )
     };
     npm("check")?;
-    npm("lint")
+    npm("lint")?;
+    npm("docs:check")
 }
 
 struct Suite<'a> {

@@ -39,18 +39,42 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
       const wander = pairs.length > 1 ? ` (${figure(Math.min(...ratios))}–${figure(Math.max(...ratios))})` : "";
       const count = runs.reduce((sum, run) => sum + (seriesOf(run)?.prefillMs.length ?? 0), 0);
       rows.push([
-        figure(prefix), what, figure(median(pairs.map(({ own }) => own))), least + figure(median(pairs.map(({ value }) => value))),
-        least + figure(median(ratios)) + wander, seriesOf(runs[0]!)?.cold ? "cold" : figure(count),
+        figure(prefix),
+        what,
+        figure(median(pairs.map(({ own }) => own))),
+        least + figure(median(pairs.map(({ value }) => value))),
+        least + figure(median(ratios)) + wander,
+        seriesOf(runs[0]!)?.cold ? "cold" : figure(count),
       ]);
     };
-    add("prefill ms", (run) => member(run)?.prefill.ms?.median, ({ prefillMs, atLeastMs }) => taken(prefillMs, atLeastMs.prefill));
-    add("decode step ms", (run) => member(run)?.draftStep.ms?.median, ({ stepMs, atLeastMs }) => taken(stepMs, atLeastMs.step));
-    add(`round of ${most} ms`, (run) => round(run)?.ms?.median, ({ roundMs, atLeastMs }) => taken(roundMs, atLeastMs.round));
+    add(
+      "prefill ms",
+      (run) => member(run)?.prefill.ms?.median,
+      ({ prefillMs, atLeastMs }) => taken(prefillMs, atLeastMs.prefill),
+    );
+    add(
+      "decode step ms",
+      (run) => member(run)?.draftStep.ms?.median,
+      ({ stepMs, atLeastMs }) => taken(stepMs, atLeastMs.step),
+    );
+    add(
+      `round of ${most} ms`,
+      (run) => round(run)?.ms?.median,
+      ({ roundMs, atLeastMs }) => taken(roundMs, atLeastMs.round),
+    );
     const counted = (what: keyof Counts, of: Counts | null): Taken | undefined => (of?.[what] === undefined ? undefined : { value: of[what], cutOff: false });
     if (backend === "webgpu") {
       for (const what of ["dispatches", "readbacks", "readBytes", "buffers"] as const) {
-        add(`${what} a step`, (run) => member(run)?.draftStep.counts?.[what], ({ stepCounts }) => counted(what, stepCounts));
-        add(`${what} a round`, (run) => round(run)?.counts?.[what], ({ roundCounts }) => counted(what, roundCounts));
+        add(
+          `${what} a step`,
+          (run) => member(run)?.draftStep.counts?.[what],
+          ({ stepCounts }) => counted(what, stepCounts),
+        );
+        add(
+          `${what} a round`,
+          (run) => round(run)?.counts?.[what],
+          ({ roundCounts }) => counted(what, roundCounts),
+        );
       }
     }
   }

@@ -8,12 +8,24 @@ const counts: Counts = { readbacks: 2, readBytes: 600, submits: 25, passes: 25, 
 const exactly = (ms: number) => ({ median: ms, low: ms, high: ms, count: 3 });
 const loaded = (name: string, weights: number): Loaded => ({ name, layers: 10, bytes: 0, weights, kv: 50e6, scratch: 0, kvRow: 1000 });
 const member = (name: string, prefix: number, step: number, verify: number): MemberReport => ({
-  name, prefix, cold: false, prefill: { tokens: prefix, ms: exactly(1), tokensPerSecond: 1 },
+  name,
+  prefix,
+  cold: false,
+  prefill: { tokens: prefix, ms: exactly(1), tokensPerSecond: 1 },
   draftStep: { ms: exactly(step), tokensPerSecond: 1000 / step, counts, dispatchesPerLayer: 7, microsecondsPerDispatch: exactly(2) },
   verify: { tokens: 20, ms: exactly(verify), counts },
 });
 const round = (prefix: number, ms: number): RoundReport => ({
-  members: 2, prefix, cold: false, ms: exactly(ms), firstSegmentMs: exactly(ms), tokensPerSecond: 1, tokensRun: 9 + 12, tokensDue: 9 + 10, counts, gpuBytes: null,
+  members: 2,
+  prefix,
+  cold: false,
+  ms: exactly(ms),
+  firstSegmentMs: exactly(ms),
+  tokensPerSecond: 1,
+  tokensRun: 9 + 12,
+  tokensDue: 9 + 10,
+  counts,
+  gpuBytes: null,
 });
 
 test("a step reads the weights and a row a token, a round L of them", () => {
@@ -26,7 +38,12 @@ test("a step reads the weights and a row a token, a round L of them", () => {
 
 test("every ratio is what it says", () => {
   const workload = {
-    models: "made up", format: "Q4_0", sampling: { temperature: 0, topP: 1, topK: 0 }, loaded: [loaded("a", 100e6), loaded("b", 200e6)], gpuBytes: 484e6, loadMs: 1,
+    models: "made up",
+    format: "Q4_0",
+    sampling: { temperature: 0, topP: 1, topK: 0 },
+    loaded: [loaded("a", 100e6), loaded("b", 200e6)],
+    gpuBytes: 484e6,
+    loadMs: 1,
     members: [member("a", 128, 10, 50), member("a", 4096, 20, 100), member("b", 128, 20, 80), member("b", 4096, 40, 160)],
     rounds: [round(128, 450), round(4096, 1350)],
   };
@@ -60,16 +77,44 @@ test("every ratio is what it says", () => {
 test("on the CPU nothing is told of a GPU", () => {
   const none: Counts = { readbacks: 0, readBytes: 0, submits: 0, passes: 0, dispatches: 0, writes: 0, buffers: 0, bindGroups: 0, pipelines: 0, recordMs: 0, callMs: 0 };
   const silent = { ...member("a", 128, 10, 50), draftStep: { ...member("a", 128, 10, 50).draftStep, counts: none, dispatchesPerLayer: 0, microsecondsPerDispatch: null } };
-  const workload = { models: "", format: "", sampling: { temperature: 0, topP: 1, topK: 0 }, loaded: [loaded("a", 1)], gpuBytes: 0, loadMs: 1, members: [silent], rounds: [{ ...round(128, 1), counts: none }] };
-  assert.deepEqual(figuresOf(workload, 10, null).map(({ what }) => what.split(" ")[0]), ["verify", "round", "tokens"]);
+  const workload = {
+    models: "",
+    format: "",
+    sampling: { temperature: 0, topP: 1, topK: 0 },
+    loaded: [loaded("a", 1)],
+    gpuBytes: 0,
+    loadMs: 1,
+    members: [silent],
+    rounds: [{ ...round(128, 1), counts: none }],
+  };
+  assert.deepEqual(
+    figuresOf(workload, 10, null).map(({ what }) => what.split(" ")[0]),
+    ["verify", "round", "tokens"],
+  );
 });
 
 test("what was not measured is not told", () => {
-  const empty = { models: "", format: "", sampling: { temperature: 0, topP: 1, topK: 0 }, loaded: [loaded("a", 1)], gpuBytes: null, loadMs: 1, members: [], rounds: [{ ...round(128, 1), ms: null, counts: null }] };
-  assert.deepEqual(figuresOf(empty, 10, null).map(({ what }) => what), ["tokens run / (L − 1 + tokens of the others' candidates)"]);
+  const empty = {
+    models: "",
+    format: "",
+    sampling: { temperature: 0, topP: 1, topK: 0 },
+    loaded: [loaded("a", 1)],
+    gpuBytes: null,
+    loadMs: 1,
+    members: [],
+    rounds: [{ ...round(128, 1), ms: null, counts: null }],
+  };
+  assert.deepEqual(
+    figuresOf(empty, 10, null).map(({ what }) => what),
+    ["tokens run / (L − 1 + tokens of the others' candidates)"],
+  );
 });
 
 test("a member runs its draft and what others wrote", () => {
-  const scores = [[10, 7, 5], [11, 8, 6], [9, 8, 4]].map((row) => row.map((tokens) => ({ tokens, meanLogit: 0, meanLogprob: 0 })));
+  const scores = [
+    [10, 7, 5],
+    [11, 8, 6],
+    [9, 8, 4],
+  ].map((row) => row.map((tokens) => ({ tokens, meanLogit: 0, meanLogprob: 0 })));
   assert.equal(tokensDue(scores, 10), 3 * 9 + (7 + 5) + (11 + 6) + (9 + 8));
 });

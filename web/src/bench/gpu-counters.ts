@@ -41,8 +41,23 @@ const number = (value: unknown): number => (typeof value === "number" ? value : 
 
 export class GpuCounters {
   readonly #counts: GpuCounts = {
-    readbacks: 0, readBytes: 0, submits: 0, encoders: 0, passes: 0, dispatches: 0, copies: 0, writes: 0, writtenBytes: 0,
-    buffers: 0, bufferBytes: 0, bindGroups: 0, pipelines: 0, shaders: 0, waits: 0, recordMs: 0, callMs: 0,
+    readbacks: 0,
+    readBytes: 0,
+    submits: 0,
+    encoders: 0,
+    passes: 0,
+    dispatches: 0,
+    copies: 0,
+    writes: 0,
+    writtenBytes: 0,
+    buffers: 0,
+    bufferBytes: 0,
+    bindGroups: 0,
+    pipelines: 0,
+    shaders: 0,
+    waits: 0,
+    recordMs: 0,
+    callMs: 0,
   };
   /** Bytes of a buffer that are still to be given back; 0 once it was destroyed. */
   readonly #left = new WeakMap<object, { bytes: number }>();
@@ -118,11 +133,16 @@ export class GpuCounters {
     });
     wrap("GPUBuffer", ["destroy"], (self) => this.#forget(self));
     let asked = 0;
-    wrap("GPUDevice", ["createBuffer"], (_, [descriptor]) => (asked = number((descriptor as { size?: number }).size)), (buffer) => {
-      counts.buffers++;
-      counts.bufferBytes += asked;
-      this.#remember(buffer, asked);
-    });
+    wrap(
+      "GPUDevice",
+      ["createBuffer"],
+      (_, [descriptor]) => (asked = number((descriptor as { size?: number }).size)),
+      (buffer) => {
+        counts.buffers++;
+        counts.bufferBytes += asked;
+        this.#remember(buffer, asked);
+      },
+    );
     wrap("GPUDevice", ["createBindGroup"], () => counts.bindGroups++);
     wrap("GPUDevice", ["createCommandEncoder"], () => counts.encoders++);
     wrap("GPUDevice", ["createComputePipeline", "createComputePipelineAsync"], () => counts.pipelines++);

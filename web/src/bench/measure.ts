@@ -64,8 +64,16 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
   const { layers } = member.about();
   const others = othersTexts.map((text) => ({ text, ended: false }));
   const series = prefixes.map((prefix) => ({
-    asked: prefix, repeats: new Repeats(bench.repeats, bench.limitSeconds), prefix: 0, prefilled: 0, verified: 0,
-    prefill: [] as number[], step: [] as number[], verify: [] as number[], launch: [] as number[], counts: null as { step: GpuCounts; verify: GpuCounts } | null,
+    asked: prefix,
+    repeats: new Repeats(bench.repeats, bench.limitSeconds),
+    prefix: 0,
+    prefilled: 0,
+    verified: 0,
+    prefill: [] as number[],
+    step: [] as number[],
+    verify: [] as number[],
+    launch: [] as number[],
+    counts: null as { step: GpuCounts; verify: GpuCounts } | null,
   }));
   while (series.some((at) => at.repeats.due)) {
     for (const at of series.filter(({ repeats }) => repeats.due)) {
@@ -119,8 +127,13 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
   const { module, counters, sampling, segmentTokens } = bench;
   const settings: Settings = { ...module.rules()[defaultRule], segmentTokens, maxRounds: roundsInARow };
   const series = prefixes.map((prefix) => ({
-    asked: prefix, repeats: new Repeats(bench.repeats, bench.limitSeconds), prefix: 0, gpuBytes: null as number | null,
-    first: [] as number[], later: [] as RoundTimes[], counts: null as GpuCounts | null,
+    asked: prefix,
+    repeats: new Repeats(bench.repeats, bench.limitSeconds),
+    prefix: 0,
+    gpuBytes: null as number | null,
+    first: [] as number[],
+    later: [] as RoundTimes[],
+    counts: null as GpuCounts | null,
   }));
   while (series.some((at) => at.repeats.due)) {
     for (const at of series.filter(({ repeats }) => repeats.due)) {
@@ -140,8 +153,12 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
           if ("left" in round) throw round.error;
           const [now, running] = [counters?.read(), runSoFar(members)];
           times.push({
-            ms: performance.now() - started, draft: round.ms.draft, verify: round.ms.verify,
-            written: round.candidates[round.winner]!.tokens, run: running - ran, due: tokensDue(round.scores as Verified[][], segmentTokens),
+            ms: performance.now() - started,
+            draft: round.ms.draft,
+            verify: round.ms.verify,
+            written: round.candidates[round.winner]!.tokens,
+            run: running - ran,
+            due: tokensDue(round.scores as Verified[][], segmentTokens),
           });
           if (before && now) counts.push(since(before, now));
           [before, ran] = [now, running];

@@ -29,9 +29,30 @@ function draw(plan: Plan): void {
   const named = workloads.map((models): [string, string] => [nameOf(models), models.kind === "bundled" ? "the bundled members" : nameOf(models).replace(":", ", ")]);
   form.replaceChildren(
     group("Models", "models", "checkbox", named, plan.models.map(nameOf)),
-    group("Members at a time", "ensembles", "checkbox", ensembleSizes.map((size) => [String(size), String(size)]), plan.ensembles.map(String)),
-    group("Prefix, tokens", "prefixes", "checkbox", prefixLengths.map((length) => [String(length), length.toLocaleString("en")]), plan.prefixes.map(String)),
-    group("On", "backend", "radio", [["webgpu", "GPU"], ["cpu", "CPU"]], [plan.backend]),
+    group(
+      "Members at a time",
+      "ensembles",
+      "checkbox",
+      ensembleSizes.map((size) => [String(size), String(size)]),
+      plan.ensembles.map(String),
+    ),
+    group(
+      "Prefix, tokens",
+      "prefixes",
+      "checkbox",
+      prefixLengths.map((length) => [String(length), length.toLocaleString("en")]),
+      plan.prefixes.map(String),
+    ),
+    group(
+      "On",
+      "backend",
+      "radio",
+      [
+        ["webgpu", "GPU"],
+        ["cpu", "CPU"],
+      ],
+      [plan.backend],
+    ),
     count("Tokens a segment", "segmentTokens", plan.segmentTokens, 32),
     count("Repeats", "repeats", plan.repeats, 1000),
     count("At most, seconds each", "limitSeconds", plan.limitSeconds, 1_000_000),

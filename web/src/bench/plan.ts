@@ -57,7 +57,9 @@ export function planFrom(query: URLSearchParams): Plan {
 /** The address that {@link planFrom} reads as this plan. */
 export function queryOf({ backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds }: Plan): string {
   const values = { backend, models: models.map(nameOf), ensembles, prefixes, segmentTokens, repeats, limitSeconds };
-  return Object.entries(values).map(([name, value]) => `${name}=${String(value)}`).join("&");
+  return Object.entries(values)
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .join("&");
 }
 
 /** Bytes of weights that are loaded at a time at most; the bundled members are too small to count. */

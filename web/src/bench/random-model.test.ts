@@ -36,7 +36,7 @@ test("scales are f16 numbers of a trained model's size", async () => {
 });
 
 test("sizes are those of the published models", () => {
-  const parameters = (name: string): number => Math.round((weightBytes(shapes.find((shape) => shape.name === name)!, "Q8_0") / 34 * 32) / 1e6);
+  const parameters = (name: string): number => Math.round(((weightBytes(shapes.find((shape) => shape.name === name)!, "Q8_0") / 34) * 32) / 1e6);
   // Norms and biases, in F32, weigh a little more than a parameter each.
   assert.ok(Math.abs(parameters("SmolLM2-135M") - 134.5) < 1);
   assert.ok(Math.abs(parameters("SmolLM2-360M") - 362) < 1.5);
@@ -52,7 +52,11 @@ test("every vocabulary has its size, no token twice, and reads the bench's text 
     assert.equal(new Set(tokens).size, size);
     const known = new Set(tokens);
     for (const merge of merges) assert.ok(known.has(merge.replace(" ", "")), merge);
-    for (const text of othersTexts) assert.ok(text.split(" ").every((letter) => known.has(letter) && known.has(`Ġ${letter}`)), "ten tokens each, with and without a space before the first");
+    for (const text of othersTexts)
+      assert.ok(
+        text.split(" ").every((letter) => known.has(letter) && known.has(`Ġ${letter}`)),
+        "ten tokens each, with and without a space before the first",
+      );
     const written = textOf(1000).split(" ").slice(1);
     assert.equal(written.length, 1000);
     assert.ok(written.every((word, index) => known.has(`Ġ${word}`) && word !== written[index + 1]));

@@ -47,7 +47,11 @@ export function tensorsOf(shape: Shape, format: BlockFormat): ShapedTensor[] {
   for (let layer = 0; layer < shape.layers; layer++) {
     const block = `blk.${layer}`;
     vector(`${block}.attn_norm.weight`, hidden);
-    for (const [name, rows] of [["q", queries], ["k", keys], ["v", keys]] as const) {
+    for (const [name, rows] of [
+      ["q", queries],
+      ["k", keys],
+      ["v", keys],
+    ] as const) {
       matrix(`${block}.attn_${name}`, hidden, rows);
       if (shape.architecture === "qwen2") vector(`${block}.attn_${name}.bias`, rows);
       if (shape.architecture === "qwen3" && name !== "v") vector(`${block}.attn_${name}_norm.weight`, headDim);

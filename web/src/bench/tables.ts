@@ -27,7 +27,8 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   const title = `${models} ${format}`;
   const sum = (what: "weights" | "kv" | "scratch"): string => megabytes(loaded.reduce((total, each) => total + each[what], 0));
   const inUse = gpuBytes === null ? "" : `, ${megabytes(gpuBytes)} in GPU buffers${gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`}`;
-  const missing = leftOut.length === 0 ? "" : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
+  const missing =
+    leftOut.length === 0 ? "" : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
   const tables: Table[] = [
     {
       caption: `${title}: each member alone`,

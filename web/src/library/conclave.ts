@@ -19,10 +19,26 @@ export type { BackendChoice } from "../protocol/backend.ts";
 export type { About, Adapter, Backend, Candidate, Core, ExitSettings, LeaderSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
-export type { BeginEvent, ConclaveEvent, EndEvent, LeftEvent, MemberSource, Plan, Progress, ReadingEvent, RoundCounters, RoundEvent, Stored, StoredModel, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
+export type {
+  BeginEvent,
+  ConclaveEvent,
+  EndEvent,
+  LeftEvent,
+  MemberSource,
+  Plan,
+  Progress,
+  ReadingEvent,
+  RoundCounters,
+  RoundEvent,
+  Stored,
+  StoredModel,
+  ThinkingEvent,
+  ThoughtEvent,
+} from "../protocol/messages.ts";
 export { parseReference, referenceName, referenceText, type Reference } from "../store/reference.ts";
 export type { Port } from "./wire.ts";
 
+/** How an engine is started. */
 export interface OpenOptions {
   /** `auto` (the default) takes WebGPU where a hardware adapter answers, else the CPU. */
   backend?: BackendChoice;
@@ -42,23 +58,29 @@ export interface OpenOptions {
    * `core` goes before this one, and {@link About} tells which it was.
    */
   core?: Core;
+  /** Stops the start, or the loading. */
   signal?: AbortSignal;
 }
 
+/** How a member is loaded. */
 export interface AddOptions {
   /** Room for the conversation, in the member's tokens; at most what the model was trained for. */
   contextTokens?: number;
   /** The member that the new one takes the place of, once it is loaded; there must be one of this name. */
   replace?: string;
+  /** Hears how far each member is. */
   onProgress?: (progress: Progress & { member: string }) => void;
+  /** Stops the download or the loading; what was downloaded stays. */
   signal?: AbortSignal;
 }
 
+/** How an engine is started and its members are loaded. */
 export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
   /** The members, or the address of a list of them; the bundled ones if left out. */
   members?: MemberSource[] | string | URL;
 }
 
+/** How a question is answered. */
 export interface AskOptions {
   /** Stops the answer; the text so far stays, and the last event says `stopped`. */
   signal?: AbortSignal;
@@ -80,6 +102,7 @@ export interface AskOptions {
 
 /** The paper's sampling. */
 export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP: 0.9, topK: 0 };
+/** Room for the conversation where `add` and `load` are not told, in a member's tokens. */
 export const defaultContextTokens = 1024;
 
 const startWorker = (): Port => new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "conclave" });
@@ -95,7 +118,9 @@ const openRequest = (id: number, { backend = "auto", hub, threads, core }: OpenO
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
+  /** Where the members run. */
   readonly backend: Backend;
+  /** The adapter they run on. */
   readonly adapter: Adapter;
   /** In plain words, why this backend was taken. */
   readonly why: string;

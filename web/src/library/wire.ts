@@ -60,11 +60,7 @@ export class Wire {
   }
 
   /** Sends a request and waits for the reply that ends it. */
-  request(
-    request: Request,
-    signal?: AbortSignal,
-    onProgress?: (progress: Progress) => void,
-  ): Promise<Reply> {
+  request(request: Request, signal?: AbortSignal, onProgress?: (progress: Progress) => void): Promise<Reply> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise<Reply>((resolve, reject) => {
       const { id } = request;

@@ -4,7 +4,14 @@ import type { Script } from "../testing/scripted.ts";
 import { hello, open } from "../testing/staged.ts";
 import { cost, eachAlone, type Alone } from "./alone.ts";
 
-const says = (text: string, failure?: Script["failure"]): Script => ({ drafts: [{ text, ended: false }, { text: ".", ended: true }], taste: () => 1, ...(failure && { failure }) });
+const says = (text: string, failure?: Script["failure"]): Script => ({
+  drafts: [
+    { text, ended: false },
+    { text: ".", ended: true },
+  ],
+  taste: () => 1,
+  ...(failure && { failure }),
+});
 const told = ({ member, ...what }: Alone): string => `${member} ${"error" in what ? what.error.kind : what.event.type === "round" ? what.event.text : what.event.type}`;
 
 async function play(scripts: Record<string, Script>, onStep: (step: Alone, stop: () => void) => void = () => {}): Promise<{ steps: Alone[]; journal: string[] }> {
@@ -22,7 +29,13 @@ test("members answer alone one after the other, each from the same question", as
   const { steps, journal } = await play({ Ada: says("a"), Bo: says("b") });
   assert.deepEqual(steps.map(told), ["0 reading", "0 begin", "0 a", "0 .", "0 end", "1 reading", "1 begin", "1 b", "1 .", "1 end"]);
   const begun = steps.flatMap((step) => ("event" in step && step.event.type === "begin" ? [step.event] : []));
-  assert.deepEqual(begun.map(({ members, sampling }) => [members, sampling.seed]), [[["Ada"], 7], [["Bo"], 7]]);
+  assert.deepEqual(
+    begun.map(({ members, sampling }) => [members, sampling.seed]),
+    [
+      [["Ada"], 7],
+      [["Bo"], 7],
+    ],
+  );
   assert.ok(journal.lastIndexOf("Ada keep 0") < journal.indexOf("Bo begin"), "never two at once");
 });
 
@@ -43,7 +56,11 @@ test("who fails leaves the others their turn, unless the engine has failed", asy
 });
 
 test("what an answer cost is the tokens taken and the time of the rounds", () => {
-  const round = (winner: number, tokens: number[], draft: number, verify: number) => ({ winner, candidates: tokens.map((tokens) => ({ member: "Ada", text: "", ended: false, tokens })), ms: { draft, verify } });
+  const round = (winner: number, tokens: number[], draft: number, verify: number) => ({
+    winner,
+    candidates: tokens.map((tokens) => ({ member: "Ada", text: "", ended: false, tokens })),
+    ms: { draft, verify },
+  });
   assert.equal(cost([round(1, [9, 4], 1000, 200), round(0, [3, 100], 300, 0)]), "7 tokens in 1.5 s");
   assert.equal(cost([]), "0 tokens in 0 ms");
 });

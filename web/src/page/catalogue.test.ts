@@ -65,9 +65,21 @@ test("a catalogue with a fault is refused by the place of the fault", () => {
     change(data);
     return () => parseCatalogue(data);
   };
-  assert.throws(broken((data) => (data.models["qwen3-4b"]!.shape.layers = 0)), /models\.qwen3-4b\.shape\.layers.*from 1/);
-  assert.throws(broken((data) => (data.models["qwen3-4b"]!.format = "Q9")), /models\.qwen3-4b\.format/);
-  assert.throws(broken((data) => data.ensembles[0]!.members.push("nobody")), /Thimble names nobody/);
-  assert.throws(broken((data) => (data.ensembles[0]!.members.length = 1)), /Thimble has 1 members/);
+  assert.throws(
+    broken((data) => (data.models["qwen3-4b"]!.shape.layers = 0)),
+    /models\.qwen3-4b\.shape\.layers.*from 1/,
+  );
+  assert.throws(
+    broken((data) => (data.models["qwen3-4b"]!.format = "Q9")),
+    /models\.qwen3-4b\.format/,
+  );
+  assert.throws(
+    broken((data) => data.ensembles[0]!.members.push("nobody")),
+    /Thimble names nobody/,
+  );
+  assert.throws(
+    broken((data) => (data.ensembles[0]!.members.length = 1)),
+    /Thimble has 1 members/,
+  );
   assert.throws(() => parseCatalogue([]), /catalogue/);
 });

@@ -73,9 +73,12 @@ export class Choosing {
     const { title } = roster;
     const seats: Seat[] = roster.slots.map(({ source, model }) => ({ source, model }));
     await this.#seatToys();
-    notices.show("incomplete", "hint", `${title}, the ensemble of your last visit, is not all stored in this browser: ${missing.length === 1 ? "one model is" : `${missing.length} models are`} missing. These are the toys.`, [
-      { label: "Fetch the rest", run: () => void roster.replaceAll(title, seats) },
-    ]);
+    notices.show(
+      "incomplete",
+      "hint",
+      `${title}, the ensemble of your last visit, is not all stored in this browser: ${missing.length === 1 ? "one model is" : `${missing.length} models are`} missing. These are the toys.`,
+      [{ label: "Fetch the rest", run: () => void roster.replaceAll(title, seats) }],
+    );
   }
 
   /** Remembers what is on the page, once all of it is there and can be found again. */
@@ -108,7 +111,10 @@ export class Choosing {
     const { roster, notices } = this.#context;
     try {
       const entries = await readManifest(this.#manifest);
-      await roster.replaceAll(toysTitle, entries.map((entry) => ({ source: sourceOf(entry, this.#manifest), entry })));
+      await roster.replaceAll(
+        toysTitle,
+        entries.map((entry) => ({ source: sourceOf(entry, this.#manifest), entry })),
+      );
     } catch (error) {
       notices.show("manifest", "error", `${typed(error).message} You can still add models of your own.`);
     }
@@ -118,9 +124,16 @@ export class Choosing {
   async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
     const memory = members.map((member) => total(memoryOf(member, roster.contextTokens, this.#open().backend)));
-    await this.#check(members.map(({ ref }) => ref), signal, memory);
+    await this.#check(
+      members.map(({ ref }) => ref),
+      signal,
+      memory,
+    );
     onLeave();
-    void roster.replaceAll(name, members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })));
+    void roster.replaceAll(
+      name,
+      members.map((model) => ({ source: { name: model.name, ref: model.ref }, model })),
+    );
   }
 
   async #add(source: MemberSource, signal: AbortSignal): Promise<void> {

@@ -4,11 +4,7 @@ type Child = Node | string;
 type Attributes = Record<string, string | number | boolean | undefined>;
 
 /** An element with attributes; `true` sets an empty attribute, `false` and undefined set none. */
-export function el<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
+export function el<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;

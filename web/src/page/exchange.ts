@@ -190,10 +190,7 @@ export class Exchange {
     this.#stop = "failed";
     this.#settle();
     const who = error.member === undefined ? "" : `${error.member}: `;
-    this.#failure.replaceChildren(
-      el("p", { role: "alert", "data-kind": error.kind }, `${who}${error.message}`),
-      el("p", { class: "actions" }, ...actions),
-    );
+    this.#failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, `${who}${error.message}`), el("p", { class: "actions" }, ...actions));
   }
 
   /** Lays a round open below the answer. */
@@ -217,7 +214,9 @@ export class Exchange {
         onRound: (next) => this.inspect(next, false),
         onClose: () => {
           this.inspect(number);
-          this.#segments().find((segment) => segment.dataset["round"] === String(number))?.focus();
+          this.#segments()
+            .find((segment) => segment.dataset["round"] === String(number))
+            ?.focus();
         },
       }),
     );
@@ -235,7 +234,10 @@ export class Exchange {
     this.#answer.classList.remove("growing");
     this.#showFacts(stops[this.#stop] ?? this.#stop);
     if (this.rounds.length > 0) {
-      this.#facts.append(" ", button("Download the run", () => this.#download(), { class: "quiet" }));
+      this.#facts.append(
+        " ",
+        button("Download the run", () => this.#download(), { class: "quiet" }),
+      );
       if (this.#context.members.length > 1) this.#facts.append(" ", this.#alone);
     }
     if (this.text === "") this.#answer.append(el("em", { class: "hint" }, "No text was accepted."));

@@ -16,8 +16,19 @@ test("figures read as people write them", () => {
 });
 
 test("a segment is credited to all who wrote it, by who was active then", () => {
-  const rounds = [{ drafters: [0, 1, 2], writers: [0, 2] }, { drafters: [0, 2], writers: [1] }, { drafters: [0, 2], writers: [0, 1] }];
-  assert.deepEqual([0, 1, 2].map((member) => written(rounds, member)), [{ segments: 2, shared: 2 }, { segments: 0, shared: 0 }, { segments: 3, shared: 2 }]);
+  const rounds = [
+    { drafters: [0, 1, 2], writers: [0, 2] },
+    { drafters: [0, 2], writers: [1] },
+    { drafters: [0, 2], writers: [0, 1] },
+  ];
+  assert.deepEqual(
+    [0, 1, 2].map((member) => written(rounds, member)),
+    [
+      { segments: 2, shared: 2 },
+      { segments: 0, shared: 0 },
+      { segments: 3, shared: 2 },
+    ],
+  );
 });
 
 test("a recorded run has what a replay reads, and an unscored round is marked", () => {
@@ -31,10 +42,19 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
       { member: "Bo", text: "b", ended: false, tokens: 1 },
     ],
     scores: [
-      [{ meanLogit: 1, meanLogprob: -1 }, { meanLogit: 2, meanLogprob: -2 }],
-      [{ meanLogit: 3, meanLogprob: -3 }, { meanLogit: 4, meanLogprob: -4 }],
+      [
+        { meanLogit: 1, meanLogprob: -1 },
+        { meanLogit: 2, meanLogprob: -2 },
+      ],
+      [
+        { meanLogit: 3, meanLogprob: -3 },
+        { meanLogit: 4, meanLogprob: -4 },
+      ],
     ],
-    shares: [[0.33, 0.67], [0.43, 0.57]],
+    shares: [
+      [0.33, 0.67],
+      [0.43, 0.57],
+    ],
     totals: [0.38, 0.62],
     counts: [1, 1],
     winner: 1,
@@ -59,7 +79,10 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     stop: "ended",
   });
   assert.deepEqual(record.members, ["Ada", "Bo"]);
-  assert.deepEqual(record.rounds.map((each) => each.verified), [true, false]);
+  assert.deepEqual(
+    record.rounds.map((each) => each.verified),
+    [true, false],
+  );
   assert.deepEqual(record.rounds[0]?.scores, round.scores);
   assert.deepEqual(record.rounds[0]?.writers, [1]);
   assert.equal(record.answer, "ba.");

@@ -36,7 +36,10 @@ export function verdict(need: Need, machine: Machine): Verdict | undefined {
   if (running?.tone === "no") return running;
   const { free } = machine;
   if (free !== undefined && need.download > free) {
-    return { tone: "no", text: `Too large for the storage here: ${bytes(need.download)} are yet to come, and the browser lets this page keep ${bytes(free)} more. Delete stored models, or make room on the disk.` };
+    return {
+      tone: "no",
+      text: `Too large for the storage here: ${bytes(need.download)} are yet to come, and the browser lets this page keep ${bytes(free)} more. Delete stored models, or make room on the disk.`,
+    };
   }
   return running;
 }

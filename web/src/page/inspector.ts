@@ -34,7 +34,11 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       "div",
       { class: "inspector-head" },
       el("h3", {}, `Round ${round.round}`),
-      el("p", {}, `${writers.length > 1 ? `${sentence(writers)} drafted the same, and it` : `${sentence(writers)}'s draft`} was taken. Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`),
+      el(
+        "p",
+        {},
+        `${writers.length > 1 ? `${sentence(writers)} drafted the same, and it` : `${sentence(writers)}'s draft`} was taken. Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`,
+      ),
       el("span", { class: "actions" }, back, on, close),
     ),
     candidates(round, context),
@@ -106,13 +110,7 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
       el("td", { class: "figure" }, (round.weights[i] ?? 0).toFixed(3)),
     ),
   );
-  const totals = el(
-    "tr",
-    {},
-    el("th", { scope: "row" }, "total"),
-    ...round.totals.map((total, j) => el("td", { class: j === round.winner ? "best" : "" }, total.toFixed(3))),
-    el("td", {}),
-  );
+  const totals = el("tr", {}, el("th", { scope: "row" }, "total"), ...round.totals.map((total, j) => el("td", { class: j === round.winner ? "best" : "" }, total.toFixed(3))), el("td", {}));
   return el(
     "div",
     { class: "matrix" },

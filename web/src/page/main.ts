@@ -352,7 +352,8 @@ class Page {
     if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
     memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
-    why.textContent = this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
+    why.textContent =
+      this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
   }
 
   /** Says which ensemble is here, and offers what can be asked of it. */

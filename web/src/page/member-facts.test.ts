@@ -22,10 +22,25 @@ const about = (stored: [string, string | null][], change: Partial<About> = {}): 
 const source = { name: "a" };
 
 test("formats are told as stored, and what the engine keeps otherwise is not passed over", () => {
-  const mixture = about([["Q4_K", "Q4_K"], ["Q6_K", "Q6_K"], ["Q5_K", "Q8_0"], ["Q5_0", "Q8_0"], ["Q3_K", "Q6_K"]]);
+  const mixture = about([
+    ["Q4_K", "Q4_K"],
+    ["Q6_K", "Q6_K"],
+    ["Q5_K", "Q8_0"],
+    ["Q5_0", "Q8_0"],
+    ["Q3_K", "Q6_K"],
+  ]);
   assert.equal(formats(mixture), "Q4_K, Q6_K; Q5_K, Q5_0 kept as Q8_0; Q3_K kept as Q6_K");
   assert.equal(formats(about([["BF16", "Q8_0"]])), "BF16 kept as Q8_0");
-  assert.equal(formats(about([["Q8_0", "Q8_0"], ["Q8_0", "F32"]])), "Q8_0; Q8_0 kept as F32", "rows that do not fit its blocks");
+  assert.equal(
+    formats(
+      about([
+        ["Q8_0", "Q8_0"],
+        ["Q8_0", "F32"],
+      ]),
+    ),
+    "Q8_0; Q8_0 kept as F32",
+    "rows that do not fit its blocks",
+  );
   assert.equal(formats(about([["Q8_0", null]])), "Q8_0");
   assert.equal(formats(about([])), "F32", "nothing but vectors");
 });

@@ -37,7 +37,13 @@ export function formats({ formats, quantisation }: Pick<About, "formats" | "quan
   const changed = formats.filter(({ stored, kept }) => kept !== null && kept !== stored);
   const asStored = formats.filter((format) => !changed.includes(format)).map(({ stored }) => stored);
   const parts = [...new Set(asStored)].join(", ");
-  const others = [...new Set(changed.map(({ kept }) => kept))].map((kept) => `${changed.filter((format) => format.kept === kept).map(({ stored }) => stored).join(", ")} kept as ${kept}`);
+  const others = [...new Set(changed.map(({ kept }) => kept))].map(
+    (kept) =>
+      `${changed
+        .filter((format) => format.kept === kept)
+        .map(({ stored }) => stored)
+        .join(", ")} kept as ${kept}`,
+  );
   return [parts, ...others].filter(Boolean).join("; ") || quantisation;
 }
 

@@ -218,12 +218,7 @@ export class MembersPanel {
     card.load.append(card.progress, card.loaded);
     card.votes.append(card.weight, card.weightText, card.won);
     card.root.append(
-      el(
-        "div",
-        { class: "member-head" },
-        el("h3", {}, el("span", { class: "name" }, name)),
-        el("label", { class: "takes-part" }, box, "takes part"),
-      ),
+      el("div", { class: "member-head" }, el("h3", {}, el("span", { class: "name" }, name)), el("label", { class: "takes-part" }, box, "takes part")),
       card.about,
       card.memory,
       card.description,

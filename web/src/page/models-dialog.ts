@@ -50,7 +50,11 @@ export class ModelsDialog {
     const title = (id: string, text: string): HTMLElement => el("h3", { id }, text);
     this.#dialog.append(
       el("div", { class: "dialog-head" }, el("h2", { id: "models-title" }, "Models"), close),
-      el("p", { class: "description" }, `Models are fetched from where they lie when you choose them, those named here from ${host}; they are checked and kept in this browser. What you ask goes nowhere.`),
+      el(
+        "p",
+        { class: "description" },
+        `Models are fetched from where they lie when you choose them, those named here from ${host}; they are checked and kept in this browser. What you ask goes nowhere.`,
+      ),
       this.#status,
       el("section", { "aria-labelledby": "ensembles-title" }, el("div", { class: "dialog-head" }, title("ensembles-title", "Ensembles"), this.#contextChoice()), this.#ensembles),
       el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm()),
@@ -198,7 +202,8 @@ export class ModelsDialog {
     } catch (error) {
       fault = typed(error).message;
     }
-    const example = "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct for a whole folder, or https://example.org/model.gguf. After @ may stand a revision.";
+    const example =
+      "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct for a whole folder, or https://example.org/model.gguf. After @ may stand a revision.";
     // Nobody is told off for a name that is half typed.
     const wrong = found === undefined && this.#refused;
     this.#hint.textContent = found ?? (wrong ? fault : example);

@@ -18,14 +18,7 @@ export class Notices {
     this.clear(key);
     const buttons = actions.map(({ label, run }) => button(label, () => (this.clear(key), run())));
     const close = button("Dismiss", () => this.clear(key), { class: "quiet" });
-    this.#host.append(
-      el(
-        "div",
-        { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key },
-        el("p", {}, text),
-        el("p", { class: "actions" }, ...buttons, close),
-      ),
-    );
+    this.#host.append(el("div", { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key }, el("p", {}, text), el("p", { class: "actions" }, ...buttons, close)));
   }
 
   clear(key: string): void {

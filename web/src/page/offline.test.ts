@@ -42,7 +42,11 @@ class Browser {
         match: async (key: string, options?: { ignoreSearch: boolean }) => this.#match(key, options),
       },
       fetch: async (address: URL | Request) => this.#fetch(new URL("url" in address ? address.url : address)),
-      crypto, URL, TextEncoder, Headers, Response,
+      crypto,
+      URL,
+      TextEncoder,
+      Headers,
+      Response,
     });
     const worker = new Worker(listeners);
     await worker.hear("install");
@@ -61,7 +65,10 @@ class Browser {
 
   #match(key: string, { ignoreSearch = false } = {}): Response | undefined {
     const same = (other: string): boolean => (ignoreSearch ? other.split("?")[0] === key.split("?")[0] : other === key);
-    return [...this.#caches.values()].flatMap((kept) => [...kept]).find(([other]) => same(other))?.[1].clone();
+    return [...this.#caches.values()]
+      .flatMap((kept) => [...kept])
+      .find(([other]) => same(other))?.[1]
+      .clone();
   }
 
   #fetch(address: URL): Response {

@@ -8,11 +8,20 @@ const sort = (...paths: string[]) => {
 };
 
 test("files become models: each GGUF one, splits together in order, a folder what a loader reads of it", () => {
-  assert.deepEqual(sort("a.gguf", "readme.md", "B.GGUF").models, [["a", "a.gguf"], ["B", "B.GGUF"]]);
-  assert.deepEqual(sort("x-00002-of-00002.gguf", "x-00001-of-00002.gguf", "y.gguf").models, [["y", "y.gguf"], ["x", "x-00001-of-00002.gguf", "x-00002-of-00002.gguf"]]);
+  assert.deepEqual(sort("a.gguf", "readme.md", "B.GGUF").models, [
+    ["a", "a.gguf"],
+    ["B", "B.GGUF"],
+  ]);
+  assert.deepEqual(sort("x-00002-of-00002.gguf", "x-00001-of-00002.gguf", "y.gguf").models, [
+    ["y", "y.gguf"],
+    ["x", "x-00001-of-00002.gguf", "x-00002-of-00002.gguf"],
+  ]);
   const folder = sort("me/SmolLM2/config.json", "me/SmolLM2/model.safetensors", "me/SmolLM2/tokenizer.json", "me/SmolLM2/.git", "me/SmolLM2/onnx/model.onnx");
   assert.deepEqual(folder, { models: [["SmolLM2", "config.json", "model.safetensors", "tokenizer.json"]], complaints: [] });
-  assert.deepEqual(sort("one/a.gguf", "two/config.json", "two/w.safetensors").models.map(([name]) => name), ["a", "two"]);
+  assert.deepEqual(
+    sort("one/a.gguf", "two/config.json", "two/w.safetensors").models.map(([name]) => name),
+    ["a", "two"],
+  );
   assert.deepEqual(sort("config.json", "model.safetensors").models[0]?.[0], "Picked model");
 });
 

@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { quantiseFor } from "./quantise-choice.ts";
 
-const folder = (bytes: number) => [{ name: "config.json", bytes: 900 }, { name: "model-00001-of-00002.safetensors", bytes: bytes / 2 }, { name: "model-00002-of-00002.safetensors", bytes: bytes / 2 }];
+const folder = (bytes: number) => [
+  { name: "config.json", bytes: 900 },
+  { name: "model-00001-of-00002.safetensors", bytes: bytes / 2 },
+  { name: "model-00002-of-00002.safetensors", bytes: bytes / 2 },
+];
 
 test("large folders become Q8_0 by themselves; small ones, GGUF files and what was chosen stay as they are", () => {
   assert.equal(quantiseFor("auto", folder(1e9)), "Q8_0");

@@ -223,13 +223,7 @@ function field(name: string, label: string, help: string, control: HTMLElement):
   control.setAttribute("id", `setting-${name}`);
   control.setAttribute("name", name);
   control.setAttribute("aria-describedby", `help-${name}`);
-  return el(
-    "div",
-    { class: "field" },
-    el("label", { for: `setting-${name}` }, label),
-    control,
-    el("small", { id: `help-${name}` }, help),
-  );
+  return el("div", { class: "field" }, el("label", { for: `setting-${name}` }, label), control, el("small", { id: `help-${name}` }, help));
 }
 
 function numeric({ name, label, help, min, max, step }: NumberField): HTMLElement {

@@ -76,9 +76,12 @@ export class SideBySide {
     const finished = this.#cards.filter(({ root }) => root.dataset["state"] === "ended").length;
     const now = this.#cards.findIndex((card) => !card.over);
     const all = plural(this.#cards.length, "member");
-    const text = over || now < 0
-      ? finished === this.#cards.length ? "Every member has answered alone, under the same settings." : `${finished} of ${all} have finished alone.`
-      : `${this.#asked.members[now]} answers alone, ${now + 1} of ${all}.`;
+    const text =
+      over || now < 0
+        ? finished === this.#cards.length
+          ? "Every member has answered alone, under the same settings."
+          : `${finished} of ${all} have finished alone.`
+        : `${this.#asked.members[now]} answers alone, ${now + 1} of ${all}.`;
     if (this.#state.textContent !== text) this.#state.textContent = text;
   }
 }

@@ -15,13 +15,7 @@ export function storedList(models: StoredModel[], { free, onDelete, hasNewer }: 
   const room = free === undefined ? "" : ` The browser lets this page keep ${bytes(free)} more.`;
   const summary = models.length === 0 ? `No models are stored here yet.${room}` : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
   const rows = new Map(models.map((model) => [model, row(model, onDelete)]));
-  return el(
-    "div",
-    {},
-    el("p", { class: "facts", id: "stored-summary", tabindex: -1 }, summary),
-    models.length === 0 ? "" : el("ul", { class: "stored" }, ...rows.values()),
-    updates(rows, hasNewer),
-  );
+  return el("div", {}, el("p", { class: "facts", id: "stored-summary", tabindex: -1 }, summary), models.length === 0 ? "" : el("ul", { class: "stored" }, ...rows.values()), updates(rows, hasNewer));
 }
 
 /** A button that asks for newer versions, and what came of it; nothing asks by itself. */
@@ -29,21 +23,29 @@ function updates(rows: Map<StoredModel, HTMLElement>, hasNewer: StoredContext["h
   const models = [...rows.keys()].filter(({ complete, commit }) => complete && commit !== null);
   if (models.length === 0) return "";
   const told = el("span", { role: "status" });
-  const look = button("Look for newer versions", async () => {
-    told.textContent = "Asking…";
-    const answers = await Promise.allSettled(models.map(hasNewer));
-    const newer = models.filter((_, index) => {
-      const answer = answers[index];
-      return answer?.status === "fulfilled" && answer.value;
-    });
-    for (const model of models) {
-      rows.get(model)?.querySelector(".newer")?.remove();
-      if (newer.includes(model)) rows.get(model)?.querySelector(".stored-name")?.append(el("small", { class: "newer" }, "There is a newer version: delete this one, then choose it again."));
-    }
-    const silent = answers.filter(({ status }) => status === "rejected").length;
-    const found = newer.length === 0 ? "No newer version is known." : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
-    told.textContent = silent > 0 ? `${found} ${plural(silent, "model")} could not be asked about; try again later.` : found;
-  }, { class: "quiet" });
+  const look = button(
+    "Look for newer versions",
+    async () => {
+      told.textContent = "Asking…";
+      const answers = await Promise.allSettled(models.map(hasNewer));
+      const newer = models.filter((_, index) => {
+        const answer = answers[index];
+        return answer?.status === "fulfilled" && answer.value;
+      });
+      for (const model of models) {
+        rows.get(model)?.querySelector(".newer")?.remove();
+        if (newer.includes(model))
+          rows
+            .get(model)
+            ?.querySelector(".stored-name")
+            ?.append(el("small", { class: "newer" }, "There is a newer version: delete this one, then choose it again."));
+      }
+      const silent = answers.filter(({ status }) => status === "rejected").length;
+      const found = newer.length === 0 ? "No newer version is known." : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
+      told.textContent = silent > 0 ? `${found} ${plural(silent, "model")} could not be asked about; try again later.` : found;
+    },
+    { class: "quiet" },
+  );
   return el("p", { class: "actions updates" }, look, told);
 }
 

@@ -51,13 +51,15 @@ export class WeightsChart {
         ],
         series: [
           {},
-          ...names.map((label, index): uPlot.Series => ({
-            label,
-            stroke: style(`--voice-${((voices[index] ?? index) % 8) + 1}`),
-            width: 2,
-            dash: dashes[(voices[index] ?? index) % 8] ?? [],
-            points: { show: false },
-          })),
+          ...names.map(
+            (label, index): uPlot.Series => ({
+              label,
+              stroke: style(`--voice-${((voices[index] ?? index) % 8) + 1}`),
+              width: 2,
+              dash: dashes[(voices[index] ?? index) % 8] ?? [],
+              points: { show: false },
+            }),
+          ),
         ],
       },
       this.#drawn(),

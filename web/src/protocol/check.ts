@@ -125,9 +125,7 @@ export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
 }
 
 /** One of several shapes, told apart by the field `type`. */
-export function variant<S extends Record<string, Check<object>>>(
-  shapes: S,
-): Check<{ [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string]> {
+export function variant<S extends Record<string, Check<object>>>(shapes: S): Check<{ [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string]> {
   return (data, path) => {
     const type = typeof data === "object" && data !== null && "type" in data ? data.type : undefined;
     const check = typeof type === "string" && Object.hasOwn(shapes, type) ? shapes[type] : undefined;

@@ -19,7 +19,7 @@ export type Backend = "webgpu" | "cpu";
 export type Core = "fused" | "burn";
 export const defaultCore: Core = "fused";
 
-/** One turn of the conversation. */
+/** One message of the conversation. */
 export interface Message {
   role: "system" | "user" | "assistant";
   content: string;
@@ -27,9 +27,12 @@ export interface Message {
 
 /** How a member draws its own tokens. `topK: 0` means no limit; `temperature: 0` is greedy. */
 export interface Sampling {
+  /** 0 to 10. */
   temperature: number;
+  /** 0 to 1. */
   topP: number;
   topK: number;
+  /** The same seed gives the same answer on the same device. */
   seed: number;
 }
 
@@ -53,36 +56,55 @@ export interface Score {
 /** Members leave a query when their keep-probability falls below `threshold`/n, after `warmup` rounds. */
 export interface ExitSettings {
   warmup: number;
+  /** Of the softmax over members, 0 to 1000; higher is more patient. */
   temperature: number;
+  /** 0 to 1. */
   threshold: number;
 }
 
 /** One member drafts alone, and all only what surprises a verifier by more than `doubt` nats. */
 export interface LeaderSettings {
+  /** 0 to 1000. */
   doubt: number;
 }
 
-/** The settings of the method (crates/ensemble holds their meaning and their defaults). */
+/** The settings of the method (crates/ensemble holds their defaults). */
 export interface Settings {
+  /** L, the most tokens of its own that a member drafts in a round; 1 to 64. */
   segmentTokens: number;
+  /** What a score is: one over the candidate's surprise, its mean raw logit (the paper's), or its mean log-probability. */
   scoring: "harmonic" | "logit" | "likelihood";
+  /** Whether a candidate that ends the answer is scored on its end as well. */
   scoreEnd: boolean;
+  /** What feedback rewards: the mean of the others' shares, or how often they prefer a candidate (the paper's). */
   reward: "shares" | "counts";
+  /** α of the learning rate; 0 (no feedback) to 100. */
   alpha: number;
+  /** The learning rate of round k among N members: α/(k√N) as the authors' code, α/(N√k) as the paper prints it, or the first with a share of each weight spread evenly. */
   rate: "code" | "printed" | "fixed-share";
+  /** The share that `fixed-share` spreads; 0 to 1. The other rates ignore it. */
   fixedShare: number;
+  /** Whether the weights change before or after the selection of the same round. */
   update: "before" | "after";
+  /** Whether a member's vote for its own candidate counts in the selection; feedback never counts it. */
   selfVotes: boolean;
+  /** Whether a verifier's shares are divided by its largest in the selection. */
   level: boolean;
+  /** Null keeps every member to the end. */
   exit: ExitSettings | null;
+  /** Null lets all draft in every round. */
   leader: LeaderSettings | null;
+  /** Whether a candidate that ends the answer is accepted at once, unverified. */
   fast: boolean;
+  /** The most rounds of an answer; 1 to 10,000. */
   maxRounds: number;
+  /** The answer ends with the segment that brings it to this many characters; 1 to 1,000,000. */
   maxCharacters: number;
 }
 
 /** A preset of all settings: what does best where it was measured, the same with leader drafts, and the method as its authors published it. */
 export type Rule = "harmonic" | "leader" | "paper";
+/** The settings of every rule. */
 export type Rules = Record<Rule, Settings>;
 export const defaultRule: Rule = "harmonic";
 
@@ -91,11 +113,15 @@ export interface ModelAbout {
   name: string;
   architecture: string;
   parameters: number;
+  /** The format of most of the weights. */
   quantisation: string;
   bytes: number;
+  /** Room for the conversation, in its tokens. */
   context: number;
+  /** Tokens that it knows. */
   vocabulary: number;
   layers: number;
+  /** Numbers of a hidden state. */
   hidden: number;
   /** It came with a chat template. One without is a base model as a rule: it is shown questions with their answers, and answers in one paragraph. */
   template: boolean;

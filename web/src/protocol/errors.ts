@@ -3,21 +3,10 @@
  * next, and `partial` holds the text of the answer that was accepted before it happened.
  */
 
-export const errorKinds = [
-  "NoGpu",
-  "DeviceLost",
-  "ModelFile",
-  "NoPlan",
-  "OutOfMemory",
-  "ContextFull",
-  "Template",
-  "Engine",
-  "Settings",
-  "Download",
-  "Storage",
-  "Reference",
-] as const;
+/** The kinds of errors. */
+export const errorKinds = ["NoGpu", "DeviceLost", "ModelFile", "NoPlan", "OutOfMemory", "ContextFull", "Template", "Engine", "Settings", "Download", "Storage", "Reference"] as const;
 
+/** One of {@link errorKinds}. */
 export type ErrorKind = (typeof errorKinds)[number];
 
 /** An error as it crosses the worker boundary. */

@@ -62,7 +62,13 @@ test("a setting out of its range is named, with the range and what was given", (
   const asked = (given: object, exit: object = {}) => ({ ...ask, settings: { ...settings, exit: { warmup: 3, temperature: 6, threshold: 0.5, ...exit }, ...given } });
   const sampled = (given: object) => ({ ...ask, sampling: { ...ask.sampling, ...given } });
   const add = (contextTokens: number) => ({ type: "add", id: 1, contextTokens, source: { name: "x" } });
-  for (const sound of [asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }), sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }), add(1), { type: "open", id: 1, backend: "cpu", threads: 8 }, { type: "open", id: 1, backend: "auto", core: "burn" }]) {
+  for (const sound of [
+    asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }),
+    sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }),
+    add(1),
+    { type: "open", id: 1, backend: "cpu", threads: 8 },
+    { type: "open", id: 1, backend: "auto", core: "burn" },
+  ]) {
     assert.deepEqual(parseRequest(sound), sound);
   }
   const wrong: [unknown, string][] = [
@@ -93,7 +99,21 @@ test("a reply with a score that is no number does not pass for a vote", () => {
 });
 
 test("a member that has joined says which core it runs on", () => {
-  const about = { name: "Ada", architecture: "llama", parameters: 1, quantisation: "F32", bytes: 4, context: 64, vocabulary: 1, layers: 1, hidden: 1, template: true, formats: [], memory: { weights: 4, kv: 1, scratch: 1 }, core: "burn" };
+  const about = {
+    name: "Ada",
+    architecture: "llama",
+    parameters: 1,
+    quantisation: "F32",
+    bytes: 4,
+    context: 64,
+    vocabulary: 1,
+    layers: 1,
+    hidden: 1,
+    template: true,
+    formats: [],
+    memory: { weights: 4, kv: 1, scratch: 1 },
+    core: "burn",
+  };
   const added = { type: "added", id: 1, about, usage: { heap: 1, threads: 1 } };
   assert.deepEqual(parseReply(added), added);
   assert.throws(() => parseReply({ ...added, about: { ...about, core: undefined } }), /reply\.about\.core must be "fused" or "burn"; it was missing/);

@@ -55,12 +55,14 @@ const model = {
 /** What an engine says of a member; which core that engine is, it does not say. */
 export const modelAbout = shape(model);
 const about = shape({ ...model, core });
+/** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = { meanLogit: number, meanLogprob: optional(number), harmonic: optional(number) };
 const score = shape(scores);
 
 /** Where a member comes from: one of `ref`, `files`, `url`. */
 const source = shape({
+  /** What it is called in events; no two members share a name. */
   name: text,
   /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */
   ref: optional(text),
@@ -85,6 +87,7 @@ const progress = shape({
    * first member that needs it; loading: the member goes to the engine.
    */
   phase: oneOf("waiting", "checking", "downloading", "verifying", "core", "loading"),
+  /** Bytes so far. */
   loaded: number,
   /** 0 while it is unknown. */
   total: number,
@@ -126,6 +129,7 @@ const storedModel = shape({
   complete: flag,
 });
 
+/** What is stored on this machine. */
 const stored = shape({
   models: list(storedModel),
   /** What this page uses on this machine, and what it may use at most; null where the browser does not tell. */
@@ -136,7 +140,13 @@ const stored = shape({
 });
 
 /** Tokens one member ran in one round, and what it holds after it. */
-const roundCounters = shape({ prefix: number, prefilled: number, drafted: number, verified: number });
+const roundCounters = shape({
+  /** What it holds now. */
+  prefix: number,
+  prefilled: number,
+  drafted: number,
+  verified: number,
+});
 
 /** `heap`: bytes of memory of the module, in all threads; it shrinks only where a thread ends. `threads`: what members run on. */
 const usage = shape({ heap: number, threads: number });
@@ -147,7 +157,9 @@ export const failure = shape({ kind: oneOf(...errorKinds), message: text, partia
 const event = variant({
   /** A member has read `done` of the conversation's `total` tokens; those it had before count. */
   reading: shape({ member: text, done: number, total: number }),
+  /** All have read the conversation. */
   begin: shape({
+    /** Names of those that take part, which the indices of rounds point into. */
     members: list(text),
     settings,
     sampling,
@@ -159,19 +171,32 @@ const event = variant({
   thinking: shape({ member: text, text }),
   /** All that it has thought. No part of the answer, and nothing that another member sees. */
   thought: shape({ member: text, text, tokens: number }),
+  /** What one round did. Rows are verifiers in the order of `active`, columns the `candidates`. */
   round: shape({
+    /** From 1. */
     round: number,
+    /** Who took part, as indices into the members. */
     active: list(number),
     candidates: list(candidate),
+    /** `scores[i][j]`: verifier i's raw score of candidate j. Empty where fast mode took a candidate unverified. */
     scores: list(list(score)),
+    /** `scores`, normalised: every row sums to 1. Empty, as totals and counts, where there was no vote. */
     shares: list(list(number)),
+    /** The weighted sum of each candidate's shares; with level votes each row's are first divided by their largest. */
     totals: list(number),
+    /** How often another member preferred the candidate to some other one, at least 1. */
     counts: list(number),
+    /** Index into `candidates`. */
     winner: number,
+    /** Who drafted each candidate, as indices into the members: all who took part, or the leader alone. */
     drafters: list(number),
+    /** Who drafted the accepted segment, as indices into `candidates`: the winner, and every other whose draft is the same and ends alike. */
     writers: list(number),
+    /** After this round's feedback, by active member. */
     weights: list(number),
+    /** Members that leave the answer now, as indices into the members. */
     exited: list(number),
+    /** The accepted segment: what this round added to the answer. */
     text,
     ms: shape({ draft: number, verify: number }),
     /** By active member. */
@@ -179,7 +204,17 @@ const event = variant({
   }),
   /** A member failed in this round and left the answer to the others, who begin the round anew. */
   left: shape({ round: number, member: text, error: failure }),
-  end: shape({ stop: text, text, ms: number }),
+  /** The answer is over. */
+  end: shape({
+    /**
+     * Why: `ended`, the winner closed the answer; `rounds` or `length`, a limit of the settings; `silence`, a
+     * round added no text; `context`, the last member's is full; `stopped`, by the caller.
+     */
+    stop: text,
+    /** The whole answer. */
+    text,
+    ms: number,
+  }),
 });
 
 const request = variant({

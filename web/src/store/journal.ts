@@ -124,8 +124,7 @@ function parse(data: Uint8Array): { state: ModelState; bytes: number } | undefin
 }
 
 const isSize = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
-const isSane = (model: RemoteModel, chunkBytes: number): boolean =>
-  isSize(chunkBytes) && chunkBytes > 0 && model.files.length > 0 && model.files.every(({ bytes }) => isSize(bytes));
+const isSane = (model: RemoteModel, chunkBytes: number): boolean => isSize(chunkBytes) && chunkBytes > 0 && model.files.length > 0 && model.files.every(({ bytes }) => isSize(bytes));
 
 /** What a folder's journal says, without opening it: for lists, and for models that are complete. */
 export async function readState(folder: Folder): Promise<ModelState | undefined> {

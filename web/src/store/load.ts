@@ -84,11 +84,7 @@ export async function download(url: string | URL, options: DownloadOptions = {})
   return data;
 }
 
-async function collect(
-  body: ReadableStream<Uint8Array>,
-  total: number,
-  onProgress: DownloadOptions["onProgress"],
-): Promise<Uint8Array<ArrayBuffer>> {
+async function collect(body: ReadableStream<Uint8Array>, total: number, onProgress: DownloadOptions["onProgress"]): Promise<Uint8Array<ArrayBuffer>> {
   let data = new Uint8Array(total);
   let loaded = 0;
   onProgress?.(0, total);

@@ -33,7 +33,10 @@ test("no address is too long to be stored, and no password is repeated", () => {
   const address = (length: number): string => "https://example.org/f.gguf?".padEnd(length, "x");
   assert.equal(referenceText(parseReference(address(4096))).length, 4096);
   assert.throws(() => parseReference(address(4097)), { name: "Reference" });
-  assert.throws(() => parseReference("https://user:word@example.org/f.gguf"), ({ message }: Error) => !message.includes("word"));
+  assert.throws(
+    () => parseReference("https://user:word@example.org/f.gguf"),
+    ({ message }: Error) => !message.includes("word"),
+  );
 });
 
 test("a split file stands for all its parts", () => {

@@ -7,8 +7,7 @@ import { BadReference } from "../protocol/errors.ts";
 
 export type Reference =
   /** A file of a repository on the hub, or without `file` its folder of safetensors. */
-  | { kind: "hub"; owner: string; repo: string; file?: string; revision: string }
-  | { kind: "url"; url: string };
+  { kind: "hub"; owner: string; repo: string; file?: string; revision: string } | { kind: "url"; url: string };
 
 const examples = "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
 const longestAddress = 4096;

@@ -45,7 +45,8 @@ export async function askHost(reference: Reference, options: HostOptions): Promi
   const [only] = model.files;
   const { bytes, sha256 } = options.expected ?? {};
   if (only && model.files.length === 1) {
-    if (bytes !== undefined && bytes !== only.bytes) throw new Download(`${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: it is not the file that was meant. Correct the size, or the reference.`);
+    if (bytes !== undefined && bytes !== only.bytes)
+      throw new Download(`${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: it is not the file that was meant. Correct the size, or the reference.`);
     const digest = sha256?.toLowerCase();
     if (digest !== undefined && only.sha256 !== undefined && digest !== only.sha256) {
       throw new Download(`${referenceText(reference)} has another SHA-256 at ${model.from} than the one that was asked for: it is not the file that was meant. Correct the digest, or the reference.`);

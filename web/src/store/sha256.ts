@@ -70,7 +70,14 @@ export class Sha256 {
         const small1 = ((near >>> 17) | (near << 15)) ^ ((near >>> 19) | (near << 13)) ^ (near >>> 10);
         schedule[t] = (small0 + schedule[t - 7]! + small1 + schedule[t - 16]!) | 0;
       }
-      let a = hash[0]!, b = hash[1]!, c = hash[2]!, d = hash[3]!, e = hash[4]!, f = hash[5]!, g = hash[6]!, h = hash[7]!;
+      let a = hash[0]!,
+        b = hash[1]!,
+        c = hash[2]!,
+        d = hash[3]!,
+        e = hash[4]!,
+        f = hash[5]!,
+        g = hash[6]!,
+        h = hash[7]!;
       for (let t = 0; t < 64; t++) {
         const large1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
         const first = (h + large1 + ((e & f) ^ (~e & g)) + constants[t]! + schedule[t]!) | 0;

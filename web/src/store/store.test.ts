@@ -27,7 +27,10 @@ before(async () => {
   await hub.put("owner/folder/tokenizer.json", tokenizer);
   await hub.put("owner/folder/README.md", "Not needed.");
   await hub.put("owner/folder/chat_template.jinja", "");
-  await hub.put("owner/folder/model.safetensors.index.json", JSON.stringify({ weight_map: { a: "model-00001-of-00002.safetensors", b: "model-00002-of-00002.safetensors", c: "model-00002-of-00002.safetensors" } }));
+  await hub.put(
+    "owner/folder/model.safetensors.index.json",
+    JSON.stringify({ weight_map: { a: "model-00001-of-00002.safetensors", b: "model-00002-of-00002.safetensors", c: "model-00002-of-00002.safetensors" } }),
+  );
   await hub.put("owner/folder/model-00001-of-00002.safetensors", weights.subarray(0, 300_000));
   await hub.put("owner/folder/model-00002-of-00002.safetensors", weights.subarray(300_000));
 });
@@ -128,7 +131,10 @@ test("an address of any host works, with and without ranges", async () => {
   await hub.reset();
   await hub.break({ kind: "no-range", times: 0 });
   const opened = await open(store(), `${hub.address}/files/owner/model/weights.gguf`);
-  assert.ok(opened.progress.some(({ note }) => /can't resume/.test(note ?? "")), "it says so");
+  assert.ok(
+    opened.progress.some(({ note }) => /can't resume/.test(note ?? "")),
+    "it says so",
+  );
   await assertWhole(opened);
 });
 
@@ -136,7 +142,11 @@ for (const { name, faults, extra, note } of survived) {
   test(`survived: ${name}`, async () => {
     await hub.break(...faults);
     const opened = await open(store(undefined, stallsOf(faults)));
-    if (note) assert.ok(opened.progress.some((step) => note.test(step.note ?? "")), `says ${String(note)}: ${[...new Set(opened.progress.map((step) => step.note))].join(" | ")}`);
+    if (note)
+      assert.ok(
+        opened.progress.some((step) => note.test(step.note ?? "")),
+        `says ${String(note)}: ${[...new Set(opened.progress.map((step) => step.note))].join(" | ")}`,
+      );
     await assertWhole(opened);
     if (extra !== undefined) assert.equal((await hub.sent()) - weights.length, extra * weights.length, "bytes fetched twice");
   });
@@ -252,11 +262,13 @@ test("an abort ends at once with its reason and keeps finished chunks", async ()
 
 test("two who want one model download it once; the second waits and says so", async () => {
   const own = store();
-  const both = await Promise.all([1, 2].map(async () => {
-    const opened = await open(own);
-    await assertWhole(opened);
-    return opened;
-  }));
+  const both = await Promise.all(
+    [1, 2].map(async () => {
+      const opened = await open(own);
+      await assertWhole(opened);
+      return opened;
+    }),
+  );
   assert.ok(both.some(({ progress }) => progress.some(({ phase }) => phase === "waiting")));
   assert.equal(await hub.sent(), weights.length);
 });
@@ -290,7 +302,10 @@ test("what is stored under a spelling of before is deleted by it", async () => {
   const files = [{ name: "split-00001-of-00002.gguf", url: hub.address, bytes: 1 }];
   (await Journal.begin(folder, { ref: part, from: hub.address, commit: null, files }, chunkBytes)).close();
   const own = store(shelf);
-  assert.deepEqual((await own.list()).models.map((model) => model.ref), [part]);
+  assert.deepEqual(
+    (await own.list()).models.map((model) => model.ref),
+    [part],
+  );
   await own.delete(part);
   assert.deepEqual((await own.list()).models, []);
 });

@@ -162,8 +162,7 @@ export class Store {
       let model = journal?.state.model;
       try {
         if (!journal || !folder) {
-          const note = (why: string | undefined): void =>
-            onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null, ...(why === undefined ? {} : { note: why }) });
+          const note = (why: string | undefined): void => onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null, ...(why === undefined ? {} : { note: why }) });
           model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
           await this.#makeRoom(model, totalOf(model));
           // Whatever was there belongs to another state of the model, or to none.
@@ -241,7 +240,10 @@ export class Store {
   /** The name of a model's folder: nothing that a file system could take for anything else. */
   #key(reference: Reference): string {
     const hub = reference.kind === "hub" ? `${this.#hub} ` : "";
-    return new Sha256().update(new TextEncoder().encode(hub + referenceText(reference))).digest().slice(0, 32);
+    return new Sha256()
+      .update(new TextEncoder().encode(hub + referenceText(reference)))
+      .digest()
+      .slice(0, 32);
   }
 
   #host(signal: AbortSignal): HostOptions {

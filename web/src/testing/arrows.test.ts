@@ -30,5 +30,10 @@ test("imports between folders go the way that arrows point", () => {
     }
   }
   // Every arrow is there for somebody, or it would be no use to draw it.
-  assert.deepEqual([...found].sort(), Object.entries(arrows).flatMap(([from, all]) => all.map((to) => `${from} → ${to}`)).sort());
+  assert.deepEqual(
+    [...found].sort(),
+    Object.entries(arrows)
+      .flatMap(([from, all]) => all.map((to) => `${from} → ${to}`))
+      .sort(),
+  );
 });

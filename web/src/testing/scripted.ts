@@ -72,7 +72,20 @@ export class ScriptedMember implements Member {
 
   about(): ModelAbout {
     this.#refuseBusy();
-    return { name: this.#name, architecture: "scripted", parameters: 0, quantisation: "", bytes: 0, context: 64, vocabulary: 0, layers: 0, hidden: 0, template: true, formats: [], memory: { weights: 0, kv: 0, scratch: 0 } };
+    return {
+      name: this.#name,
+      architecture: "scripted",
+      parameters: 0,
+      quantisation: "",
+      bytes: 0,
+      context: 64,
+      vocabulary: 0,
+      layers: 0,
+      hidden: 0,
+      template: true,
+      formats: [],
+      memory: { weights: 0, kv: 0, scratch: 0 },
+    };
   }
 
   async measure(_messages?: Message[], thinking: Thinking = "off"): Promise<number> {

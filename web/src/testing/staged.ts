@@ -112,10 +112,13 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
   };
   const startThread = (): ThreadPort => {
     const thread: StagedThread = { members: [], terminated: false, port: { postMessage, terminate, onmessage: null, onerror: null } };
-    const host = new MemberHost((core) => startModule(core, thread), (reply) => {
-      const copy: unknown = structuredClone(reply);
-      setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
-    });
+    const host = new MemberHost(
+      (core) => startModule(core, thread),
+      (reply) => {
+        const copy: unknown = structuredClone(reply);
+        setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
+      },
+    );
     function postMessage(data: unknown, transfer: Transferable[]): void {
       // A compiled module crosses between workers, but not through structuredClone in Node.
       const copy: unknown = isStart(data) ? data : structuredClone(data, { transfer });
@@ -157,7 +160,13 @@ const isStart = (data: unknown): boolean => typeof data === "object" && data !==
 
 export const file = new Blob(["GGUF"]);
 export const hello: Message[] = [{ role: "user", content: "hello" }];
-export const talker: Script = { drafts: [{ text: "Hello", ended: false }, { text: " there.", ended: true }], taste: () => 1 };
+export const talker: Script = {
+  drafts: [
+    { text: "Hello", ended: false },
+    { text: " there.", ended: true },
+  ],
+  taste: () => 1,
+};
 
 /** An engine on `cores` cores with a member a script. */
 export async function open(scripts: Record<string, Script>, cores?: number): Promise<Stage & { conclave: Conclave }> {

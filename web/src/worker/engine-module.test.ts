@@ -20,11 +20,19 @@ test("a core's module is compiled as it comes, and its bytes are told", async (c
   let headers: Record<string, string> = {};
   context.mock.method(globalThis, "fetch", async (address: string) => (asked.push(new URL(address).pathname.split("/").slice(-2).join("/")), new Response(slowly(), { headers })));
   for (const type of ["application/wasm", "application/octet-stream"]) {
-    for (const [told, total] of [[{ "content-length": "8" }, 8], [{}, 0], [{ "content-length": "5", "content-encoding": "gzip" }, 0]] as const) {
+    for (const [told, total] of [
+      [{ "content-length": "8" }, 8],
+      [{}, 0],
+      [{ "content-length": "5", "content-encoding": "gzip" }, 0],
+    ] as const) {
       headers = { "content-type": type, ...told };
       const steps: [number, number][] = [];
       assert.ok((await compileModule("burn", (loaded, of) => steps.push([loaded, of]))) instanceof WebAssembly.Module);
-      assert.deepEqual(steps, [[0, total], [3, total], [8, total]]);
+      assert.deepEqual(steps, [
+        [0, total],
+        [3, total],
+        [8, total],
+      ]);
     }
   }
   await compileModule("fused");
@@ -33,7 +41,10 @@ test("a core's module is compiled as it comes, and its bytes are told", async (c
 
 test("a file that is not there is named, with what to do", async (context) => {
   context.mock.method(globalThis, "fetch", async () => new Response("", { status: 404 }));
-  for (const [core, folder, name] of [["fused", "pkg", "conclave"], ["burn", "pkg-burn", "conclave_burn"]] as const) {
+  for (const [core, folder, name] of [
+    ["fused", "pkg", "conclave"],
+    ["burn", "pkg-burn", "conclave_burn"],
+  ] as const) {
     const says = (file: string): object => ({ name: "Download", message: new RegExp(`from \\S+/${folder}/${file} .*Check that ${folder}/ lies beside the page, then reload`) });
     await assert.rejects(compileModule(core), says(`${name}_bg.wasm`));
     await assert.rejects(startModule(core), says(`${name}.js`));

@@ -11,14 +11,16 @@ const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 
 const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
 
 /** What an answer was, without its times. */
-const told = (events: ConclaveEvent[]): unknown[] =>
-  events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
+const told = (events: ConclaveEvent[]): unknown[] => events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
 
 test("three members on two cores live in two threads, and answer as in one", async () => {
   const alone = await open(three, 1);
   const apart = await open(three, 2);
   assert.equal(alone.threads.length, 0);
-  assert.deepEqual(apart.threads.map(({ members }) => members), [["Ada", "Cy"], ["Bo"]]);
+  assert.deepEqual(
+    apart.threads.map(({ members }) => members),
+    [["Ada", "Cy"], ["Bo"]],
+  );
   assert.deepEqual([alone.conclave.threads, apart.conclave.threads], [1, 2]);
   assert.equal(apart.conclave.heapBytes, 3 * alone.conclave.heapBytes, "the heaps of all");
   assert.deepEqual(apart.conclave.members, alone.conclave.members);
@@ -32,18 +34,27 @@ test("three members on two cores live in two threads, and answer as in one", asy
 test("a thread ends with its last member; what is left runs on", async () => {
   const { conclave, threads, journal } = await open(three, 2);
   await conclave.remove("Bo");
-  assert.deepEqual(threads.map(({ terminated }) => terminated), [false, true]);
+  assert.deepEqual(
+    threads.map(({ terminated }) => terminated),
+    [false, true],
+  );
   assert.equal(conclave.threads, 1);
   await conclave.remove("Ada");
   assert.ok(journal.includes("Ada free"), "the thread of two lives on, and its memory is free");
-  assert.deepEqual(threads.map(({ terminated }) => terminated), [false, true]);
+  assert.deepEqual(
+    threads.map(({ terminated }) => terminated),
+    [false, true],
+  );
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
 test("a file that is no model is a typed error, and leaves no thread behind", async () => {
   const { conclave, threads } = await open({ Ada: talker }, 4);
   await assert.rejects(conclave.add({ name: "Broken", files: [new Blob(["none"])] }), { name: "ModelFile", message: /begins with none/ });
-  assert.deepEqual(threads.map(({ terminated }) => terminated), [false, true]);
+  assert.deepEqual(
+    threads.map(({ terminated }) => terminated),
+    [false, true],
+  );
 });
 
 test("errors in mid-answer keep their kind and name the member", async () => {
@@ -52,7 +63,9 @@ test("errors in mid-answer keep their kind and name the member", async () => {
   const { conclave } = await open({ Ada: failing(3), Bo: failing(2) }, 2);
   const left: unknown[] = [];
   await assert.rejects(
-    async () => { for await (const event of conclave.ask(hello)) if (event.type === "left") left.push([event.member, event.error.kind, event.error.member]); },
+    async () => {
+      for await (const event of conclave.ask(hello)) if (event.type === "left") left.push([event.member, event.error.kind, event.error.member]);
+    },
     { name: "OutOfMemory", member: "Ada", partial: "la " },
   );
   assert.deepEqual(left, [["Bo", "OutOfMemory", "Bo"]]);
@@ -113,7 +126,10 @@ test("ranges of files cross a port whole, and what can't be read says why", asyn
   const { port, close } = serveFiles(files);
   const read = new PortFiles(files.files, port);
   const [one, other] = await Promise.all([read.read(0, 2, 3), read.read(0, 9, 1)]);
-  assert.deepEqual([one, other].map((bytes) => new TextDecoder().decode(bytes)), ["234", "9"]);
+  assert.deepEqual(
+    [one, other].map((bytes) => new TextDecoder().decode(bytes)),
+    ["234", "9"],
+  );
   await assert.rejects(read.read(0, 8, 5), /a\.gguf ends before byte 13/);
   await assert.rejects(read.read(1, 0, 1), /no file number 1/);
   close();

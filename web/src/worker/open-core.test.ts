@@ -8,7 +8,9 @@ import type { Script } from "../testing/scripted.ts";
 import { begun, collect, file, hello, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 
-const turns = async (): Promise<void> => { for (let count = 0; count < 20; count++) await setImmediate(); };
+const turns = async (): Promise<void> => {
+  for (let count = 0; count < 20; count++) await setImmediate();
+};
 
 const four = { Ada: talker, Bo: talker, Cy: talker, Di: talker };
 const unplanned: Script = { ...talker, noPlan: true };
@@ -23,14 +25,33 @@ const fetches = ({ journal }: Stage): number => journal.filter((entry) => entry 
 const living = ({ threads }: Stage): unknown[] => threads.filter(({ terminated }) => !terminated).map(({ core, backend, members }) => [core, backend, ...members]);
 
 test("members on the open core share one worker beside the threads of the others, however many cores there are", async () => {
-  for (const [cores, beside] of [[1, []], [2, [["fused", "cpu", "Ada"], ["fused", "cpu", "Cy"]]], [8, [["fused", "cpu", "Ada"], ["fused", "cpu", "Cy"]]]] as const) {
+  for (const [cores, beside] of [
+    [1, []],
+    [
+      2,
+      [
+        ["fused", "cpu", "Ada"],
+        ["fused", "cpu", "Cy"],
+      ],
+    ],
+    [
+      8,
+      [
+        ["fused", "cpu", "Ada"],
+        ["fused", "cpu", "Cy"],
+      ],
+    ],
+  ] as const) {
     const made = await open(four, cores);
     for (const source of [from("Ada"), from("Bo", "burn"), from("Cy"), from("Di", "burn")]) await made.conclave.add(source);
     const sorted = living(made).sort();
     assert.deepEqual(sorted, [["burn", "cpu", "Bo", "Di"], ...beside], `${cores} cores`);
     assert.equal(made.conclave.threads, cores === 1 ? 2 : 3);
     assert.equal(made.conclave.heapBytes, (sorted.length + 1) * 65536, "the heaps of all");
-    assert.deepEqual(made.conclave.members.map(({ core }) => core), ["fused", "burn", "fused", "burn"]);
+    assert.deepEqual(
+      made.conclave.members.map(({ core }) => core),
+      ["fused", "burn", "fused", "burn"],
+    );
     assert.equal(fetches(made), 1, "one module serves them all");
   }
 });
@@ -50,8 +71,21 @@ test("members of both cores take part in one answer", async () => {
   const events = await collect(made.conclave.ask(hello));
   assert.deepEqual(begun(events).members, ["Ada", "Bo"]);
   const round = events.find((event) => event.type === "round");
-  assert.deepEqual(round?.candidates.map(({ member, text }) => [member, text]), [["Ada", "Yes."], ["Bo", "Certainly."]]);
-  assert.deepEqual(round?.scores.map((row) => row.map(({ meanLogit }) => meanLogit)), [[4, 10], [4, 10]], "each scores both");
+  assert.deepEqual(
+    round?.candidates.map(({ member, text }) => [member, text]),
+    [
+      ["Ada", "Yes."],
+      ["Bo", "Certainly."],
+    ],
+  );
+  assert.deepEqual(
+    round?.scores.map((row) => row.map(({ meanLogit }) => meanLogit)),
+    [
+      [4, 10],
+      [4, 10],
+    ],
+    "each scores both",
+  );
   const end = events.at(-1);
   assert.equal(end?.type === "end" && end.text, "Certainly.");
 });
@@ -73,7 +107,16 @@ test("what the fused core has no plan for runs on the open one, where nobody has
     const about = await made.conclave.add(from("Bo"), { onProgress: ({ phase }) => phases.push(phase) });
     assert.equal(about.core, "burn");
     assert.deepEqual(phases, ["core", "loading"]);
-    assert.deepEqual(living(made), cores === 1 ? [["burn", "cpu", "Bo"]] : [["fused", "cpu", "Ada"], ["burn", "cpu", "Bo"]], "no empty thread stays behind");
+    assert.deepEqual(
+      living(made),
+      cores === 1
+        ? [["burn", "cpu", "Bo"]]
+        : [
+            ["fused", "cpu", "Ada"],
+            ["burn", "cpu", "Bo"],
+          ],
+      "no empty thread stays behind",
+    );
     assert.equal((await collect(made.conclave.ask(hello))).at(-1)?.type, "end");
   }
 });
@@ -81,7 +124,10 @@ test("what the fused core has no plan for runs on the open one, where nobody has
 test("a core that was named is kept to", async () => {
   const named = await open({ Ada: unplanned }, 2, { core: "fused" });
   const own = await open({ Ada: unplanned }, 2);
-  for (const [made, source] of [[named, from("Ada")], [own, from("Ada", "fused")]] as const) {
+  for (const [made, source] of [
+    [named, from("Ada")],
+    [own, from("Ada", "fused")],
+  ] as const) {
     await assert.rejects(made.conclave.add(source), { name: "NoPlan", message: "It has no plan for this model." });
     assert.equal(fetches(made), 0);
     assert.deepEqual(living(made), []);
@@ -109,11 +155,23 @@ test("the worker ends with its last member; for the next there is another, of th
   const made = await open(four, 2, { core: "burn" });
   for (const name of ["Ada", "Bo"]) await made.conclave.add(from(name));
   await made.conclave.remove("Ada");
-  assert.deepEqual(made.threads.map(({ terminated }) => terminated), [false]);
+  assert.deepEqual(
+    made.threads.map(({ terminated }) => terminated),
+    [false],
+  );
   await made.conclave.remove("Bo");
-  assert.deepEqual(made.threads.map(({ terminated }) => terminated), [true]);
+  assert.deepEqual(
+    made.threads.map(({ terminated }) => terminated),
+    [true],
+  );
   await made.conclave.add(from("Cy"));
-  assert.deepEqual(made.threads.map(({ terminated, members }) => [terminated, ...members]), [[true, "Ada", "Bo"], [false, "Cy"]]);
+  assert.deepEqual(
+    made.threads.map(({ terminated, members }) => [terminated, ...members]),
+    [
+      [true, "Ada", "Bo"],
+      [false, "Cy"],
+    ],
+  );
   assert.equal(fetches(made), 1);
 });
 
@@ -123,20 +181,23 @@ test("all who wait for the module hear how far it is; it is fetched once, and qu
   const made = await open(four, 2, { fetching: () => arrived });
   await made.conclave.add(from("Ada"));
   const heard: Record<string, [number, number][]> = { Bo: [], Cy: [] };
-  const adding = Object.entries(heard).map(([name, steps]) =>
-    made.conclave.add(from(name, "burn"), { onProgress: ({ phase, loaded, total }) => phase === "core" && steps.push([loaded, total]) }),
-  );
+  const adding = Object.entries(heard).map(([name, steps]) => made.conclave.add(from(name, "burn"), { onProgress: ({ phase, loaded, total }) => phase === "core" && steps.push([loaded, total]) }));
   assert.equal((await collect(made.conclave.ask(hello))).at(-1)?.type, "end");
   arrive();
   await Promise.all(adding);
   assert.deepEqual(heard["Bo"], [[3, 7]]);
   assert.equal(fetches(made), 1);
-  assert.deepEqual(living(made), [["fused", "cpu", "Ada"], ["burn", "cpu", "Bo", "Cy"]]);
+  assert.deepEqual(living(made), [
+    ["fused", "cpu", "Ada"],
+    ["burn", "cpu", "Bo", "Cy"],
+  ]);
 });
 
 test("a module that can't be had is told, and the next try asks for it again", async () => {
   let there = false;
-  const fetching = async (): Promise<void> => { if (!there) throw new Download("There is no pkg-burn/. Build it."); };
+  const fetching = async (): Promise<void> => {
+    if (!there) throw new Download("There is no pkg-burn/. Build it.");
+  };
   const made = await open(four, 2, { fetching });
   await assert.rejects(made.conclave.add(from("Ada", "burn")), { name: "Download", message: /no pkg-burn/ });
   there = true;

@@ -34,24 +34,24 @@ test("a round is draft all, verify all, normalise, feedback, select, keep, exit,
   const journal: string[] = [];
   const members = conclave(
     journal,
-    { drafts: [{ text: " one", ended: false }, { text: " more", ended: true }], taste: (text) => (text === " one" ? 3 : 1) },
-    { drafts: [{ text: " two", ended: false }, { text: " less", ended: true }], taste: (text) => (text === " one" ? 2 : 1) },
+    {
+      drafts: [
+        { text: " one", ended: false },
+        { text: " more", ended: true },
+      ],
+      taste: (text) => (text === " one" ? 3 : 1),
+    },
+    {
+      drafts: [
+        { text: " two", ended: false },
+        { text: " less", ended: true },
+      ],
+      taste: (text) => (text === " one" ? 2 : 1),
+    },
   );
   const { played, stop } = await play(members, new ScriptedQuery(2, settings, journal));
   assert.equal(stop, "ended");
-  assert.deepEqual(journal.slice(0, 11), [
-    "A draft 10",
-    "B draft 10",
-    'A verify " one"," two"',
-    'B verify " one"," two"',
-    "normalise",
-    "feedback",
-    "select",
-    "A keep 0",
-    "B keep 0",
-    "exit",
-    "stop",
-  ]);
+  assert.deepEqual(journal.slice(0, 11), ["A draft 10", "B draft 10", 'A verify " one"," two"', 'B verify " one"," two"', "normalise", "feedback", "select", "A keep 0", "B keep 0", "exit", "stop"]);
   assert.equal(played.length, 2);
   const [first] = played;
   assert.equal(first!.text, " one");
@@ -68,8 +68,20 @@ test("a leader drafts alone until somebody doubts it, and who wins then leads", 
   const journal: string[] = [];
   const members = conclave(
     journal,
-    { drafts: [{ text: " one", ended: false }, { text: " odd", ended: false }], taste: (text) => (text === " odd" ? 4 : 9) },
-    { drafts: [{ text: " even", ended: false }, { text: " end", ended: true }], taste: (text) => (text === " odd" ? 1 : 9) },
+    {
+      drafts: [
+        { text: " one", ended: false },
+        { text: " odd", ended: false },
+      ],
+      taste: (text) => (text === " odd" ? 4 : 9),
+    },
+    {
+      drafts: [
+        { text: " even", ended: false },
+        { text: " end", ended: true },
+      ],
+      taste: (text) => (text === " odd" ? 1 : 9),
+    },
   );
   const led: Settings = { ...settings, leader: { doubt: 5 } };
   const { played, stop } = await play(members, new ScriptedQuery(2, led, journal), led);
@@ -80,14 +92,21 @@ test("a leader drafts alone until somebody doubts it, and who wins then leads", 
     ...['A verify " odd"," even"', 'B verify " odd"," even"', "normalise", "feedback", "select", "A keep 1", "B keep 1", "exit", "stop"],
     ...["B draft 10", 'A verify " end"', 'B verify " end"', "trusts", "A keep 0", "B keep 0", "stop"],
   ]);
-  assert.deepEqual(played.map(({ drafters, winner, writers, text }) => ({ drafters, winner, writers, text })), [
-    { drafters: [0], winner: 0, writers: [0], text: " one" },
-    { drafters: [0, 1], winner: 1, writers: [1], text: " even" },
-    { drafters: [1], winner: 0, writers: [0], text: " end" },
-  ]);
+  assert.deepEqual(
+    played.map(({ drafters, winner, writers, text }) => ({ drafters, winner, writers, text })),
+    [
+      { drafters: [0], winner: 0, writers: [0], text: " one" },
+      { drafters: [0, 1], winner: 1, writers: [1], text: " even" },
+      { drafters: [1], winner: 0, writers: [0], text: " end" },
+    ],
+  );
   const [first, second, third] = played;
   assert.deepEqual([first!.shares, first!.totals, first!.scores.length, first!.weights], [[], [], 2, [0.5, 0.5]]);
-  assert.deepEqual(second!.candidates.map(({ member }) => member), ["A", "B"], "candidates stand in the members' order, whoever led");
+  assert.deepEqual(
+    second!.candidates.map(({ member }) => member),
+    ["A", "B"],
+    "candidates stand in the members' order, whoever led",
+  );
   assert.deepEqual(third!.candidates, [{ member: "B", text: " end", ended: true, tokens: 4 }]);
 });
 
@@ -95,8 +114,14 @@ test("a leader that fails leaves the round to the next; a stop after a doubt tak
   const led: Settings = { ...settings, leader: { doubt: 5 }, maxRounds: 1 };
   const sure = { drafts: [{ text: " sure", ended: true }], taste: () => 9 };
   const failing = await play(conclave([], { ...sure, failure: { move: "draft", call: 1, error: broken } }, sure, sure), new ScriptedQuery(3, led), led);
-  assert.deepEqual(failing.left.map(({ round, left }) => ({ round, left })), [{ round: 1, left: 0 }]);
-  assert.deepEqual(failing.played.map(({ drafters, candidates }) => [drafters, candidates[0]!.member]), [[[1], "B"]]);
+  assert.deepEqual(
+    failing.left.map(({ round, left }) => ({ round, left })),
+    [{ round: 1, left: 0 }],
+  );
+  assert.deepEqual(
+    failing.played.map(({ drafters, candidates }) => [drafters, candidates[0]!.member]),
+    [[[1], "B"]],
+  );
   const verifier = await play(conclave([], sure, { ...sure, failure: { move: "verify", call: 1, error: broken } }), new ScriptedQuery(2, led), led);
   assert.deepEqual([verifier.left[0]?.left, verifier.played[0]?.drafters, verifier.stop], [1, [0], "ended"]);
 
@@ -112,7 +137,11 @@ test("a leader that fails leaves the round to the next; a stop after a doubt tak
 test("fast mode takes a leader's end too, unverified", async () => {
   const journal: string[] = [];
   const fast: Settings = { ...settings, leader: { doubt: 5 }, fast: true };
-  const { played, stop } = await play(conclave(journal, { drafts: [{ text: " end", ended: true }], taste: () => 1 }, { drafts: [{ text: " b", ended: false }], taste: () => 1 }), new ScriptedQuery(2, fast, journal), fast);
+  const { played, stop } = await play(
+    conclave(journal, { drafts: [{ text: " end", ended: true }], taste: () => 1 }, { drafts: [{ text: " b", ended: false }], taste: () => 1 }),
+    new ScriptedQuery(2, fast, journal),
+    fast,
+  );
   assert.deepEqual([journal, stop, played[0]!.drafters, played[0]!.weights], [["A draft 10", "stop"], "ended", [0], [0.5, 0.5]]);
 });
 
@@ -121,7 +150,10 @@ test("with update after, feedback follows the selection", async () => {
   const members = conclave(journal, { drafts: [{ text: "x", ended: true }], taste: () => 1 });
   const after: Settings = { ...settings, update: "after" };
   await play(members, new ScriptedQuery(1, after, journal), after);
-  assert.deepEqual(journal.filter((entry) => ["select", "feedback"].includes(entry)), ["select", "feedback"]);
+  assert.deepEqual(
+    journal.filter((entry) => ["select", "feedback"].includes(entry)),
+    ["select", "feedback"],
+  );
 });
 
 test("candidates are cut before anyone scores them", async () => {
@@ -142,26 +174,37 @@ test("a member that exits neither drafts nor votes again, and frees its cache", 
   const likes = (text: string): number => (text === "a" ? 9 : 1);
   const members = conclave(
     journal,
-    { drafts: [{ text: "a", ended: false }, { text: "a", ended: true }], taste: likes },
+    {
+      drafts: [
+        { text: "a", ended: false },
+        { text: "a", ended: true },
+      ],
+      taste: likes,
+    },
     { drafts: [{ text: "b", ended: false }], taste: likes },
     { drafts: [{ text: "c", ended: false }], taste: likes },
   );
   const { played } = await play(members, new ScriptedQuery(3, settings, journal, { 1: [1] }));
-  assert.deepEqual(played.map((round) => round.active), [[0, 1, 2], [0, 2]]);
+  assert.deepEqual(
+    played.map((round) => round.active),
+    [
+      [0, 1, 2],
+      [0, 2],
+    ],
+  );
   assert.deepEqual(played[0]!.exited, [1]);
   const left = journal.indexOf("B release");
   assert.ok(left > 0);
   assert.ok(journal.slice(left + 1).every((entry) => !entry.startsWith("B ")));
-  assert.deepEqual(played[1]!.candidates.map((candidate) => candidate.member), ["A", "C"]);
+  assert.deepEqual(
+    played[1]!.candidates.map((candidate) => candidate.member),
+    ["A", "C"],
+  );
 });
 
 test("fast mode takes a candidate with an end token unverified", async () => {
   const journal: string[] = [];
-  const members = conclave(
-    journal,
-    { drafts: [{ text: "long", ended: false }], taste: () => 1 },
-    { drafts: [{ text: "done.", ended: true }], taste: () => 1 },
-  );
+  const members = conclave(journal, { drafts: [{ text: "long", ended: false }], taste: () => 1 }, { drafts: [{ text: "done.", ended: true }], taste: () => 1 });
   const fast: Settings = { ...settings, fast: true };
   const { played, stop } = await play(members, new ScriptedQuery(2, fast, journal), fast);
   assert.equal(stop, "ended");
@@ -184,7 +227,19 @@ test("all who drafted the winner's words are its writers, where they end alike",
   // Who has left is none: writers go by place among the active.
   const talk = says(" yes", false);
   const { played } = await play(conclave([], talk, talk, talk), new ScriptedQuery(3, settings, [], { 1: [0] }), { ...settings, maxRounds: 2 });
-  assert.deepEqual(played.slice(0, 2).map(({ active, writers }) => [active, writers]), [[[0, 1, 2], [0, 1, 2]], [[1, 2], [0, 1]]]);
+  assert.deepEqual(
+    played.slice(0, 2).map(({ active, writers }) => [active, writers]),
+    [
+      [
+        [0, 1, 2],
+        [0, 1, 2],
+      ],
+      [
+        [1, 2],
+        [0, 1],
+      ],
+    ],
+  );
 });
 
 test("a signal stops within the round: its text is not taken, earlier text stands", async () => {
@@ -226,10 +281,24 @@ test("a member that fails leaves once the others have settled, and they begin th
       const { played, left, stop } = await play(members, new ScriptedQuery(3, { ...settings, maxRounds: 4 }, journal));
       assert.ok(slowDone, "the other member's call had settled");
       assert.equal(stop, "rounds");
-      assert.deepEqual(played.map((round) => [round.round, round.active]), [[1, [0, 1, 2]], [2, [1, 2]], [3, [1, 2]], [4, [1, 2]]]);
-      assert.deepEqual(left.map(({ round, left, error: { kind, member } }) => ({ round, left, kind, member })), [{ round: 2, left: 0, kind: error.name, member: "A" }]);
+      assert.deepEqual(
+        played.map((round) => [round.round, round.active]),
+        [
+          [1, [0, 1, 2]],
+          [2, [1, 2]],
+          [3, [1, 2]],
+          [4, [1, 2]],
+        ],
+      );
+      assert.deepEqual(
+        left.map(({ round, left, error: { kind, member } }) => ({ round, left, kind, member })),
+        [{ round: 2, left: 0, kind: error.name, member: "A" }],
+      );
       const gone = journal.indexOf("A release");
-      assert.ok(journal.slice(gone + 1).every((entry) => !entry.startsWith("A ")), journal.join("\n"));
+      assert.ok(
+        journal.slice(gone + 1).every((entry) => !entry.startsWith("A ")),
+        journal.join("\n"),
+      );
       assert.equal(journal.filter((entry) => entry.startsWith("B keep")).length, 4, "each round is kept once");
     }
   }
@@ -244,8 +313,14 @@ test("who can't keep a winner leaves; the round counts, for the others have kept
   );
   const { played, left, stop } = await play(members, new ScriptedQuery(2, { ...settings, maxRounds: 3 }, journal));
   assert.deepEqual([stop, played.map(({ text }) => text).join("")], ["rounds", "aaa"]);
-  assert.deepEqual(played.map(({ active }) => active), [[0, 1], [0, 1], [0]]);
-  assert.deepEqual(left.map(({ round, left }) => [round, left]), [[2, 1]]);
+  assert.deepEqual(
+    played.map(({ active }) => active),
+    [[0, 1], [0, 1], [0]],
+  );
+  assert.deepEqual(
+    left.map(({ round, left }) => [round, left]),
+    [[2, 1]],
+  );
   assert.equal(journal.filter((entry) => entry.startsWith("A keep")).length, 3);
 });
 
@@ -263,7 +338,9 @@ test("where the last one's context is full the answer is over; other failures of
 
 test("a fault of the method is nobody's, and ends the answer", async () => {
   const query = new ScriptedQuery(2, settings);
-  query.normalise = () => { throw new Error("a score is not finite"); };
+  query.normalise = () => {
+    throw new Error("a score is not finite");
+  };
   const talk: Script = { drafts: [{ text: "a", ended: false }], taste: () => 1 };
   await assert.rejects(play(conclave([], talk, talk), query), (error: unknown) => error instanceof ConclaveError && error.member === undefined);
 });

@@ -84,13 +84,31 @@ export async function* rounds(members: Member[], query: Query, cut: Cut, setting
 
 /** One round, and who could not keep its winner; undefined when it was stopped. */
 async function play(
-  round: number, members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal,
+  round: number,
+  members: Member[],
+  query: Query,
+  cut: Cut,
+  settings: Settings,
+  signal: AbortSignal,
 ): Promise<{ round: Round; stop: StopReason | undefined; failed: ConclaveError[] } | undefined> {
   const active = [...query.active()];
   const voices = active.map((index) => members[index]!);
   const ms = { draft: 0, verify: 0 };
-  const draft = (drafters: number[]) => timed(ms, "draft", together(drafters.map((index) => members[index]!), (member) => member.draft(settings.segmentTokens)));
-  const verify = () => timed(ms, "verify", together(voices, (member) => member.verify(candidates, settings)));
+  const draft = (drafters: number[]) =>
+    timed(
+      ms,
+      "draft",
+      together(
+        drafters.map((index) => members[index]!),
+        (member) => member.draft(settings.segmentTokens),
+      ),
+    );
+  const verify = () =>
+    timed(
+      ms,
+      "verify",
+      together(voices, (member) => member.verify(candidates, settings)),
+    );
 
   // 1–2. Every member drafts from the same prefix, or the leader alone; drafts are cut to whole words and cross as text.
   const leader = query.leader();

@@ -11,12 +11,17 @@ import { rules, settings, type Script } from "../testing/scripted.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 import { begun, collect, file, hello, open, stage, talker } from "../testing/staged.ts";
 
-const turns = async (): Promise<void> => { for (let count = 0; count < 20; count++) await setImmediate(); };
+const turns = async (): Promise<void> => {
+  for (let count = 0; count < 20; count++) await setImmediate();
+};
 
 test("ask yields reading, begin, rounds and end; the segments joined are the answer", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
   const events = await collect(conclave.ask(hello, { sampling: { seed: 7 } }));
-  assert.deepEqual(events.map((event) => event.type), ["reading", "reading", "begin", "round", "round", "end"]);
+  assert.deepEqual(
+    events.map((event) => event.type),
+    ["reading", "reading", "begin", "round", "round", "end"],
+  );
   const end = events.at(-1);
   assert.ok(end?.type === "end");
   assert.equal(end.stop, "ended");
@@ -58,14 +63,23 @@ test("a stop while members read ends the answer within a step, and what was read
     if (event.type === "reading") controller.abort();
   }
   const read = [...members.values()].map((member) => member.counters().prefix);
-  assert.ok(read.some((tokens) => tokens < 5), `they read ${read.join(" and ")} of 5 tokens`);
+  assert.ok(
+    read.some((tokens) => tokens < 5),
+    `they read ${read.join(" and ")} of 5 tokens`,
+  );
   const end = events.at(-1);
   assert.ok(end?.type === "end");
   assert.equal(end.stop, "stopped");
-  assert.ok(events.slice(0, -1).every(({ type }) => type === "reading"), "neither begin nor a round");
+  assert.ok(
+    events.slice(0, -1).every(({ type }) => type === "reading"),
+    "neither begin nor a round",
+  );
 
   const again = await collect(conclave.ask(hello));
-  assert.deepEqual(begun(again).prefixes, read.map((tokens) => ({ prefix: 5, run: tokens < 5 ? 5 - tokens : 5 })));
+  assert.deepEqual(
+    begun(again).prefixes,
+    read.map((tokens) => ({ prefix: 5, run: tokens < 5 ? 5 - tokens : 5 })),
+  );
   const last = again.filter((event) => event.type === "reading").at(-1);
   assert.deepEqual({ done: last?.done, total: last?.total }, { done: 5, total: 5 });
 });
@@ -109,7 +123,10 @@ test("leaving the loop stops the answer in the worker", async () => {
 test("a signal that is aborted already yields an empty answer", async () => {
   const { conclave } = await open({ Ada: talker });
   const events = await collect(conclave.ask(hello, { signal: AbortSignal.abort() }));
-  assert.deepEqual(events.map((event) => (event.type === "end" ? event.stop : event.type)), ["stopped"]);
+  assert.deepEqual(
+    events.map((event) => (event.type === "end" ? event.stop : event.type)),
+    ["stopped"],
+  );
 });
 
 test("an error in mid-answer is typed and carries the text so far", async () => {
@@ -137,7 +154,10 @@ test("a member that fails in mid-answer is told, and the others go on; with the 
     assert.deepEqual(end?.type === "end" && [end.stop, end.text], ["context", "la la la "]);
     // It takes part in the next question.
     const again = await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
-    assert.deepEqual(again.flatMap((event) => (event.type === "round" ? [event.active] : [])), [[0, 1]]);
+    assert.deepEqual(
+      again.flatMap((event) => (event.type === "round" ? [event.active] : [])),
+      [[0, 1]],
+    );
     assert.equal(members.size, 2);
   }
 });
@@ -152,17 +172,32 @@ test("members think before the first round where they may; it is told, and no pa
       const types = events.filter(({ type }) => type !== "reading").map(({ type }) => type);
       assert.deepEqual(types, ["begin", "thinking", "thinking", "thought", "round", "round", "end"]);
       assert.equal(begun(events).thinking, thinking);
-      assert.deepEqual(events.flatMap((event) => (event.type === "thinking" ? [[event.member, event.text]] : [])), [["Ada", "Hm"], ["Ada", "m."]]);
-      assert.deepEqual(events.find((event) => event.type === "thought"), { type: "thought", member: "Ada", text: "Hmm.", tokens: 4 });
+      assert.deepEqual(
+        events.flatMap((event) => (event.type === "thinking" ? [[event.member, event.text]] : [])),
+        [
+          ["Ada", "Hm"],
+          ["Ada", "m."],
+        ],
+      );
+      assert.deepEqual(
+        events.find((event) => event.type === "thought"),
+        { type: "thought", member: "Ada", text: "Hmm.", tokens: 4 },
+      );
       const end = events.at(-1);
       assert.equal(end?.type === "end" && end.text, "Hello there.");
       assert.ok(!journal.some((entry) => entry.includes("verify") && entry.includes("Hm")));
-      assert.deepEqual([...members.values()].map((member) => member.thinking), [thinking, thinking]);
+      assert.deepEqual(
+        [...members.values()].map((member) => member.thinking),
+        [thinking, thinking],
+      );
     }
     const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
     assert.equal(begun(await collect(conclave.ask(hello))).thinking, "off", "unless it is asked for");
     assert.ok(!journal.some((entry) => entry.endsWith("think")));
-    assert.deepEqual([...members.values()].map((member) => member.thinking), ["off", "off"]);
+    assert.deepEqual(
+      [...members.values()].map((member) => member.thinking),
+      ["off", "off"],
+    );
   }
 });
 
@@ -190,11 +225,16 @@ test("a conversation too long for one member is refused before any member reads"
     const { conclave, journal } = await open({ Ada: talker, Bo: { ...talker, failure: { move: "measure", call: 1, error: tooLong } } }, cores);
     const events: ConclaveEvent[] = [];
     await assert.rejects(
-      async () => { for await (const event of conclave.ask(hello)) events.push(event); },
+      async () => {
+        for await (const event of conclave.ask(hello)) events.push(event);
+      },
       (error: unknown) => error instanceof ContextFull && error.member === "Bo" && error.partial === "" && /70 tokens.*64 tokens/.test(error.message),
     );
     assert.deepEqual(events, []);
-    assert.deepEqual(journal.filter((entry) => / begin/.test(entry)), []);
+    assert.deepEqual(
+      journal.filter((entry) => / begin/.test(entry)),
+      [],
+    );
     assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "the next question is answered");
   }
 });
@@ -238,7 +278,10 @@ test("a device that is lost in mid-answer is told as such, whatever was thrown o
 test("a broken file leaves the member that it should replace in its place", async () => {
   const { conclave, journal } = await open({ Ada: talker });
   await assert.rejects(conclave.add({ name: "Broken", files: [new Blob([])] }, { replace: "Ada" }), { name: "ModelFile" });
-  assert.deepEqual(conclave.members.map((member) => member.name), ["Ada"]);
+  assert.deepEqual(
+    conclave.members.map((member) => member.name),
+    ["Ada"],
+  );
   assert.ok(!journal.includes("Ada free"));
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });

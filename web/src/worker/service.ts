@@ -175,7 +175,10 @@ export class Service {
       });
     };
     // The engine may build kernels for seconds; who stops is not kept waiting.
-    await unlessStopped(loaded().finally(() => files.close()), signal);
+    await unlessStopped(
+      loaded().finally(() => files.close()),
+      signal,
+    );
   }
 
   /** Loads a member on a core, in its turn. */

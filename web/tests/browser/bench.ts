@@ -39,11 +39,21 @@ async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Report
     await page.goto(`${site.address}bench.html?${queryOf(plan)}&start`);
     let told = "";
     const watching = setInterval(() => {
-      void page.locator("#status").textContent().then((now) => {
-        if (now && now !== told) console.error((told = now));
-      }, () => undefined);
+      void page
+        .locator("#status")
+        .textContent()
+        .then(
+          (now) => {
+            if (now && now !== told) console.error((told = now));
+          },
+          () => undefined,
+        );
     }, 1000);
-    await page.locator('body[data-state="done"], body[data-state="failed"], #failure:not([hidden])').first().waitFor({ timeout: 0 }).finally(() => clearInterval(watching));
+    await page
+      .locator('body[data-state="done"], body[data-state="failed"], #failure:not([hidden])')
+      .first()
+      .waitFor({ timeout: 0 })
+      .finally(() => clearInterval(watching));
     const failure = page.locator("#failure");
     if (await failure.isVisible()) throw new Error((await failure.textContent()) ?? "it failed");
     return JSON.parse((await page.locator("#report").textContent()) ?? "") as Report;
@@ -66,7 +76,9 @@ async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segm
     console.error(`${engine}: ${model} on ${device}`);
     const run = () => peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats, limitSeconds });
     // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is left out.
-    theirs[engine] = await run().catch(run).catch((error: unknown): PeerSeries[] => (console.error(`${engine} failed: ${String(error)}`), []));
+    theirs[engine] = await run()
+      .catch(run)
+      .catch((error: unknown): PeerSeries[] => (console.error(`${engine} failed: ${String(error)}`), []));
     for (const { prefix, failure } of theirs[engine]) if (failure !== undefined) console.error(`${engine}, prefix ${prefix}: ${failure}`);
   }
   return theirs;
@@ -95,9 +107,15 @@ function keptIn(file: string | undefined): Run[] {
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    report: { type: "string" }, turns: { type: "string", default: "1" }, threads: { type: "string", default: "1" },
-    peer: { type: "string" }, graphics: { type: "string", default: "swiftshader" },
-    native: { type: "string" }, gguf: { type: "string" }, python: { type: "string" }, "llama-cpp": { type: "string" },
+    report: { type: "string" },
+    turns: { type: "string", default: "1" },
+    threads: { type: "string", default: "1" },
+    peer: { type: "string" },
+    graphics: { type: "string", default: "swiftshader" },
+    native: { type: "string" },
+    gguf: { type: "string" },
+    python: { type: "string" },
+    "llama-cpp": { type: "string" },
   },
 });
 const plan = planFrom(new URLSearchParams(positionals[0] ?? ""));

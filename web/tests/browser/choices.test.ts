@@ -118,12 +118,7 @@ test("what other kernels or another adapter left, and what is no choice, is meas
   const visitor = await arrive();
   const of = `acme ${await kernelsVersion(visitor)}`;
   const choice: Kept = { of, normInside: false, asATile: 2 };
-  const others = [
-    JSON.stringify({ ...choice, of: "acme 0123456789abcdef" }),
-    JSON.stringify({ ...choice, of: of.replace("acme", "other") }),
-    JSON.stringify({ ...choice, asATile: 1e9 }),
-    "{",
-  ];
+  const others = [JSON.stringify({ ...choice, of: "acme 0123456789abcdef" }), JSON.stringify({ ...choice, of: of.replace("acme", "other") }), JSON.stringify({ ...choice, asATile: 1e9 }), "{"];
   const texts = new Set<string>();
   for (const found of others) {
     const measured = await visit(visitor, found);

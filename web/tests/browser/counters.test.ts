@@ -36,14 +36,19 @@ async function roundsOf(settings: Record<string, string>, context: TestContext):
   await visitor.answer("Tell me a short story about a fox.", patience);
   const steps = await visitor.page.workers()[0]!.evaluate(() => (globalThis as unknown as { gpuSteps: GpuStep[] }).gpuSteps);
   for (const { event, ...counts } of steps) {
-    const told = Object.entries(counts).filter(([, count]) => count !== 0).map(([what, count]) => `${what} ${Math.round(count)}`);
+    const told = Object.entries(counts)
+      .filter(([, count]) => count !== 0)
+      .map(([what, count]) => `${what} ${Math.round(count)}`);
     context.diagnostic(`${event}: ${told.join(", ")}`);
   }
   visitor.clean();
   await visitor.leave();
   const rounds = steps.filter(({ event }) => event === "round");
   assert.equal(rounds.length, Number(settings["maxRounds"]));
-  assert.ok(rounds.every(({ readbacks, dispatches }) => readbacks > 0 && dispatches > 0), "the counters see the engine");
+  assert.ok(
+    rounds.every(({ readbacks, dispatches }) => readbacks > 0 && dispatches > 0),
+    "the counters see the engine",
+  );
   return rounds;
 }
 

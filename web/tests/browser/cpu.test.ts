@@ -116,7 +116,10 @@ test("the run comes down as a file that a replay reads", async () => {
     assert.equal(round.scores.length, round.active.length);
     for (const row of round.scores) {
       assert.equal(row.length, run.members.length);
-      assert.ok(row.every((score) => Number.isFinite(score.meanLogit) && Number.isFinite(score.harmonic)), "what the default rule looks at");
+      assert.ok(
+        row.every((score) => Number.isFinite(score.meanLogit) && Number.isFinite(score.harmonic)),
+        "what the default rule looks at",
+      );
     }
     assert.equal(round.winner, round.totals.indexOf(Math.max(...round.totals)));
   }

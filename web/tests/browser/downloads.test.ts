@@ -58,7 +58,10 @@ test("a model is kept, and works with the network off after a reload", async () 
   assert.deepEqual(await tab.open(ref), whole);
   assert.equal((await tab.plan(ref)).stored, weights.length);
   const { models, used } = await tab.list();
-  assert.deepEqual(models.map(({ ref, complete, stored }) => ({ ref, complete, stored })), [{ ref, complete: true, stored: weights.length }]);
+  assert.deepEqual(
+    models.map(({ ref, complete, stored }) => ({ ref, complete, stored })),
+    [{ ref, complete: true, stored: weights.length }],
+  );
   assert.ok((used ?? 0) >= weights.length);
   assert.equal((await hub.seen()).length, seen, "no request at all");
   await tab.delete(ref);
@@ -69,7 +72,10 @@ test("a model is kept, and works with the network off after a reload", async () 
 test("a folder of safetensors is kept as well", async () => {
   const tab = await arrive();
   const files = await tab.open("hf:owner/folder");
-  assert.deepEqual(files.map(({ name }) => name), ["config.json", "tokenizer.json", "model.safetensors"]);
+  assert.deepEqual(
+    files.map(({ name }) => name),
+    ["config.json", "tokenizer.json", "model.safetensors"],
+  );
   assert.equal(files[2]!.sha256, whole[0]!.sha256);
 });
 
@@ -111,7 +117,11 @@ for (const { name, faults, extra, note } of survived) {
     await hub.break(...faults);
     assert.deepEqual(await tab.open(ref), whole);
     const notes = (await tab.progress()).map((step) => step.note ?? "");
-    if (note) assert.ok(notes.some((said) => note.test(said)), `says ${String(note)}: ${[...new Set(notes)].join(" | ")}`);
+    if (note)
+      assert.ok(
+        notes.some((said) => note.test(said)),
+        `says ${String(note)}: ${[...new Set(notes)].join(" | ")}`,
+      );
     if (extra !== undefined) assert.equal((await hub.sent()) - weights.length, extra * weights.length);
   });
 }

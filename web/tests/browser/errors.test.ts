@@ -91,7 +91,11 @@ test("a bundled file that arrives damaged is named; the others answer; another t
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
   stand.site.overrides.clear();
-  await page.locator(".member").first().getByRole("button", { name: /^Try again/ }).click();
+  await page
+    .locator(".member")
+    .first()
+    .getByRole("button", { name: /^Try again/ })
+    .click();
   await page.locator('.member[data-state="ready"] .name').filter({ hasText: first!.name }).waitFor();
   visitor.clean();
   await visitor.leave();
@@ -207,7 +211,10 @@ test("what a member thinks is shown folded where it may think, and is no part of
   for (const box of await page.locator(".member", { hasNotText: "Thinker" }).locator(".takes-part input").all()) await box.setChecked(false);
   assert.equal(await visitor.answer("Is it so?"), "Yes.");
   assert.equal(await page.locator(".thoughts details").count(), 0, "off unless it is asked for");
-  for (const [mode, count] of [["on", 1], ["auto", 2]] as const) {
+  for (const [mode, count] of [
+    ["on", 1],
+    ["auto", 2],
+  ] as const) {
     await visitor.set("thinking", mode);
     assert.equal(await visitor.answer("Is it so?"), "Yes.");
     assert.equal(await page.locator(".thoughts details").count(), count);

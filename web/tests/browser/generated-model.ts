@@ -99,11 +99,7 @@ export async function writeModel(path: string, shape: Shape): Promise<number> {
     [`blk.${layer}.ffn_up.weight`, [hidden, feedForward]],
     [`blk.${layer}.ffn_down.weight`, [feedForward, hidden]],
   ];
-  const tensors: [string, number[]][] = [
-    ["token_embd.weight", [hidden, shape.vocabulary]],
-    ...Array.from({ length: layers }, (_, layer) => block(layer)).flat(),
-    ["output_norm.weight", [hidden]],
-  ];
+  const tensors: [string, number[]][] = [["token_embd.weight", [hidden, shape.vocabulary]], ...Array.from({ length: layers }, (_, layer) => block(layer)).flat(), ["output_norm.weight", [hidden]]];
   let offset = 0;
   const placed = tensors.map(([name, sizes]) => {
     const format = sizes.length === 1 ? f32 : q8_0;

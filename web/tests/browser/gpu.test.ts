@@ -68,7 +68,10 @@ test("a device lost in mid-answer is told, the text is kept, and the CPU takes o
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
   const { page } = visitor;
   await short(visitor, 40);
-  await visitor.when(() => document.querySelector(".segment") !== null, () => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice());
+  await visitor.when(
+    () => document.querySelector(".segment") !== null,
+    () => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice(),
+  );
   await visitor.ask("Tell me a short story about a fox.");
   const failure = page.locator(".exchange .failure");
   await failure.locator('[data-kind="DeviceLost"]').waitFor({ timeout: patience });

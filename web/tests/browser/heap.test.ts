@@ -40,10 +40,7 @@ test("loading 1 GB from a file grows the module's memory by at most 96 MB", asyn
       const before = conclave.heapBytes;
       const files = [...(document.querySelector("#large") as HTMLInputElement).files!];
       const steps: [number, number][] = [];
-      const about = await conclave.add(
-        { name: "Large", files },
-        { contextTokens: 512, onProgress: ({ loaded, total }: { loaded: number; total: number }) => steps.push([loaded, total]) },
-      );
+      const about = await conclave.add({ name: "Large", files }, { contextTokens: 512, onProgress: ({ loaded, total }: { loaded: number; total: number }) => steps.push([loaded, total]) });
       const after = conclave.heapBytes;
       conclave.close();
       return { before, after, bytes: about.bytes, weights: about.memory.weights, steps };

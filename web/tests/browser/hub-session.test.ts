@@ -59,7 +59,10 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
 
   await choose(visitor);
   await visitor.state("ready");
-  assert.deepEqual(await names(visitor), families.map(({ name }) => name));
+  assert.deepEqual(
+    await names(visitor),
+    families.map(({ name }) => name),
+  );
   assert.equal(await hub.sent(), bytes, "every byte once");
   assert.match((await page.locator("#about-models").textContent()) ?? "", /Ada of the hub, Quill of the hub and Juno of the hub answer here/);
   await visitor.set("seed", "1");
@@ -72,7 +75,10 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
   await page.reload();
   await visitor.state("ready");
   assert.equal(await page.locator("#ensemble").textContent(), "Three");
-  assert.deepEqual(await names(visitor), families.map(({ name }) => name));
+  assert.deepEqual(
+    await names(visitor),
+    families.map(({ name }) => name),
+  );
   await visitor.set("seed", "1");
   assert.equal(await visitor.answer(sum), online);
   const { length } = await page.locator(".legend li").all();

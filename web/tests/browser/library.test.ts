@@ -89,7 +89,10 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   assert.equal(stopped.at(-1)?.stop, "stopped");
   const reading = stopped.filter(({ type }) => type === "reading");
   assert.equal(reading.length, stopped.length - 1, "neither begin nor a round");
-  assert.ok(reading.every(({ done, total }) => done! < total!), "every member was stopped before its end");
+  assert.ok(
+    reading.every(({ done, total }) => done! < total!),
+    "every member was stopped before its end",
+  );
   const { prefixes, members } = begun(again);
   for (const [index, { prefix, run }] of prefixes!.entries()) {
     const read = reading.filter(({ member }) => member === members![index]).at(-1)?.done ?? 0;

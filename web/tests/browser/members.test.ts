@@ -79,7 +79,7 @@ for (const backend of ["webgpu", "cpu"]) {
       const card = page.locator(".member", { has: page.getByText(name, { exact: true }) });
       await card.and(page.locator('[data-state="ready"]')).waitFor();
       assert.match((await card.locator(".about").textContent()) ?? "", new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `));
-      await page.locator('.takes-part input:checked').evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
+      await page.locator(".takes-part input:checked").evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
       await card.getByRole("checkbox").check();
       assert.equal(await visitor.answer("What do you say?"), "It works.");
     }
@@ -101,7 +101,10 @@ test("a base model, which has no chat template, is told on its card, and answers
   await told.waitFor();
   assert.equal(await told.locator(".name").textContent(), "Base");
   assert.equal(await told.count(), 1, "the toys were taught to converse");
-  assert.deepEqual((await abouts(visitor)).filter(({ template }) => !template).map(({ name }) => name), ["Base"]);
+  assert.deepEqual(
+    (await abouts(visitor)).filter(({ template }) => !template).map(({ name }) => name),
+    ["Base"],
+  );
   await visitor.set("maxRounds", "2");
   for (const name of await visitor.page.locator(".member .name").allTextContents()) if (name !== "Base") await visitor.page.getByLabel(`${name} takes part`).uncheck();
   await visitor.answer("What is 3 + 4?");

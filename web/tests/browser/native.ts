@@ -45,9 +45,22 @@ export class Native {
     const most = Math.max(...plan.ensembles);
     const files = Array.from({ length: most }, (_, member) => this.#file(plan, member + 1)).filter((file) => file !== undefined);
     const args = [
-      "bench", "--json", "--device", plan.backend === "cpu" ? "cpu" : "gpu",
-      "--prefixes", plan.prefixes.join(","), "--ensembles", plan.ensembles.join(","), "--segment-tokens", String(plan.segmentTokens),
-      "--repeats", String(plan.repeats), "--limit-seconds", String(plan.limitSeconds), "--context", String(Math.max(...plan.prefixes) + roomBehindPrefix),
+      "bench",
+      "--json",
+      "--device",
+      plan.backend === "cpu" ? "cpu" : "gpu",
+      "--prefixes",
+      plan.prefixes.join(","),
+      "--ensembles",
+      plan.ensembles.join(","),
+      "--segment-tokens",
+      String(plan.segmentTokens),
+      "--repeats",
+      String(plan.repeats),
+      "--limit-seconds",
+      String(plan.limitSeconds),
+      "--context",
+      String(Math.max(...plan.prefixes) + roomBehindPrefix),
     ];
     // The page's bench draws greedily from random weights, too: every word is about as probable.
     if (files.length > 0) args.push("--greedy", "--members", files.join(","));
@@ -63,8 +76,18 @@ export class Native {
     const file = this.#file(plan, 1);
     if (!this.#peer || file === undefined) return {};
     const args = [
-      this.#peer.script, file, "--prefixes", plan.prefixes.join(","), "--segment-tokens", String(plan.segmentTokens),
-      "--repeats", String(plan.repeats), "--threads", String(threads), "--limit-seconds", String(plan.limitSeconds),
+      this.#peer.script,
+      file,
+      "--prefixes",
+      plan.prefixes.join(","),
+      "--segment-tokens",
+      String(plan.segmentTokens),
+      "--repeats",
+      String(plan.repeats),
+      "--threads",
+      String(threads),
+      "--limit-seconds",
+      String(plan.limitSeconds),
     ];
     return { "llama.cpp": JSON.parse(await outputOf(this.#peer.python, args, (line) => console.error(line))) as PeerSeries[] };
   }

@@ -16,7 +16,15 @@ test("after one visit the page opens and answers with the network off", async ()
   await visitor.state("ready");
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer("What is 347 + 586?"), "");
-  assert.equal(await page.evaluate(() => fetch("./nowhere.json").then(() => "came", () => "failed")), "failed");
+  assert.equal(
+    await page.evaluate(() =>
+      fetch("./nowhere.json").then(
+        () => "came",
+        () => "failed",
+      ),
+    ),
+    "failed",
+  );
   visitor.complaints.length = 0; // the failed fetch
   await visitor.leave();
 });

@@ -69,7 +69,11 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: coun
     const repeats = new Repeats(count, limitSeconds);
     for (let repeat = 0; repeats.due; repeat++) {
       // Another first word every time: nothing of the last prompt can be used again.
-      const prompt = textOf(at.prefix + repeat).split(" ").slice(-at.prefix).map((word) => ` ${word}`).join("");
+      const prompt = textOf(at.prefix + repeat)
+        .split(" ")
+        .slice(-at.prefix)
+        .map((word) => ` ${word}`)
+        .join("");
       await scope.tellPeer({ series, doing: { prefix: at.prefix, what: "prefill" } });
       const started = performance.now();
       const { timings } = await engine.createCompletion({ prompt, max_tokens: segmentTokens, temperature: 0, ignore_eos: true, cache_prompt: false });

@@ -29,7 +29,10 @@ export class Peer {
   static async open(browser: Browser, folder: string): Promise<Peer> {
     const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/peer-page.ts`;
     const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
-    const made = new Map([["", ["text/html", html]], ["peer-page.js", ["text/javascript", outputFiles[0]!.text]]]);
+    const made = new Map([
+      ["", ["text/html", html]],
+      ["peer-page.js", ["text/javascript", outputFiles[0]!.text]],
+    ]);
     const places: [string, string][] = [
       ["transformers.min.js", join(folder, "node_modules/@huggingface/transformers/dist/transformers.min.js")],
       ["ort/", join(folder, "node_modules/onnxruntime-web/dist/")],

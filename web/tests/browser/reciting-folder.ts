@@ -117,7 +117,17 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
       pre_tokenizer: { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: true },
       post_processor: null,
       decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
-      model: { type: "BPE", dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false, byte_fallback: false, vocab: Object.fromEntries(byteCharacters().map((text, id) => [text, id])), merges: [] },
+      model: {
+        type: "BPE",
+        dropout: null,
+        unk_token: null,
+        continuing_subword_prefix: null,
+        end_of_word_suffix: null,
+        fuse_unk: false,
+        byte_fallback: false,
+        vocab: Object.fromEntries(byteCharacters().map((text, id) => [text, id])),
+        merges: [],
+      },
     }),
     "tokenizer_config.json": JSON.stringify({
       tokenizer_class: "PreTrainedTokenizerFast",

@@ -59,7 +59,10 @@ test("a kernel without a twin is named with the adapter, and the CPU answers", {
   const { page } = visitor;
   const notice = page.locator('.notice.error[data-key="engine"]');
   await notice.waitFor({ timeout: patience });
-  assert.match((await notice.locator("p").first().textContent()) ?? "", /^the GPU "[^"]*swiftshader[^"]*" does not run a kernel as it should \(embed_q8_0: .*The compiler gave up.*; run on the CPU backend/i);
+  assert.match(
+    (await notice.locator("p").first().textContent()) ?? "",
+    /^the GPU "[^"]*swiftshader[^"]*" does not run a kernel as it should \(embed_q8_0: .*The compiler gave up.*; run on the CPU backend/i,
+  );
   await page.locator('.member .failure [data-kind="NoGpu"]').nth(2).waitFor();
   assert.equal(await page.locator('.member[data-state="ready"]').count(), 0);
   await notice.getByRole("button", { name: "Reload on the CPU" }).click();

@@ -23,7 +23,11 @@ if (models.length > 0) {
     await card.getByRole("checkbox").check();
   }
   const idle = visitor.page.locator(".member", { has: visitor.page.locator(".takes-part input:not(:checked)") });
-  for (let left = await idle.count(); left > 0; left--) await idle.first().getByRole("button", { name: /^Remove/ }).click();
+  for (let left = await idle.count(); left > 0; left--)
+    await idle
+      .first()
+      .getByRole("button", { name: /^Remove/ })
+      .click();
 }
 await visitor.set("seed", seed);
 await visitor.page.locator("details.settings").evaluate((details: HTMLDetailsElement) => (details.open = false));

@@ -51,7 +51,10 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   await visitor.answer("And what is 2 + 2?");
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByText("Download the run").last().click()]);
   const run = JSON.parse(await readFile(await download.path(), "utf8")) as { messages: { content: string }[]; settings: Settings; rounds: { writers: number[]; winner: number }[] };
-  assert.deepEqual(run.messages.map(({ content }) => content), [story, together, "And what is 2 + 2?"]);
+  assert.deepEqual(
+    run.messages.map(({ content }) => content),
+    [story, together, "And what is 2 + 2?"],
+  );
   assert.equal(run.settings.scoring, "harmonic");
   for (const { writers, winner } of run.rounds) assert.ok(writers.includes(winner));
   visitor.clean();
@@ -90,9 +93,16 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?debug" });
   const { page } = visitor;
   const form = async (): Promise<Record<string, string | boolean>> =>
-    page.locator("#settings").evaluate((form: HTMLFormElement) =>
-      Object.fromEntries([...form.querySelectorAll<HTMLInputElement | HTMLSelectElement>("input, select")].map((control) => [control.name, control.type === "checkbox" ? (control as HTMLInputElement).checked : control.value])),
-    );
+    page
+      .locator("#settings")
+      .evaluate((form: HTMLFormElement) =>
+        Object.fromEntries(
+          [...form.querySelectorAll<HTMLInputElement | HTMLSelectElement>("input, select")].map((control) => [
+            control.name,
+            control.type === "checkbox" ? (control as HTMLInputElement).checked : control.value,
+          ]),
+        ),
+      );
   const usual = await form();
   assert.deepEqual([usual["rule"], usual["scoring"], usual["scoreEnd"], usual["reward"], usual["segmentTokens"]], ["harmonic", "harmonic", true, "shares", "32"]);
   await visitor.set("maxRounds", "3");
@@ -121,7 +131,10 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   }, sum);
   assert.deepEqual(asked.settings, { ...asked.rules.paper, maxRounds: 1 });
   assert.deepEqual(Object.keys(asked.score ?? {}).sort(), ["meanLogit"], "the paper's looks at no probabilities");
-  assert.ok(asked.members.every(({ template }) => template), "the toys converse");
+  assert.ok(
+    asked.members.every(({ template }) => template),
+    "the toys converse",
+  );
 
   await page.getByRole("button", { name: "Back to the defaults" }).click();
   assert.deepEqual(await form(), usual);

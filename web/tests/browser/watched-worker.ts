@@ -31,29 +31,38 @@ function wrap(type: string, name: string, instead: (own: Method) => Method): voi
   prototype[name] = instead(prototype[name]!);
 }
 
-wrap("GPUDevice", "createComputePipelineAsync", (own) =>
-  function (descriptor) {
-    const { label } = descriptor as Labelled;
-    if (!refuse.includes(label)) return own.call(this, descriptor);
-    watched.refused.push(label);
-    return Promise.reject(new GPUPipelineError("The compiler gave up.", { reason: "internal" }));
-  },
+wrap(
+  "GPUDevice",
+  "createComputePipelineAsync",
+  (own) =>
+    function (descriptor) {
+      const { label } = descriptor as Labelled;
+      if (!refuse.includes(label)) return own.call(this, descriptor);
+      watched.refused.push(label);
+      return Promise.reject(new GPUPipelineError("The compiler gave up.", { reason: "internal" }));
+    },
 );
 
 const set = new WeakMap<object, string>();
-wrap("GPUComputePassEncoder", "setPipeline", (own) =>
-  function (pipeline) {
-    set.set(this, (pipeline as Labelled).label);
-    return own.call(this, pipeline);
-  },
+wrap(
+  "GPUComputePassEncoder",
+  "setPipeline",
+  (own) =>
+    function (pipeline) {
+      set.set(this, (pipeline as Labelled).label);
+      return own.call(this, pipeline);
+    },
 );
 for (const dispatch of ["dispatchWorkgroups", "dispatchWorkgroupsIndirect"]) {
-  wrap("GPUComputePassEncoder", dispatch, (own) =>
-    function (...args) {
-      const label = set.get(this) ?? "";
-      watched.launched[label] = (watched.launched[label] ?? 0) + 1;
-      return own.apply(this, args);
-    },
+  wrap(
+    "GPUComputePassEncoder",
+    dispatch,
+    (own) =>
+      function (...args) {
+        const label = set.get(this) ?? "";
+        watched.launched[label] = (watched.launched[label] ?? 0) + 1;
+        return own.apply(this, args);
+      },
   );
 }
 

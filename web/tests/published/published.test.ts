@@ -20,8 +20,20 @@ const minutes = 600_000;
 
 const folder = process.env["CONCLAVE_PUBLISHED"] ?? "";
 const models = [
-  { key: "smollm2", file: "SmolLM2-135M-Instruct.Q4_1.gguf", name: "SmolLM2 135M", family: "Llama", shape: { layers: 30, hidden: 576, heads: 9, kvHeads: 3, headDim: 64, feedForward: 1536, vocabulary: 49_152, tied: true, context: 8192 } },
-  { key: "gemma3", file: "gemma-3-270m-q4_k_m.gguf", name: "Gemma 3 270M", family: "Gemma 3", shape: { layers: 18, hidden: 640, heads: 4, kvHeads: 1, headDim: 256, feedForward: 2048, vocabulary: 262_144, tied: true, context: 32_768 } },
+  {
+    key: "smollm2",
+    file: "SmolLM2-135M-Instruct.Q4_1.gguf",
+    name: "SmolLM2 135M",
+    family: "Llama",
+    shape: { layers: 30, hidden: 576, heads: 9, kvHeads: 3, headDim: 64, feedForward: 1536, vocabulary: 49_152, tied: true, context: 8192 },
+  },
+  {
+    key: "gemma3",
+    file: "gemma-3-270m-q4_k_m.gguf",
+    name: "Gemma 3 270M",
+    family: "Gemma 3",
+    shape: { layers: 18, hidden: 640, heads: 4, kvHeads: 1, headDim: 256, feedForward: 2048, vocabulary: 262_144, tied: true, context: 32_768 },
+  },
 ];
 const refOf = ({ key, file }: { key: string; file: string }): string => `hf:makers/${key}-GGUF/${file}`;
 
@@ -79,7 +91,10 @@ test("fetched and kept, they answer the same with the network off", { timeout: 2
   await page.locator('[data-ensemble="Published"] button').click();
   await page.locator("#ensemble", { hasText: "Published" }).waitFor();
   await visitor.state("ready", minutes);
-  assert.deepEqual(await names(), models.map(({ name }) => name));
+  assert.deepEqual(
+    await names(),
+    models.map(({ name }) => name),
+  );
   const online = await converse(visitor);
   await visitor.offlineCopy();
 
@@ -87,7 +102,10 @@ test("fetched and kept, they answer the same with the network off", { timeout: 2
   await page.context().setOffline(true);
   await page.reload();
   await visitor.state("ready", minutes);
-  assert.deepEqual(await names(), models.map(({ name }) => name));
+  assert.deepEqual(
+    await names(),
+    models.map(({ name }) => name),
+  );
   assert.deepEqual(await converse(visitor), online);
   assert.deepEqual(await hub.seen(), []);
   await visitor.leave();
