@@ -24,6 +24,7 @@ await build({
     style: `${web}style.css`,
     bench: `${web}src/bench/page.ts`,
     "bench-worker": `${web}src/bench/worker.ts`,
+    "check-worker": `${web}src/bench/check-worker.ts`,
   },
   outdir: dist,
   bundle: true,

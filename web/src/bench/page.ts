@@ -1,5 +1,6 @@
 /** The bench's page: a plan to tick, a worker that runs it, tables, and the report to download. */
 import { byId, el } from "../page/dom.ts";
+import { tableOf } from "./check.ts";
 import { defaultPlan, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
 import type { BenchReply, BenchRequest, Models, Plan, Report } from "./report.ts";
 import { shapes } from "./shapes.ts";
@@ -8,6 +9,7 @@ import { tablesOf, type Table } from "./tables.ts";
 const form = byId("plan", HTMLFormElement);
 const start = byId("start", HTMLButtonElement);
 const cancel = byId("cancel", HTMLButtonElement);
+const checking = byId("check", HTMLButtonElement);
 const download = byId("download", HTMLAnchorElement);
 const bar = byId("bar", HTMLProgressElement);
 const status = byId("status", HTMLParagraphElement);
@@ -97,10 +99,22 @@ function fail(message: string): void {
   failure.hidden = false;
 }
 
-/** Runs a plan to its end, a failure or a cancellation; what was measured up to then stays. */
-function run(plan: Plan): void {
-  const report: Report = { made: new Date().toISOString(), plan, surroundings: null, workloads: [] };
+/** Measures a plan. */
+function measure(plan: Plan): void {
   const worker = new Worker(new URL("./bench-worker.js", import.meta.url), { type: "module", name: "conclave bench" });
+  run({ made: new Date().toISOString(), plan, surroundings: null, workloads: [] }, worker);
+  worker.postMessage({ type: "run", plan } satisfies BenchRequest);
+}
+
+/** Compares what both engines compute on this GPU. */
+function check(): void {
+  const worker = new Worker(new URL("./check-worker.js", import.meta.url), { type: "module", name: "conclave check" });
+  run({ made: new Date().toISOString(), plan: null, surroundings: null, workloads: [] }, worker);
+  worker.postMessage(undefined);
+}
+
+/** Follows a worker to its end, a failure or a cancellation; what it told up to then stays. */
+function run(report: Report, worker: Worker): void {
   const finish = (state: "done" | "failed", told: string): void => {
     worker.terminate();
     window.removeEventListener("beforeunload", hold);
@@ -111,8 +125,8 @@ function run(plan: Plan): void {
     URL.revokeObjectURL(download.href);
     download.href = URL.createObjectURL(new Blob([json], { type: "application/json" }));
     download.download = `conclave-bench-${report.made.slice(0, 19).replaceAll(":", "-")}.json`;
-    download.hidden = report.workloads.length === 0;
-    start.disabled = false;
+    download.hidden = report.workloads.length === 0 && !report.check;
+    start.disabled = checking.disabled = false;
     // The two buttons take each other's place: so does the focus.
     if (document.activeElement === cancel) start.focus();
     cancel.hidden = bar.hidden = true;
@@ -138,6 +152,10 @@ function run(plan: Plan): void {
         report.workloads.push(reply.workload);
         results.append(...tablesOf(reply.workload).map(drawn));
         break;
+      case "check":
+        report.check = reply.check;
+        results.append(drawn(tableOf(reply.check)));
+        break;
       case "end":
         finish("done", "");
         break;
@@ -149,13 +167,12 @@ function run(plan: Plan): void {
   results.replaceChildren();
   failure.hidden = true;
   cancel.hidden = bar.hidden = false;
-  if (document.activeElement === start) cancel.focus();
-  start.disabled = true;
+  if (document.activeElement === start || document.activeElement === checking) cancel.focus();
+  start.disabled = checking.disabled = true;
   download.hidden = true;
   bar.value = 0;
   status.textContent = "Starting the engine…";
   document.body.dataset["state"] = "running";
-  worker.postMessage({ type: "run", plan } satisfies BenchRequest);
 }
 
 const query = new URLSearchParams(location.search);
@@ -169,12 +186,14 @@ draw(asked);
 weigh();
 form.addEventListener("change", weigh);
 form.addEventListener("submit", (event) => event.preventDefault());
+checking.addEventListener("click", check);
 start.addEventListener("click", () => {
   try {
-    run(ticked());
+    measure(ticked());
   } catch (error) {
     fail((error as Error).message);
   }
 });
 // A driver has no hand to press the button with; it may also ask for what is not on the list.
-if (query.has("start") && failure.hidden) run(asked);
+if (query.has("start") && failure.hidden) measure(asked);
+else if (query.has("check")) check();

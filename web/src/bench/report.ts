@@ -5,6 +5,7 @@
  * milliseconds, sizes in bytes; null is what is not known there.
  */
 import type { Backend, Sampling } from "../protocol/engine.ts";
+import type { Check } from "./check.ts";
 import type { GpuCounts } from "./gpu-counters.ts";
 import type { BlockFormat } from "./shapes.ts";
 import type { Spread } from "./statistics.ts";
@@ -128,12 +129,18 @@ export interface Surroundings {
 
 export interface Report {
   made: string;
-  plan: Plan;
+  /** null where the GPU was checked and nothing measured. */
+  plan: Plan | null;
   surroundings: Surroundings | null;
   workloads: WorkloadReport[];
+  /** Logits by both engines, where that was asked for instead. */
+  check?: Check;
   /** Why it ended before its time; the workloads up to then are whole. */
   failure?: string;
 }
+
+/** A report of what was measured. */
+export type Measured = Report & { plan: Plan };
 
 /** Another engine at one prefix. */
 export interface PeerSeries {
@@ -155,7 +162,7 @@ export interface PeerSeries {
 export interface Run {
   turn: number;
   place: Surroundings["place"];
-  ours: Report;
+  ours: Measured;
   /** By engine. */
   theirs: Record<string, PeerSeries[]>;
 }
@@ -168,5 +175,6 @@ export type BenchReply =
   | { type: "surroundings"; surroundings: Surroundings }
   | { type: "progress"; what: string; done: number; total: number }
   | { type: "workload"; workload: WorkloadReport }
+  | { type: "check"; check: Check }
   | { type: "end" }
   | { type: "failed"; message: string };

@@ -1,22 +1,20 @@
 /** The bench's worker: runs a plan on an engine of its own and tells what it measured. */
-import { adapterName, isSoftware, type Gpu } from "../protocol/backend.ts";
-import type { Adapter, Engine, Member, Sampling } from "../protocol/engine.ts";
+import type { Engine, Member, Sampling } from "../protocol/engine.ts";
 import { startModule } from "../worker/engine-module.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
-import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
 import { GpuCounters } from "./gpu-counters.ts";
 import { figuresOf } from "./figures.ts";
 import { exact, fitted, measureMember, measureRounds, type Bench } from "./measure.ts";
 import { RandomModel } from "./random-model.ts";
-import type { BenchReply, BenchRequest, Models, Plan, Surroundings, WorkloadReport } from "./report.ts";
+import type { BenchReply, BenchRequest, Models, Plan, WorkloadReport } from "./report.ts";
 import { shapes } from "./shapes.ts";
+import { surroundings } from "./surroundings.ts";
 
 const counters = GpuCounters.install();
 const scope = globalThis as unknown as {
   postMessage(data: BenchReply): void;
   onmessage: ((event: MessageEvent<BenchRequest>) => void) | null;
-  navigator: Navigator & { gpu?: Gpu & CopyingGpu };
 };
 
 /** Rows of a cache beyond the context, for candidates in line: crates/model/src/pass.rs. */
@@ -35,7 +33,7 @@ scope.onmessage = ({ data: { plan } }) => {
 async function run(plan: Plan): Promise<void> {
   const { module } = await startModule("fused");
   const engine = await module.Engine.create(plan.backend);
-  const told = await surroundings(plan, engine.adapter());
+  const told = await surroundings(plan.backend, engine.adapter());
   scope.postMessage({ type: "surroundings", surroundings: told });
   const most = Math.max(...plan.ensembles);
   // Each member alone at every prefix, then every ensemble; each once more than counted.
@@ -108,18 +106,4 @@ async function filesOf(models: Models, number: number): Promise<{ name: string; 
   const shape = shapes.find(({ name }) => name === models.shape);
   if (!shape) throw new Error(`There is no shape called ${models.shape}. Choose one of the list.`);
   return { name: `${shape.name} ${number + 1}`, files: new RandomModel(shape, models.format, number + 1) };
-}
-
-async function surroundings({ backend }: Plan, told: Adapter): Promise<Surroundings> {
-  const { userAgent, hardwareConcurrency, gpu } = scope.navigator;
-  const found = backend === "webgpu" ? await gpu?.requestAdapter({ powerPreference: "high-performance" }) : undefined;
-  return {
-    place: "page",
-    browser: userAgent,
-    cores: hardwareConcurrency,
-    isolated: globalThis.crossOriginIsolated,
-    backend,
-    adapter: { name: found ? adapterName(found) : told.name, software: told.software || (found ? isSoftware(found) : false) },
-    copyBytesPerSecond: backend === "webgpu" ? await copyBytesPerSecond(gpu) : null,
-  };
 }

@@ -218,6 +218,12 @@ export interface Member {
   free(): void;
 }
 
+/** A member of an engine in this very thread: its numbers can be looked at. */
+export interface LocalMember extends Member {
+  /** Logits of the token behind the text so far, one a token of its vocabulary. */
+  nextLogits(): Promise<Float32Array>;
+}
+
 /**
  * The method's state for one query (crates/ensemble): weights, exits, rounds so far. Plain lists of
  * numbers come as typed arrays.

@@ -15,7 +15,7 @@ import { parseArgs } from "node:util";
 import type { Browser } from "playwright-core";
 import { compared } from "../../src/bench/comparison.ts";
 import { nameOf, planFrom, queryOf } from "../../src/bench/plan.ts";
-import type { PeerSeries, Plan, Report, Run } from "../../src/bench/report.ts";
+import type { PeerSeries, Plan, Measured, Run } from "../../src/bench/report.ts";
 import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
 import { Native } from "./native.ts";
 import { Peer } from "./peer.ts";
@@ -31,7 +31,7 @@ function printed({ caption, note, head, rows }: Table): string {
 }
 
 /** One run of the page; throws what the page says went wrong. */
-async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Report> {
+async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measured> {
   const context = await browser.newContext({ serviceWorkers: "block" });
   try {
     const page = await context.newPage();
@@ -56,7 +56,7 @@ async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Report
       .finally(() => clearInterval(watching));
     const failure = page.locator("#failure");
     if (await failure.isVisible()) throw new Error((await failure.textContent()) ?? "it failed");
-    return JSON.parse((await page.locator("#report").textContent()) ?? "") as Report;
+    return JSON.parse((await page.locator("#report").textContent()) ?? "") as Measured;
   } finally {
     await context.close();
   }
@@ -85,7 +85,7 @@ async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segm
 }
 
 /** Where it ran, and all tables. */
-function tell({ surroundings, workloads }: Report): void {
+function tell({ surroundings, workloads }: Measured): void {
   if (surroundings) {
     const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings;
     const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { figuresOf } from "../../src/bench/figures.ts";
-import type { PeerSeries, Plan, Report, Run, Surroundings, WorkloadReport } from "../../src/bench/report.ts";
+import type { PeerSeries, Plan, Measured, Run, Surroundings, WorkloadReport } from "../../src/bench/report.ts";
 
 /** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
 const roomBehindPrefix = 256;
@@ -41,7 +41,7 @@ export class Native {
   }
 
   /** Measures a plan of one workload. */
-  async measure(plan: Plan, tell: (line: string) => void): Promise<Report> {
+  async measure(plan: Plan, tell: (line: string) => void): Promise<Measured> {
     const most = Math.max(...plan.ensembles);
     const files = Array.from({ length: most }, (_, member) => this.#file(plan, member + 1)).filter((file) => file !== undefined);
     const args = [

@@ -1,0 +1,57 @@
+/** Gets the logits that the check compares: every bundled member on both engines, in one thread of its own. */
+import type { Engine, LocalMember, Sampling } from "../protocol/engine.ts";
+import { readManifest, readSource, sourceOf } from "../store/load.ts";
+import { startModule } from "../worker/engine-module.ts";
+import { compared, ways, type CheckedMember, type Way } from "./check.ts";
+import type { BenchReply } from "./report.ts";
+import { surroundings } from "./surroundings.ts";
+
+const scope = globalThis as unknown as { postMessage(data: BenchReply): void; onmessage: (() => void) | null };
+
+const messages = [{ role: "user" as const, content: "What is 14 plus 28?" }];
+const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 1 };
+
+scope.onmessage = () => {
+  run().then(
+    () => scope.postMessage({ type: "end" }),
+    (error: unknown) => scope.postMessage({ type: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) }),
+  );
+};
+
+async function run(): Promise<void> {
+  const list = new URL("./members/members.json", import.meta.url);
+  const entries = await readManifest(list);
+  const steps = ways.length * entries.length;
+  let done = 0;
+  const tell = (what: string): void => scope.postMessage({ type: "progress", what, done: done++, total: steps });
+  tell("Fetching both engines…");
+  const [fused, burn] = await Promise.all([startModule("fused"), startModule("burn")]);
+  const create: Record<Way, () => Promise<Engine>> = {
+    fused: () => fused.module.Engine.create("webgpu"),
+    burn: () => burn.module.Engine.create("webgpu"),
+    cpu: () => burn.module.Engine.create("cpu"),
+  };
+  const logits = new Map<string, Partial<Record<Way, Float32Array>>>(entries.map(({ name }) => [name, {}]));
+  const tokens = new Map<string, number>();
+  let adapter = "";
+  for (const way of ways) {
+    const engine = await create[way]();
+    if (way === "fused") scope.postMessage({ type: "surroundings", surroundings: await surroundings("webgpu", engine.adapter()) });
+    if (way === "burn") adapter = engine.adapter().name;
+    for (const entry of entries) {
+      tell(`${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`);
+      const files = await readSource(sourceOf(entry, list), {});
+      // It lives here, in no thread of its own.
+      const member = (await engine.load(entry.name, files, { contextTokens: 256 }, () => undefined)) as LocalMember;
+      files.close();
+      const { prefix } = await member.begin(messages, greedy, 0);
+      tokens.set(entry.name, prefix);
+      logits.get(entry.name)![way] = await member.nextLogits();
+      member.free();
+    }
+    engine.free();
+  }
+  const members: CheckedMember[] = [];
+  for (const [name, found] of logits) members.push(compared(name, tokens.get(name)!, found as Record<Way, Float32Array>));
+  scope.postMessage({ type: "check", check: { adapter: adapter || "this GPU", members } });
+}

@@ -1,0 +1,89 @@
+/**
+ * The open core in a real Chromium, on SwiftShader: the same numbers as the fused kernels and as burn on
+ * the CPU, members of both cores in one answer, and no request for its module from who does not use it.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Report } from "../../src/bench/report.ts";
+import { stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("swiftshader");
+const patience = 600_000;
+
+/** Addresses asked for so far, without the site's. */
+function asked(visitor: Visitor): string[] {
+  const paths: string[] = [];
+  visitor.page.context().on("request", (request) => void paths.push(new URL(request.url()).pathname));
+  return paths;
+}
+
+test("the fused kernels, burn on this GPU and burn on the CPU agree to a thousandth", { timeout: patience }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html?check", loaded: false, serviceWorkers: "block" });
+  await visitor.page.locator('body[data-state="done"], body[data-state="failed"]').waitFor({ timeout: patience });
+  const report = JSON.parse((await visitor.page.locator("#report").textContent()) ?? "") as Report;
+  assert.equal(report.failure, undefined);
+  assert.equal(report.check!.members.length, 3);
+  for (const { name, tokens, largest, likeliest, fused, burn } of report.check!.members) {
+    assert.ok(tokens > 10 && largest > 1, `${name}: ${tokens} tokens, ${largest}`);
+    assert.ok(fused !== null && fused <= 1e-3 && burn !== null && burn <= 1e-3, `${name}: ${fused} and ${burn}`);
+    assert.ok(fused > 0 && burn > 0, `${name}: not the same numbers thrice`);
+    assert.deepEqual([likeliest.fused, likeliest.burn], [likeliest.cpu, likeliest.cpu], name);
+  }
+  assert.match((await visitor.page.locator("#results").textContent()) ?? "", /computes rightly/);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("an ordinary visit asks for nothing of the open core; ?core=burn answers by it", { timeout: patience }, async () => {
+  const plain = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu", loaded: false });
+  const paths = asked(plain);
+  await plain.state("ready");
+  await plain.offlineCopy();
+  await plain.answer("What is 3 + 4?", patience);
+  assert.ok(
+    paths.some((path) => path.endsWith("/members/members.json")),
+    "requests are seen",
+  );
+  assert.deepEqual(
+    paths.filter((path) => path.includes("pkg-burn")),
+    [],
+  );
+  await plain.leave();
+
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&core=burn", loaded: false });
+  await visitor.state("ready", patience);
+  assert.match((await visitor.page.locator(".member .about").first().textContent()) ?? "", /open core/);
+  await visitor.set("segmentTokens", "3");
+  await visitor.set("maxRounds", "2");
+  assert.notEqual(await visitor.answer("What is 3 + 4?", patience), "");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("members of both cores draft, verify and keep in one answer", { timeout: patience }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  const told = await visitor.page.evaluate(async () => {
+    const { Conclave, readManifest, sourceOf } = (await import(new URL("./conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+    const list = new URL("./members/members.json", document.baseURI);
+    const [first, second] = (await readManifest(list)).map((entry) => sourceOf(entry, list));
+    const conclave = await Conclave.load({ backend: "webgpu", members: [first!, { ...second!, core: "burn" }] });
+    const cores = conclave.members.map(({ core }) => core);
+    const scores: number[][] = [];
+    let text = "";
+    const settings = { segmentTokens: 4, maxRounds: 2 };
+    for await (const event of conclave.ask([{ role: "user", content: "What is 3 + 4?" }], { settings, sampling: { temperature: 0, seed: 1 } })) {
+      if (event.type === "round") {
+        text += event.text;
+        scores.push(...event.scores.map((row) => row.map(({ meanLogprob }) => meanLogprob ?? NaN)));
+      }
+    }
+    conclave.close();
+    return { cores, scores, text };
+  });
+  assert.deepEqual(told.cores, ["fused", "burn"]);
+  assert.notEqual(told.text, "");
+  // Every member scored every candidate.
+  assert.ok(told.scores.length >= 2 && told.scores.flat().every((score) => Number.isFinite(score) && score <= 0), JSON.stringify(told.scores));
+  await visitor.leave();
+});
