@@ -1,0 +1,91 @@
+//! The drawing in ARCHITECTURE.md is true: every arrow between crates is a dependency, and every
+//! dependency is an arrow or follows from several. (`web/src/testing/arrows.test.ts` holds the folders
+//! of the page.)
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+type Arrows = BTreeSet<(String, String)>;
+
+/// Arrows between crates in a mermaid drawing, by the crates' folders.
+fn drawn(text: &str) -> Arrows {
+    let drawing = text.split("```mermaid").nth(1).unwrap_or_default();
+    let drawing = drawing.split("```").next().unwrap_or_default();
+    let mut folders = BTreeMap::new();
+    let mut arrows = Vec::new();
+    for line in drawing.lines() {
+        // `id["crates/NAME — …"]` names a node, at either end of an arrow.
+        let ends: Vec<String> = line
+            .split("-->")
+            .map(|end| {
+                // What stands before it on the line is an arrow of another kind.
+                let id = end.split('[').next().unwrap_or_default();
+                let id = id.split_whitespace().last().unwrap_or_default();
+                if let Some((_, label)) = end.split_once("[\"crates/") {
+                    let name = label.split(|c: char| !c.is_alphanumeric() && c != '-');
+                    folders.insert(id.to_owned(), name.take(1).collect::<String>());
+                }
+                id.to_owned()
+            })
+            .collect();
+        if let [from, to] = ends.as_slice() {
+            arrows.push((from.clone(), to.clone()));
+        }
+    }
+    let folder = |id: &String| folders.get(id).cloned();
+    let between = arrows.iter();
+    between
+        .filter_map(|(from, to)| Some((folder(from)?, folder(to)?)))
+        .collect()
+}
+
+/// Dependencies between crates of the workspace, those of tests left out.
+fn built() -> Arrows {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let told = cargo.output().expect("cargo runs").stdout;
+    let told: Value = serde_json::from_slice(&told).expect("cargo tells JSON");
+    let folder = |name: &str| name.strip_prefix("conclave-").map(str::to_owned);
+    let mut arrows = Arrows::new();
+    for package in told["packages"].as_array().expect("there are packages") {
+        let from = folder(package["name"].as_str().unwrap_or_default());
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let to = folder(dependency["name"].as_str().unwrap_or_default());
+            // What a feature adds is no part of the tool as it is built; what tests need, of nothing.
+            let plain = dependency["kind"].is_null() && dependency["optional"] == false;
+            if let (Some(from), Some(to), true) = (from.clone(), to, plain) {
+                arrows.insert((from, to));
+            }
+        }
+    }
+    arrows
+}
+
+/// Whether arrows lead from one to the other.
+fn leads(arrows: &Arrows, from: &str, to: &str) -> bool {
+    let next = arrows.iter().filter(|(begin, _)| begin == from);
+    let mut ends = next.map(|(_, end)| end);
+    ends.any(|end| end == to || leads(arrows, end, to))
+}
+
+#[test]
+fn the_drawing_is_true_to_the_crates() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let drawn = drawn(&std::fs::read_to_string(file).expect("ARCHITECTURE.md is there"));
+    let built = built();
+    let untrue: Vec<_> = drawn.difference(&built).collect();
+    assert!(untrue.is_empty(), "no crate depends so: {untrue:?}");
+    let missing: Vec<_> = built
+        .iter()
+        .filter(|(from, to)| !leads(&drawn, from, to))
+        .collect();
+    assert!(missing.is_empty(), "not drawn: {missing:?}");
+    assert!(drawn.len() > 15, "the drawing was found: {drawn:?}");
+    // The tool and the page's first module know nothing of burn.
+    for from in ["cli", "wasm"] {
+        assert!(!leads(&built, from, "burn"), "{from} has burn in it");
+    }
+}
