@@ -1,5 +1,6 @@
 //! What the chores need from the machine, and how to get it.
 
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -166,14 +167,17 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
     let Some(prefix) = privilege().filter(|_| process::find("apt-get").is_some()) else {
         bail!("missing system packages, please install: {names}");
     };
-    println!("setup: apt-get install {names}");
-    let install = || {
-        process::capture(
-            apt(prefix)
-                .args(["install", "-y", "--no-install-recommends"])
-                .args(packages),
-        )
+    let command = || {
+        let mut command = apt(prefix);
+        command.args(["install", "-y", "--no-install-recommends"]);
+        command.args(packages);
+        command
     };
+    println!("setup: {}", process::describe(&command()));
+    if !prefix.is_empty() && !agreed()? {
+        bail!("missing system packages, please install: {names}");
+    }
+    let install = || process::capture(&mut command());
     if install().is_err() {
         // Package lists may be missing or old.
         process::capture(apt(prefix).arg("update"))
@@ -181,6 +185,18 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
             .with_context(|| format!("missing system packages, please install: {names}"))?;
     }
     Ok(())
+}
+
+/// Whether whoever sits there lets a command run as root; where nobody does, sudo's own rules have said so.
+fn agreed() -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    print!("setup: run this as root? [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn apt(prefix: &[&str]) -> Command {

@@ -33,6 +33,14 @@ impl Module {
         }
     }
 
+    /// Cargo's profile for it.
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Fused => "release",
+            Self::Burn => "open-core",
+        }
+    }
+
     /// What its bindings are called.
     fn name(self) -> &'static str {
         match self {
@@ -67,11 +75,11 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
     let (mut command, folder) = toolchain.build(workspace);
     process::run(
         command
-            .args(["--release", "--package", package])
+            .args(["--profile", module.profile(), "--package", package])
             .current_dir(&workspace.root),
     )?;
     let file = format!("{}.wasm", package.replace('-', "_"));
-    let linked = folder.join(TARGET).join("release").join(file);
+    let linked = folder.join(TARGET).join(module.profile()).join(file);
     let pkg = workspace.web().join(name);
     let bound = module.file(workspace, "_bg.wasm");
     // Which linked module the folder was made from.

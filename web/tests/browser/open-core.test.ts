@@ -3,8 +3,12 @@
  * the CPU, members of both cores in one answer, and no request for its module from who does not use it.
  */
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { Report } from "../../src/bench/report.ts";
+import { writeRecitingFolder } from "./reciting-folder.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -86,4 +90,26 @@ test("members of both cores draft, verify and keep in one answer", { timeout: pa
   // Every member scored every candidate.
   assert.ok(told.scores.length >= 2 && told.scores.flat().every((score) => Number.isFinite(score) && score <= 0), JSON.stringify(told.scores));
   await visitor.leave();
+});
+
+test("a model whose heads no kernel reads goes to the open core by itself, and answers beside the toys", { timeout: patience }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "conclave-core-"));
+  try {
+    const path = join(folder, "Reciter");
+    await writeRecitingFolder(path, "It works.", { headDim: 6 });
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu" });
+    const { page } = visitor;
+    await visitor.pickFolder(path);
+    const card = page.locator(".member", { has: page.getByText("Reciter", { exact: true }) });
+    await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: patience });
+    assert.match((await card.locator(".about").textContent()) ?? "", /open core/);
+    assert.doesNotMatch((await page.locator(".member .about").first().textContent()) ?? "", /open core/, "the toys stay where they are");
+    await page.locator(".takes-part input:checked").evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
+    await card.getByRole("checkbox").check();
+    assert.equal(await visitor.answer("What do you say?", patience), "It works.");
+    visitor.clean();
+    await visitor.leave();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });

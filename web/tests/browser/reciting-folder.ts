@@ -8,7 +8,6 @@ import { join } from "node:path";
 
 const layers = 2;
 const hidden = 288;
-const headDim = 32;
 const heads = 2;
 const feedForward = 64;
 const end = 256;
@@ -33,12 +32,14 @@ export interface Recital {
   context?: number;
   /** What it thinks before the text, unless its template is told that it may not. */
   thinks?: string;
+  /** Numbers in a head. */
+  headDim?: number;
   /** A chat template in place of its own. */
   template?: string;
 }
 
 /** Writes the folder; no byte of the text, nor of what it thinks, may occur twice. */
-export async function writeRecitingFolder(folder: string, text: string, { broken = false, endless = false, context = 512, thinks = "", template }: Recital = {}): Promise<void> {
+export async function writeRecitingFolder(folder: string, text: string, { broken = false, endless = false, context = 512, thinks = "", headDim = 32, template }: Recital = {}): Promise<void> {
   const bytes = [...Buffer.from(text)];
   const thinking = [...Buffer.from(thinks)];
   const all = [...bytes, ...thinking];
