@@ -36,8 +36,11 @@ async function run(): Promise<void> {
   let adapter = "";
   for (const way of ways) {
     const engine = await create[way]();
-    if (way === "fused") scope.postMessage({ type: "surroundings", surroundings: await surroundings("webgpu", engine.adapter()) });
-    if (way === "burn") adapter = engine.adapter().name;
+    if (way === "fused") {
+      const found = await surroundings("webgpu", engine.adapter());
+      adapter = found.adapter.name;
+      scope.postMessage({ type: "surroundings", surroundings: found });
+    }
     for (const entry of entries) {
       tell(`${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`);
       const files = await readSource(sourceOf(entry, list), {});
@@ -53,5 +56,5 @@ async function run(): Promise<void> {
   }
   const members: CheckedMember[] = [];
   for (const [name, found] of logits) members.push(compared(name, tokens.get(name)!, found as Record<Way, Float32Array>));
-  scope.postMessage({ type: "check", check: { adapter: adapter || "this GPU", members } });
+  scope.postMessage({ type: "check", check: { adapter, members } });
 }

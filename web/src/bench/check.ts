@@ -24,7 +24,6 @@ export interface CheckedMember {
 }
 
 export interface Check {
-  /** As burn is told of it; the fused engine's is in the surroundings. */
   adapter: string;
   members: CheckedMember[];
 }
