@@ -118,38 +118,38 @@ const openRequest = (id: number, { backend = "auto", hub, threads, core }: OpenO
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
-  /** Where the members run. */
-  readonly backend: Backend;
-  /** The adapter they run on. */
-  readonly adapter: Adapter;
-  /** In plain words, why this backend was taken. */
-  readonly why: string;
-  /** The method's settings when `ask` is given none. */
-  readonly defaults: Readonly<Settings>;
-  /** The method's settings under each rule. */
-  readonly rules: Readonly<Rules>;
+  /** Resolves once the engine is open. Rejects with NoGpu, Download, Engine. */
+  readonly ready: Promise<this>;
   readonly #wire: Wire;
   readonly #members = new Map<string, About>();
+  #opened: Answer<"opened"> | undefined;
   #usage: Usage = { heap: 0, threads: 1 };
 
-  private constructor(wire: Wire, opened: Answer<"opened">) {
+  private constructor(wire: Wire, options: OpenOptions) {
     this.#wire = wire;
-    this.backend = opened.backend;
-    this.adapter = opened.adapter;
-    this.why = opened.why;
-    this.defaults = opened.settings;
-    this.rules = opened.rules;
+    this.ready = opened(wire, options).then((reply) => {
+      this.#opened = reply;
+      return this;
+    });
+    // Told to whoever waits for it.
+    this.ready.catch(() => undefined);
   }
 
-  /** Starts an engine without members. Throws NoGpu, Download, Engine. */
+  /**
+   * Starts an engine and does not wait for it: members can be added at once, their files are fetched
+   * while it opens. What it runs on is known when `ready` resolves.
+   */
+  static start(options: OpenOptions = {}, port: Port = startWorker()): Conclave {
+    return new Conclave(new Wire(port), options);
+  }
+
+  /** Starts an engine without members, and waits until it is open. Throws NoGpu, Download, Engine. */
   static async open(options: OpenOptions = {}, port: Port = startWorker()): Promise<Conclave> {
-    const wire = new Wire(port);
-    try {
-      return new Conclave(wire, await opened(wire, options));
-    } catch (error) {
-      wire.close();
+    const conclave = Conclave.start(options, port);
+    return conclave.ready.catch((error: unknown) => {
+      conclave.close();
       throw error;
-    }
+    });
   }
 
   /**
@@ -157,29 +157,48 @@ export class Conclave {
    * Throws as `open` and `add` do.
    */
   static async load(options: LoadOptions = {}, port: Port = startWorker()): Promise<Conclave> {
-    const wire = new Wire(port);
+    const conclave = Conclave.start(options, port);
+    const adding = async (): Promise<About[]> => Promise.all((await listed(options)).map((source) => conclave.add(source, options)));
     try {
-      let usage: Usage | undefined;
-      const adding = async (): Promise<About[]> => {
-        const sources = await listed(options);
-        return Promise.all(
-          sources.map(async (source) => {
-            const reply = await added(wire, source, options);
-            usage = reply.usage;
-            return reply.about;
-          }),
-        );
-      };
-      const [reply, abouts] = await Promise.all([opened(wire, options), adding()]);
-      const conclave = new Conclave(wire, reply);
-      conclave.#usage = usage ?? conclave.#usage;
+      const [abouts] = await Promise.all([adding(), conclave.ready]);
       // Downloads end in any order, but ties and random streams go by this one.
+      conclave.#members.clear();
       for (const about of abouts) conclave.#members.set(about.name, about);
       return conclave;
     } catch (error) {
-      wire.close(); // ends all that is still being fetched
+      conclave.close(); // ends all that is still being fetched
       throw error;
     }
+  }
+
+  /** Where the members run. This and what follows throws Engine before `ready`. */
+  get backend(): Backend {
+    return this.#told.backend;
+  }
+
+  /** The adapter they run on. */
+  get adapter(): Adapter {
+    return this.#told.adapter;
+  }
+
+  /** In plain words, why this backend was taken. */
+  get why(): string {
+    return this.#told.why;
+  }
+
+  /** The method's settings when `ask` is given none. */
+  get defaults(): Readonly<Settings> {
+    return this.#told.settings;
+  }
+
+  /** The method's settings under each rule. */
+  get rules(): Readonly<Rules> {
+    return this.#told.rules;
+  }
+
+  get #told(): Answer<"opened"> {
+    if (this.#opened) return this.#opened;
+    throw new EngineFailure("The engine is not open yet. Wait for `ready` first.");
   }
 
   /** Bytes of the wasm modules' memory, in all threads, after the last member came or went; weights on a GPU are not in it. */

@@ -119,15 +119,20 @@ class Page {
     this.#engineLine.dataset["state"] = "starting";
     this.#refresh();
     try {
-      const conclave = await Conclave.open({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) });
+      // Members' files are fetched while the engine opens.
+      const conclave = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) });
+      await this.#choosing.settle(conclave);
+      if (generation !== this.#generation) return conclave.close();
+      const seated = this.#roster.attach(conclave);
+      await conclave.ready;
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
       this.#settings.setRules(conclave.rules);
       this.#showEngine(conclave);
-      await this.#choosing.settle(conclave);
-      await this.#roster.attach(conclave);
+      await seated;
     } catch (error) {
       if (generation !== this.#generation) return;
+      this.#roster.detach();
       this.#engineLine.textContent = "No engine";
       this.#engineLine.dataset["state"] = "failed";
       this.#notices.show("engine", "error", typed(error).message, this.#reloadActions());

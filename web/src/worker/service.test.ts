@@ -435,6 +435,22 @@ test("files are fetched while the engine opens", async (context) => {
   assert.equal((await collect((await loading).ask(hello))).at(-1)?.type, "end");
 });
 
+test("members can be added to an engine that has only been started; what it runs on is known later", async (context) => {
+  let start = (): void => {};
+  const { port } = stage({ Ada: talker }, 1, { starting: new Promise((resolve) => (start = resolve)) });
+  const asked: string[] = [];
+  context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
+  const conclave = Conclave.start({ backend: "cpu" }, port);
+  const adding = conclave.add(ada);
+  await turns();
+  assert.deepEqual(asked, [ada.url]);
+  assert.throws(() => conclave.backend, { name: "Engine", message: /not open yet/ });
+  start();
+  assert.equal((await conclave.ready).backend, "cpu");
+  assert.equal((await adding).name, "Ada");
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
 test("where the engine can't open, fetching ends, and that is what is told", async (context) => {
   let fail = (_error: Error): void => {};
   const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
