@@ -1,6 +1,6 @@
 // Norm and rotary embedding of queries and keys, and the append of keys and values to the
 // cache, out of one row of q, k and v a token. An item is one head of one token: of a
-// query, a key or a value. How the cache has a head is the business of `cache/write_*.wgsl`:
+// query, a key or a value. How the cache has a head is the business of `shared/cache/write_*.wgsl`:
 // as it is, or as shares of its largest number, 16 bits each (against f16 four bits more where
 // it counts), which that number follows.
 // Queries go to a buffer of their own, since a norm of all heads is read by each of them.
@@ -84,7 +84,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     }
     var sum = 0.0;
     if (params.normed > 0u && !is_value) {
-        for (var i = local; i < count; i += CREW) {
+        for (var i = local; i < count; i += THREADS) {
             let v = qkv[begin + i];
             sum += v * v;
         }
@@ -99,7 +99,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
         inverseSqrt(sum_of_all(sum, local) / f32(count) + params.epsilon),
     );
     if (is_query) {
-        for (var i = local; i < width; i += CREW) {
+        for (var i = local; i < width; i += THREADS) {
             q[(at.y * params.heads + which) * width + i] = turned(head, i);
         }
         return;
@@ -111,11 +111,11 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     let kv_head = (which - params.heads) % params.kv_heads;
     let into = (place.y * params.kv_heads + kv_head) * words;
     var peak = 0.0;
-    for (var i = local; i < width; i += CREW) {
+    for (var i = local; i < width; i += THREADS) {
         peak = max(peak, abs(turned(head, i)));
     }
     let unit = most_of_all(peak, local);
-    for (var i = local; i < words; i += CREW) {
+    for (var i = local; i < words; i += THREADS) {
         let word = word_of_head(i, head, unit);
         if (is_value) {
             values[into + i] = word;

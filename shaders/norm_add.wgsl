@@ -20,7 +20,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     }
     let base = row * params.quads;
     let factor = row_factor(base, local);
-    for (var i = local; i < params.quads; i += CREW) {
+    for (var i = local; i < params.quads; i += THREADS) {
         out[base + i] += x[base + i] * factor * weight[i];
     }
 }

@@ -22,7 +22,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     }
     let from_row = min(picks[row], params.rows - 1u) * params.quads;
     let factor = row_factor(from_row, local);
-    for (var i = local; i < params.quads; i += CREW) {
+    for (var i = local; i < params.quads; i += THREADS) {
         out[row * params.quads + i] = x[from_row + i] * factor * weight[i];
     }
 }

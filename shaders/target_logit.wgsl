@@ -39,7 +39,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     }
     let base = x_row * params.units * QUADS;
     var sum = 0.0;
-    for (var unit = local; unit < params.units; unit += CREW) {
+    for (var unit = local; unit < params.units; unit += THREADS) {
         let row = unit_at(id - params.begin, unit);
         for (var q = 0u; q < QUADS; q++) {
             sum += dot(quad(row, q), x[base + unit * QUADS + q]);

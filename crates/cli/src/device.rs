@@ -1,6 +1,6 @@
 //! `--device`: from a word to where models run.
 
-use conclave_kernels::{AdapterChoice, Gpu};
+use conclave_kernels::{AdapterChoice, Gpu, Launcher};
 use conclave_model::{Backend, Cpu};
 
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ pub struct Device {
 #[derive(Debug)]
 enum Runs {
     Cpu(Cpu),
-    Gpu(Gpu),
+    Gpu(Launcher),
     #[cfg(feature = "burn")]
     Burn(conclave_burn::Burn),
 }
@@ -29,12 +29,12 @@ impl Device {
     pub async fn open(name: &str) -> Result<Self, Failure> {
         match name {
             "cpu" => Ok(Self::cpu()),
-            "auto" => match Gpu::init(AdapterChoice::Best).await {
+            "auto" => match Launcher::init(AdapterChoice::Best).await {
                 // A software adapter proves kernels; it serves nobody.
                 Ok(gpu) if !gpu.adapter().software => Ok(Self::of_gpu(gpu)),
                 _ => Ok(Self::cpu()),
             },
-            "gpu" => Ok(Self::of_gpu(Gpu::init(AdapterChoice::Best).await?)),
+            "gpu" => Ok(Self::of_gpu(Launcher::init(AdapterChoice::Best).await?)),
             #[cfg(feature = "burn")]
             "burn" => Ok(Self::of_burn(conclave_burn::Burn::wgpu().await?)),
             #[cfg(feature = "burn")]
@@ -44,7 +44,7 @@ impl Device {
                 "this conclave was built without burn; build it with `--features burn`".to_owned(),
             )),
             part => Ok(Self::of_gpu(
-                Gpu::init(AdapterChoice::Named(part.to_owned())).await?,
+                Launcher::init(AdapterChoice::Named(part.to_owned())).await?,
             )),
         }
     }
@@ -56,7 +56,7 @@ impl Device {
         }
     }
 
-    fn of_gpu(gpu: Gpu) -> Self {
+    fn of_gpu(gpu: Launcher) -> Self {
         let adapter = gpu.adapter();
         let kind = if adapter.software { ", software" } else { "" };
         let name = format!("{} ({}{kind})", adapter.name, adapter.backend);

@@ -17,9 +17,9 @@ fn main() -> Result<(), GpuError> {
         _ => (1536, 1024),
     };
     pollster::block_on(async {
-        let gpu = Gpu::init(AdapterChoice::Best).await?;
+        let gpu = Launcher::init(AdapterChoice::Best).await?;
         println!("{} · [m, {k}] × [{n}, {k}], ms", gpu.adapter().name);
-        println!("format |  m | vector |  block |   tile | vector alone | block alone");
+        println!("format |  m | vector |  block |   tile | serial vector | serial block");
         for format in Format::ALL {
             // Bytes whose f16 are small numbers in every format.
             let blocks = vec![0x11; n * k / format.block() * format.block_bytes()];

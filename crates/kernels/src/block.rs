@@ -101,7 +101,7 @@ macro_rules! per_format {
         [$($crate::block::per_format!(@one $kernel, $pieces, $params, $suffix, $block)),+]
     };
     (@one $kernel:literal, [$first:expr $(, $piece:expr)*], $params:ty, $suffix:literal, $block:ident) => {
-        $crate::launch::Shader::of::<$params>(
+        conclave_gpu::Shader::of::<$params>(
             concat!($kernel, $suffix),
             &[$first, $($piece,)* $crate::block::WORDS, $crate::block::$block.wgsl],
         )

@@ -120,7 +120,7 @@ mod tests {
             assert!(aligned.iter().all(|plane| plane.is_multiple_of(16)));
             // One name for the kernels of a format.
             let name = format!("embed_{}", stored.name().to_lowercase());
-            assert_eq!(crate::embed::SHADERS[format.index()].name, name);
+            assert_eq!(crate::ops::embed::SHADERS[format.index()].name, name);
         }
         assert_eq!(Format::of(Stored::BF16), None);
     }

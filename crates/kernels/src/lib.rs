@@ -13,123 +13,69 @@
 //! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
 //! | [`keep_rows()`] | keep the winner's cache rows |
 //! | [`gather_rows()`], [`put_rows()`] | a few rows, rows to their place |
-//! | [`add()`] | a sum: the least there is to launch, for trying a device |
 //!
-//! A family is three of one name: `shaders/NAME.wgsl`, `NAME.rs` here (parameters,
-//! launcher), and `NAME_cpu`, the same in plain Rust, which the tests hold it to. Shaders
-//! stay within what every WebGPU device has: 16 KB of workgroup memory, 256 threads, eight
-//! storage buffers, neither f16 arithmetic nor subgroups.
+//! A kernel is three of one name: `shaders/NAME.wgsl`, `ops/NAME.rs` here (parameters, launcher), and
+//! `NAME_cpu`, the same in plain Rust, which the tests hold it to, and the self-test on the adapter in
+//! use. Shaders stay within what every WebGPU device has: 16 KB of workgroup memory, 256 threads,
+//! eight storage buffers, neither f16 arithmetic nor subgroups.
 //!
-//! Where a CPU plays GPU, barriers cost more than the work between them: there the same kernels run
-//! with a thread for each item, and products and attention have `NAME_alone.wgsl` ([`Choices`]).
+//! A [`Launcher`] is a [`Gpu`] with what is chosen and what is proved on it: kernels that there is a
+//! choice of are launched on it, others on any [`Gpu`]. Where a CPU plays GPU, barriers cost more than
+//! the work between them: there the same kernels run with a thread for each item, and products and
+//! attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]).
+//!
+//! [`embed_dispatch`], [`product_dispatch`], [`append_dispatch`] and [`attention_dispatch`] make a
+//! [`Dispatch`], for devices of another maker, and say which buffers are bound.
 //!
 //! Launches return at once. What goes wrong later is an error of the next [`Gpu::read`]
 //! or [`Gpu::sync`].
 
-mod adapter;
-mod add;
-mod append;
-mod attention;
-mod batch;
-mod bindings;
 mod block;
-mod buffer;
-mod choices;
-#[cfg(target_family = "wasm")]
-mod compiling;
-mod counters;
-mod crew;
-mod dispatch;
-mod embed;
-mod error;
-mod exclusive;
 mod format;
-mod gated;
-mod gather_rows;
-mod gpu;
-mod keep_rows;
-mod launch;
+mod launcher;
 mod matrix;
-mod measured;
-mod norm_add;
+mod ops;
 mod pack;
-mod pick_norm;
-mod pipelines;
 mod place;
-mod product;
-mod put_rows;
-mod queue;
-mod reports;
-mod rms_norm;
-mod sample;
-mod score_head;
-mod self_test;
-mod signal;
+mod proving;
+mod serial;
 mod upload;
 #[cfg(test)]
 mod validation;
 
-pub use adapter::{AdapterChoice, AdapterInfo};
-pub use add::{add, add_cpu};
-pub use append::{
+pub use conclave_gpu::{AdapterChoice, AdapterInfo, Buffer, Dispatch, Gpu, GpuCounters, GpuError};
+
+pub use format::Format;
+pub use launcher::Launcher;
+pub use matrix::Matrix;
+pub use ops::append::{
     Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, append_dispatch, rope_table,
 };
-pub use attention::{
-    Attention, Scores, attention, attention_chunks, attention_cpu, attention_dispatch,
-    attention_is_long, attention_partials,
+pub use ops::attention::{
+    Attention, Scores, attention, attention_cpu, attention_dispatch, attention_partials,
+    attention_room,
 };
-pub use buffer::Buffer;
-pub use choices::Choices;
-pub use counters::GpuCounters;
-pub use dispatch::Dispatch;
-pub use embed::{embed, embed_cpu, embed_dispatch};
-pub use error::GpuError;
-pub use format::Format;
-pub use gated::{Activation, gated, gated_cpu};
-pub use gather_rows::{gather_rows, gather_rows_cpu};
-pub use gpu::{Gpu, Limits};
-pub use keep_rows::{keep_rows, keep_rows_cpu};
-pub use matrix::Matrix;
-pub use norm_add::{norm_add, norm_add_cpu};
-pub use pick_norm::{pick_norm, pick_norm_cpu};
-pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
-pub use product::{
+pub use ops::embed::{embed, embed_cpu, embed_dispatch};
+pub use ops::gated::{Activation, gated, gated_cpu};
+pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
+pub use ops::keep_rows::{keep_rows, keep_rows_cpu};
+pub use ops::norm_add::{norm_add, norm_add_cpu};
+pub use ops::pick_norm::{pick_norm, pick_norm_cpu};
+pub use ops::product::{
     Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu, product_dispatch,
 };
-pub use put_rows::{put_rows, put_rows_cpu};
-pub use rms_norm::{rms_norm, rms_norm_cpu};
-pub use sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
-pub use score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};
-pub use self_test::Kernels;
+pub use ops::put_rows::{put_rows, put_rows_cpu};
+pub use ops::rms_norm::{rms_norm, rms_norm_cpu};
+pub use ops::sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
+pub use ops::score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};
+pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
+pub use proving::Kernels;
+pub use proving::choices::Choices;
 pub use upload::MatrixUpload;
 
 /// Every shader variant: its name and complete WGSL.
 pub fn shaders() -> Vec<(String, String)> {
-    all()
+    ops::shaders()
         .map(|shader| (shader.name.to_owned(), shader.text()))
         .collect()
-}
-
-fn all() -> impl Iterator<Item = &'static launch::Shader> {
-    let alone = [
-        &attention::COMBINE_SHADER,
-        &keep_rows::SHADER,
-        &put_rows::SHADER,
-        &score_head::COMBINE_SHADER,
-        &gated::SHADER,
-        &gather_rows::SHADER,
-        &add::SHADER,
-    ];
-    embed::SHADERS
-        .iter()
-        .chain(product::FAMILIES.into_iter().flatten())
-        .chain(append::SHADERS.as_flattened())
-        .chain(attention::SHADERS.as_flattened())
-        .chain(&rms_norm::SHADERS)
-        .chain(&norm_add::SHADERS)
-        .chain(&pick_norm::SHADERS)
-        .chain(&sample::SHADERS)
-        .chain(&score_head::HEAD_SHADERS)
-        .chain(score_head::TARGET_SHADERS.as_flattened())
-        .chain(alone)
 }

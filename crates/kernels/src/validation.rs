@@ -4,7 +4,7 @@
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, StorageAccess};
 
-use crate::launch::Shader;
+use conclave_gpu::Shader;
 
 /// Bytes of workgroup memory, threads in a workgroup, storage buffers of a kernel.
 const WORKGROUP_BYTES: u32 = 16 << 10;
@@ -36,7 +36,7 @@ fn bytes_of(module: &naga::Module, ty: naga::Handle<naga::Type>) -> u32 {
 
 #[test]
 fn shaders_fit_every_device() {
-    for shader in crate::all() {
+    for shader in crate::ops::shaders() {
         let module = validated(shader);
         let of_space = |space: AddressSpace| {
             let globals = module.global_variables.iter();
@@ -63,7 +63,7 @@ fn shaders_fit_every_device() {
 
 #[test]
 fn launchers_agree_with_their_shaders() {
-    for shader in crate::all() {
+    for shader in crate::ops::shaders() {
         let module = validated(shader);
         let entry = &module.entry_points[0];
         assert_eq!(entry.name, "main", "{}", shader.name);

@@ -10,7 +10,7 @@
 //! | know what it is, before loading | [`about()`] → [`About`]: [`Config`], formats, [`Memory`] |
 //! | run a prompt, draft, verify in line, keep the winner | [`Session`] |
 //! | choose the next token | [`Sampler`] |
-//! | choose where it runs | a [`Backend`]: a [`Gpu`](conclave_kernels::Gpu) (our WGSL kernels), the [`Cpu`] (our products), or another crate's |
+//! | choose where it runs | a [`Backend`]: a [`Launcher`](conclave_kernels::Launcher) (our WGSL kernels), the [`Cpu`] (our products), or another crate's |
 //!
 //! The crate knows tokens, not text, and nothing of other members.
 

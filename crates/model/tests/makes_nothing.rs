@@ -1,7 +1,7 @@
 //! Rounds on the GPU make nothing once the first is over, and their memory is what was foretold:
 //! alone in its process, to be countable.
 
-use conclave_kernels::{AdapterChoice, Choices, Gpu, GpuCounters};
+use conclave_kernels::{AdapterChoice, Choices, GpuCounters, Launcher};
 use conclave_model::{Backend, Cpu, Sampler, Sampling, Session};
 
 #[path = "held/session.rs"]
@@ -11,8 +11,8 @@ mod session;
 /// Tokens of a segment.
 const SEGMENT: usize = 3;
 
-fn gpu() -> Gpu {
-    pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+fn gpu() -> Launcher {
+    pollster::block_on(Launcher::init(AdapterChoice::Best)).expect(
         "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
     )
 }
@@ -111,8 +111,8 @@ fn a_step_takes_six_to_eight_launches_a_layer() {
     }
 }
 
-/// What attention launches goes by the context: over a long one a workgroup makes it together, also
-/// where a thread else does alone. The load has built that too, and all else but the score heads.
+/// What attention launches goes by the context: over a long one threads are cooperative, also where
+/// they are serial else. The load has built that too, and all else but the score heads.
 #[test]
 fn a_load_builds_what_a_long_context_launches() {
     let built = [512, 90_000].map(|tokens| {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use conclave_kernels::{AdapterChoice, Choices, Gpu};
+use conclave_kernels::{AdapterChoice, Choices, Launcher};
 use conclave_model::{Backend, Cpu};
 use conclave_surface::{Adapter, Failure, Member, ModelFiles, load};
 use js_sys::Function;
@@ -14,7 +14,7 @@ use wasm_bindgen::prelude::*;
 #[derive(Debug)]
 pub struct Engine {
     /// Left out on the CPU.
-    gpu: Option<Gpu>,
+    gpu: Option<Launcher>,
     /// The kernels were chosen by measure, now or at an earlier visit.
     measured: Cell<bool>,
 }
@@ -32,7 +32,7 @@ struct Chosen {
 
 impl Chosen {
     /// What was measured at an earlier visit, unless it fails its self-test now: that is yet to come.
-    fn choose(&self, gpu: &Gpu) {
+    fn choose(&self, gpu: &Launcher) {
         let usual = gpu.choices();
         let as_a_tile = self.as_a_tile.map(|rows| rows.clamp(2, 32));
         gpu.choose(Choices {
@@ -54,7 +54,7 @@ impl Engine {
         let chosen: Option<Chosen> = serde_wasm_bindgen::from_value(choices)?;
         let gpu = match backend.as_str() {
             "cpu" => None,
-            "webgpu" => Some(Gpu::init(AdapterChoice::Best).await?),
+            "webgpu" => Some(Launcher::init(AdapterChoice::Best).await?),
             other => {
                 return Err(Failure::engine(format!(
                     "there is no backend `{other}`; choose `webgpu` or `cpu`"
@@ -128,7 +128,7 @@ impl Engine {
             // Uploads only fail once the device has run them.
             gpu.sync().await?;
             if let (false, Some(format)) = (self.measured.get(), member.about().most_on_gpu()) {
-                self.measured.set(gpu.measure_choices(format).await?);
+                self.measured.set(gpu.autotune(format).await?);
             }
         }
         Ok(Member::new(member))
@@ -136,7 +136,7 @@ impl Engine {
 
     /// Why the device was lost, once it is.
     pub fn lost(&self) -> Option<String> {
-        self.gpu.as_ref().and_then(Gpu::lost)
+        self.gpu.as_ref().and_then(|gpu| gpu.lost())
     }
 
     /// Gives the GPU device up, as a driver reset would: for trying the way back.

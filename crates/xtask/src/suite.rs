@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 use crate::{demo, models, process, setup, wasm};
 
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
-const ON_BOTH_DRIVERS: [&str; 2] = ["conclave-kernels", "conclave-model"];
+const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
 
 /// The program of conclave-member whose tests run published models.
 const PUBLISHED: &str = "published";
@@ -40,7 +40,7 @@ pub enum Part {
     Web,
     /// The page in Chromium
     Browser,
-    /// Every Rust test, GPU ones on lavapipe and then the kernels and model on SwiftShader
+    /// Every Rust test, GPU ones on lavapipe and then GPU, kernels and model on SwiftShader
     Native,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
@@ -208,7 +208,7 @@ impl Suite<'_> {
         match only {
             Some(Part::Kernels) => {
                 self.programs(
-                    "kernels and model on lavapipe",
+                    "GPU, kernels and model on lavapipe",
                     &kernels,
                     &vulkan.lavapipe,
                     &[],
@@ -231,7 +231,7 @@ impl Suite<'_> {
         if only == Some(Part::Shaders) {
             return;
         }
-        let name = "kernels and model on SwiftShader";
+        let name = "GPU, kernels and model on SwiftShader";
         match swiftshader {
             Some(driver) => self.programs(name, &kernels, driver, &[]),
             None => self.skipped(name, NO_SWIFTSHADER),

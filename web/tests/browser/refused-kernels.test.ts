@@ -27,7 +27,7 @@ async function usual(): Promise<string> {
     answer = await visitor.answer(sum, patience);
     const { launched, refused } = await watched(visitor);
     assert.deepEqual(refused, []);
-    for (const kernel of ["product_block_alone_q8_0", "attention_alone"]) assert.ok((launched[kernel] ?? 0) > 0, `${kernel} is launched as a rule`);
+    for (const kernel of ["product_block_serial_q8_0", "attention_serial"]) assert.ok((launched[kernel] ?? 0) > 0, `${kernel} is launched as a rule`);
     await visitor.leave();
   }
   assert.notEqual(answer, "");
@@ -37,10 +37,10 @@ async function usual(): Promise<string> {
 const watched = (visitor: Visitor): Promise<Watched> => visitor.page.workers()[0]!.evaluate(() => (globalThis as unknown as { watched: Watched }).watched);
 
 for (const { refuse, instead } of [
-  { refuse: ["product_block_alone_q8_0"], instead: ["product_block_q8_0", "product_vector_q8_0", "attention"] },
-  { refuse: ["product_block_alone_q8_0", "product_block_q8_0"], instead: ["product_vector_q8_0"] },
-  { refuse: ["attention_alone"], instead: ["attention", "attention_combine"] },
-  { refuse: ["attention_alone", "attention_combine"], instead: ["attention"] },
+  { refuse: ["product_block_serial_q8_0"], instead: ["product_block_q8_0", "product_vector_q8_0", "attention"] },
+  { refuse: ["product_block_serial_q8_0", "product_block_q8_0"], instead: ["product_vector_q8_0"] },
+  { refuse: ["attention_serial"], instead: ["attention", "attention_combine"] },
+  { refuse: ["attention_serial", "attention_combine"], instead: ["attention"] },
 ]) {
   test(`without ${refuse.join(" and ")} there is the same answer`, { timeout: patience }, async () => {
     const visitor = await arrive({ refuse });

@@ -1,4 +1,4 @@
-//! Embedding, normalisation, gate, sums and picked rows.
+//! Embedding, normalisation, gate and picked rows.
 
 use conclave_kernels::*;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn gated_add_and_gather_equal_their_twins(seed: u64, rows in 1_usize..60, quads in 1_usize..50) {
+    fn gated_and_gather_equal_their_twins(seed: u64, rows in 1_usize..60, quads in 1_usize..50) {
         let mut numbers = Numbers(seed);
         let width = quads * 4;
         let count = rows * width;
@@ -56,15 +56,10 @@ proptest! {
             assert_close(&found[..count], &gated_cpu(&a, &b, activation), 1e-5);
             prop_assert_eq!(&found[count..], &[MARK; 4]);
         }
-        let sum = marked(count + 4);
-        add(gpu(), &ga, &gb, count, &sum).unwrap();
         let picked: Vec<u32> = (0..rows + 3).map(|_| numbers.below(rows + 1) as u32).collect();
         let some = marked(picked.len() * width);
         gather_rows(gpu(), &gb, [rows, width], &upload(&picked), picked.len(), &some).unwrap();
-        let found = read(&[&sum, &some]);
-        assert_close(&found[0][..count], &add_cpu(&a, &b), 1e-6);
-        prop_assert_eq!(&found[0][count..], &[MARK; 4]);
-        prop_assert_eq!(&found[1], &gather_rows_cpu(&b, width, &picked));
+        prop_assert_eq!(&read(&[&some])[0], &gather_rows_cpu(&b, width, &picked));
     }
 }
 

@@ -4,8 +4,6 @@
 //! another driver. Without one these tests fail.
 
 mod cache;
-mod copies;
-mod device;
 mod draws;
 mod elementwise;
 mod fused;

@@ -2,19 +2,21 @@
 
 use std::sync::OnceLock;
 
-use conclave_kernels::{AdapterChoice, Buffer, Choices, Format, Fused, Gpu, Matrix, Rows, product};
+use conclave_kernels::{
+    AdapterChoice, Buffer, Choices, Format, Fused, Launcher, Matrix, Rows, product,
+};
 
-static GPU: OnceLock<Gpu> = OnceLock::new();
+static GPU: OnceLock<Launcher> = OnceLock::new();
 
-pub fn gpu() -> &'static Gpu {
+pub fn gpu() -> &'static Launcher {
     GPU.get_or_init(|| {
-        let gpu = pollster::block_on(Gpu::init(AdapterChoice::Best)).unwrap_or_else(|error| {
+        let gpu = pollster::block_on(Launcher::init(AdapterChoice::Best)).unwrap_or_else(|error| {
             panic!("the kernel tests need an adapter (Debian: mesa-vulkan-drivers): {error}")
         });
         println!("adapter: {:?}", gpu.adapter());
-        // These files are built twice: for workgroups together, and for threads alone.
+        // These files are built twice: for cooperative threads, and for serial ones.
         gpu.choose(Choices {
-            alone: env!("CARGO_CRATE_NAME") == "alone",
+            serial: env!("CARGO_CRATE_NAME") == "serial",
             ..gpu.choices()
         });
         gpu

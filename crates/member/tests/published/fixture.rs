@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use conclave_kernels::{AdapterChoice, Gpu};
+use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_member::Message;
 use conclave_model::{Backend, Cpu, LoadOptions, Model, Session};
 use conclave_weights::{Checkpoint, Disk};
@@ -184,10 +184,10 @@ impl Device {
 }
 
 /// One device serves all tests.
-fn gpu() -> &'static Gpu {
-    static GPU: OnceLock<Gpu> = OnceLock::new();
+fn gpu() -> &'static Launcher {
+    static GPU: OnceLock<Launcher> = OnceLock::new();
     GPU.get_or_init(|| {
-        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+        pollster::block_on(Launcher::init(AdapterChoice::Best)).expect(
             "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
         )
     })

@@ -8,10 +8,10 @@
 //! draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention, Buffer, DrawBuffers, Draws, Fused, Gpu, Head, Heads,
-    Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append, attention,
-    embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample,
-    score_head, target_logits,
+    Activation as GpuActivation, Attention, Buffer, DrawBuffers, Draws, Fused, Head, Heads,
+    Launcher, Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append,
+    attention, embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows,
+    sample, score_head, target_logits,
 };
 
 use super::scratch::{SCORED, Scratch, TOKENS, heads};
@@ -38,7 +38,7 @@ struct Cache {
 /// A transformer with its KV cache on the GPU.
 #[derive(Debug)]
 pub struct GpuDecoder {
-    gpu: Gpu,
+    gpu: Launcher,
     config: Config,
     context: usize,
     weights: GpuModel,
@@ -71,7 +71,7 @@ impl GpuDecoder {
         weights: Weights<Matrix, Buffer>,
         config: &Config,
         context: usize,
-        gpu: &Gpu,
+        gpu: &Launcher,
     ) -> Result<Self, ModelError> {
         let exact = weights.matrices().all(|matrix| exact_with(matrix.format()));
         let numbers = |matrix: &Matrix| matrix.rows() as u64 * matrix.cols() as u64;

@@ -1,7 +1,7 @@
 //! Which of the GPU's kernels a model launches, told from its plan: they are built and tried while
 //! its weights are still on their way.
 
-use conclave_kernels::{Format as GpuFormat, Kernels, Matrix, attention_is_long};
+use conclave_kernels::{Format as GpuFormat, Kernels, Matrix};
 use conclave_weights::Format;
 
 use crate::config::Config;
@@ -32,8 +32,7 @@ pub fn launched(
         gates: Vec::new(),
         apart: false,
         norms_behind: false,
-        exact,
-        long: attention_is_long(heads(config, context, exact)),
+        heads: heads(config, context, exact),
     };
     let add = |to: &mut Vec<GpuFormat>, format| {
         if !to.contains(&format) {

@@ -5,7 +5,7 @@ mod launched;
 pub(crate) mod scratch;
 mod weights;
 
-use conclave_kernels::Gpu;
+use conclave_kernels::Launcher;
 use futures_lite::future::try_zip;
 
 use self::decoder::GpuDecoder;
@@ -15,7 +15,7 @@ use crate::decoder::{Backend, Decoder, Loading, Wait};
 use crate::error::ModelError;
 use crate::memory::check_heads;
 
-impl Backend for Gpu {
+impl Backend for Launcher {
     fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>> {
         Box::pin(async move {
             let (config, context) = (loading.config, loading.context);
@@ -35,7 +35,7 @@ impl Backend for Gpu {
 
 /// Builds the kernels that a model launches and tries them against their twins.
 fn try_kernels(
-    gpu: &Gpu,
+    gpu: &Launcher,
     loading: &Loading<'_>,
 ) -> impl Future<Output = Result<(), ModelError>> + use<> {
     let Loading {

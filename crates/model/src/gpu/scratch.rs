@@ -1,6 +1,6 @@
 //! The GPU memory that passes work in: allocated once for the largest pass, used by all.
 
-use conclave_kernels::{Buffer, Gpu, Heads, attention_chunks, attention_partials};
+use conclave_kernels::{Buffer, Gpu, Heads, attention_room};
 
 use crate::config::Config;
 use crate::error::ModelError;
@@ -97,13 +97,6 @@ fn lay_out<B>(
     let m = TOKENS;
     // Both kinds of caches need the same room here.
     let heads = heads(c, context, false);
-    // A device may come to launch other kernels than at first.
-    let partials = (1..=m).flat_map(|rows| {
-        [false, true].map(|alone| {
-            let chunks = attention_chunks(alone, rows, heads, heads.capacity);
-            attention_partials(rows, heads, chunks)
-        })
-    });
     let scored = TURNS * SCORED;
     let mut words = |words: usize| take(4 * words);
     Ok(Scratch {
@@ -113,7 +106,7 @@ fn lay_out<B>(
         qkv: words(m * heads.row())?,
         query: words(m * c.query_width())?,
         attended: words(m * c.query_width())?,
-        partials: words(partials.max().unwrap_or(4))?,
+        partials: words(attention_room(m, heads))?,
         active: words(m * c.feed_forward)?,
         apart: match apart {
             true => Some([words(m * c.feed_forward)?, words(m * c.feed_forward)?]),

@@ -11,14 +11,14 @@ mod session;
 
 use std::sync::OnceLock;
 
-use conclave_kernels::{AdapterChoice, Gpu};
+use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_model::{Backend, Cpu};
 
 /// Our products and our kernels, by name. One GPU device serves all tests.
 fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
-    static GPU: OnceLock<Gpu> = OnceLock::new();
+    static GPU: OnceLock<Launcher> = OnceLock::new();
     let gpu = GPU.get_or_init(|| {
-        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect(
+        pollster::block_on(Launcher::init(AdapterChoice::Best)).expect(
             "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
         )
     });

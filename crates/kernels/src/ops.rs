@@ -1,0 +1,45 @@
+//! The kernels: each a launcher and its twin on the CPU, in one file, so that what one takes and
+//! gives the other is seen to take and give.
+
+pub(crate) mod append;
+pub(crate) mod attention;
+pub(crate) mod embed;
+pub(crate) mod gated;
+pub(crate) mod gather_rows;
+pub(crate) mod keep_rows;
+pub(crate) mod norm_add;
+pub(crate) mod pick_norm;
+pub(crate) mod product;
+pub(crate) mod put_rows;
+pub(crate) mod rms_norm;
+pub(crate) mod sample;
+pub(crate) mod score_head;
+
+use conclave_gpu::Shader;
+
+use crate::serial;
+
+/// Every shader variant.
+pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
+    let others = [
+        &attention::COMBINE_SHADER,
+        &keep_rows::SHADER,
+        &put_rows::SHADER,
+        &score_head::COMBINE_SHADER,
+        &gated::SHADER,
+        &gather_rows::SHADER,
+    ];
+    embed::SHADERS
+        .iter()
+        .chain(product::FAMILIES.into_iter().flatten())
+        .chain(append::SHADERS.as_flattened())
+        .chain(&attention::SHADERS)
+        .chain(&serial::attention::SHADERS)
+        .chain(&rms_norm::SHADERS)
+        .chain(&norm_add::SHADERS)
+        .chain(&pick_norm::SHADERS)
+        .chain(&sample::SHADERS)
+        .chain(&score_head::HEAD_SHADERS)
+        .chain(score_head::TARGET_SHADERS.as_flattened())
+        .chain(others)
+}

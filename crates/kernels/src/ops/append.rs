@@ -1,0 +1,317 @@
+//! Norm and rotary embedding of queries and keys, and the append of keys and values to
+//! their caches: one dispatch behind the product of q, k and v.
+
+use bytemuck::{Pod, Zeroable};
+use conclave_gpu::{Use, count};
+
+use crate::serial::{Both, both, items_by};
+use crate::{Buffer, Dispatch, GpuError, Launcher, Place, rms_norm_cpu};
+
+const WGSL: &str = include_str!("../../../../shaders/append.wgsl");
+const SHORT: &str = include_str!("../../../../shaders/shared/cache/write_short.wgsl");
+const EXACT: &str = include_str!("../../../../shaders/shared/cache/write_exact.wgsl");
+
+/// Parameters of the kernel.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
+    heads: u32,
+    kv_heads: u32,
+    width: u32,
+    half_rotary: u32,
+    capacity: u32,
+    context: u32,
+    normed: u32,
+    epsilon: f32,
+}
+
+/// For caches of 16 bits a number, and for exact ones.
+pub(crate) static SHADERS: [Both; 2] = [
+    both!("append", [WGSL, SHORT], Params),
+    both!("append_exact", [WGSL, EXACT], Params),
+];
+
+/// The heads of an attention and their caches, `[capacity, kv_heads, words of a head]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heads {
+    /// Query heads, a multiple of `kv_heads`; consecutive ones share a key head.
+    pub heads: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// Numbers in a head: a multiple of 4, at most 256.
+    pub width: usize,
+    /// Rows of each cache.
+    pub capacity: usize,
+    /// Caches hold f32. Otherwise a head's numbers lie there as shares of the largest of them, 16
+    /// bits each, then that number and a zero.
+    pub exact: bool,
+}
+
+impl Heads {
+    /// Numbers of a token's queries, keys and values together.
+    pub fn row(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.width
+    }
+
+    /// Words of a head in a cache.
+    pub fn words(&self) -> usize {
+        if self.exact {
+            self.width
+        } else {
+            self.width / 2 + 2
+        }
+    }
+
+    /// Words of a cache's row.
+    pub fn row_words(&self) -> usize {
+        self.kv_heads * self.words()
+    }
+
+    /// Bytes of a cache of keys, or of values.
+    pub fn cache_bytes(&self) -> usize {
+        4 * self.capacity * self.row_words()
+    }
+
+    /// Numbers of heads as a cache has them.
+    pub fn pack(&self, numbers: &[f32]) -> Vec<u32> {
+        if self.exact {
+            return numbers.iter().map(|v| v.to_bits()).collect();
+        }
+        let share = |v: f32| u32::from((v.clamp(-1.0, 1.0) * 32767.0 + 0.5).floor() as i16 as u16);
+        let heads = numbers.chunks_exact(self.width).flat_map(|head| {
+            let unit = head.iter().fold(0.0_f32, |unit, v| unit.max(v.abs()));
+            let inverse = if unit > 1.0e-37 { 1.0 / unit } else { 0.0 };
+            let pairs = head.chunks_exact(2);
+            let words =
+                pairs.map(move |pair| share(pair[0] * inverse) | share(pair[1] * inverse) << 16);
+            words.chain([unit.to_bits(), 0])
+        });
+        heads.collect()
+    }
+
+    /// The numbers of [`Self::pack`].
+    pub fn unpack(&self, words: &[u32]) -> Vec<f32> {
+        if self.exact {
+            return words.iter().map(|&word| f32::from_bits(word)).collect();
+        }
+        let half = self.width / 2;
+        let heads = words.chunks_exact(half + 2).flat_map(|head| {
+            let unit = f32::from_bits(head[half]);
+            let number =
+                move |bits: u32| (f32::from(bits as u16 as i16) / 32767.0).max(-1.0) * unit;
+            let pairs = head[..half].iter();
+            pairs.flat_map(move |&word| [number(word), number(word >> 16)])
+        });
+        heads.collect()
+    }
+
+    pub(crate) fn check(&self, kernel: &'static str) -> Result<(), GpuError> {
+        let Self {
+            heads,
+            kv_heads,
+            width,
+            capacity,
+            ..
+        } = *self;
+        if width == 0 || !width.is_multiple_of(4) || width > 256 {
+            return Err(GpuError::shape(
+                kernel,
+                format!("heads of {width} numbers, must be a multiple of 4 up to 256"),
+            ));
+        }
+        if kv_heads == 0 || heads == 0 || !heads.is_multiple_of(kv_heads) || capacity == 0 {
+            return Err(GpuError::shape(
+                kernel,
+                format!("{heads} heads on {kv_heads} key heads, {capacity} rows"),
+            ));
+        }
+        // Kernels count the numbers of a cache in 32 bits.
+        count(kernel, "rows of the cache", capacity)?;
+        count(kernel, "the cache's words", self.cache_bytes() / 4)?;
+        Ok(())
+    }
+}
+
+/// Norm of queries and keys before they turn.
+#[derive(Debug, Clone, Copy)]
+pub struct QkNorm<'a> {
+    /// `[width]`, or `[heads, width]` for a norm over all heads together.
+    pub query: &'a Buffer,
+    /// `[width]`, or `[kv_heads, width]`.
+    pub key: &'a Buffer,
+    /// Added to the mean square.
+    pub epsilon: f32,
+    /// Over all heads together, not over each.
+    pub whole: bool,
+}
+
+/// The rotary embedding of a layer: the first `rotary` numbers of a head turn, i with
+/// i + rotary / 2.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotary<'a> {
+    /// `[context, rotary / 2, 2]`, from [`rope_table`]; with a rotary of 0 any will do.
+    pub table: &'a Buffer,
+    /// Positions of the table.
+    pub context: usize,
+    /// Even, at most the width of a head.
+    pub rotary: usize,
+}
+
+/// Cosines and sines `[context, rotary / 2, 2]` of `position · frequency`, to be uploaded
+/// once. `frequencies` is `[rotary / 2]`, usually `base^(-2i / rotary)`; `factor` multiplies
+/// both, as YaRN and LongRoPE scale attention, and is 1 otherwise.
+///
+/// The angle is rounded to f32, as transformers has it: models are trained with those angles,
+/// and at position 600 exact ones move a small model's logits by 1.5e-4 of the largest.
+pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> {
+    (0..context)
+        .flat_map(|position| {
+            frequencies.iter().flat_map(move |frequency| {
+                let angle = position as f32 * frequency;
+                let (sin, cos) = f64::from(angle).sin_cos();
+                [cos as f32 * factor, sin as f32 * factor]
+            })
+        })
+        .collect()
+}
+
+/// Norm and turn the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
+/// `[tokens, heads, width]`; norm and turn its keys into the rows of `keys` that `places` names, and copy its values into
+/// the same rows of `values`, both as [`Heads`] says. A row past the capacity is not written; a
+/// position past the table takes its last row.
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit and buffers too small.
+#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
+pub fn append(
+    launcher: &Launcher,
+    qkv: &Buffer,
+    tokens: usize,
+    norm: Option<QkNorm<'_>>,
+    rope: Rotary<'_>,
+    places: &Buffer,
+    heads: Heads,
+    q: &Buffer,
+    [keys, values]: [&Buffer; 2],
+) -> Result<(), GpuError> {
+    let Heads {
+        kv_heads, width, ..
+    } = heads;
+    let turning = [rope.context, rope.rotary];
+    let normed = norm.map(|norm| (norm.whole, norm.epsilon));
+    let serial = launcher.choices().serial;
+    let dispatch = append_dispatch(serial, tokens, heads, normed, turning)?;
+    let name = dispatch.name();
+    q.holds(tokens * heads.heads * width, name, "q")?;
+    qkv.holds(tokens * heads.row(), name, "qkv")?;
+    keys.holds(heads.cache_bytes() / 4, name, "keys")?;
+    values.holds(heads.cache_bytes() / 4, name, "values")?;
+    places.holds(tokens * 4, name, "places")?;
+    rope.table
+        .holds(rope.context * rope.rotary, name, "table")?;
+    if let Some(norm) = norm {
+        let of = |count: usize| if norm.whole { count * width } else { width };
+        norm.query.holds(of(heads.heads), name, "query norm")?;
+        norm.key.holds(of(kv_heads), name, "key norm")?;
+    }
+    let buffers = [
+        Use::Read(qkv),
+        Use::Write(q),
+        Use::Write(keys),
+        Use::Write(values),
+        Use::Read(places),
+        Use::Read(rope.table),
+        Use::Read(norm.map_or(launcher.zeros(), |norm| norm.query)),
+        Use::Read(norm.map_or(launcher.zeros(), |norm| norm.key)),
+    ];
+    launcher.run(&dispatch, &buffers)
+}
+
+/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms of all heads
+/// together or of each and their epsilon, and a table of so many positions by which so many numbers
+/// turn. Bound are qkv, q, keys, values, places, the table, and both norms.
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit.
+pub fn append_dispatch(
+    serial: bool,
+    tokens: usize,
+    heads: Heads,
+    norm: Option<(bool, f32)>,
+    [context, rotary]: [usize; 2],
+) -> Result<Dispatch<Params>, GpuError> {
+    let shader = &SHADERS[usize::from(heads.exact)][usize::from(serial)];
+    let name = shader.name;
+    heads.check(name)?;
+    if !rotary.is_multiple_of(2) || rotary > heads.width || context == 0 {
+        return Err(GpuError::shape(
+            name,
+            format!(
+                "{rotary} of {} numbers turn by a table of {context} positions: the former even, the latter not empty",
+                heads.width
+            ),
+        ));
+    }
+    count(name, "tokens · row", tokens * heads.row())?;
+    let params = Params {
+        heads: heads.heads as u32,
+        kv_heads: heads.kv_heads as u32,
+        width: heads.width as u32,
+        half_rotary: rotary as u32 / 2,
+        capacity: heads.capacity as u32,
+        context: count(name, "context", context)?,
+        normed: norm.map_or(0, |(whole, _)| 1 + u32::from(whole)),
+        epsilon: norm.map_or(0.0, |(_, epsilon)| epsilon),
+    };
+    let [x, ..] = items_by(serial, heads.heads + 2 * heads.kv_heads);
+    Ok(Dispatch {
+        shader,
+        params,
+        groups: [x, tokens as u32, 1],
+    })
+}
+
+/// Norms of the CPU twin: weights of queries and keys, epsilon, and whether over all heads.
+pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], f32, bool);
+
+/// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the GPU.
+#[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
+pub fn append_cpu(
+    qkv: &[f32],
+    norm: Option<QkNormCpu<'_>>,
+    table: &[f32],
+    rotary: usize,
+    context: usize,
+    places: &[Place],
+    heads: Heads,
+    [keys, values]: [&mut [u32]; 2],
+) -> Vec<f32> {
+    let (width, wide) = (heads.width, heads.kv_heads * heads.width);
+    let mut queries = Vec::new();
+    for (row, place) in qkv.chunks(heads.row()).zip(places) {
+        let (q, rest) = row.split_at(heads.heads * width);
+        let (k, v) = rest.split_at(wide);
+        let (mut q, mut k) = (q.to_vec(), k.to_vec());
+        if let Some((q_weight, k_weight, epsilon, _)) = norm {
+            q = rms_norm_cpu(&q, q_weight, epsilon);
+            k = rms_norm_cpu(&k, k_weight, epsilon);
+        }
+        let at = (place.position as usize).min(context - 1) * rotary;
+        for head in q.chunks_mut(width).chain(k.chunks_mut(width)) {
+            for i in 0..rotary / 2 {
+                let (cos, sin) = (table[at + 2 * i], table[at + 2 * i + 1]);
+                let (a, b) = (head[i], head[i + rotary / 2]);
+                head[i] = a * cos - b * sin;
+                head[i + rotary / 2] = b * cos + a * sin;
+            }
+        }
+        let into =
+            place.row as usize * heads.row_words()..(place.row as usize + 1) * heads.row_words();
+        if (place.row as usize) < heads.capacity {
+            keys[into.clone()].copy_from_slice(&heads.pack(&k));
+            values[into].copy_from_slice(&heads.pack(v));
+        }
+        queries.extend(q);
+    }
+    queries
+}

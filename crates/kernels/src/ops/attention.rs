@@ -1,0 +1,293 @@
+//! Masked attention, for verifying all candidates in line; decode
+//! and prefill are one candidate right behind the prefix.
+
+use bytemuck::{Pod, Zeroable};
+use conclave_gpu::{Shader, Use, count, number_in};
+
+use crate::{Buffer, Dispatch, Gpu, GpuError, Heads, Launcher, Place, Rows, serial};
+
+const WGSL: &str = include_str!("../../../../shaders/attention/cooperative.wgsl");
+pub(crate) const SHARE: &str = include_str!("../../../../shaders/shared/attention/share.wgsl");
+pub(crate) const SHORT: &str = include_str!("../../../../shaders/shared/cache/read_short.wgsl");
+pub(crate) const EXACT: &str = include_str!("../../../../shaders/shared/cache/read_exact.wgsl");
+const COMBINE: &str = include_str!("../../../../shaders/attention_combine.wgsl");
+pub(crate) const JOIN: &str = include_str!("../../../../shaders/shared/attention/join.wgsl");
+
+/// Queries of a share.
+const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
+/// Workgroups that keep a large GPU busy; with fewer, keys are shared out in chunks.
+const WORKGROUPS: usize = 128;
+/// Keys of a chunk, at least: to join chunks is a dispatch more.
+const CHUNK: usize = 256;
+
+/// Parameters of the kernel.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
+    heads: u32,
+    kv_heads: u32,
+    quads: u32,
+    capacity: u32,
+    window: u32,
+    scale: f32,
+    softcap: f32,
+    spare: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct CombineParams {
+    heads: u32,
+    quads: u32,
+    spare: [u32; 2],
+}
+
+/// For caches of 16 bits a number, and for exact ones.
+pub(crate) static SHADERS: [Shader; 2] = [
+    Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT]),
+    Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT]),
+];
+
+pub(crate) static COMBINE_SHADER: Shader =
+    Shader::of::<CombineParams>("attention_combine", &[COMBINE, JOIN]);
+
+/// How scores are made and which count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// Factor of the scores, usually 1 / √width.
+    pub scale: f32,
+    /// Positions a query sees back from itself, itself included.
+    pub window: Option<u32>,
+    /// Scores become `softcap · tanh(score / softcap)`.
+    pub softcap: Option<f32>,
+}
+
+/// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
+fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> usize {
+    let share = heads.heads / heads.kv_heads.max(1);
+    let groups = heads.kv_heads * (tokens * share).div_ceil(QUERIES);
+    let wanted = WORKGROUPS.div_ceil(groups.max(1));
+    match serial {
+        true => serial::attention::chunks(wanted, heads, keys),
+        false => wanted.min(keys / CHUNK).max(1),
+    }
+}
+
+impl Launcher {
+    /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
+    pub fn attention_chunks(&self, tokens: usize, heads: Heads, keys: usize) -> usize {
+        let choices = self.choices();
+        let [cooperative, serial] =
+            [false, true].map(|serial| attention_chunks(serial, tokens, heads, keys));
+        match choices.chunks {
+            true if choices.serial && serial::attention::fits(heads, serial) => serial,
+            true => cooperative,
+            false => 1,
+        }
+    }
+}
+
+/// Numbers that `partials` needs for all passes of up to so many tokens, whatever is launched: a
+/// device may come to other [choices](crate::Choices) than at first.
+pub fn attention_room(tokens: usize, heads: Heads) -> usize {
+    let passes = (1..=tokens).flat_map(|tokens| {
+        [false, true].map(|serial| {
+            let chunks = attention_chunks(serial, tokens, heads, heads.capacity);
+            attention_partials(tokens, heads, chunks)
+        })
+    });
+    passes.max().unwrap_or(attention_partials(0, heads, 1))
+}
+
+/// Numbers that `partials` needs for a pass in so many chunks.
+pub fn attention_partials(tokens: usize, heads: Heads, chunks: usize) -> usize {
+    match chunks {
+        0 | 1 => 4,
+        _ => tokens * heads.heads * chunks * (heads.width + 4),
+    }
+}
+
+/// What attention reads and writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention<'a> {
+    /// Queries `[m, heads, width]`.
+    pub q: &'a Buffer,
+    /// m; the second number of its `counts` is `chunks`.
+    pub rows: Rows<'a>,
+    /// From [`Launcher::attention_chunks`].
+    pub chunks: usize,
+    /// What each query sees: `m` [`Place`]s.
+    pub places: &'a Buffer,
+    /// The caches' shape.
+    pub heads: Heads,
+    /// How scores are made.
+    pub scores: Scores,
+    /// Keys and values, `[capacity, kv_heads, words of a head]`.
+    pub caches: [&'a Buffer; 2],
+    /// Room for what chunks leave: [`attention_partials`], or [`attention_room`] for any pass.
+    pub partials: &'a Buffer,
+    /// `[m, heads, width]`.
+    pub out: &'a Buffer,
+}
+
+/// Attention of queries over the caches of [`Heads`]. Each query sees what its [`Place`] says:
+/// cache rows `0..prefix` (row = position there) and `start..=row`. Rows past the capacity are
+/// clamped, never read. More than one chunk are joined by a second dispatch, unless threads are
+/// serial.
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit and buffers too small.
+pub fn attention(launcher: &Launcher, of: Attention<'_>) -> Result<(), GpuError> {
+    let serial = launcher.choices().serial && serial::attention::fits(of.heads, of.chunks);
+    attention_by(launcher, serial, of)
+}
+
+/// [`attention`] by serial threads, or by cooperative ones.
+///
+/// # Errors
+/// As [`attention`].
+pub(crate) fn attention_by(gpu: &Gpu, serial: bool, of: Attention<'_>) -> Result<(), GpuError> {
+    let Attention {
+        q,
+        rows,
+        chunks,
+        places,
+        heads,
+        scores,
+        caches: [keys, values],
+        partials,
+        out,
+    } = of;
+    let m = rows.count;
+    let dispatch = attention_dispatch(serial, m, heads, scores, chunks)?;
+    let name = dispatch.name();
+    let queries = m * heads.heads * heads.width;
+    q.holds(queries, name, "q")?;
+    keys.holds(heads.cache_bytes() / 4, name, "keys")?;
+    values.holds(heads.cache_bytes() / 4, name, "values")?;
+    places.holds(m * 4, name, "places")?;
+    rows.counts.holds(2, name, "counts")?;
+    out.holds(queries, name, "out")?;
+    let partial = attention_partials(m, heads, chunks);
+    partials.holds(partial, name, "partials")?;
+    let buffers = [
+        Use::Read(q),
+        Use::Read(keys),
+        Use::Read(values),
+        Use::Read(places),
+        Use::Read(rows.counts),
+        Use::Write(out),
+        Use::Write(partials),
+    ];
+    gpu.run(&dispatch, &buffers)?;
+    if serial || chunks == 1 {
+        return Ok(());
+    }
+    let params = CombineParams {
+        heads: dispatch.params.heads,
+        quads: dispatch.params.quads,
+        spare: [0; 2],
+    };
+    let buffers = [Use::Read(partials), Use::Read(rows.counts), Use::Write(out)];
+    let groups = [params.heads, m as u32, 1];
+    gpu.launch(&COMBINE_SHADER, &buffers, &params, groups)
+}
+
+/// What [`attention()`] launches first, by `serial` threads or cooperative ones, for `m` queries over
+/// keys in so many chunks; of one chunk it is all. Bound are q, keys, values, places, counts (m and the
+/// chunks), out, and partials ([`attention_partials`]).
+///
+/// # Errors
+/// [`GpuError::Shape`] for widths that do not fit.
+pub fn attention_dispatch(
+    serial: bool,
+    m: usize,
+    heads: Heads,
+    scores: Scores,
+    chunks: usize,
+) -> Result<Dispatch<Params>, GpuError> {
+    let shaders = match serial {
+        true => &serial::attention::SHADERS,
+        false => &SHADERS,
+    };
+    let shader = &shaders[usize::from(heads.exact)];
+    let name = shader.name;
+    heads.check(name)?;
+    count(name, "numbers of queries", m * heads.heads * heads.width)?;
+    let partial = attention_partials(m, heads, chunks);
+    count(name, "numbers of partial results", partial)?;
+    let chunks_wide = count(name, "chunks", chunks)?;
+    let params = Params {
+        heads: heads.heads as u32,
+        kv_heads: heads.kv_heads as u32,
+        quads: heads.width as u32 / 4,
+        capacity: heads.capacity as u32,
+        window: scores.window.unwrap_or(0),
+        scale: scores.scale,
+        softcap: scores.softcap.unwrap_or(0.0),
+        spare: 0,
+    };
+    let share = heads.heads / heads.kv_heads;
+    let shares = (m * share).div_ceil(QUERIES) as u32;
+    let groups = match serial {
+        true => serial::attention::groups(heads, heads.kv_heads * shares as usize * chunks),
+        false => [params.kv_heads, shares, chunks_wide],
+    };
+    Ok(Dispatch {
+        shader,
+        params,
+        groups,
+    })
+}
+
+/// The CPU twin, on queries `[m, heads, width]` and packed caches.
+pub fn attention_cpu(
+    q: &[f32],
+    [keys, values]: [&[u32]; 2],
+    places: &[Place],
+    heads: Heads,
+    scores: Scores,
+) -> Vec<f32> {
+    let [keys, values] = [keys, values].map(|cache| heads.unpack(cache));
+    let (width, kv_heads) = (heads.width, heads.kv_heads);
+    let mut out = vec![0.0; q.len()];
+    for (i, query) in q.chunks(width).enumerate() {
+        let (place, head) = (places[i / heads.heads], i % heads.heads);
+        let kv_head = head / (heads.heads / kv_heads);
+        let last = (place.row as usize).min(heads.capacity - 1);
+        let start = (place.start as usize).min(last);
+        let prefix = (place.prefix as usize).min(start);
+        let position = place.position as usize;
+        let near = |distance: usize| {
+            scores
+                .window
+                .is_none_or(|window| distance < window as usize)
+        };
+        let rows: Vec<usize> = (0..prefix)
+            .filter(|&row| near(position.saturating_sub(row)))
+            .chain((start..=last).filter(|&row| near(last - row)))
+            .collect();
+        let at = |row: usize| (row * kv_heads + kv_head) * width;
+        let found: Vec<f32> = rows
+            .iter()
+            .map(|&row| {
+                let key = &keys[at(row)..][..width];
+                let dot: f32 = query.iter().zip(key).map(|(a, b)| a * b).sum();
+                let score = dot * scores.scale;
+                scores
+                    .softcap
+                    .map_or(score, |cap| cap * (score / cap).tanh())
+            })
+            .collect();
+        let top = found.iter().copied().fold(f32::MIN, f32::max);
+        let total: f32 = found.iter().map(|score| (score - top).exp()).sum();
+        for (row, score) in rows.iter().zip(&found) {
+            let chance = (score - top).exp() / total;
+            let value = &values[at(*row)..][..width];
+            for (sum, v) in out[i * width..][..width].iter_mut().zip(value) {
+                *sum += chance * v;
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,415 @@
+//! The fused products of a pass: `out = norm(x) · Wᵀ + bias`, gated or added to what `out`
+//! holds. Their kernel goes by the rows of x, unless a device has other [`crate::Choices`]:
+//!
+//! | rows | kernel | why |
+//! |---|---|---|
+//! | 1 | `product_vector` | bound by the bytes of W; on a GPU the norm rides along |
+//! | 2 – 27 | `product_block` | a weight is dequantised once for four rows |
+//! | from 28 | `product_tile` | numbers pass through workgroup memory, for 32 uses each |
+//!
+//! Where a CPU plays GPU a barrier costs more than what it saves: there `product_vector_serial` and
+//! `product_block_serial`, of whose threads each makes its rows of W by itself, serve any number.
+//!
+//! How many rows there are is read from the GPU ([`Rows`]), so that one bind group
+//! serves passes of any size.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+use conclave_gpu::{Shader, Use, count, grid, number_in};
+
+use crate::block::per_format;
+use crate::serial::product as serial;
+use crate::{
+    Activation, Buffer, Dispatch, Format, GpuError, Launcher, Matrix, gated_cpu, rms_norm,
+};
+
+pub(crate) const SHARED: &str = include_str!("../../../../shaders/shared/product.wgsl");
+const VECTOR: &str = include_str!("../../../../shaders/product_vector/cooperative.wgsl");
+pub(crate) const VECTORS: &str = include_str!("../../../../shaders/shared/product/vector.wgsl");
+const BLOCK: &str = include_str!("../../../../shaders/product_block/cooperative.wgsl");
+pub(crate) const BLOCKS: &str = include_str!("../../../../shaders/shared/product/block.wgsl");
+const TILE: &str = include_str!("../../../../shaders/product_tile.wgsl");
+pub(crate) const TILES: &str = include_str!("../../../../shaders/shared/product/tile.wgsl");
+pub(crate) const PLAIN: &str = include_str!("../../../../shaders/shared/product/input_plain.wgsl");
+const NORM: &str = include_str!("../../../../shaders/shared/product/input_norm.wgsl");
+pub(crate) const ROWS: &str = include_str!("../../../../shaders/shared/product/output_rows.wgsl");
+pub(crate) const GATED: &str = include_str!("../../../../shaders/shared/product/output_gated.wgsl");
+
+/// Pairs of weight rows that a workgroup takes.
+const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
+pub(crate) const TILE_PAIRS: u32 = number_in(TILES, "PAIRS: u32 = ");
+/// Rows of x that a workgroup takes.
+const BLOCK_ROWS: u32 = number_in(BLOCKS, "BLOCK: u32 = ");
+pub(crate) const TILE_ROWS: u32 = number_in(TILES, "TILE: u32 = ");
+
+/// Parameters of the kernels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Params {
+    pub(crate) rows: u32,
+    pub(crate) units: u32,
+    pub(crate) behind: u32,
+    pub(crate) begin: u32,
+    pub(crate) n: u32,
+    pub(crate) has_bias: u32,
+    pub(crate) adds: u32,
+    pub(crate) gelu: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) softcap: f32,
+    pub(crate) first_tile: u32,
+    pub(crate) tiles: u32,
+}
+
+/// One shader a format, in the order of [`Format::index`].
+pub(crate) type Family = [Shader; Format::ALL.len()];
+
+static VECTOR_ROWS: Family = per_format!(
+    "product_vector",
+    [VECTOR, VECTORS, SHARED, PLAIN, ROWS],
+    Params
+);
+static VECTOR_GATED: Family = per_format!(
+    "product_vector_gated",
+    [VECTOR, VECTORS, SHARED, PLAIN, GATED],
+    Params
+);
+static NORM_VECTOR_ROWS: Family = per_format!(
+    "product_vector_norm",
+    [VECTOR, VECTORS, SHARED, NORM, ROWS],
+    Params
+);
+static NORM_VECTOR_GATED: Family = per_format!(
+    "product_vector_norm_gated",
+    [VECTOR, VECTORS, SHARED, NORM, GATED],
+    Params
+);
+static BLOCK_ROWS_OUT: Family = per_format!(
+    "product_block",
+    [BLOCK, BLOCKS, SHARED, PLAIN, ROWS],
+    Params
+);
+static BLOCK_GATED: Family = per_format!(
+    "product_block_gated",
+    [BLOCK, BLOCKS, SHARED, PLAIN, GATED],
+    Params
+);
+static TILE_ROWS_OUT: Family =
+    per_format!("product_tile", [TILE, TILES, SHARED, PLAIN, ROWS], Params);
+static TILE_GATED: Family = per_format!(
+    "product_tile_gated",
+    [TILE, TILES, SHARED, PLAIN, GATED],
+    Params
+);
+
+pub(crate) static FAMILIES: [&Family; 12] = [
+    &serial::VECTOR_ROWS,
+    &serial::VECTOR_GATED,
+    &serial::BLOCK_ROWS,
+    &serial::BLOCK_GATED,
+    &VECTOR_ROWS,
+    &VECTOR_GATED,
+    &NORM_VECTOR_ROWS,
+    &NORM_VECTOR_GATED,
+    &BLOCK_ROWS_OUT,
+    &BLOCK_GATED,
+    &TILE_ROWS_OUT,
+    &TILE_GATED,
+];
+
+/// The rows of a pass, as both sides know them: the CPU to choose kernels and workgroups,
+/// the kernels to know where to stop.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// Rows of the pass.
+    pub count: usize,
+    /// `[1]` (u32), the same number on the GPU.
+    pub counts: &'a Buffer,
+}
+
+/// An RMS norm before a product.
+#[derive(Debug, Clone, Copy)]
+pub struct Norm<'a> {
+    /// `[k]`.
+    pub weight: &'a Buffer,
+    /// Added to the mean square.
+    pub epsilon: f32,
+    /// `[m, k]`, used where the norm takes a dispatch of its own: for several rows, and where that
+    /// is faster.
+    pub scratch: &'a Buffer,
+    /// It may be part of the product of one row.
+    pub inside: bool,
+}
+
+/// What a product does besides multiplying.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fused<'a> {
+    /// Norm of x, before.
+    pub norm: Option<Norm<'a>>,
+    /// `[n]`, a number for each weight row.
+    pub bias: Option<&'a Buffer>,
+    /// The first half of the weight rows are a gate, the second what it lets through; the
+    /// output has half as many columns.
+    pub gate: Option<Activation>,
+    /// Add to what the output holds, instead of writing over it.
+    pub adds: bool,
+}
+
+/// Which kernel makes a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProductKernel {
+    /// One row of x at a time.
+    Vector,
+    /// Four rows of x at a time.
+    Block,
+    /// 32 rows of x at a time.
+    Tile,
+    /// One row of x at a time, without barriers.
+    VectorSerial,
+    /// Four rows of x at a time, without barriers.
+    BlockSerial,
+}
+
+impl ProductKernel {
+    /// Each of them.
+    pub const ALL: [Self; 5] = [
+        Self::Vector,
+        Self::Block,
+        Self::Tile,
+        Self::VectorSerial,
+        Self::BlockSerial,
+    ];
+}
+
+/// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
+/// one below another, n rows together, a dispatch each (one matrix, as a rule; several
+/// where their formats differ); out `[m, n]`, or `[m, n / 2]` where it is gated.
+///
+/// # Errors
+/// [`GpuError::Shape`] for buffers too small, matrices of different widths, and a gated
+/// product of several matrices or of one that is split: see [`can_gate`].
+pub fn product(
+    launcher: &Launcher,
+    x: &Buffer,
+    rows: Rows<'_>,
+    matrices: &[&Matrix],
+    fused: Fused<'_>,
+    out: &Buffer,
+) -> Result<(), GpuError> {
+    let choices = launcher.choices();
+    let kernel = choices.product(rows.count);
+    let norm = fused.norm.map(|norm| Norm {
+        inside: norm.inside && choices.norm_inside,
+        ..norm
+    });
+    product_by(
+        launcher,
+        x,
+        rows,
+        matrices,
+        Fused { norm, ..fused },
+        out,
+        kernel,
+    )
+}
+
+/// [`product`] by a kernel of the caller's choice; [`ProductKernel::Vector`] takes any number
+/// of rows, one by one.
+///
+/// # Errors
+/// As [`product`].
+pub fn product_by(
+    launcher: &Launcher,
+    x: &Buffer,
+    rows: Rows<'_>,
+    matrices: &[&Matrix],
+    fused: Fused<'_>,
+    out: &Buffer,
+    kernel: ProductKernel,
+) -> Result<(), GpuError> {
+    const NAME: &str = "product";
+    let m = rows.count;
+    let n: usize = matrices.iter().map(|matrix| matrix.rows()).sum();
+    let k = matrices.first().map_or(0, |matrix| matrix.cols());
+    if m == 0 || matrices.iter().any(|matrix| matrix.cols() != k) || n == 0 {
+        return Err(GpuError::shape(
+            NAME,
+            format!(
+                "{m} rows with {} matrices; there must be both, the matrices of one width",
+                matrices.len()
+            ),
+        ));
+    }
+    let gated = fused.gate.is_some();
+    if gated && !(matrices.len() == 1 && can_gate(matrices[0])) {
+        return Err(GpuError::shape(
+            NAME,
+            "a gate needs one unsplit matrix with an even number of rows; multiply by gate and up apart",
+        ));
+    }
+    let columns = if gated { n / 2 } else { n };
+    x.holds(m * k, NAME, "x")?;
+    out.holds(m * columns, NAME, "out")?;
+    rows.counts.holds(1, NAME, "counts")?;
+    count(NAME, "m · k", m * k)?;
+    count(NAME, "m · n", m * n)?;
+    if let Some(bias) = fused.bias {
+        bias.holds(n, NAME, "bias")?;
+    }
+    // Of several rows, a norm of its own is cheaper than one in each workgroup.
+    let (x, norm) = match fused.norm {
+        Some(norm) if kernel != ProductKernel::Vector || !norm.inside => {
+            let Norm {
+                weight,
+                epsilon,
+                scratch,
+                ..
+            } = norm;
+            rms_norm(launcher, x, weight, epsilon, [m, k], scratch)?;
+            (scratch, None)
+        }
+        Some(norm) => {
+            norm.weight.holds(k, NAME, "norm")?;
+            (x, Some(norm))
+        }
+        None => (x, None),
+    };
+    let params = Params {
+        n: columns as u32,
+        has_bias: u32::from(fused.bias.is_some()),
+        adds: u32::from(fused.adds),
+        gelu: u32::from(fused.gate == Some(Activation::Gelu)),
+        epsilon: norm.map_or(0.0, |norm| norm.epsilon),
+        ..Params::zeroed()
+    };
+    let kind = (kernel, norm.is_some(), gated);
+    let mut begin = 0;
+    for matrix in matrices {
+        for part in matrix.each_part() {
+            let params = Params {
+                begin: (begin + part.rows.start) as u32,
+                ..params
+            };
+            let dispatch = dispatch(kind, matrix.format(), k, &part.rows, m, params)?;
+            let buffers = [
+                Use::Read(x),
+                Use::Read(&part.buffer),
+                Use::Read(fused.bias.unwrap_or(launcher.zeros())),
+                Use::Read(rows.counts),
+                Use::Write(out),
+                Use::Read(norm.map_or(launcher.zeros(), |norm| norm.weight)),
+            ];
+            let bound = if norm.is_some() { 6 } else { 5 };
+            launcher.run(&dispatch, &buffers[..bound])?;
+        }
+        begin += matrix.rows();
+    }
+    Ok(())
+}
+
+/// What [`product`] launches for `m` rows of x and the rows `rows` of a matrix of this shape, without
+/// norm, bias, gate or sum. Bound are x, the planes of these rows ([`Format::pack`]), any buffer in
+/// place of a bias, the count of x's rows, out `[m, n]`.
+///
+/// # Errors
+/// [`GpuError::Shape`] for more rows than kernels count.
+pub fn product_dispatch(
+    kernel: ProductKernel,
+    format: Format,
+    [n, k]: [usize; 2],
+    rows: &Range<usize>,
+    m: usize,
+) -> Result<Dispatch<Params>, GpuError> {
+    count("product", "m · k", m * k)?;
+    count("product", "m · n", m * n)?;
+    let params = Params {
+        n: n as u32,
+        begin: rows.start as u32,
+        ..Params::zeroed()
+    };
+    dispatch((kernel, false, false), format, k, rows, m, params)
+}
+
+/// A launch for some rows of a matrix: by a kernel, with a norm inside, gated.
+fn dispatch(
+    (kernel, normed, gated): (ProductKernel, bool, bool),
+    format: Format,
+    k: usize,
+    rows: &Range<usize>,
+    m: usize,
+    params: Params,
+) -> Result<Dispatch<Params>, GpuError> {
+    let (family, pairs, rows_at_once) = match (kernel, normed, gated) {
+        (ProductKernel::Vector, false, false) => (&VECTOR_ROWS, VECTOR_PAIRS, 1),
+        (ProductKernel::Vector, false, true) => (&VECTOR_GATED, VECTOR_PAIRS, 1),
+        (ProductKernel::Vector, true, false) => (&NORM_VECTOR_ROWS, VECTOR_PAIRS, 1),
+        (ProductKernel::Vector, true, true) => (&NORM_VECTOR_GATED, VECTOR_PAIRS, 1),
+        (ProductKernel::Block, _, false) => (&BLOCK_ROWS_OUT, BLOCK_PAIRS, BLOCK_ROWS),
+        (ProductKernel::Block, _, true) => (&BLOCK_GATED, BLOCK_PAIRS, BLOCK_ROWS),
+        (ProductKernel::Tile, _, false) => (&TILE_ROWS_OUT, TILE_PAIRS, TILE_ROWS),
+        (ProductKernel::Tile, _, true) => (&TILE_GATED, TILE_PAIRS, TILE_ROWS),
+        (ProductKernel::VectorSerial, _, false) => (&serial::VECTOR_ROWS, serial::VECTOR_PAIRS, 1),
+        (ProductKernel::VectorSerial, _, true) => (&serial::VECTOR_GATED, serial::VECTOR_PAIRS, 1),
+        (ProductKernel::BlockSerial, _, false) => {
+            (&serial::BLOCK_ROWS, serial::BLOCK_PAIRS, BLOCK_ROWS)
+        }
+        (ProductKernel::BlockSerial, _, true) => {
+            (&serial::BLOCK_GATED, serial::BLOCK_PAIRS, BLOCK_ROWS)
+        }
+    };
+    let shader = &family[format.index()];
+    let params = Params {
+        rows: rows.len() as u32,
+        units: (k / format.unit()) as u32,
+        behind: format.behind(rows.len(), k),
+        ..params
+    };
+    let mut groups = grid(rows.len().div_ceil(2).div_ceil(pairs as usize));
+    groups[2] = count("product", "rows of x", m.div_ceil(rows_at_once as usize))?;
+    Ok(Dispatch {
+        shader,
+        params,
+        groups,
+    })
+}
+
+/// Whether [`product`] can take this matrix, gate rows over as many up rows, with a gate: it
+/// lies in one buffer.
+pub fn can_gate(matrix: &Matrix) -> bool {
+    matrix.parts() == 1 && matrix.rows().is_multiple_of(2)
+}
+
+/// The CPU twin, on x behind its norm, dequantised weights `[n, k]` and what `out` holds
+/// where the product is added to it.
+pub fn product_cpu(
+    x: &[f32],
+    k: usize,
+    weights: &[f32],
+    bias: Option<&[f32]>,
+    gate: Option<Activation>,
+    adds_to: Option<&[f32]>,
+) -> Vec<f32> {
+    let rows = x.chunks(k);
+    let mut out: Vec<f32> = rows
+        .flat_map(|row| {
+            weights.chunks(k).enumerate().map(move |(column, weight)| {
+                let dot: f32 = row.iter().zip(weight).map(|(a, b)| a * b).sum();
+                dot + bias.map_or(0.0, |bias| bias[column])
+            })
+        })
+        .collect();
+    if let Some(activation) = gate {
+        let n = weights.len() / k;
+        let halves = |second: usize| -> Vec<f32> {
+            let rows = out.chunks(n);
+            rows.flat_map(|row| row[second * n / 2..][..n / 2].to_vec())
+                .collect()
+        };
+        out = gated_cpu(&halves(0), &halves(1), activation);
+    }
+    if let Some(before) = adds_to {
+        out.iter_mut().zip(before).for_each(|(v, b)| *v += b);
+    }
+    out
+}

@@ -1,0 +1,227 @@
+//! Drawing the next token on the GPU, where its embedding is looked up next: a segment needs
+//! no word from the CPU between its first token and its last.
+
+use bytemuck::{Pod, Zeroable};
+use conclave_gpu::{Shader, Use, count};
+
+use crate::serial::{Both, pick};
+use crate::{Buffer, GpuError, Launcher};
+
+const WGSL: &str = include_str!("../../../../shaders/sample.wgsl");
+const MANY: &str = include_str!("../../../../shaders/shared/sample/many.wgsl");
+const FEW: &str = include_str!("../../../../shaders/shared/sample/few.wgsl");
+
+/// Distances per halving of the probability.
+const HALVING: u32 = 1 << 15;
+/// A distance that weighs nothing.
+const FAR: u32 = 32 * HALVING;
+/// The kernel counts ties in 20 bits.
+const LARGEST_VOCABULARY: usize = 1 << 20;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    vocabulary: u32,
+    steps: u32,
+    greedy: u32,
+    top_k: u32,
+    top_p: u32,
+    factor: f32,
+    softcap: f32,
+    spare: u32,
+}
+
+/// By many threads, and by few.
+pub(crate) static SHADERS: Both = [
+    Shader::of::<Params>("sample", &[MANY, WGSL]),
+    Shader::of::<Params>("sample_few", &[FEW, WGSL]),
+];
+
+/// What [`sample`] gives for a row of logits of which one is no number, or none is finite.
+pub const NO_TOKEN: u32 = u32::MAX;
+
+/// How tokens are drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draws {
+    /// Divides the logits; 0 takes the largest.
+    pub temperature: f32,
+    /// At most so many of the most probable tokens; 0 keeps all.
+    pub top_k: u32,
+    /// The smallest set of most probable tokens whose probability reaches this; 1 keeps all.
+    pub top_p: f32,
+    /// Every logit l counts as c · tanh(l / c).
+    pub softcap: Option<f32>,
+}
+
+impl Draws {
+    fn greedy(&self) -> bool {
+        self.temperature.is_nan() || self.temperature <= 0.0
+    }
+
+    /// Distances in one unit of a logit.
+    fn factor(&self) -> f32 {
+        let factor = HALVING as f32 * std::f32::consts::LOG2_E / self.temperature;
+        factor.min(1.0e30)
+    }
+
+    /// The share of top-p in 2⁻³²; 0 keeps all.
+    fn share(&self) -> u32 {
+        if self.top_p.is_nan() || self.top_p >= 1.0 {
+            return 0;
+        }
+        // The conversion is bounded by u32.
+        ((f64::from(self.top_p) * 4_294_967_296.0) as u32).max(1)
+    }
+}
+
+/// The GPU memory of a run of draws.
+#[derive(Debug, Clone, Copy)]
+pub struct DrawBuffers<'a> {
+    /// `[steps]` (u32): the random number of each draw, in 2⁻³².
+    pub random: &'a Buffer,
+    /// `[vocabulary, 2]`, for the kernel alone.
+    pub scratch: &'a Buffer,
+    /// `[steps]` (u32): the ids drawn.
+    pub drawn: &'a Buffer,
+    /// `[2]` (u32): the id drawn last, as [`crate::embed()`] reads it, and how many were drawn.
+    pub next: &'a Buffer,
+    /// `[1]` [`crate::Place`]: where the token drawn last stands.
+    pub place: &'a Buffer,
+}
+
+/// Draw a token from `logits` `[vocabulary]`, with the random number of this step: its id goes
+/// to `drawn[step]` and `next[0]`, the step in `next[1]` and position and row in `place` move on
+/// by one. (Before the first draw, `place` is therefore that of the last token seen.) From step
+/// `steps` on, nothing happens.
+///
+/// Ties go to the lowest id. Logits that differ by less than 2⁻¹⁵ of a halving of the
+/// probability are ties too; what is 2⁻³² as probable as the best is never drawn. The draw is
+/// exact: the same on every adapter, and by [`sample_cpu`]. (A softcap's tanh is not.)
+///
+/// # Errors
+/// [`GpuError::Shape`] for a vocabulary of 2²⁰ tokens or more, and buffers too small.
+pub fn sample(
+    launcher: &Launcher,
+    logits: &Buffer,
+    vocabulary: usize,
+    steps: usize,
+    draws: Draws,
+    buffers: DrawBuffers<'_>,
+) -> Result<(), GpuError> {
+    let shader = pick(launcher, &SHADERS);
+    let name = shader.name;
+    if vocabulary == 0 || vocabulary >= LARGEST_VOCABULARY {
+        return Err(GpuError::shape(
+            name,
+            format!("a vocabulary of {vocabulary}, must be in 1..{LARGEST_VOCABULARY}"),
+        ));
+    }
+    logits.holds(vocabulary, name, "logits")?;
+    buffers.random.holds(steps, name, "random")?;
+    buffers.scratch.holds(2 * vocabulary, name, "scratch")?;
+    buffers.drawn.holds(steps, name, "drawn")?;
+    buffers.next.holds(2, name, "next")?;
+    buffers.place.holds(4, name, "place")?;
+    let params = Params {
+        vocabulary: vocabulary as u32,
+        steps: count(name, "steps", steps)?,
+        greedy: u32::from(draws.greedy()),
+        top_k: draws.top_k,
+        top_p: draws.share(),
+        factor: draws.factor(),
+        softcap: draws.softcap.unwrap_or(0.0),
+        spare: 0,
+    };
+    let buffers = [
+        Use::Read(logits),
+        Use::Read(buffers.random),
+        Use::Write(buffers.scratch),
+        Use::Write(buffers.drawn),
+        Use::Write(buffers.next),
+        Use::Write(buffers.place),
+    ];
+    launcher.launch(shader, &buffers, &params, [1, 1, 1])
+}
+
+/// The CPU twin: the id drawn from `logits` with the random number `number` / 2³².
+pub fn sample_cpu(logits: &[f32], draws: Draws, number: u32) -> u32 {
+    let mut best: Option<(u32, f32)> = None;
+    for (id, &logit) in logits.iter().enumerate() {
+        if logit.is_nan() {
+            return NO_TOKEN;
+        }
+        if logit.is_finite() && best.is_none_or(|(_, top)| logit > top) {
+            best = Some((id as u32, logit));
+        }
+    }
+    let Some((best, top)) = best else {
+        return NO_TOKEN;
+    };
+    if draws.greedy() {
+        return best;
+    }
+    let capped = |logit: f32| {
+        let cap = draws.softcap;
+        cap.map_or(logit, |cap| cap * (logit / cap).tanh())
+    };
+    let top = capped(top);
+    let finite = (0..).zip(logits).filter(|(_, logit)| logit.is_finite());
+    let mut order: Vec<(u32, u32)> = finite
+        .map(|(id, &logit)| {
+            let distance = (top - capped(logit)) * draws.factor();
+            (distance.min(FAR as f32) as u32, id)
+        })
+        .filter(|&(distance, _)| distance < FAR)
+        .collect();
+    order.sort_unstable();
+    if draws.top_k > 0 {
+        order.truncate(draws.top_k as usize);
+    }
+    let sum = |order: &[(u32, u32)]| order.iter().map(|&(distance, _)| weight(distance)).sum();
+    // The number of elements whose weights reach a goal of 1 or more.
+    let reach = |order: &[(u32, u32)], goal: u64| {
+        let mut kept = 0;
+        let reached = order.iter().position(|&(distance, _)| {
+            kept += weight(distance);
+            kept >= goal
+        });
+        reached.map_or(order.len(), |last| last + 1)
+    };
+    let share = |sum: u64, share: u32| u128::from(sum) * u128::from(share);
+    if draws.share() > 0 {
+        let goal = share(sum(&order), draws.share()).div_ceil(1 << 32) as u64;
+        order.truncate(reach(&order, goal.max(1)));
+    }
+    let goal = (share(sum(&order), number) >> 32) as u64 + 1;
+    order[reach(&order, goal) - 1].1
+}
+
+/// 2³¹ · 2^(−distance / 2¹⁵), at least 1: a power of 2^(−1/16) times a cubic of the rest.
+fn weight(distance: u32) -> u64 {
+    /// 2³² · 2^(−1/2), 2^(−1/4), 2^(−1/8) and 2^(−1/16).
+    const ROOTS: [u64; 4] = [3_037_000_500, 3_611_622_603, 3_938_502_376, 4_112_874_773];
+    let step = distance >> 11;
+    let root = (0..4)
+        .filter(|i| step & (8 >> i) > 0)
+        .fold(1 << 31, |root, i| (root * ROOTS[i]) >> 32);
+    let rest = u64::from(distance & 2047);
+    let cubic = (rest * 58_200) >> 15;
+    let square = (rest * (251_896 - cubic)) >> 15;
+    let near_one = (1_u64 << 31) - ((rest * (726_817 - square)) >> 4);
+    let root: u64 = root;
+    (((root * near_one) >> 32 << 1) >> (distance / HALVING)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_powers_of_two_within_a_millionth() {
+        for distance in 0..FAR {
+            let exact = (31.0 - f64::from(distance) / f64::from(HALVING)).exp2();
+            let off = (weight(distance) as f64 - exact).abs();
+            assert!(off <= 1.0 + 1e-6 * exact, "{distance}: off by {off}");
+        }
+    }
+}

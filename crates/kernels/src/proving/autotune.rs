@@ -1,0 +1,469 @@
+//! Autotune: the choices that a rule can only guess, by measure on the adapter in use; once a device,
+//! between its first model and the first answer.
+
+use std::time::Duration;
+
+use web_time::Instant;
+
+use crate::ops::product::TILE_ROWS;
+use crate::{
+    Buffer, Choices, Format, Fused, GpuError, Launcher, Matrix, Norm, ProductKernel, Rows,
+    product_by, rms_norm,
+};
+
+/// Rows and columns of the matrix: those of a model of a billion weights.
+const SIDE: usize = 2048;
+
+/// Timed runs, of which the median counts.
+const RUNS: usize = 5;
+
+/// What the launches of a run take at least: the wait behind them takes a millisecond or two itself,
+/// and some browsers' clocks tick in whole ones.
+const RUN: Duration = Duration::from_millis(3);
+
+/// Launches of a run, at most.
+const MOST_LAUNCHES: usize = 256;
+
+/// What is not measured by then stays as the rule has it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What takes a smaller share of the other's time is faster; the rest is a tie.
+const FASTER: f64 = 0.95;
+
+/// Two ways to make the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rivals {
+    /// The norm of one row inside of its product, and apart.
+    Norm,
+    /// So many rows by `product_tile`, and by `product_block`.
+    Tile(usize),
+}
+
+impl Choices {
+    /// These, but for what `time` says: how long rivals take, in their order. A tie leaves things as
+    /// they are, and so does what is not among these: it has failed its self-test.
+    async fn measured(
+        self,
+        mut time: impl AsyncFnMut(Rivals) -> Result<[Duration; 2], GpuError>,
+    ) -> Result<Self, GpuError> {
+        let faster = |a: Duration, b: Duration| a.as_secs_f64() < FASTER * b.as_secs_f64();
+        let mut measured = self;
+        if self.serial {
+            return Ok(self);
+        }
+        if self.norm_inside {
+            let [inside, apart] = time(Rivals::Norm).await?;
+            measured.norm_inside = !faster(apart, inside);
+        }
+        if let (Some(usual), true) = (self.as_a_tile, self.blocks) {
+            // A full tile is always one.
+            let mut least = TILE_ROWS as usize;
+            for rows in [28, 24, 20, 16] {
+                let [tile, block] = time(Rivals::Tile(rows)).await?;
+                let pays = match rows < usual {
+                    true => faster(tile, block),
+                    false => !faster(block, tile),
+                };
+                if !pays {
+                    break;
+                }
+                least = rows;
+            }
+            measured.as_a_tile = Some(least);
+        }
+        Ok(measured)
+    }
+}
+
+impl Launcher {
+    /// Measures on products with weights of this format what [`Choices::usual`] can only guess, and
+    /// chooses by it: whether the norm is part of a product, and from how many rows on a tile is
+    /// worth it. To be called behind the self-test of a model with such weights, while nothing else
+    /// runs; ends in a fifth of a second or little more. `false`: nothing was measured. That is so
+    /// on software adapters, where the rule stands: other kernels serve there, and those measured
+    /// here would be built first, which takes seconds.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`], and what went wrong since the last read.
+    pub async fn autotune(&self, format: Format) -> Result<bool, GpuError> {
+        if self.adapter().software {
+            return Ok(false);
+        }
+        self.measure(format, SIDE, PATIENCE).await?;
+        Ok(true)
+    }
+
+    /// [`Self::autotune`] on a matrix `[side, side]`, also on software adapters.
+    async fn measure(
+        &self,
+        format: Format,
+        side: usize,
+        patience: Duration,
+    ) -> Result<(), GpuError> {
+        let before = self.choices();
+        let race = Race::new(self, format, side, Instant::now() + patience)?;
+        let mut measured = before
+            .measured(async |rivals| race.time(rivals).await)
+            .await?;
+        if before.norm_inside && !measured.norm_inside {
+            // What is launched instead is tried first.
+            self.choose(measured);
+            match self.test().await {
+                Err(GpuError::Kernel { .. }) => measured.norm_inside = true,
+                tested => tested?,
+            }
+        }
+        self.choose(measured);
+        Ok(())
+    }
+}
+
+/// What rivals are timed on.
+struct Race<'a> {
+    launcher: &'a Launcher,
+    ends: Instant,
+    /// `[side, side]`.
+    matrix: Matrix,
+    /// `[32, side]`.
+    x: Buffer,
+    out: Buffer,
+    /// `[side]`.
+    norm: Buffer,
+    normed: Buffer,
+    counts: Buffer,
+}
+
+impl<'a> Race<'a> {
+    fn new(
+        launcher: &'a Launcher,
+        format: Format,
+        side: usize,
+        ends: Instant,
+    ) -> Result<Self, GpuError> {
+        // Bytes whose f16 are small numbers in every format.
+        let blocks = vec![0x11; side * side / format.block() * format.block_bytes()];
+        let rows = vec![0.5_f32; TILE_ROWS as usize * side];
+        Ok(Self {
+            launcher,
+            ends,
+            matrix: Matrix::upload(launcher, format, side, side, &blocks)?,
+            x: launcher.upload(&rows)?,
+            out: launcher.upload(&rows)?,
+            norm: launcher.upload(&rows[..side])?,
+            normed: launcher.upload(&rows[..side])?,
+            counts: launcher.upload(&[0_u32])?,
+        })
+    }
+
+    /// The times of as many launches of each; alike where one has not passed its self-test, and
+    /// where time is up.
+    async fn time(&self, rivals: Rivals) -> Result<[Duration; 2], GpuError> {
+        const TIE: [Duration; 2] = [Duration::ZERO; 2];
+        let passed = |kernel, normed| {
+            let format = self.matrix.format();
+            self.launcher.product_passed(kernel, format, normed)
+        };
+        let (count, fair) = match rivals {
+            Rivals::Norm => (1, [true, false].map(|n| passed(ProductKernel::Vector, n))),
+            Rivals::Tile(rows) => (
+                rows,
+                [ProductKernel::Tile, ProductKernel::Block].map(|kernel| passed(kernel, false)),
+            ),
+        };
+        if fair != [true; 2] {
+            return Ok(TIE);
+        }
+        self.launcher.write(&self.counts, &[count as u32])?;
+        // A GPU at rest takes its time to get going.
+        self.run(rivals, 1).await?;
+        let (mut launches, mut runs) = (1, Vec::new());
+        while runs.len() < RUNS {
+            if Instant::now() >= self.ends {
+                return Ok(TIE);
+            }
+            let [one, other] = self.run(rivals, launches).await?;
+            if runs.is_empty() && one.min(other) < RUN && launches < MOST_LAUNCHES {
+                launches *= 2;
+            } else {
+                runs.push([one, other]);
+            }
+        }
+        Ok([0, 1].map(|which| {
+            let mut times: Vec<Duration> = runs.iter().map(|run| run[which]).collect();
+            times.sort();
+            times[RUNS / 2]
+        }))
+    }
+
+    /// What so many launches of each take, with the wait for the last.
+    async fn run(&self, rivals: Rivals, launches: usize) -> Result<[Duration; 2], GpuError> {
+        let mut times = [Duration::ZERO; 2];
+        for (first, time) in [true, false].into_iter().zip(&mut times) {
+            let begun = Instant::now();
+            (0..launches).try_for_each(|_| self.launch(rivals, first))?;
+            self.launcher.sync().await?;
+            *time = begun.elapsed();
+        }
+        Ok(times)
+    }
+
+    fn launch(&self, rivals: Rivals, first: bool) -> Result<(), GpuError> {
+        const EPSILON: f32 = 1e-5;
+        let norm = Norm {
+            weight: &self.norm,
+            epsilon: EPSILON,
+            scratch: &self.normed,
+            inside: true,
+        };
+        let (count, x, norm, kernel) = match (rivals, first) {
+            (Rivals::Norm, true) => (1, &self.x, Some(norm), ProductKernel::Vector),
+            (Rivals::Norm, false) => {
+                let size = [1, self.matrix.cols()];
+                rms_norm(
+                    self.launcher,
+                    &self.x,
+                    &self.norm,
+                    EPSILON,
+                    size,
+                    &self.normed,
+                )?;
+                (1, &self.normed, None, ProductKernel::Vector)
+            }
+            (Rivals::Tile(rows), true) => (rows, &self.x, None, ProductKernel::Tile),
+            (Rivals::Tile(rows), false) => (rows, &self.x, None, ProductKernel::Block),
+        };
+        let counts = &self.counts;
+        let fused = Fused {
+            norm,
+            ..Fused::default()
+        };
+        let matrices = [&self.matrix];
+        let rows = Rows { count, counts };
+        product_by(self.launcher, x, rows, &matrices, fused, &self.out, kernel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AdapterChoice, Heads, Kernels, product, product_cpu, rms_norm_cpu};
+
+    /// What is decided by these milliseconds, and what was asked for it.
+    fn decided(choices: Choices, ms: impl Fn(Rivals) -> [u64; 2]) -> (Choices, Vec<Rivals>) {
+        let mut asked = Vec::new();
+        let measured = choices.measured(async |rivals| {
+            asked.push(rivals);
+            Ok(ms(rivals).map(Duration::from_millis))
+        });
+        (pollster::block_on(measured).unwrap(), asked)
+    }
+
+    #[test]
+    fn what_is_clearly_faster_is_chosen() {
+        use Rivals::{Norm, Tile};
+        let usual = Choices::usual(false);
+        let tie = |_| [100, 100];
+        assert_eq!(decided(usual, tie), (usual, vec![Norm, Tile(28), Tile(24)]));
+        for (apart, norm_inside) in [(94, false), (96, true), (200, true)] {
+            let ms = |rivals| match rivals {
+                Norm => [100, apart],
+                Tile(_) => [100; 2],
+            };
+            let chosen = Choices {
+                norm_inside,
+                ..usual
+            };
+            assert_eq!(decided(usual, ms).0, chosen, "{apart}");
+        }
+        // A block's time goes by its rows, a tile's does not.
+        for (tile, as_a_tile) in [
+            (10, 16),
+            (155, 20),
+            (170, 20),
+            (195, 24),
+            (235, 28),
+            (290, 28),
+            (300, 32),
+        ] {
+            let ms = |rivals| match rivals {
+                Norm => [100; 2],
+                Tile(rows) => [tile, 10 * rows as u64],
+            };
+            let (chosen, asked) = decided(usual, ms);
+            assert_eq!(chosen.as_a_tile, Some(as_a_tile), "{tile}");
+            assert_eq!(asked.len() == 2, as_a_tile == 32, "no fewer rows are tried");
+        }
+    }
+
+    #[test]
+    fn what_has_failed_is_not_asked_for() {
+        let usual = Choices::usual(false);
+        let failed = Choices {
+            norm_inside: false,
+            as_a_tile: None,
+            ..usual
+        };
+        let rows_one_by_one = Choices {
+            blocks: false,
+            norm_inside: false,
+            ..usual
+        };
+        for choices in [failed, rows_one_by_one, Choices::usual(true)] {
+            let others = |_| panic!("asked with {choices:?}");
+            assert_eq!(decided(choices, others), (choices, Vec::new()));
+        }
+    }
+
+    const FORMAT: Format = Format::Q8_0;
+
+    /// A device with the kernels of a GPU, whose model is of one format; some of them are broken.
+    fn tested(faults: &[(&str, &str, &str)]) -> (Launcher, Kernels) {
+        let kernels = Kernels {
+            embedding: FORMAT,
+            head: FORMAT,
+            products: vec![FORMAT],
+            gates: vec![FORMAT],
+            apart: false,
+            norms_behind: false,
+            heads: Heads {
+                heads: 1,
+                kv_heads: 1,
+                width: 64,
+                capacity: 64,
+                exact: false,
+            },
+        };
+        let launcher = pollster::block_on(Launcher::init(AdapterChoice::Best))
+            .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"));
+        for (name, right, wrong) in faults {
+            let shader = crate::ops::shaders()
+                .find(|shader| shader.name == *name)
+                .unwrap();
+            let text = shader.text().replace(right, wrong);
+            launcher.alter(shader, text);
+        }
+        launcher.choose(Choices::usual(false));
+        pollster::block_on(launcher.self_test(&kernels)).unwrap();
+        (launcher, kernels)
+    }
+
+    fn measure(launcher: &Launcher) -> Choices {
+        let patience = Duration::from_secs(60);
+        pollster::block_on(launcher.measure(FORMAT, 256, patience)).unwrap();
+        launcher.choices()
+    }
+
+    /// Products of some rows with a norm, as launched by choice, against the twin.
+    fn products_are_right(launcher: &Launcher) {
+        let (n, k) = (96, 64);
+        // A scale and 32 bytes.
+        let block =
+            |at: usize| (0..34).map(move |i| if i < 2 { 0x11 } else { (7 * at + i * i) as u8 });
+        let blocks: Vec<u8> = (0..n * k / FORMAT.block()).flat_map(block).collect();
+        let mut weights = vec![0.0; n * k];
+        conclave_weights::dequantise(conclave_weights::Format::Q8_0, &blocks, &mut weights)
+            .unwrap();
+        let matrix = Matrix::upload(launcher, FORMAT, n, k, &blocks).unwrap();
+        for m in [1, 6, 18, 26, 32] {
+            let x: Vec<f32> = (0..m * k).map(|i| (i % 37) as f32 - 18.0).collect();
+            let norm: Vec<f32> = (0..k).map(|i| 1.0 + (i % 5) as f32).collect();
+            let expected = product_cpu(
+                &rms_norm_cpu(&x, &norm, 1e-5),
+                k,
+                &weights,
+                None,
+                None,
+                None,
+            );
+            let [x, weight] = [
+                launcher.upload(&x).unwrap(),
+                launcher.upload(&norm).unwrap(),
+            ];
+            let [scratch, out] = [m * k, m * n].map(|count| launcher.allocate(4 * count).unwrap());
+            let fused = Fused {
+                norm: Some(Norm {
+                    weight: &weight,
+                    epsilon: 1e-5,
+                    scratch: &scratch,
+                    inside: true,
+                }),
+                ..Fused::default()
+            };
+            let rows = Rows {
+                count: m,
+                counts: &launcher.upload(&[m as u32]).unwrap(),
+            };
+            product(launcher, &x, rows, &[&matrix], fused, &out).unwrap();
+            let found = pollster::block_on(launcher.read_f32(&[&out])).unwrap();
+            let size = expected.iter().fold(0.0_f32, |top, v| top.max(v.abs()));
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size / 1e4;
+            assert!(size > 0.0 && found[0].len() == expected.len());
+            assert!(found[0].iter().zip(&expected).all(near), "{m} rows");
+        }
+    }
+
+    #[test]
+    fn measuring_ends_with_choices_that_are_right() {
+        let (launcher, kernels) = tested(&[]);
+        let (memory, counted) = (launcher.memory_in_use(), launcher.counters());
+        let chosen = measure(&launcher);
+        let made = launcher.counters() - counted;
+        // Two pairs of rivals at least, run after run, all built before.
+        assert!(made.read_backs as usize > 2 * 2 * RUNS, "{made:?}");
+        assert_eq!(made.pipelines, 0);
+        assert!(matches!(chosen.as_a_tile, Some(16..=32)), "{chosen:?}");
+        let of_the_rule = Choices {
+            norm_inside: true,
+            as_a_tile: Some(28),
+            ..chosen
+        };
+        assert_eq!(of_the_rule, Choices::usual(false), "the rest stays");
+        assert_eq!(launcher.memory_in_use(), memory, "memory comes back");
+        products_are_right(&launcher);
+        // With the norm apart, what is launched then is tried once.
+        launcher.choose(Choices {
+            norm_inside: false,
+            ..chosen
+        });
+        pollster::block_on(launcher.test()).unwrap();
+        let counted = launcher.counters();
+        pollster::block_on(launcher.self_test(&kernels)).unwrap();
+        assert_eq!(launcher.counters(), counted);
+        products_are_right(&launcher);
+    }
+
+    #[test]
+    fn what_has_failed_is_not_brought_back() {
+        let (launcher, _) = tested(&[
+            ("product_tile_q8_0", "x_row < m", "x_row + 1u < m"),
+            (
+                "product_vector_norm_q8_0",
+                "+ params.epsilon",
+                "+ 3.0 * params.epsilon",
+            ),
+        ]);
+        let dropped = Choices {
+            norm_inside: false,
+            as_a_tile: None,
+            ..Choices::usual(false)
+        };
+        assert_eq!(launcher.choices(), dropped);
+        assert_eq!(measure(&launcher), dropped);
+        products_are_right(&launcher);
+    }
+
+    #[test]
+    fn without_time_or_kernels_that_have_passed_the_rule_stands() {
+        let (launcher, _) = tested(&[]);
+        let counted = launcher.counters().dispatches;
+        // No kernel of this format has been tried.
+        let other = launcher.measure(Format::Q4_0, 256, Duration::from_secs(60));
+        pollster::block_on(other).unwrap();
+        assert_eq!(launcher.counters().dispatches, counted);
+        pollster::block_on(launcher.measure(FORMAT, 256, Duration::ZERO)).unwrap();
+        assert_eq!(launcher.choices(), Choices::usual(false));
+        if launcher.adapter().software {
+            assert!(!pollster::block_on(launcher.autotune(FORMAT)).unwrap());
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Which of the kernels that make the same a device launches.
+
+use crate::ops::product::{ProductKernel, TILE_ROWS};
+
+/// What a device launches where there is a choice: the faster, unless it fails its
+/// [self-test](crate::Launcher::self_test) there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choices {
+    /// A thread makes an item (a row, a head of a token, a few rows of W) by itself, without
+    /// barriers but where chunks of attention are joined; else a workgroup's threads share it.
+    pub serial: bool,
+    /// The norm before a product of one row is part of the product, not a launch of its own.
+    pub norm_inside: bool,
+    /// `product_block` makes the products of a few rows; else `product_vector`, row by row.
+    pub blocks: bool,
+    /// Rows of x that `product_block` makes while `product_tile` makes 32; `None`: no tiles.
+    pub as_a_tile: Option<usize>,
+    /// The keys of a long prefix are shared out among workgroups, or among serial threads.
+    pub chunks: bool,
+}
+
+impl Choices {
+    /// What is fastest as a rule. Where a CPU plays GPU, its threads switch at every barrier: without
+    /// they decode up to 4.4 times as fast and verify up to 6 times. Arithmetic is what costs
+    /// there, not the bytes of W: a norm in each product makes it take up to 1.8 times as long,
+    /// more than a launch does. On GPUs a tile takes as long for one row as for 32, and as
+    /// `product_block` for about 28 (`examples/crossover.rs`; on SwiftShader for 20): passes of many
+    /// rows are best multiples of 32.
+    pub fn usual(software: bool) -> Self {
+        Self {
+            serial: software,
+            norm_inside: !software,
+            blocks: true,
+            as_a_tile: Some(28),
+            chunks: true,
+        }
+    }
+
+    /// The kernel of a product with so many rows of x.
+    pub fn product(&self, rows: usize) -> ProductKernel {
+        let tiles = rows.div_ceil(TILE_ROWS as usize);
+        let fills_tiles = |as_a_tile: usize| rows >= as_a_tile * tiles;
+        match rows {
+            0..=1 if self.serial => ProductKernel::VectorSerial,
+            _ if self.serial => ProductKernel::BlockSerial,
+            0..=1 => ProductKernel::Vector,
+            _ if self.as_a_tile.is_some_and(fills_tiles) => ProductKernel::Tile,
+            _ if self.blocks => ProductKernel::Block,
+            _ => ProductKernel::Vector,
+        }
+    }
+}

@@ -1,0 +1,539 @@
+//! A self-test is worth what it finds: every kernel is broken in turn, and must be named.
+
+use std::task::{Context, Poll, Waker};
+
+use conclave_gpu::Shader;
+
+use super::*;
+use crate::{AdapterChoice, Attention, Choices, Heads, Rows, Scores};
+
+fn open() -> Launcher {
+    pollster::block_on(Launcher::init(AdapterChoice::Best))
+        .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"))
+}
+
+/// Heads with caches of so many rows.
+fn heads(exact: bool, capacity: usize) -> Heads {
+    Heads {
+        heads: 1,
+        kv_heads: 1,
+        width: 256,
+        capacity,
+        exact,
+    }
+}
+
+/// A model of one format.
+fn all_in(format: Format) -> Kernels {
+    Kernels {
+        embedding: format,
+        head: format,
+        products: vec![format],
+        gates: vec![format],
+        apart: false,
+        norms_behind: false,
+        heads: heads(format == Format::F32, 64),
+    }
+}
+
+/// One whose gates are products apart, and with norms behind products.
+fn apart() -> Kernels {
+    Kernels {
+        apart: true,
+        norms_behind: true,
+        ..all_in(Format::Q8_0)
+    }
+}
+
+fn run(launcher: &Launcher, kernels: &Kernels) -> Result<(), GpuError> {
+    pollster::block_on(async {
+        launcher.self_test(kernels).await?;
+        launcher.self_test_scores(kernels.head).await
+    })
+}
+
+fn subjects(kernels: &Kernels, choices: Choices) -> Vec<Subject> {
+    [
+        kernels.subjects(choices),
+        vec![Subject::Score(kernels.head)],
+    ]
+    .concat()
+}
+
+/// The test again for these subjects, with these choices.
+fn again(
+    launcher: &Launcher,
+    kernels: &Kernels,
+    subjects: &[Subject],
+    choices: Choices,
+) -> Result<(), GpuError> {
+    launcher
+        .proofs()
+        .passed
+        .retain(|(subject, _)| !subjects.contains(subject));
+    launcher.choose(choices);
+    run(launcher, kernels)
+}
+
+#[test]
+fn right_kernels_pass_and_only_once() {
+    let launcher = open();
+    let usual = launcher.choices();
+    for format in Format::ALL {
+        let kernels = all_in(format);
+        run(&launcher, &kernels).unwrap();
+        let counted = launcher.counters();
+        run(&launcher, &kernels).unwrap();
+        assert_eq!(launcher.counters(), counted, "nothing is tried twice");
+        again(&launcher, &kernels, &subjects(&kernels, usual), usual).unwrap();
+        let made = launcher.counters() - counted;
+        assert_eq!((made.read_backs, made.pipelines), (1, 0), "{made:?}");
+    }
+    assert_eq!(launcher.choices(), usual, "nothing gave way");
+}
+
+/// Runs tasks side by side; what each comes to.
+fn side_by_side<T>(tasks: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut tasks: Vec<_> = tasks.map(|task| (Box::pin(task), None)).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    while tasks.iter().any(|(_, outcome)| outcome.is_none()) {
+        for (task, outcome) in &mut tasks {
+            if outcome.is_none()
+                && let Poll::Ready(found) = task.as_mut().poll(&mut context)
+            {
+                *outcome = Some(found);
+            }
+        }
+    }
+    tasks.into_iter().filter_map(|(_, found)| found).collect()
+}
+
+#[test]
+fn members_that_ask_at_once_are_one_test() {
+    let made = [1, 4].map(|members| {
+        let launcher = open();
+        let kernels = all_in(Format::Q4_0);
+        let loads = side_by_side((0..members).map(|_| launcher.self_test(&kernels)));
+        let scores = side_by_side((0..members).map(|_| launcher.self_test_scores(kernels.head)));
+        assert!(loads.iter().chain(&scores).all(Result::is_ok));
+        (launcher.counters(), launcher.proofs().purposes.len())
+    });
+    assert_eq!(made[0], made[1]);
+    assert!(made[0].0.pipelines > 0 && made[0].0.read_backs == 2);
+}
+
+/// Another load is not held up by one that was given up, nor tested for it.
+#[test]
+fn a_test_that_is_dropped_leaves_nothing() {
+    let launcher = open();
+    let usual = launcher.choices();
+    let mut dropped = Box::pin(launcher.self_test_scores(Format::Q8_0));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(dropped.as_mut().poll(&mut context).is_pending());
+    let mut waits = Box::pin(launcher.self_test_scores(Format::Q4_0));
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    // As a test does that found a kernel wrong and tries its twin.
+    launcher.choose(Choices::usual(!usual.serial));
+    drop(dropped);
+    assert_eq!(launcher.choices(), usual);
+    pollster::block_on(waits).unwrap();
+    assert_eq!(launcher.proofs().purposes, [Purpose::Scores(Format::Q4_0)]);
+}
+
+/// Each hears of what fails, and none is left waiting.
+#[test]
+fn members_that_ask_at_once_all_hear_of_a_failure() {
+    let launcher = open();
+    let shader = &crate::ops::score_head::COMBINE_SHADER;
+    let text = shader.text().replace("log(part.y)", "log(part.y) + 1e-2");
+    launcher.alter(shader, text);
+    let found = side_by_side((0..3).map(|_| launcher.self_test_scores(Format::Q8_0)));
+    let named = |result: &Result<(), GpuError>| match result {
+        Err(GpuError::Kernel { kernel, .. }) => *kernel == shader.name,
+        _ => false,
+    };
+    assert!(found.len() == 3 && found.iter().all(named), "{found:?}");
+    assert!(launcher.proofs().purposes.is_empty());
+}
+
+/// Kernels whose names begin so, and a fault to put into them.
+const FAULTS: &[(&str, &str, &str)] = &[
+    ("embed", "* params.factor;", "* (params.factor + 1e-2);"),
+    (
+        "embed",
+        "id >= params.vocabulary",
+        "id > params.vocabulary + 2u",
+    ),
+    ("rms_norm", "params.epsilon)", "2.0 * params.epsilon)"),
+    ("norm_add", "out[base + i] +=", "out[base + i] ="),
+    (
+        "norm_add",
+        "i < params.quads; i += THREADS",
+        "i < THREADS; i += THREADS",
+    ),
+    ("pick_norm", "params.rows - 1u)", "params.rows - 2u)"),
+    ("pick_norm", "* weight[i];", "* weight[i] + 1e-2;"),
+    ("put_rows", "row < params.rows", "row + 1u < params.rows"),
+    (
+        "gather_rows",
+        "item % params.quads];",
+        "item % params.quads] + 1e-2;",
+    ),
+    ("gated", "g / (1.0 +", "g / (1.01 +"),
+    ("gated", "0.5 * g", "0.501 * g"),
+    (
+        "append",
+        "head.factor * q_norm",
+        "1.001 * head.factor * q_norm",
+    ),
+    (
+        "append",
+        "head.factor * k_norm",
+        "1.001 * head.factor * k_norm",
+    ),
+    (
+        "append",
+        "* turn.x + number(head, i - half)",
+        "* turn.x - number(head, i - half)",
+    ),
+    ("append", "return v;", "return v * 1.001;"),
+    ("append", "params.context - 1u", "params.context - 2u"),
+    (
+        "append",
+        "place.y >= params.capacity",
+        "place.y + 1u >= params.capacity",
+    ),
+    ("attention", "* params.scale", "* (params.scale * 1.01)"),
+    (
+        "attention_serial",
+        "(params.scale *",
+        "(1.01 * params.scale *",
+    ),
+    ("attention_exact_serial", "key.w > key.z", "key.w >= key.z"),
+    (
+        "attention",
+        "place.x - params.window + 1u",
+        "place.x - params.window",
+    ),
+    (
+        "attention",
+        "row >= s.begin && row <= s.row",
+        "row >= s.begin && row < s.row",
+    ),
+    (
+        "attention",
+        "params.softcap * tanh",
+        "params.softcap * 1.01 * tanh",
+    ),
+    (
+        "attention_combine",
+        "let fade = exp(its.x - top)",
+        "let fade = exp(its.x - top) + 1e-2",
+    ),
+    ("attention_serial", "joined(into", "1.01 * joined(into"),
+    (
+        "attention_exact_serial",
+        "joined(into",
+        "1.01 * joined(into",
+    ),
+    ("keep_rows", "i < count", "i + 1u < count"),
+    ("keep_rows", "= values[at];", "= keys[at];"),
+    ("sample", "0x80000000u - ((rest", "0x80000000u + ((rest"),
+    (
+        "sample",
+        "place[0] += vec4<u32>(1u, 1u",
+        "place[0] += vec4<u32>(1u, 0u",
+    ),
+    ("sample", "3611622603u", "3938502376u"),
+    ("sample", ">= cut.ties", "> cut.ties"),
+    ("product_vector", "unit += lanes", "unit += 2u * lanes"),
+    (
+        "product_vector",
+        "total * factor(all)",
+        "total * factor(all) + vec2<f32>(1e-2)",
+    ),
+    ("product_vector_serial", "sums.zw", "sums.xw"),
+    ("product_vector_serial", "2u * local", "local"),
+    (
+        "product_vector_norm",
+        "+ params.epsilon",
+        "+ 3.0 * params.epsilon",
+    ),
+    (
+        "product_block",
+        "min(mine + 1u, pairs() - 1u)",
+        "min(mine, pairs() - 1u)",
+    ),
+    ("product_block", "unit += lanes", "unit += 2u * lanes"),
+    (
+        "product_block_serial",
+        "vec2<f32>(sums.c[i]",
+        "vec2<f32>(sums.a[i]",
+    ),
+    (
+        "product_block_serial",
+        "min(BLOCK, m - top)",
+        "min(2u, m - top)",
+    ),
+    (
+        "product_tile",
+        "e += dots(tile_w[ws + 32u]",
+        "e += dots(tile_w[ws + 33u]",
+    ),
+    ("product_tile", "x_row < m", "x_row + 1u < m"),
+    ("target_logit", "sum += bias[id]", "sum -= bias[id]"),
+    (
+        "target_logit",
+        "id >= params.vocabulary",
+        "id > params.vocabulary",
+    ),
+    ("score_head", "row >= params.rows", "row > params.rows"),
+    (
+        "score_head",
+        "value = capped(value)",
+        "value = capped(value) + 1e-2",
+    ),
+    ("score_combine", "i < params.tiles", "i + 1u < params.tiles"),
+    ("score_combine", "log(part.y)", "log(part.y) + 1e-2"),
+];
+
+/// Faults in how blocks are read, for kernels whose names end so.
+const MISREADINGS: &[(&str, &str, &str)] = &[
+    (
+        "_f32",
+        "return unit.weights;",
+        "return unit.weights + 1e-2;",
+    ),
+    ("_f16", "q == 1u", "q != 1u"),
+    ("_q8_0", "at >> 1u", "at >> 2u"),
+    ("_q8_0", "signed_bytes(unit", "bytes(unit"),
+    ("_q4_0", "- 8.0", "- 7.0"),
+    ("_q4_1", "+ unit.minimum", "- unit.minimum"),
+    ("_q4_1", "factors.x, factors.y", "factors.y, factors.x"),
+    ("_q4_k", "vec2<u32>(48u)", "vec2<u32>(16u)"),
+    ("_q4_k", "- unit.minimum", "+ unit.minimum"),
+    ("_q6_k", "- 32.0", "- 31.0"),
+    ("_q6_k", "high << 4u", "high << 3u"),
+];
+
+/// What is launched instead of a kernel that is broken here.
+fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
+    let mut safe = usual;
+    if name == "attention_combine" || place.starts_with("joined") {
+        safe.chunks = false;
+    } else if name.contains("_serial") || name.ends_with("_few") {
+        safe.serial = false;
+    } else if name.starts_with("product_tile") {
+        safe.as_a_tile = None;
+    } else if name.starts_with("product_block") {
+        safe.blocks = false;
+    } else if name.starts_with("product_vector_norm") {
+        safe.norm_inside = false;
+    } else {
+        return None;
+    }
+    Some(safe)
+}
+
+/// A shader that models launch, one of them, and what it is tried as.
+struct Launched {
+    shader: &'static Shader,
+    kernels: Kernels,
+    subjects: Vec<Subject>,
+}
+
+/// All of them, where these are the choices.
+fn launched(launcher: &Launcher, usual: Choices) -> Vec<Launched> {
+    let mut all: Vec<Launched> = Vec::new();
+    let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
+    launcher.choose(usual);
+    for kernels in models {
+        for subject in subjects(&kernels, usual) {
+            let trial = subject.trial(launcher).unwrap();
+            for kernel in launcher.noted(&trial.launches).unwrap() {
+                let shader = kernel.shader;
+                match all.iter_mut().find(|l| l.shader.name == shader.name) {
+                    Some(known) => known.subjects.push(subject),
+                    None => all.push(Launched {
+                        shader,
+                        kernels: kernels.clone(),
+                        subjects: vec![subject],
+                    }),
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What a test finds of a kernel with another text.
+#[track_caller]
+fn is_found(
+    launcher: &Launcher,
+    usual: Choices,
+    safe: Option<Choices>,
+    broken: &Launched,
+    text: String,
+) -> Option<String> {
+    let name = broken.shader.name;
+    launcher.alter(broken.shader, text);
+    match (
+        safe,
+        again(launcher, &broken.kernels, &broken.subjects, usual),
+    ) {
+        (Some(safe), Ok(())) => {
+            assert_eq!(launcher.choices(), safe, "{name}");
+            None
+        }
+        (
+            None,
+            Err(GpuError::Kernel {
+                adapter,
+                kernel,
+                reason,
+            }),
+        ) => {
+            assert_eq!((kernel, &adapter), (name, &launcher.adapter().name));
+            Some(reason)
+        }
+        (_, found) => panic!("{name}: {found:?}"),
+    }
+}
+
+#[test]
+fn every_kernel_that_is_wrong_is_found() {
+    let launcher = open();
+    // The norm inside of products; everything serial.
+    let usuals = [false, true].map(Choices::usual);
+    let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
+    for kernels in models {
+        // So that of each broken kernel only its own trials are run.
+        let apart = Choices {
+            norm_inside: false,
+            ..usuals[0]
+        };
+        for choices in [usuals[0], usuals[1], apart] {
+            again(&launcher, &kernels, &[], choices).unwrap();
+        }
+    }
+    let (mut broken, mut found) = (HashSet::new(), HashSet::new());
+    for usual in usuals {
+        let all = launched(&launcher, usual);
+        for launched in &all {
+            let (name, text) = (launched.shader.name, launched.shader.text());
+            if broken.contains(name) {
+                continue;
+            }
+            let of_kernel = FAULTS.iter().filter(|(of, ..)| name.starts_with(of));
+            let of_format = MISREADINGS.iter().filter(|(of, ..)| name.ends_with(of));
+            let faults = of_kernel.chain(of_format);
+            for fault @ (_, from, to) in faults.filter(|(_, from, _)| text.contains(from)) {
+                let safe = without(name, from, usual);
+                is_found(&launcher, usual, safe, launched, text.replacen(from, to, 1));
+                broken.insert(name);
+                found.insert(fault);
+            }
+            launcher.alter(launched.shader, text);
+            again(&launcher, &launched.kernels, &launched.subjects, usual).unwrap();
+            assert_eq!(launcher.choices(), usual, "{name} is whole again");
+        }
+        let names = all.iter().map(|launched| launched.shader.name);
+        let missed: Vec<_> = names.filter(|name| !broken.contains(name)).collect();
+        assert!(missed.is_empty(), "never broken: {missed:?}");
+    }
+    let faults = FAULTS.iter().chain(MISREADINGS);
+    let idle: Vec<_> = faults.filter(|fault| !found.contains(fault)).collect();
+    assert!(idle.is_empty(), "in no kernel: {idle:?}");
+}
+
+/// The kernel that attention of one token launches first.
+fn attention_of(launcher: &Launcher, heads: Heads, chunks: usize) -> &'static str {
+    let [keys, values] = [0, 1].map(|_| launcher.allocate(heads.cache_bytes()).unwrap());
+    let [q, counts, places, partials, out] = [0; 5].map(|_| launcher.allocate(1 << 14).unwrap());
+    let of = Attention {
+        q: &q,
+        rows: Rows {
+            count: 1,
+            counts: &counts,
+        },
+        chunks,
+        places: &places,
+        heads,
+        scores: Scores {
+            scale: 1.0,
+            window: None,
+            softcap: None,
+        },
+        caches: [&keys, &values],
+        partials: &partials,
+        out: &out,
+    };
+    let launches = |launcher: &Launcher| crate::attention(launcher, of);
+    launcher.noted(launches).unwrap()[0].shader.name
+}
+
+/// Where serial threads make attention, over long caches cooperative ones do, in one chunk or more.
+#[test]
+fn what_serves_long_caches_is_tried_too() {
+    let usual = Choices::usual(true);
+    for (format, name) in [
+        (Format::Q8_0, "attention"),
+        (Format::F32, "attention_exact"),
+    ] {
+        let exact = format == Format::F32;
+        let launcher = open();
+        launcher.choose(usual);
+        for (capacity, chunks, long) in [(9_000, 1, true), (9_000, 2, false), (4_500, 1, false)] {
+            let heads = heads(exact, capacity);
+            assert_eq!(crate::serial::attention::fits(heads, 1), capacity != 9_000);
+            assert_eq!(
+                attention_of(&launcher, heads, chunks) == name,
+                long,
+                "{heads:?}"
+            );
+        }
+
+        let kernels = Kernels {
+            heads: heads(exact, 9_000),
+            ..all_in(format)
+        };
+        run(&launcher, &all_in(format)).unwrap();
+        let before = launcher.counters();
+        run(&launcher, &kernels).unwrap();
+        let made = launcher.counters() - before;
+        // Attention, and what joins its chunks.
+        assert_eq!((made.pipelines, made.read_backs), (2, 1), "{name}");
+        let shader = crate::ops::shaders()
+            .find(|shader| shader.name == name)
+            .unwrap();
+        let text = shader.text().replace("row <= s.row", "row < s.row");
+        launcher.alter(shader, text);
+        let [whole, chunks] = [
+            Subject::Attention { exact, long: true },
+            Subject::Chunks { exact, long: true },
+        ];
+        // Without chunks it may still be right.
+        again(&launcher, &kernels, &[chunks], usual).unwrap();
+        assert!(!launcher.choices().chunks);
+        let found = again(&launcher, &kernels, &[whole], usual);
+        let named = matches!(&found, Err(GpuError::Kernel { kernel, .. }) if *kernel == name);
+        assert!(named, "{name}: {found:?}");
+    }
+}
+
+/// What a driver does not compile is found before it is launched.
+#[test]
+fn a_kernel_that_is_refused_gives_way_or_is_named() {
+    let launcher = open();
+    let usual = Choices::usual(false);
+    let all = launched(&launcher, usual);
+    for name in ["product_tile_q8_0", "gather_rows"] {
+        let launched = all.iter().find(|l| l.shader.name == name).unwrap();
+        let text = launched.shader.text();
+        let wide = text.replace("@workgroup_size(64)", "@workgroup_size(2048)");
+        let safe = without(name, "", usual);
+        let reason = is_found(&launcher, usual, safe, launched, wide);
+        assert!(reason.is_none_or(|reason| reason.contains("2048")));
+        launcher.alter(launched.shader, text);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a kernel is tried on: launches whose results are known.
+
+mod cache;
+mod draws;
+mod numbers;
+mod products;
+mod rows;
+mod subject;
+
+pub(crate) use subject::{Product, Subject};
+
+use crate::{Buffer, GpuError, Launcher};
+
+/// Queues launches on a device.
+type Launches = Box<dyn Fn(&Launcher) -> Result<(), GpuError>>;
+
+/// Launches whose results are known.
+pub(crate) struct Trial {
+    pub launches: Launches,
+    /// Of the last launches in their order, or of the only one.
+    pub answers: Vec<Answer>,
+}
+
+pub(crate) struct Answer {
+    pub found: Buffer,
+    pub judge: Judge,
+}
+
+/// What is wrong with a result, if anything.
+type Judge = Box<dyn Fn(&[u8]) -> Result<(), String>>;
+
+impl Trial {
+    fn new(launches: impl Fn(&Launcher) -> Result<(), GpuError> + 'static) -> Self {
+        Self {
+            launches: Box::new(launches),
+            answers: Vec::new(),
+        }
+    }
+
+    /// A result and its judge.
+    fn answer(
+        mut self,
+        found: &Buffer,
+        judge: impl Fn(&[u8]) -> Result<(), String> + 'static,
+    ) -> Self {
+        self.answers.push(Answer {
+            found: found.clone(),
+            judge: Box::new(judge),
+        });
+        self
+    }
+
+    /// [`Self::answer`] in numbers.
+    fn numbers(self, found: &Buffer, expected: Vec<f32>) -> Self {
+        self.answer(found, move |bytes| {
+            close(&bytemuck::pod_collect_to_vec(bytes), &expected)
+        })
+    }
+
+    /// [`Self::answer`] in whole numbers.
+    fn words(self, found: &Buffer, expected: Vec<u32>) -> Self {
+        self.answer(found, move |bytes| {
+            let found: Vec<u32> = bytemuck::pod_collect_to_vec(bytes);
+            match found.iter().zip(&expected).position(|(a, b)| a != b) {
+                Some(at) => Err(differs(at, found[at], expected[at])),
+                None => all_there(found.len(), expected.len()),
+            }
+        })
+    }
+}
+
+/// Whether numbers are these, within a five-thousandth of the largest: adapters add up in any
+/// order and round their exponentials as they like, which makes a tenth of it.
+fn close(found: &[f32], expected: &[f32]) -> Result<(), String> {
+    let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
+    // What is no number is near to none.
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size / 5000.0;
+    match found.iter().zip(expected).position(|pair| !near(pair)) {
+        Some(at) => Err(differs(at, found[at], expected[at])),
+        None => all_there(found.len(), expected.len()),
+    }
+}
+
+fn differs(at: usize, found: impl std::fmt::Display, expected: impl std::fmt::Display) -> String {
+    format!("number {at} is {found} and should be {expected}")
+}
+
+fn all_there(found: usize, expected: usize) -> Result<(), String> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{found} numbers came back of {expected}")),
+    }
+}

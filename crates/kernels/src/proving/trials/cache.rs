@@ -1,0 +1,164 @@
+//! Trials of the kernels of the KV cache.
+
+use super::numbers::{Numbers, unwritten};
+use super::{Trial, close};
+use crate::ops::attention::attention_by;
+use crate::{
+    Attention, Gpu, GpuError, Heads, QkNorm, Rotary, Rows, Scores, attention_partials,
+    places_in_line, rope_table,
+};
+
+pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
+    /// Positions of the table, fewer than there are; numbers of a head that turn.
+    const CONTEXT: usize = 10;
+    const ROTARY: usize = 40;
+    const EPSILON: f32 = 1e-3;
+    let heads = Heads {
+        heads: 4,
+        kv_heads: 2,
+        width: 72,
+        capacity: 12,
+        exact,
+    };
+    // Of the second candidate one row lies past the cache and is not written.
+    let places = places_in_line(8, &[2, 3]);
+    let tokens = places.len();
+    let mut numbers = Numbers(3);
+    let qkv = numbers.many(tokens * heads.row());
+    let norms = [numbers.many(heads.width), numbers.many(heads.width)];
+    let frequencies: Vec<f32> = (0..ROTARY / 2).map(|i| 0.9_f32.powi(i as i32)).collect();
+    let table = rope_table(CONTEXT, &frequencies, 1.25);
+    let cache = numbers.many(heads.capacity * heads.kv_heads * heads.width);
+    let mut caches = [heads.pack(&cache), heads.pack(&cache)];
+    let gpu_caches = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
+    let [keys, values] = &mut caches;
+    let norm = Some((&norms[0][..], &norms[1][..], EPSILON, false));
+    let caches_cpu = [&mut keys[..], &mut values[..]];
+    let queries = crate::append_cpu(
+        &qkv, norm, &table, ROTARY, CONTEXT, &places, heads, caches_cpu,
+    );
+    let q = unwritten(gpu, tokens * heads.heads * heads.width)?;
+    let (found, found_caches) = (q.clone(), gpu_caches.clone());
+    let [qkv, table] = [gpu.upload(&qkv)?, gpu.upload(&table)?];
+    let norms = [gpu.upload(&norms[0])?, gpu.upload(&norms[1])?];
+    let places = gpu.upload(&places)?;
+    let trial = Trial::new(move |launcher| {
+        let norm = QkNorm {
+            query: &norms[0],
+            key: &norms[1],
+            epsilon: EPSILON,
+            whole: false,
+        };
+        let rope = Rotary {
+            table: &table,
+            context: CONTEXT,
+            rotary: ROTARY,
+        };
+        let [keys, values] = &gpu_caches;
+        let caches = [keys, values];
+        crate::append(
+            launcher,
+            &qkv,
+            tokens,
+            Some(norm),
+            rope,
+            &places,
+            heads,
+            &q,
+            caches,
+        )
+    });
+    // Three results of one launch.
+    let trial = trial.numbers(&found, queries);
+    let both = found_caches.into_iter().zip(caches);
+    Ok(both.fold(trial, |trial, (found, cache)| {
+        let expected = heads.unpack(&cache);
+        // The last bit of an f32 may decide a rounding.
+        trial.answer(&found, move |bytes| {
+            close(
+                &heads.unpack(&bytemuck::pod_collect_to_vec(bytes)),
+                &expected,
+            )
+        })
+    }))
+}
+
+/// Over more keys than a workgroup has threads; a workgroup's queries are of two candidates. By the
+/// kernel that serves `long` caches, though this one is short.
+pub(super) fn attention(
+    gpu: &Gpu,
+    exact: bool,
+    long: bool,
+    chunks: usize,
+) -> Result<Trial, GpuError> {
+    let places = places_in_line(70, &[3, 2]);
+    let heads = Heads {
+        heads: 4,
+        kv_heads: 2,
+        width: 20,
+        capacity: 75,
+        exact,
+    };
+    let count = places.len();
+    let mut numbers = Numbers(4);
+    let q = numbers.many(count * heads.heads * heads.width);
+    let mut cache = || heads.pack(&numbers.many(heads.capacity * heads.kv_heads * heads.width));
+    let caches = [cache(), cache()];
+    let scores = Scores {
+        scale: 1.5,
+        window: (chunks == 1).then_some(68),
+        softcap: (chunks == 1).then_some(3.0),
+    };
+    let expected = crate::attention_cpu(&q, [&caches[0], &caches[1]], &places, heads, scores);
+    let out = unwritten(gpu, q.len())?;
+    let found = out.clone();
+    let partials = unwritten(gpu, attention_partials(count, heads, chunks))?;
+    let counts = gpu.upload(&[count as u32, chunks as u32])?;
+    let (q, places) = (gpu.upload(&q)?, gpu.upload(&places)?);
+    let [keys, values] = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
+    let trial = Trial::new(move |launcher| {
+        let of = Attention {
+            q: &q,
+            rows: Rows {
+                count,
+                counts: &counts,
+            },
+            chunks,
+            places: &places,
+            heads,
+            scores,
+            caches: [&keys, &values],
+            partials: &partials,
+            out: &out,
+        };
+        attention_by(launcher, launcher.choices().serial && !long, of)
+    });
+    Ok(trial.numbers(&found, expected))
+}
+
+/// Rows that overlap where they go, wider than a workgroup has threads.
+pub(super) fn keep_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let heads = Heads {
+        heads: 3,
+        kv_heads: 3,
+        width: 48,
+        capacity: 9,
+        exact: true,
+    };
+    let moves = [4_u32, 2, 3];
+    let mut numbers = Numbers(5);
+    let mut cache = || heads.pack(&numbers.many(heads.capacity * heads.kv_heads * heads.width));
+    let mut caches = [cache(), cache()];
+    let [keys, values] = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
+    for cache in &mut caches {
+        crate::keep_rows_cpu(cache, heads.row_words(), moves);
+    }
+    let found = [keys.clone(), values.clone()];
+    let moves = gpu.upload(&moves)?;
+    let trial =
+        Trial::new(move |launcher| crate::keep_rows(launcher, &moves, heads, [&keys, &values]));
+    let answers = found.iter().zip(caches);
+    Ok(answers.fold(trial, |trial, (found, expected)| {
+        trial.words(found, expected)
+    }))
+}

@@ -1,0 +1,142 @@
+//! Trials of the kernels that take activations row by row: rows wider than a workgroup has
+//! threads.
+
+use super::Trial;
+use super::numbers::{Numbers, unwritten};
+use crate::{Activation, Buffer, Gpu, GpuError, Rows, gated_cpu};
+
+/// Numbers of a row.
+const WIDTH: usize = 264;
+const EPSILON: f32 = 1e-3;
+
+struct Given {
+    x: Vec<f32>,
+    gpu_x: Buffer,
+    weight: Vec<f32>,
+    gpu_weight: Buffer,
+    before: Vec<f32>,
+    /// With the numbers `before`.
+    out: Buffer,
+}
+
+/// So many rows of x and of out.
+fn given(gpu: &Gpu, [x, out]: [usize; 2]) -> Result<Given, GpuError> {
+    let mut numbers = Numbers(1);
+    let [x, weight, before] = [x * WIDTH, WIDTH, out * WIDTH].map(|count| numbers.many(count));
+    Ok(Given {
+        gpu_x: gpu.upload(&x)?,
+        gpu_weight: gpu.upload(&weight)?,
+        out: gpu.upload(&before)?,
+        x,
+        weight,
+        before,
+    })
+}
+
+pub(super) fn rms_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let g = given(gpu, [3, 3])?;
+    let expected = crate::rms_norm_cpu(&g.x, &g.weight, EPSILON);
+    let out = g.out.clone();
+    let trial = Trial::new(move |launcher| {
+        crate::rms_norm(
+            launcher,
+            &g.gpu_x,
+            &g.gpu_weight,
+            EPSILON,
+            [3, WIDTH],
+            &g.out,
+        )
+    });
+    Ok(trial.numbers(&out, expected))
+}
+
+pub(super) fn norm_add(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let g = given(gpu, [3, 3])?;
+    let expected = crate::norm_add_cpu(&g.x, &g.weight, EPSILON, &g.before);
+    let (out, counts) = (g.out.clone(), gpu.upload(&[3_u32])?);
+    let trial = Trial::new(move |launcher| {
+        let rows = Rows {
+            count: 3,
+            counts: &counts,
+        };
+        crate::norm_add(
+            launcher,
+            &g.gpu_x,
+            rows,
+            &g.gpu_weight,
+            EPSILON,
+            WIDTH,
+            &g.out,
+        )
+    });
+    Ok(trial.numbers(&out, expected))
+}
+
+pub(super) fn pick_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let g = given(gpu, [4, 3])?;
+    let picks = [2_u32, 0, 9];
+    let expected = crate::pick_norm_cpu(&g.x, &picks, &g.weight, EPSILON);
+    let (out, picks, counts) = (g.out.clone(), gpu.upload(&picks)?, gpu.upload(&[3_u32])?);
+    let trial = Trial::new(move |launcher| {
+        let rows = Rows {
+            count: 3,
+            counts: &counts,
+        };
+        let (x, weight) = (&g.gpu_x, &g.gpu_weight);
+        crate::pick_norm(
+            launcher,
+            x,
+            [4, WIDTH],
+            &picks,
+            rows,
+            weight,
+            EPSILON,
+            &g.out,
+        )
+    });
+    Ok(trial.numbers(&out, expected))
+}
+
+pub(super) fn put_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let mut g = given(gpu, [2, 5])?;
+    // The second row would lie past the end.
+    let at = [9_u32, 4];
+    crate::put_rows_cpu(&g.x, at[1] as usize, &mut g.before, WIDTH);
+    let (out, expected, at) = (g.out.clone(), g.before, gpu.upload(&at)?);
+    let trial = Trial::new(move |launcher| {
+        crate::put_rows(launcher, &g.gpu_x, 2, (&at, 1), &g.out, [5, WIDTH])
+    });
+    Ok(trial.numbers(&out, expected))
+}
+
+pub(super) fn gather_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let g = given(gpu, [4, 3])?;
+    let picked = [3_u32, 9, 1];
+    let expected = crate::gather_rows_cpu(&g.x, WIDTH, &picked);
+    let (out, picked) = (g.out.clone(), gpu.upload(&picked)?);
+    let trial = Trial::new(move |launcher| {
+        crate::gather_rows(launcher, &g.gpu_x, [4, WIDTH], &picked, 3, &g.out)
+    });
+    Ok(trial.numbers(&out, expected))
+}
+
+pub(super) fn gated(gpu: &Gpu) -> Result<Trial, GpuError> {
+    const CURVES: [Activation; 2] = [Activation::Silu, Activation::Gelu];
+    let mut numbers = Numbers(2);
+    let [gate, up] = [4.0, 1.0].map(|size| {
+        let many = numbers.many(WIDTH);
+        many.into_iter().map(|v| v * size).collect::<Vec<f32>>()
+    });
+    let expected = CURVES.map(|curve| gated_cpu(&gate, &up, curve));
+    let [gate, up] = [gpu.upload(&gate)?, gpu.upload(&up)?];
+    let outs = [unwritten(gpu, WIDTH)?, unwritten(gpu, WIDTH)?];
+    let found = outs.clone();
+    let trial = Trial::new(move |launcher| {
+        let mut each = CURVES.iter().zip(&outs);
+        each.try_for_each(|(&curve, out)| crate::gated(launcher, &gate, &up, curve, WIDTH, out))
+    });
+    let answers = found.iter().zip(expected);
+    Ok(answers.fold(trial, |trial, (found, expected)| {
+        trial.numbers(found, expected)
+    }))
+}

@@ -1,0 +1,166 @@
+//! What is tried, for which model, and what is done without it.
+
+use super::{Trial, cache, draws, products, rows};
+use crate::proving::Kernels;
+use crate::serial::attention::fits;
+use crate::{Choices, Format, GpuError, Launcher, ProductKernel};
+
+/// A kernel in one of its forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    Embed(Format),
+    RmsNorm,
+    NormAdd,
+    PickNorm,
+    PutRows,
+    GatherRows,
+    Gated,
+    Append {
+        exact: bool,
+    },
+    /// By cooperative threads, if caches are too long for serial ones.
+    Attention {
+        exact: bool,
+        long: bool,
+    },
+    /// Attention in chunks, and what joins them.
+    Chunks {
+        exact: bool,
+        long: bool,
+    },
+    KeepRows,
+    Product(Product),
+    Sample,
+    TargetLogits(Format),
+    Score(Format),
+}
+
+/// A product in one of its forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Product {
+    pub kernel: ProductKernel,
+    pub format: Format,
+    /// With the norm inside.
+    pub normed: bool,
+    pub gated: bool,
+}
+
+impl Kernels {
+    /// What a device with these choices launches, those that others rest on first.
+    pub(crate) fn subjects(&self, choices: Choices) -> Vec<Subject> {
+        let exact = self.heads.exact;
+        let mut all = vec![
+            Subject::Embed(self.embedding),
+            Subject::RmsNorm,
+            Subject::PickNorm,
+            Subject::PutRows,
+            Subject::GatherRows,
+            Subject::Append { exact },
+            Subject::Attention { exact, long: false },
+            Subject::KeepRows,
+            Subject::Sample,
+            Subject::TargetLogits(self.head),
+        ];
+        // Where a serial thread cannot take a cache in one chunk, in enough chunks it can.
+        let long = choices.serial && !fits(self.heads, 1);
+        if long {
+            all.push(Subject::Attention { exact, long });
+        }
+        if choices.chunks {
+            all.push(Subject::Chunks { exact, long: false });
+        }
+        if long && choices.chunks {
+            all.push(Subject::Chunks { exact, long });
+        }
+        if self.apart {
+            all.push(Subject::Gated);
+        }
+        if self.norms_behind {
+            all.push(Subject::NormAdd);
+        }
+        let several = [2, 32].map(|rows| choices.product(rows));
+        let mut add = |kernel, format, normed, gated| {
+            let subject = Subject::Product(Product {
+                kernel,
+                format,
+                normed,
+                gated,
+            });
+            if !all.contains(&subject) {
+                all.push(subject);
+            }
+        };
+        let one = choices.product(1);
+        let normed = |kernel| kernel == ProductKernel::Vector && choices.norm_inside;
+        add(one, self.head, normed(one), false);
+        for (formats, gated) in [(&self.products, false), (&self.gates, true)] {
+            for &format in formats {
+                add(one, format, normed(one), gated);
+                // In a pass of one token the norm is apart.
+                add(one, format, false, gated);
+                for kernel in several {
+                    add(kernel, format, normed(kernel), gated);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Subject {
+    /// Choices without what failed.
+    pub(crate) fn without(self, choices: Choices) -> Option<Choices> {
+        let safe = match self {
+            Self::Chunks { .. } => Choices {
+                chunks: false,
+                ..choices
+            },
+            Self::Product(Product { normed: true, .. }) => Choices {
+                norm_inside: false,
+                ..choices
+            },
+            Self::Product(Product {
+                kernel: ProductKernel::Tile,
+                ..
+            }) => Choices {
+                as_a_tile: None,
+                ..choices
+            },
+            Self::Product(Product {
+                kernel: ProductKernel::Block,
+                ..
+            }) => Choices {
+                blocks: false,
+                ..choices
+            },
+            // What has no such form is tried again, and fails for good.
+            _ if choices.serial => Choices {
+                serial: false,
+                ..choices
+            },
+            _ => return None,
+        };
+        Some(safe)
+    }
+
+    /// Its launches, their arguments uploaded.
+    pub(crate) fn trial(self, launcher: &Launcher) -> Result<Trial, GpuError> {
+        match self {
+            Self::Embed(format) => products::embed(launcher, format),
+            Self::RmsNorm => rows::rms_norm(launcher),
+            Self::NormAdd => rows::norm_add(launcher),
+            Self::PickNorm => rows::pick_norm(launcher),
+            Self::PutRows => rows::put_rows(launcher),
+            Self::GatherRows => rows::gather_rows(launcher),
+            Self::Gated => rows::gated(launcher),
+            Self::Append { exact } => cache::append(launcher, exact),
+            Self::Attention { exact, long } => cache::attention(launcher, exact, long, 1),
+            Self::Chunks { exact, long } => cache::attention(launcher, exact, long, 2),
+            Self::KeepRows => cache::keep_rows(launcher),
+            Self::Product(product) => products::product(launcher, product),
+            Self::Sample => draws::sample(launcher),
+            Self::TargetLogits(format) => products::target_logits(launcher, format),
+            Self::Score(format) => products::score(launcher, format),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Kernels for software adapters, whose threads work *serially*: one makes an item (a row, a head of
+//! a token, a few rows of W) by itself, without barriers. Elsewhere threads are *cooperative*: a
+//! workgroup makes an item. Most kernels are written once for both, as `make(at, across, local)`,
+//! behind one of two entry points; attention and products have a shader of each kind.
+//!
+//! All that is for these adapters only begins here, with [`crate::Choices::serial`], which picks it.
+
+pub(crate) mod attention;
+pub(crate) mod product;
+
+use conclave_gpu::{Shader, grid, number_in};
+
+use crate::Launcher;
+
+pub(crate) const COOPERATIVE: &str = include_str!("../../../shaders/shared/cooperative.wgsl");
+pub(crate) const SERIAL: &str = include_str!("../../../shaders/shared/serial.wgsl");
+
+/// Items of a workgroup.
+const ITEMS: [usize; 2] = [
+    number_in(COOPERATIVE, "ITEMS: u32 = ") as usize,
+    number_in(SERIAL, "ITEMS: u32 = ") as usize,
+];
+
+/// A kernel for cooperative threads, and for serial ones.
+pub(crate) type Both = [Shader; 2];
+
+/// [`Both`] of a kernel.
+macro_rules! both {
+    ($kernel:literal, [$($piece:expr),+], $params:ty) => {
+        [
+            $crate::serial::both!(@one $kernel, $crate::serial::COOPERATIVE, [$($piece),+], $params),
+            $crate::serial::both!(
+                @one concat!($kernel, "_serial"), $crate::serial::SERIAL, [$($piece),+], $params
+            ),
+        ]
+    };
+    (@one $name:expr, $entry:expr, [$($piece:expr),+], $params:ty) => {
+        conclave_gpu::Shader::of::<$params>($name, &[$entry, $($piece),+])
+    };
+}
+pub(crate) use both;
+
+/// The one of both that is launched.
+pub(crate) fn pick<T>(launcher: &Launcher, both: &'static [T; 2]) -> &'static T {
+    &both[usize::from(launcher.choices().serial)]
+}
+
+/// Workgroups for so many items in x and y.
+pub(crate) fn items(launcher: &Launcher, count: usize) -> [u32; 3] {
+    items_by(launcher.choices().serial, count)
+}
+
+/// The same by serial threads, or by cooperative ones.
+pub(crate) fn items_by(serial: bool, count: usize) -> [u32; 3] {
+    grid(count.div_ceil(ITEMS[usize::from(serial)]))
+}

@@ -1,0 +1,35 @@
+//! Products by serial threads, each of which makes its rows of W: with two kernels they serve any
+//! number of rows of x.
+
+use conclave_gpu::number_in;
+
+use crate::block::per_format;
+use crate::ops::product::{BLOCKS, Family, GATED, PLAIN, Params, ROWS, SHARED, VECTORS};
+
+const VECTOR: &str = include_str!("../../../../shaders/product_vector/serial.wgsl");
+const BLOCK: &str = include_str!("../../../../shaders/product_block/serial.wgsl");
+
+/// Pairs of weight rows that a workgroup takes.
+pub(crate) const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+pub(crate) const BLOCK_PAIRS: u32 = number_in(BLOCK, "PAIRS: u32 = ");
+
+pub(crate) static VECTOR_ROWS: Family = per_format!(
+    "product_vector_serial",
+    [VECTOR, VECTORS, SHARED, PLAIN, ROWS],
+    Params
+);
+pub(crate) static VECTOR_GATED: Family = per_format!(
+    "product_vector_serial_gated",
+    [VECTOR, VECTORS, SHARED, PLAIN, GATED],
+    Params
+);
+pub(crate) static BLOCK_ROWS: Family = per_format!(
+    "product_block_serial",
+    [BLOCK, BLOCKS, SHARED, PLAIN, ROWS],
+    Params
+);
+pub(crate) static BLOCK_GATED: Family = per_format!(
+    "product_block_serial_gated",
+    [BLOCK, BLOCKS, SHARED, PLAIN, GATED],
+    Params
+);

@@ -1,0 +1,16 @@
+//! The tests of `kernels` on kernels whose threads are serial.
+
+#[path = "../kernels/cache.rs"]
+mod cache;
+#[path = "../kernels/draws.rs"]
+mod draws;
+#[path = "../kernels/elementwise.rs"]
+mod elementwise;
+#[path = "../kernels/fused.rs"]
+mod fused;
+#[path = "../kernels/products.rs"]
+mod products;
+#[path = "../kernels/scores.rs"]
+mod scores;
+#[path = "../kernels/support.rs"]
+mod support;
