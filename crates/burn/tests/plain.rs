@@ -6,7 +6,7 @@
 mod session;
 
 use conclave_burn::Burn;
-use conclave_kernels::{AdapterChoice, Gpu};
+use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_model::{Backend, Cpu, LoadOptions, Model, ModelError, Session};
 use conclave_weights::{Checkpoint, Memory};
 use rand_chacha::ChaCha8Rng;
@@ -116,8 +116,8 @@ fn heads_that_no_kernel_reads_run_on_burn() {
 /// The page takes the open core by itself where the fused engine says so.
 #[test]
 fn the_fused_engine_says_that_it_has_no_plan() {
-    let gpu =
-        pollster::block_on(Gpu::init(AdapterChoice::Best)).expect("a Vulkan driver is installed");
+    let gpu = pollster::block_on(Launcher::init(AdapterChoice::Best))
+        .expect("a Vulkan driver is installed");
     let source = Memory::new(folder());
     let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
     let options = LoadOptions::with_context(128);
