@@ -13,7 +13,7 @@ const chapters = [
   ["Loading and asking", ["library/conclave.ts", "protocol/backend.ts"]],
   ["The element", ["library/element.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
-  ["What the engine says and takes", ["protocol/engine.ts"]],
+  ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts"]],
   ["Errors", ["protocol/errors.ts"]],
   ["References and lists of members", ["store/reference.ts", "store/load.ts"]],
   ["Underneath", ["library/wire.ts"]],
@@ -50,12 +50,13 @@ const nodeDoc = (node) =>
 const typeText = (type, node) => checker.typeToString(type, node, flags);
 const cell = (text) => text.replaceAll("|", "\\|");
 
-/** Shapes whose types are written out in `protocol/engine.ts` and `protocol/errors.ts`, by their names. */
+/** Shapes whose types are written out in `protocol/generated.ts`, `protocol/engine.ts` and `protocol/errors.ts`, by their names. */
 const namedShapes = {
   about: "About",
   adapter: "Adapter",
   failure: "ErrorRecord",
   message: "Message",
+  ranges: "Ranges",
   rules: "Rules",
   sampling: "Sampling",
   score: "Score",

@@ -13,12 +13,13 @@ use crate::{Rate, Reward, Settings};
 
 /// What a round's feedback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Feedback {
     /// c, `[members]`: how often another member preferred this candidate to some other one, at
     /// least 1 and at most (N−1)².
     pub counts: Vec<usize>,
-    /// r, `[members]`: what [`Settings::reward`] says; 0 for a single member.
+    /// r, `[members]`: what the setting `reward` says; 0 for a single member.
     pub rewards: Vec<f64>,
     /// η of this round; 0 for a single member.
     pub rate: f64,

@@ -70,5 +70,6 @@ pub use score::Score;
 pub use segment::{Candidate, cut};
 pub use select::{Selection, Votes};
 pub use settings::{
-    Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, Settings, SettingsError, Update,
+    Exit, Leader, MEMBERS, Rate, Reward, Rule, Scoring, SettingRange, Settings, SettingsError,
+    Update,
 };

@@ -39,8 +39,10 @@ const GUARD: f64 = 1e-6;
 const FARTHEST: f64 = 700.0;
 
 /// What a verifier says of a candidate: means over the candidate's tokens in the verifier's own
-/// tokenisation.
+/// tokenisation. Probabilities p need the whole vocabulary at every token: what is made of them is
+/// there only where the scoring looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Score {
     /// Mean raw logit of the candidate's tokens.
@@ -52,9 +54,11 @@ pub struct Score {
         default,
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "ts", ts(optional))]
     pub mean_logprob: Option<f64>,
     /// −ln Σ_t 1/p_t over the candidate's tokens, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "ts", ts(optional))]
     pub harmonic: Option<f64>,
 }
 

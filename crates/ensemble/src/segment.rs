@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A segment that a member offers for this round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
     /// The segment, as [`cut`] left it. Empty only if the drafter ended the answer at once (or

@@ -8,6 +8,7 @@ const TIE: f64 = 1e-12;
 
 /// The outcome of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Selection {
     /// Y, `[candidates]`: positive, summing to 1.

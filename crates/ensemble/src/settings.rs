@@ -1,7 +1,7 @@
 //! Settings of the method: every switch of a query, the presets, and their
 //! validation. Names in JSON are camelCase, values kebab-case.
 
-use std::{fmt, ops::RangeInclusive, str::FromStr};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ macro_rules! switch {
     ($(#[$doc:meta])* $switch:ident, $setting:literal { $($(#[$about:meta])* $value:ident = $name:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
         pub enum $switch {
             $($(#[$about])* #[serde(rename = $name)] $value,)+
         }
@@ -80,7 +81,8 @@ switch! {
 }
 
 switch! {
-    /// A preset of all switches: see [`Settings::of`].
+    /// A preset of all switches: what does best where it was measured, the same with leader drafts, and
+    /// the method as its authors published it.
     Rule, "rule" {
         /// The rule that does best where it was measured (tests/eval-log.md).
         #[default]
@@ -118,14 +120,14 @@ switch! {
     }
 }
 
-/// Model exit: when a member whose candidates the others keep scoring low leaves the query.
-/// See [`crate::exit`] for the equations.
+/// Model exit: members whose candidates the others keep scoring low leave the query.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(rename = "ExitSettings"))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Exit {
-    /// Rounds that have to be over before anyone leaves.
+    /// Rounds that have to be over before anyone leaves; 0 to 10 000.
     pub warmup: usize,
-    /// T0 of the softmax temperature T = T0·H; 0 to 1000. With the default a member leaves once it
+    /// T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the default a member leaves once it
     /// lies about four standard errors behind the others; higher is more patient. In simulated
     /// queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8 and 3 % of
     /// them (with T0 = 4 in 16, 18 and 13 %), one that scored 30 % lower in all.
@@ -147,10 +149,10 @@ impl Default for Exit {
 /// Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted by
 /// all. The first leads until a round that all drafted has a winner; from then on its drafter does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(rename = "LeaderSettings"))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Leader {
-    /// A candidate that surprises a verifier by more than this is doubted, in nats of
-    /// [`Score::surprise`](crate::Score::surprise); 0 to 1000. A segment of n tokens that are all
+    /// A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A segment of n tokens that are all
     /// expected has ln(1 + n), some 3 nats.
     pub doubt: f64,
 }
@@ -173,25 +175,33 @@ impl Default for Leader {
 /// # Ok::<(), conclave_ensemble::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
     /// L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
     /// and finds 5 to 15 good; small members are judged better by segments that come to a point.
     pub segment_tokens: usize,
-    /// What a score is and how it becomes a share.
+    /// What a score is: one over the candidate's surprise, its mean raw logit (the paper's), or its
+    /// mean log-probability.
+    #[cfg_attr(feature = "ts", ts(inline))]
     pub scoring: Scoring,
     /// Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
     /// should end there. One without text is scored on that alone in any case.
     pub score_end: bool,
-    /// What feedback rewards.
+    /// What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
+    /// (the paper's).
+    #[cfg_attr(feature = "ts", ts(inline))]
     pub reward: Reward,
     /// α of the learning rate; 0 (no feedback) to 100.
     pub alpha: f64,
-    /// The form of the learning rate.
+    /// The learning rate of round k among N members: α/(k√N) as the authors' code, α/(N√k) as the
+    /// paper prints it, or the first with a share of each weight spread evenly.
+    #[cfg_attr(feature = "ts", ts(inline))]
     pub rate: Rate,
-    /// λ of [`Rate::FixedShare`]; 0 to 1. The other rates ignore it.
+    /// λ, the share that `fixed-share` spreads; 0 to 1. The other rates ignore it.
     pub fixed_share: f64,
-    /// Weights before or after selection.
+    /// Whether the weights change before or after the selection of the same round.
+    #[cfg_attr(feature = "ts", ts(inline))]
     pub update: Update,
     /// Whether a member's vote for its own candidate counts in the selection. Feedback never
     /// counts it.
@@ -200,9 +210,9 @@ pub struct Settings {
     /// much for what they like best, however sure they are of it. Of two members with equal weights
     /// it changes no winner.
     pub level: bool,
-    /// Model exit; `None` keeps every member to the end.
+    /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
-    /// Leader drafts; `None` lets all draft in every round.
+    /// Leader drafts; without them all draft in every round.
     pub leader: Option<Leader>,
     /// Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that
     /// a round begins with, so a leader's, but none that others draft once it is doubted.
@@ -276,60 +286,77 @@ impl Settings {
         }
     }
 
+    /// The range of every number, by its name in JSON.
+    pub fn ranges() -> BTreeMap<&'static str, SettingRange> {
+        NUMBERS
+            .into_iter()
+            .map(|(name, range, _)| (name, range))
+            .collect()
+    }
+
     /// Checks every range.
     ///
     /// # Errors
     /// [`SettingsError::Range`] for the first setting out of its range (NaN is out of every
     /// range).
     pub fn validate(&self) -> Result<(), SettingsError> {
-        whole("segmentTokens", self.segment_tokens, 1..=64)?;
-        real("alpha", self.alpha, 0.0..=100.0)?;
-        real("fixedShare", self.fixed_share, 0.0..=1.0)?;
-        whole("maxRounds", self.max_rounds, 1..=10_000)?;
-        whole("maxCharacters", self.max_characters, 1..=1_000_000)?;
-        if let Some(exit) = self.exit {
-            whole("exit.warmup", exit.warmup, 0..=10_000)?;
-            real("exit.temperature", exit.temperature, 0.0..=1000.0)?;
-            real("exit.threshold", exit.threshold, 0.0..=1.0)?;
-        }
-        if let Some(leader) = self.leader {
-            real("leader.doubt", leader.doubt, 0.0..=1000.0)?;
+        for (setting, SettingRange { low, high }, number) in NUMBERS {
+            if let Some(value) = number(self).filter(|value| !(low..=high).contains(value)) {
+                return Err(SettingsError::Range {
+                    setting,
+                    value: value.to_string(),
+                    low: low.to_string(),
+                    high: high.to_string(),
+                });
+            }
         }
         Ok(())
     }
 }
 
-fn whole(
-    setting: &'static str,
-    value: usize,
-    range: RangeInclusive<usize>,
-) -> Result<(), SettingsError> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingsError::Range {
-        setting,
-        value: value.to_string(),
-        low: range.start().to_string(),
-        high: range.end().to_string(),
-    })
+/// What a number may be, ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct SettingRange {
+    /// The smallest value allowed.
+    pub low: f64,
+    /// The largest value allowed.
+    pub high: f64,
 }
 
-fn real(
-    setting: &'static str,
-    value: f64,
-    range: RangeInclusive<f64>,
-) -> Result<(), SettingsError> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingsError::Range {
-        setting,
-        value: value.to_string(),
-        low: range.start().to_string(),
-        high: range.end().to_string(),
-    })
+/// A number's name in JSON, its range, and what it is, where it is there.
+type Number = (&'static str, SettingRange, fn(&Settings) -> Option<f64>);
+
+const fn range(low: f64, high: f64) -> SettingRange {
+    SettingRange { low, high }
 }
+
+/// Every number of the settings.
+const NUMBERS: [Number; 9] = [
+    ("segmentTokens", range(1.0, 64.0), |s| {
+        Some(s.segment_tokens as f64)
+    }),
+    ("alpha", range(0.0, 100.0), |s| Some(s.alpha)),
+    ("fixedShare", range(0.0, 1.0), |s| Some(s.fixed_share)),
+    ("maxRounds", range(1.0, 10_000.0), |s| {
+        Some(s.max_rounds as f64)
+    }),
+    ("maxCharacters", range(1.0, 1_000_000.0), |s| {
+        Some(s.max_characters as f64)
+    }),
+    ("exit.warmup", range(0.0, 10_000.0), |s| {
+        s.exit.map(|exit| exit.warmup as f64)
+    }),
+    ("exit.temperature", range(0.0, 1000.0), |s| {
+        s.exit.map(|exit| exit.temperature)
+    }),
+    ("exit.threshold", range(0.0, 1.0), |s| {
+        s.exit.map(|exit| exit.threshold)
+    }),
+    ("leader.doubt", range(0.0, 1000.0), |s| {
+        s.leader.map(|leader| leader.doubt)
+    }),
+];
 
 /// A setting that the method can't run under.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -409,30 +436,73 @@ mod tests {
 
     #[test]
     fn every_range_is_checked_and_nan_is_out_of_all() {
-        let wrong: [fn(&mut Settings); 13] = [
-            |s| s.segment_tokens = 0,
-            |s| s.segment_tokens = 65,
-            |s| s.alpha = -0.1,
-            |s| s.alpha = f64::NAN,
-            |s| s.alpha = f64::INFINITY,
-            |s| s.fixed_share = 1.1,
-            |s| s.max_rounds = 0,
-            |s| s.max_characters = 0,
-            |s| s.exit.as_mut().unwrap().temperature = f64::NAN,
-            |s| s.exit.as_mut().unwrap().temperature = -1.0,
-            |s| s.exit.as_mut().unwrap().threshold = 1.5,
-            |s| s.exit.as_mut().unwrap().warmup = 20_000,
-            |s| s.leader = Some(Leader { doubt: -1.0 }),
+        type Spoil = fn(&mut Settings);
+        let wrong: [(Spoil, &str); 17] = [
+            (|s| s.segment_tokens = 0, "segmentTokens"),
+            (|s| s.segment_tokens = 65, "segmentTokens"),
+            (|s| s.alpha = -0.1, "alpha"),
+            (|s| s.alpha = f64::NAN, "alpha"),
+            (|s| s.alpha = f64::INFINITY, "alpha"),
+            (|s| s.fixed_share = 1.1, "fixedShare"),
+            (|s| s.max_rounds = 0, "maxRounds"),
+            (|s| s.max_rounds = 10_001, "maxRounds"),
+            (|s| s.max_characters = 0, "maxCharacters"),
+            (|s| s.max_characters = 1_000_001, "maxCharacters"),
+            (
+                |s| s.exit.as_mut().unwrap().temperature = f64::NAN,
+                "exit.temperature",
+            ),
+            (
+                |s| s.exit.as_mut().unwrap().temperature = -1.0,
+                "exit.temperature",
+            ),
+            (
+                |s| s.exit.as_mut().unwrap().threshold = 1.5,
+                "exit.threshold",
+            ),
+            (|s| s.exit.as_mut().unwrap().warmup = 20_000, "exit.warmup"),
+            (|s| s.leader = Some(Leader { doubt: -1.0 }), "leader.doubt"),
+            (
+                |s| s.leader = Some(Leader { doubt: 1000.5 }),
+                "leader.doubt",
+            ),
+            (
+                |s| s.leader = Some(Leader { doubt: f64::NAN }),
+                "leader.doubt",
+            ),
         ];
         let sound = Settings {
             exit: Some(Exit::default()),
             ..Settings::default()
         };
         assert_eq!(sound.validate(), Ok(()));
-        for (index, spoil) in wrong.iter().enumerate() {
+        let ranges = Settings::ranges();
+        for (index, (spoil, name)) in wrong.iter().enumerate() {
             let mut settings = sound.clone();
             spoil(&mut settings);
-            assert!(settings.validate().is_err(), "case {index}");
+            let Err(SettingsError::Range { setting, high, .. }) = settings.validate() else {
+                panic!("case {index} is taken");
+            };
+            assert_eq!(setting, *name);
+            assert_eq!(ranges[name].high.to_string(), high);
         }
+        // A number without a range would be checked by nobody.
+        let mut numbers = 0;
+        let json = serde_json::to_value(Settings {
+            leader: Some(Leader::default()),
+            ..sound
+        });
+        for (name, value) in json.unwrap().as_object().unwrap() {
+            let inner = value.as_object().into_iter().flatten();
+            let inner = inner.map(|(inner, value)| (format!("{name}.{inner}"), value));
+            for (name, _) in std::iter::once((name.clone(), value))
+                .chain(inner)
+                .filter(|(_, value)| value.is_number())
+            {
+                assert!(ranges.contains_key(&name[..]), "{name}");
+                numbers += 1;
+            }
+        }
+        assert_eq!(ranges.len(), numbers);
     }
 }

@@ -31,19 +31,21 @@ const LONGEST_CHARACTER: usize = 4;
 /// Tokens that the texts which end a base model's answer take, with a few to spare.
 const LONGEST_STOP: usize = 8;
 
-/// What [`Member::begin`] did.
+/// What became of a conversation's beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Begun {
     /// Tokens in the prefix.
     pub prefix: usize,
     /// How many of them had to be run: a follow-up runs only what is new.
     pub run: usize,
-    /// It was stopped before the conversation's end; [`Member::begin`] goes on where it was.
+    /// It was stopped before the conversation's end; the same again goes on where it was.
     pub stopped: bool,
 }
 
 /// A drafted segment before it is cut to whole words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Draft {
     /// Its text; an incomplete character at the end is held back.
     pub text: String,
@@ -55,6 +57,7 @@ pub struct Draft {
 
 /// A verifier's score of one candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct VerifiedScore {
     /// What the method judges by.

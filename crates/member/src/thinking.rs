@@ -6,8 +6,10 @@
 use conclave_text::{ChatTemplate, Decoder, TextError, Tokenizer};
 use serde::{Deserialize, Serialize};
 
-/// Whether members that can think aloud before they answer do so.
+/// Whether members that can think aloud before they answer do so; `auto`: as each model's chat template
+/// has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Thinking {
     /// They answer at once.
@@ -30,8 +32,9 @@ impl Thinking {
     }
 }
 
-/// What [`Member::think`](crate::Member::think) did.
+/// What a member thought.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Thought {
     /// What was thought, without its marks.
     pub text: String,

@@ -13,6 +13,7 @@ use crate::plan::Plan;
 
 /// Bytes of GPU memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
@@ -51,47 +52,13 @@ impl Memory {
             Some(kept.1)
         });
         let exact = kept.all(exact_with);
-        Self::around(matrices + 4 * numbers, config, context, apart, exact)
-    }
-
-    /// What a model takes whose matrices are all stored in one format: an estimate for one that
-    /// is known by its configuration only.
-    pub fn of_format(config: &Config, context: usize, format: Format) -> Self {
-        let c = config;
-        let (hidden, wide) = (c.hidden as u64, c.feed_forward as u64);
-        let (query, kv) = (c.query_width() as u64, c.kv_width() as u64);
-        let matrix = |rows: u64, cols: u64| {
-            let kept = on_gpu(format, cols as usize, None);
-            kept.map_or(0, |(_, format)| matrix_bytes(format, rows, cols as usize))
-        };
-        let block = matrix(query, hidden)
-            + 2 * matrix(kv, hidden)
-            + matrix(hidden, query)
-            + 2 * matrix(wide, hidden)
-            + matrix(hidden, wide)
-            + 4 * 4 * hidden;
-        let vocabulary = matrix(c.vocabulary as u64, hidden);
-        let heads = if c.tied == Some(true) { 1 } else { 2 };
-        let weights = heads * vocabulary + c.layers.len() as u64 * block;
-        let kept = on_gpu(format, c.hidden, None);
-        let apart = kept.is_some_and(|(_, format)| {
-            !Matrix::stacks(
-                &[(format, c.feed_forward), (format, c.feed_forward)],
-                c.hidden,
-            )
-        });
-        let exact = kept.is_some_and(|(_, format)| exact_with(format));
-        Self::around(weights, config, context, apart, exact)
-    }
-
-    fn around(weights: u64, c: &Config, context: usize, apart: bool, exact: bool) -> Self {
-        let ropes = c.ropes.iter().map(|rope| rope.rotary_dim as u64);
+        let ropes = config.ropes.iter().map(|rope| rope.rotary_dim as u64);
         let tables: u64 = ropes.map(|width| 4 * context as u64 * width).sum();
-        let cache = scratch::heads(c, context, exact).cache_bytes() as u64;
+        let cache = scratch::heads(config, context, exact).cache_bytes() as u64;
         Self {
-            weights: weights + tables,
-            kv: 2 * cache * c.layers.len() as u64,
-            scratch: scratch::bytes(c, context, apart),
+            weights: matrices + 4 * numbers + tables,
+            kv: 2 * cache * config.layers.len() as u64,
+            scratch: scratch::bytes(config, context, apart),
         }
     }
 }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
 
-/// How to sample. Defaults are the paper's: temperature 0.6, top-p 0.9.
+/// How a member draws its own tokens. Defaults are the paper's: temperature 0.6, top-p 0.9.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sampling {
-    /// Divides the logits; 0 is greedy.
+    /// Divides the logits, 0 to 10; 0 is greedy.
     pub temperature: f32,
-    /// The smallest set of most probable tokens whose probability reaches this; 1 keeps all.
+    /// The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps all.
     pub top_p: f32,
     /// At most this many of the most probable tokens; 0 keeps all.
     pub top_k: u32,

@@ -16,6 +16,7 @@ use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
 
 /// Tokens that went through the model, since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Counters {
     /// Tokens in the prefix now.

@@ -11,6 +11,7 @@ use crate::files::{ModelFiles, PageFiles};
 
 /// What runs the models.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Adapter {
     /// What it is called.
     pub name: String,
@@ -20,7 +21,7 @@ pub struct Adapter {
     pub architecture: String,
     /// By what it is spoken to.
     pub backend: String,
-    /// A CPU plays GPU.
+    /// It is a GPU that a CPU plays.
     pub software: bool,
 }
 
@@ -36,32 +37,63 @@ impl Adapter {
     }
 }
 
-/// How the page wants a model loaded.
-#[derive(Deserialize)]
+/// Which kernels a GPU launches where the faster is told by measure; `conclave_kernels::Choices` says
+/// what they are.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
-struct Options {
-    context_tokens: u32,
-    quantise: Option<String>,
+pub struct Choices {
+    /// Norms are made inside of the products behind them.
+    pub norm_inside: bool,
+    /// Rows that a block makes while a tile makes its 32; left out where tiles have failed their
+    /// self-test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub as_a_tile: Option<usize>,
 }
 
-impl TryFrom<Options> for LoadOptions {
-    type Error = Failure;
+/// Those that are in use.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Chosen {
+    /// The choices.
+    #[serde(flatten)]
+    pub choices: Choices,
+    /// They were measured, with the first model or at the visit that they come from.
+    pub measured: bool,
+}
 
-    fn try_from(options: Options) -> Result<Self, Failure> {
-        let quantise = match options.quantise.as_deref() {
-            None => None,
-            Some("Q8_0") => Some(Format::Q8_0),
-            Some("Q4_0") => Some(Format::Q4_0),
-            Some(other) => {
-                return Err(Failure::settings(format!(
-                    "weights cannot be loaded as `{other}`; choose Q8_0 or Q4_0, or leave them as they are"
-                )));
-            }
-        };
-        Ok(Self {
+/// How a member is loaded.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "LoadOptions"))]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Options {
+    /// Room for the conversation, in the member's tokens.
+    context_tokens: u32,
+    /// What weights that come unquantised become; left out, they stay as they are.
+    #[cfg_attr(test, ts(inline, optional))]
+    quantise: Option<Quantise>,
+}
+
+/// What weights can be rounded to while they load.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) enum Quantise {
+    #[serde(rename = "Q8_0")]
+    Q8,
+    #[serde(rename = "Q4_0")]
+    Q4,
+}
+
+impl From<Options> for LoadOptions {
+    fn from(options: Options) -> Self {
+        Self {
             context: options.context_tokens as usize,
-            quantise,
-        })
+            quantise: options.quantise.map(|to| match to {
+                Quantise::Q8 => Format::Q8_0,
+                Quantise::Q4 => Format::Q4_0,
+            }),
+        }
     }
 }
 
@@ -88,8 +120,7 @@ pub async fn load(
             &JsValue::from(total as f64),
         );
     };
-    let options = options.try_into()?;
-    let load = conclave_member::Member::load(name, &source, backend, options, &mut tell);
+    let load = conclave_member::Member::load(name, &source, backend, options.into(), &mut tell);
     let member = load.await?;
     tell(total);
     Ok(member)

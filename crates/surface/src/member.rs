@@ -2,7 +2,7 @@
 
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Message, Thinking};
-use conclave_model::Sampling;
+use conclave_model::{Memory, Sampling};
 use js_sys::{Function, Promise};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -10,6 +10,7 @@ use wasm_bindgen_futures::JsFuture;
 
 use crate::failure::Failure;
 use crate::files::told;
+use crate::to_js;
 
 /// A model in a conversation; see `conclave_member::Member`.
 #[wasm_bindgen]
@@ -17,35 +18,45 @@ pub struct Member {
     member: conclave_member::Member,
 }
 
+/// What an engine says of a member that it has loaded.
 #[derive(Serialize)]
-struct About<'a> {
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ModelAbout"))]
+pub(crate) struct About<'a> {
+    /// What it is called.
     name: &'a str,
+    /// Its family's name in GGUF.
     architecture: &'a str,
-    parameters: f64,
+    /// How many weights its files have.
+    parameters: u64,
+    /// The format of most of the weights.
     quantisation: &'a str,
-    bytes: f64,
+    /// Bytes of the weights in its files.
+    bytes: u64,
+    /// Room for the conversation, in its tokens.
     context: usize,
+    /// Tokens that it knows.
     vocabulary: usize,
+    /// Its blocks, one after another.
     layers: usize,
+    /// Numbers of a hidden state.
     hidden: usize,
+    /// It came with a chat template. One without is a base model as a rule: it is shown questions with
+    /// their answers, and answers in one paragraph.
     template: bool,
+    /// What becomes of the matrices of each format in its files.
     formats: Vec<Kept>,
+    /// What it takes of a GPU's memory.
     memory: Memory,
 }
 
 /// What becomes of the matrices of a format on a GPU.
 #[derive(Serialize)]
-struct Kept {
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Kept {
+    /// As they are stored.
     stored: &'static str,
+    /// As they are kept; null: no kernel reads them.
     kept: Option<&'static str>,
-}
-
-/// Bytes of GPU memory.
-#[derive(Serialize)]
-struct Memory {
-    weights: f64,
-    kv: f64,
-    scratch: f64,
 }
 
 impl Member {
@@ -66,12 +77,12 @@ impl Member {
     /// What its model is.
     pub fn about(&self) -> Result<JsValue, Failure> {
         let about = self.member.about();
-        Ok(serde_wasm_bindgen::to_value(&About {
+        to_js(&About {
             name: self.member.name(),
             architecture: &about.config.architecture,
-            parameters: about.parameters as f64,
+            parameters: about.parameters,
             quantisation: &about.quantisation,
-            bytes: about.bytes as f64,
+            bytes: about.bytes,
             context: about.context,
             vocabulary: about.config.vocabulary,
             layers: about.config.layers.len(),
@@ -82,12 +93,8 @@ impl Member {
                 .iter()
                 .map(|&conclave_model::Kept { stored, kept, .. }| Kept { stored, kept })
                 .collect(),
-            memory: Memory {
-                weights: about.memory.weights as f64,
-                kv: about.memory.kv as f64,
-                scratch: about.memory.scratch as f64,
-            },
-        })?)
+            memory: about.memory,
+        })
     }
 
     /// Tokens of the conversation, of which nothing is run, where it is to be begun with `thinking`
@@ -129,7 +136,7 @@ impl Member {
         if let Some(thrown) = failed {
             return Err(Failure::engine(told(&thrown)));
         }
-        Ok(serde_wasm_bindgen::to_value(&begun)?)
+        to_js(&begun)
     }
 
     /// Thinks behind the conversation, as far as the last `measure` lets it: `{text, tokens, stopped}`.
@@ -151,13 +158,13 @@ impl Member {
         if let Some(thrown) = failed {
             return Err(Failure::engine(told(&thrown)));
         }
-        Ok(serde_wasm_bindgen::to_value(&thought)?)
+        to_js(&thought)
     }
 
     /// Draws up to `limit` tokens: `{text, ended, tokens}`.
     pub async fn draft(&mut self, limit: u32) -> Result<JsValue, Failure> {
         let draft = self.member.draft(limit as usize).await?;
-        Ok(serde_wasm_bindgen::to_value(&draft)?)
+        to_js(&draft)
     }
 
     /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens}, …]`,
@@ -170,7 +177,7 @@ impl Member {
         let candidates: Vec<Candidate> = serde_wasm_bindgen::from_value(candidates)?;
         let settings: Settings = serde_wasm_bindgen::from_value(settings)?;
         let scores = self.member.verify(&candidates, &settings).await?;
-        Ok(scores.serialize(&serde_wasm_bindgen::Serializer::json_compatible())?)
+        to_js(&scores)
     }
 
     /// Makes candidate `winner` part of the text.
@@ -186,7 +193,7 @@ impl Member {
 
     /// Tokens run so far: `{prefix, prefillTokens, draftTokens, verifyTokens}`.
     pub fn counters(&self) -> Result<JsValue, Failure> {
-        Ok(serde_wasm_bindgen::to_value(&self.member.counters())?)
+        to_js(&self.member.counters())
     }
 
     /// Leaves the query: frees the KV cache until the next `begin`.

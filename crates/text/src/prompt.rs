@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Message {
     /// Who speaks: `system`, `user` or `assistant`.
+    #[cfg_attr(feature = "ts", ts(type = "\"system\" | \"user\" | \"assistant\""))]
     pub role: String,
     /// What is said.
     pub content: String,

@@ -1,7 +1,7 @@
 //! The engine: one device of burn's, shared by the members of this module.
 
 use conclave_burn::Burn;
-use conclave_surface::{Adapter, Failure, Member, ModelFiles, load};
+use conclave_surface::{Adapter, Failure, Member, ModelFiles, load, to_js};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
 
@@ -46,7 +46,7 @@ impl Engine {
             },
             false => Adapter::cpu(),
         };
-        Ok(serde_wasm_bindgen::to_value(&adapter)?)
+        to_js(&adapter)
     }
 
     /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears

@@ -2,11 +2,10 @@
 
 use std::cell::Cell;
 
-use conclave_kernels::{AdapterChoice, Choices, Launcher};
+use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_model::{Backend, Cpu};
-use conclave_surface::{Adapter, Failure, Member, ModelFiles, load};
+use conclave_surface::{Adapter, Choices, Chosen, Failure, Member, ModelFiles, load, to_js};
 use js_sys::Function;
-use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 
 /// One backend that models are loaded onto.
@@ -19,28 +18,16 @@ pub struct Engine {
     measured: Cell<bool>,
 }
 
-/// Which kernels the device launches where there is a choice, as far as it is measured.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Chosen {
-    norm_inside: bool,
-    /// Left out where tiles have failed their self-test.
-    as_a_tile: Option<usize>,
-    #[serde(default)]
-    measured: bool,
-}
-
-impl Chosen {
-    /// What was measured at an earlier visit, unless it fails its self-test now: that is yet to come.
-    fn choose(&self, gpu: &Launcher) {
-        let usual = gpu.choices();
-        let as_a_tile = self.as_a_tile.map(|rows| rows.clamp(2, 32));
-        gpu.choose(Choices {
-            norm_inside: self.norm_inside,
-            as_a_tile: as_a_tile.or(usual.as_a_tile),
-            ..usual
-        });
-    }
+/// Launches what was measured at an earlier visit, unless it fails its self-test now: that is yet to
+/// come.
+fn choose(gpu: &Launcher, measured: &Choices) {
+    let usual = gpu.choices();
+    let as_a_tile = measured.as_a_tile.map(|rows| rows.clamp(2, 32));
+    gpu.choose(conclave_kernels::Choices {
+        norm_inside: measured.norm_inside,
+        as_a_tile: as_a_tile.or(usual.as_a_tile),
+        ..usual
+    });
 }
 
 #[wasm_bindgen]
@@ -51,7 +38,7 @@ impl Engine {
         backend: String,
         #[wasm_bindgen(unchecked_optional_param_type = "Choices")] choices: JsValue,
     ) -> Result<Engine, Failure> {
-        let chosen: Option<Chosen> = serde_wasm_bindgen::from_value(choices)?;
+        let measured: Option<Choices> = serde_wasm_bindgen::from_value(choices)?;
         let gpu = match backend.as_str() {
             "cpu" => None,
             "webgpu" => Some(Launcher::init(AdapterChoice::Best).await?),
@@ -61,12 +48,12 @@ impl Engine {
                 )));
             }
         };
-        if let (Some(gpu), Some(chosen)) = (&gpu, &chosen) {
-            chosen.choose(gpu);
+        if let (Some(gpu), Some(measured)) = (&gpu, &measured) {
+            choose(gpu, measured);
         }
         Ok(Self {
             gpu,
-            measured: Cell::new(chosen.is_some()),
+            measured: Cell::new(measured.is_some()),
         })
     }
 
@@ -94,7 +81,7 @@ impl Engine {
                 }
             }
         };
-        Ok(serde_wasm_bindgen::to_value(&adapter)?)
+        to_js(&adapter)
     }
 
     /// Which kernels are launched on a GPU where there is a choice; `measured`: to be remembered.
@@ -103,11 +90,13 @@ impl Engine {
             return Ok(JsValue::UNDEFINED);
         };
         let choices = gpu.choices();
-        Ok(serde_wasm_bindgen::to_value(&Chosen {
-            norm_inside: choices.norm_inside,
-            as_a_tile: choices.as_a_tile,
+        to_js(&Chosen {
+            choices: Choices {
+                norm_inside: choices.norm_inside,
+                as_a_tile: choices.as_a_tile,
+            },
             measured: self.measured.get(),
-        })?)
+        })
     }
 
     /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears

@@ -9,7 +9,7 @@ mod engine;
 mod query;
 
 pub use engine::Engine;
-pub use query::{Query, cut, rules};
+pub use query::{Query, cut, ranges, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

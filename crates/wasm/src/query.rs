@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use conclave_ensemble::{Candidate, Rule, Score, Settings};
-use serde::Serialize;
-use serde_wasm_bindgen::{Serializer, from_value};
+use conclave_surface::{Failure, to_js};
+use serde_wasm_bindgen::from_value;
 use wasm_bindgen::prelude::*;
-
-use conclave_surface::Failure;
 
 /// See `conclave_ensemble::Query`.
 #[wasm_bindgen]
@@ -113,7 +111,8 @@ pub fn rules() -> Result<JsValue, Failure> {
     to_js(&rules)
 }
 
-fn to_js(value: &impl Serialize) -> Result<JsValue, Failure> {
-    // Plain objects and `null`, as JSON has them.
-    Ok(value.serialize(&Serializer::json_compatible())?)
+/// What each number of the settings may be: `{"segmentTokens": {low, high}, "exit.warmup": {…}, …}`.
+#[wasm_bindgen]
+pub fn ranges() -> Result<JsValue, Failure> {
+    to_js(&Settings::ranges())
 }

@@ -9,14 +9,33 @@
  * ```
  */
 import type { BackendChoice } from "../protocol/backend.ts";
-import type { About, Adapter, Backend, Core, Message, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
+import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, fromRecord, toRecord, type ConclaveError } from "../protocol/errors.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
-export type { About, Adapter, Backend, Candidate, Core, ExitSettings, LeaderSettings, Message, Rule, Rules, Sampling, Score, Settings, Thinking } from "../protocol/engine.ts";
+export type {
+  About,
+  Adapter,
+  Backend,
+  Candidate,
+  Core,
+  ExitSettings,
+  Kept,
+  LeaderSettings,
+  Memory,
+  Message,
+  Ranges,
+  Rule,
+  Rules,
+  Sampling,
+  Score,
+  SettingRange,
+  Settings,
+  Thinking,
+} from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
 export type {
@@ -194,6 +213,11 @@ export class Conclave {
   /** The method's settings under each rule. */
   get rules(): Readonly<Rules> {
     return this.#told.rules;
+  }
+
+  /** What each number of the settings may be, by its name: `exit.warmup` within `exit`. */
+  get ranges(): Readonly<Ranges> {
+    return this.#told.ranges;
   }
 
   get #told(): Answer<"opened"> {

@@ -127,7 +127,7 @@ class Page {
       await conclave.ready;
       if (generation !== this.#generation) return conclave.close();
       this.#conclave = conclave;
-      this.#settings.setRules(conclave.rules);
+      this.#settings.setRules(conclave.rules, conclave.ranges);
       this.#showEngine(conclave);
       await seated;
     } catch (error) {

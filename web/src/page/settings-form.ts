@@ -1,20 +1,21 @@
 /** The settings of the method and of sampling as a form: defaults from the engine, a line of help each. */
 import type { BackendChoice } from "../protocol/backend.ts";
-import { defaultRule, type Rule, type Rules, type Sampling, type Settings, type Thinking } from "../protocol/engine.ts";
+import { defaultRule, type Ranges, type Rule, type Rules, type Sampling, type Settings, type Thinking } from "../protocol/engine.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {
   name: string;
   label: string;
   help: string;
-  min: number;
-  max: number;
   step: number;
+  /** Of the method's own numbers the engine tells what they may be. */
+  min?: number;
+  max?: number;
 }
 
 const segmentFields: NumberField[] = [
-  { name: "segmentTokens", label: "Segment length L", help: "Tokens a member drafts in one round, at most.", min: 1, max: 64, step: 1 },
-  { name: "maxRounds", label: "Rounds, at most", help: "The answer stops after so many segments.", min: 1, max: 256, step: 1 },
+  { name: "segmentTokens", label: "Segment length L", help: "Tokens a member drafts in one round, at most.", step: 1 },
+  { name: "maxRounds", label: "Rounds, at most", help: "The answer stops after so many segments.", step: 1 },
 ];
 const samplingFields: NumberField[] = [
   { name: "temperature", label: "Temperature", help: "0 always takes the likeliest token; higher is more varied.", min: 0, max: 2, step: 0.05 },
@@ -25,7 +26,7 @@ const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "fast"] as const;
 /** What the choice of the rule says where a switch was set otherwise. */
 const own = "own";
-const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", min: 0, max: 10, step: 0.1 };
+const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", step: 0.1 };
 
 export interface ChosenSettings {
   settings: Settings;
@@ -106,10 +107,14 @@ export class SettingsForm {
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Takes the engine's rules over, and the settings of the default one the first time it is opened; later the visitor's choices stay. */
-  setRules(rules: Rules): void {
+  /** Takes the engine's rules and ranges over, and the settings of the default one the first time it is opened; later the visitor's choices stay. */
+  setRules(rules: Rules, ranges: Ranges): void {
     const first = this.#rules === undefined;
     this.#rules = rules;
+    for (const { name } of [...segmentFields, alphaField]) {
+      const range = ranges[name];
+      if (range) for (const [end, value] of Object.entries({ min: range.low, max: range.high })) this.#control(name).setAttribute(end, String(value));
+    }
     if (!first) return;
     this.reset();
     this.#closed.remove();
@@ -226,8 +231,8 @@ function field(name: string, label: string, help: string, control: HTMLElement):
   return el("div", { class: "field" }, el("label", { for: `setting-${name}` }, label), control, el("small", { id: `help-${name}` }, help));
 }
 
-function numeric({ name, label, help, min, max, step }: NumberField): HTMLElement {
-  return field(name, label, help, el("input", { type: "number", min, max, step, required: true, inputmode: "decimal" }));
+function numeric({ name, label, help, ...ends }: NumberField): HTMLElement {
+  return field(name, label, help, el("input", { type: "number", ...ends, required: true, inputmode: "decimal" }));
 }
 
 function seed(): HTMLElement {

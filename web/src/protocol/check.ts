@@ -109,6 +109,14 @@ type Shaped<F> = { [K in RequiredKeys<F>]: Checked<F[K]> } & {
 /** Flattens an intersection, so that editors show the plain object. */
 type Plain<T> = { [K in keyof T]: T[K] };
 
+/** An object whose fields, whatever their names, are alike. */
+export function record<T>(item: Check<T>): Check<Record<string, T>> {
+  return (data, path) => {
+    if (typeof data !== "object" || data === null || Array.isArray(data)) throw fault(path, "an object", data);
+    return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, item(value, `${path}.${key}`)]));
+  };
+}
+
 /** An object of these fields; fields it does not name are dropped. */
 export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   return (data, path) => {

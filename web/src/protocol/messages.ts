@@ -2,7 +2,7 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { flag, list, blob, number, nullable, oneOf, optional, shape, text, variant, whole, within, type Checked } from "./check.ts";
+import { flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 
 export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
@@ -14,25 +14,26 @@ export const sampling = shape({
 });
 export const thinking = oneOf("off", "on", "auto");
 export const thought = shape({ text, tokens: number, stopped: flag });
-/** The ranges are those of crates/ensemble, which checks them once more. */
+/** In which ranges numbers are, the engine knows and checks. */
 export const settings = shape({
-  segmentTokens: whole(1, 64),
+  segmentTokens: number,
   scoring: oneOf("harmonic", "logit", "likelihood"),
   scoreEnd: flag,
   reward: oneOf("shares", "counts"),
-  alpha: within(0, 100),
+  alpha: number,
   rate: oneOf("code", "printed", "fixed-share"),
-  fixedShare: within(0, 1),
+  fixedShare: number,
   update: oneOf("before", "after"),
   selfVotes: flag,
   level: flag,
-  exit: nullable(shape({ warmup: whole(0, 10_000), temperature: within(0, 1000), threshold: within(0, 1) })),
-  leader: nullable(shape({ doubt: within(0, 1000) })),
+  exit: nullable(shape({ warmup: number, temperature: number, threshold: number })),
+  leader: nullable(shape({ doubt: number })),
   fast: flag,
-  maxRounds: whole(1, 10_000),
-  maxCharacters: whole(1, 1_000_000),
+  maxRounds: number,
+  maxCharacters: number,
 });
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
+const ranges = record(shape({ low: number, high: number }));
 /** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
 export const contextTokens = whole(1, 2 ** 32 - 1);
 export const backend = oneOf("webgpu", "cpu");
@@ -247,7 +248,7 @@ const request = variant({
 });
 
 const reply = variant({
-  opened: shape({ id: number, backend, adapter, why: text, settings, rules }),
+  opened: shape({ id: number, backend, adapter, why: text, settings, rules, ranges }),
   progress: shape({ id: number, progress }),
   added: shape({ id: number, about, usage }),
   removed: shape({ id: number, usage }),

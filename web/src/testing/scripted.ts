@@ -3,7 +3,7 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { Begun, Candidate, Counters, Member, Message, ModelAbout, OnReading, OnThinking, Query, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type { Begun, Candidate, Counters, Member, Message, ModelAbout, OnReading, OnThinking, Query, Ranges, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,
@@ -24,6 +24,7 @@ export const settings: Settings = {
 };
 
 export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, reward: "counts", level: false } };
+export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 
 export interface Script {
   /** Drafts, in order; the last one repeats. */

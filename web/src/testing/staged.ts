@@ -12,7 +12,7 @@ import { openLocks } from "../store/locks.ts";
 import { MemberHost } from "../worker/member-host.ts";
 import type { ThreadPort } from "../worker/member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
-import { rules, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
+import { ranges, rules, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 import { Store } from "../store/store.ts";
@@ -106,6 +106,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
       },
       cut: (text) => text,
       rules: () => rules,
+      ranges: () => ranges,
       kernelsVersion: () => "1",
     };
     return { module, memory, compiled };

@@ -155,7 +155,7 @@ export class Service {
     const rules = module.rules();
     const found = this.#engine.adapter();
     const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
-    this.#around.post({ type: "opened", id, backend, adapter, why, settings: rules[defaultRule], rules });
+    this.#around.post({ type: "opened", id, backend, adapter, why, settings: rules[defaultRule], rules, ranges: module.ranges() });
   }
 
   /** Loads a member; its files are fetched beside the opening of the engine. */

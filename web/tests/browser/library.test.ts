@@ -1,9 +1,7 @@
 /** The library and the custom element in a page of someone else's, under the same strict policy. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EngineModule, Settings } from "../../src/protocol/engine.ts";
 import type { ConclaveEvent } from "../../src/library/conclave.ts";
-import { settings as checked } from "../../src/protocol/messages.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
@@ -138,50 +136,6 @@ test("a conversation that is too long for one member alone is refused before the
     assert.deepEqual({ kind, member, events }, { kind: "ContextFull", member: "Quill", events: 0 });
     assert.match(message, /^\d{3} tokens do not fit the context of 64 tokens; shorten the text, start a new conversation/);
   }
-  visitor.clean();
-  await visitor.leave();
-});
-
-test("the library refuses the settings that the method refuses, and no others", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site);
-  const usual = await visitor.page.evaluate(async () => {
-    const address = new URL("./pkg/conclave.js", document.baseURI);
-    const module = (await import(address.href)) as Omit<EngineModule, "default"> & { default(input: { module_or_path: URL }): Promise<unknown> };
-    await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
-    Object.assign(window, { method: module });
-    return module.rules().harmonic;
-  });
-  const exit = { warmup: 3, temperature: 6, threshold: 0.5 };
-  const ends = [0, 1, 64, 100, 1000, 10_000, 1_000_000];
-  const values = [-1, Infinity, NaN, ...ends.flatMap((end) => [end, end + 1, end + 0.5, end - 1])];
-  const numbers = Object.entries(usual).flatMap(([name, value]) => (typeof value === "number" ? [name] : []));
-  const given: Settings[] = values.flatMap((value) => [
-    ...numbers.map((name) => ({ ...usual, exit, [name]: value })),
-    ...Object.keys(exit).map((name) => ({ ...usual, exit: { ...exit, [name]: value } })),
-  ]);
-  const method = await visitor.page.evaluate((given) => {
-    const { Query } = (window as unknown as { method: EngineModule }).method;
-    return given.map((settings) => {
-      try {
-        new Query(2, settings).free();
-        return true;
-      } catch (error) {
-        if ((error as Error).name !== "Settings") throw error;
-        return false;
-      }
-    });
-  }, given);
-  const library = given.map((settings) => {
-    try {
-      checked(settings, "settings");
-      return true;
-    } catch {
-      return false;
-    }
-  });
-  const otherwise = given.filter((_, index) => method[index] !== library[index]);
-  assert.deepEqual(otherwise, []);
-  assert.ok(given.length > 200 && new Set(library).size === 2);
   visitor.clean();
   await visitor.leave();
 });

@@ -1,0 +1,119 @@
+//! Writes `web/src/protocol/generated.ts`: the types that cross to JavaScript, by their comments too.
+
+use std::path::PathBuf;
+
+use conclave_ensemble::{
+    Candidate, Exit, Feedback, Leader, Rule, Score, Selection, SettingRange, Settings,
+};
+use conclave_member::{Begun, Draft, Message, Thinking, Thought, VerifiedScore};
+use conclave_model::{Counters, Memory, Sampling};
+use ts_rs::{Config, TS};
+
+use crate::load::{Adapter, Choices, Chosen, Options};
+use crate::member::{About, Kept};
+
+const HOW: &str = "CONCLAVE_WRITE=1 cargo test -p conclave-surface";
+
+/// A type as its comment and its declaration, a field a line.
+fn declaration<T: TS>() -> String {
+    // Whole numbers cross as numbers, or not at all.
+    let declared = T::decl(&Config::new().with_large_int("number"));
+    let fields = declared.strip_prefix(&format!("type {} = {{ ", T::ident(&Config::new())));
+    let written = match fields.and_then(|fields| fields.strip_suffix(" };")) {
+        Some(fields) if !fields.contains('}') => {
+            let name = T::ident(&Config::new());
+            format!("interface {name} {{\n{fields}\n}}")
+        }
+        _ => declared,
+    };
+    let mut out = T::docs().map(|docs| comment(&docs, "")).unwrap_or_default() + "export ";
+    let mut docs = String::new();
+    for line in written.lines() {
+        // Of a field's comment all lines but the last begin or go on with a star.
+        match line.trim() {
+            "" => {}
+            line if docs.is_empty() && !line.starts_with("/**") => out += &format!("{line}\n"),
+            line => {
+                docs += &format!("{line}\n");
+                if let Some((docs_of_field, field)) = docs.split_once("*/\n")
+                    && !field.is_empty()
+                {
+                    out += &comment(docs_of_field, "  ");
+                    out += &format!("  {};\n", field.trim().trim_end_matches(','));
+                    docs.clear();
+                }
+            }
+        }
+    }
+    out
+}
+
+/// A comment in the style of the page's sources, without examples and links that are rustdoc's.
+fn comment(docs: &str, indent: &str) -> String {
+    let lines = docs
+        .split("```")
+        .next()
+        .unwrap_or(docs)
+        .lines()
+        .map(|line| {
+            line.trim()
+                .trim_end_matches("*/")
+                .trim_start_matches("/**")
+                .trim_start_matches('*')
+                .trim()
+        });
+    let lines: Vec<String> = lines
+        .filter(|line| !line.is_empty())
+        .map(|line| line.replace("[`", "`").replace("`]", "`"))
+        .collect();
+    match &lines[..] {
+        [line] => format!("{indent}/** {line} */\n"),
+        lines => format!(
+            "{indent}/**\n{indent} * {}\n{indent} */\n",
+            lines.join(&format!("\n{indent} * "))
+        ),
+    }
+}
+
+#[test]
+fn the_page_has_the_types_that_cross() {
+    let types = [
+        declaration::<Message>(),
+        declaration::<Sampling>(),
+        declaration::<Thinking>(),
+        declaration::<Exit>(),
+        declaration::<Leader>(),
+        declaration::<Settings>(),
+        declaration::<SettingRange>(),
+        declaration::<Rule>(),
+        declaration::<Candidate>(),
+        declaration::<Draft>(),
+        declaration::<Score>(),
+        declaration::<VerifiedScore>(),
+        declaration::<Feedback>(),
+        declaration::<Selection>(),
+        declaration::<Options>(),
+        declaration::<Kept>(),
+        declaration::<Memory>(),
+        declaration::<About>(),
+        declaration::<Adapter>(),
+        declaration::<Choices>(),
+        declaration::<Chosen>(),
+        declaration::<Begun>(),
+        declaration::<Thought>(),
+        declaration::<Counters>(),
+    ];
+    let wanted = format!(
+        "/**\n * The types that cross from Rust, from its structs and their comments. Written by\n * `{HOW}`: change those.\n */\n\n{}",
+        types.join("\n")
+    );
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let path = path.join("../../web/src/protocol/generated.ts");
+    if std::env::var_os("CONCLAVE_WRITE").is_some() {
+        return std::fs::write(path, wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap();
+    let wrong = found.lines().zip(wanted.lines()).find(|(a, b)| a != b);
+    assert_eq!(wrong, None, "generated.ts is out of date: {HOW}");
+    assert_eq!(found, wanted, "generated.ts is out of date: {HOW}");
+}

@@ -1,0 +1,333 @@
+/**
+ * The types that cross from Rust, from its structs and their comments. Written by
+ * `CONCLAVE_WRITE=1 cargo test -p conclave-surface`: change those.
+ */
+
+/** One turn of a conversation. */
+export interface Message {
+  /** Who speaks: `system`, `user` or `assistant`. */
+  role: "system" | "user" | "assistant";
+  /** What is said. */
+  content: string;
+}
+
+/** How a member draws its own tokens. Defaults are the paper's: temperature 0.6, top-p 0.9. */
+export interface Sampling {
+  /** Divides the logits, 0 to 10; 0 is greedy. */
+  temperature: number;
+  /** The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps all. */
+  topP: number;
+  /** At most this many of the most probable tokens; 0 keeps all. */
+  topK: number;
+  /** Same seed, same text, on the same device. */
+  seed: number;
+}
+
+/**
+ * Whether members that can think aloud before they answer do so; `auto`: as each model's chat template
+ * has it.
+ */
+export type Thinking = "off" | "on" | "auto";
+
+/** Model exit: members whose candidates the others keep scoring low leave the query. */
+export interface ExitSettings {
+  /** Rounds that have to be over before anyone leaves; 0 to 10 000. */
+  warmup: number;
+  /**
+   * T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the default a member leaves once it
+   * lies about four standard errors behind the others; higher is more patient. In simulated
+   * queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8 and 3 % of
+   * them (with T0 = 4 in 16, 18 and 13 %), one that scored 30 % lower in all.
+   */
+  temperature: number;
+  /** A member leaves when its keep-probability falls below `threshold`/n; 0 to 1. */
+  threshold: number;
+}
+
+/**
+ * Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted by
+ * all. The first leads until a round that all drafted has a winner; from then on its drafter does.
+ */
+export interface LeaderSettings {
+  /**
+   * A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A segment of n tokens that are all
+   * expected has ln(1 + n), some 3 nats.
+   */
+  doubt: number;
+}
+
+/** Every switch of the method. */
+export interface Settings {
+  /**
+   * L, the most tokens of its own that a member drafts in a round; 1 to 64. The paper uses 10
+   * and finds 5 to 15 good; small members are judged better by segments that come to a point.
+   */
+  segmentTokens: number;
+  /**
+   * What a score is: one over the candidate's surprise, its mean raw logit (the paper's), or its
+   * mean log-probability.
+   */
+  scoring: "harmonic" | "logit" | "likelihood";
+  /**
+   * Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
+   * should end there. One without text is scored on that alone in any case.
+   */
+  scoreEnd: boolean;
+  /**
+   * What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
+   * (the paper's).
+   */
+  reward: "shares" | "counts";
+  /** α of the learning rate; 0 (no feedback) to 100. */
+  alpha: number;
+  /**
+   * The learning rate of round k among N members: α/(k√N) as the authors' code, α/(N√k) as the
+   * paper prints it, or the first with a share of each weight spread evenly.
+   */
+  rate: "code" | "printed" | "fixed-share";
+  /** λ, the share that `fixed-share` spreads; 0 to 1. The other rates ignore it. */
+  fixedShare: number;
+  /** Whether the weights change before or after the selection of the same round. */
+  update: "before" | "after";
+  /**
+   * Whether a member's vote for its own candidate counts in the selection. Feedback never
+   * counts it.
+   */
+  selfVotes: boolean;
+  /**
+   * Whether a verifier's shares are divided by its largest in the selection, so that all say as
+   * much for what they like best, however sure they are of it. Of two members with equal weights
+   * it changes no winner.
+   */
+  level: boolean;
+  /** Model exit; without it every member stays to the end. */
+  exit: ExitSettings | null;
+  /** Leader drafts; without them all draft in every round. */
+  leader: LeaderSettings | null;
+  /**
+   * Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that
+   * a round begins with, so a leader's, but none that others draft once it is doubted.
+   */
+  fast: boolean;
+  /** The most rounds of an answer; 1 to 10 000. */
+  maxRounds: number;
+  /**
+   * The answer ends with the segment that brings it to this many characters (Unicode scalar
+   * values); 1 to 1 000 000. Segments are never cut for it.
+   */
+  maxCharacters: number;
+}
+
+/** What a number may be, ends included. */
+export interface SettingRange {
+  /** The smallest value allowed. */
+  low: number;
+  /** The largest value allowed. */
+  high: number;
+}
+
+/**
+ * A preset of all switches: what does best where it was measured, the same with leader drafts, and
+ * the method as its authors published it.
+ */
+export type Rule = "harmonic" | "leader" | "paper";
+
+/** A segment that a member offers for this round. */
+export interface Candidate {
+  /**
+   * The segment, as `cut` left it. Empty only if the drafter ended the answer at once (or
+   * had no whole character to show).
+   */
+  text: string;
+  /** The drafter produced an end-of-answer token after the text. */
+  ended: boolean;
+}
+
+/** A drafted segment before it is cut to whole words. */
+export interface Draft {
+  /** Its text; an incomplete character at the end is held back. */
+  text: string;
+  /** The member ended the answer after it. */
+  ended: boolean;
+  /** Tokens drawn, without the end token. */
+  tokens: number;
+}
+
+/**
+ * What a verifier says of a candidate: means over the candidate's tokens in the verifier's own
+ * tokenisation. Probabilities p need the whole vocabulary at every token: what is made of them is
+ * there only where the scoring looks at it.
+ */
+export interface Score {
+  /** Mean raw logit of the candidate's tokens. */
+  meanLogit: number;
+  /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
+  meanLogprob?: number;
+  /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
+  harmonic?: number;
+}
+
+/** A verifier's score of one candidate. */
+export interface VerifiedScore {
+  /** Tokens of the candidate in the verifier's tokenisation. */
+  tokens: number;
+  /** Mean raw logit of the candidate's tokens. */
+  meanLogit: number;
+  /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
+  meanLogprob?: number;
+  /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
+  harmonic?: number;
+}
+
+/** What a round's feedback did. */
+export interface Feedback {
+  /**
+   * c, `[members]`: how often another member preferred this candidate to some other one, at
+   * least 1 and at most (N−1)².
+   */
+  counts: Array<number>;
+  /** r, `[members]`: what the setting `reward` says; 0 for a single member. */
+  rewards: Array<number>;
+  /** η of this round; 0 for a single member. */
+  rate: number;
+  /** The weights after the update, `[members]`, summing to 1. */
+  weights: Array<number>;
+}
+
+/** The outcome of a round. */
+export interface Selection {
+  /** Y, `[candidates]`: positive, summing to 1. */
+  totals: Array<number>;
+  /** The winner, an index into this round's candidates (the active members in order). */
+  winner: number;
+}
+
+/** How a member is loaded. */
+export interface LoadOptions {
+  /** Room for the conversation, in the member's tokens. */
+  contextTokens: number;
+  /** What weights that come unquantised become; left out, they stay as they are. */
+  quantise?: "Q8_0" | "Q4_0";
+}
+
+/** What becomes of the matrices of a format on a GPU. */
+export interface Kept {
+  /** As they are stored. */
+  stored: string;
+  /** As they are kept; null: no kernel reads them. */
+  kept: string | null;
+}
+
+/** Bytes of GPU memory. */
+export interface Memory {
+  /** Matrices, norms, biases and rotary tables. */
+  weights: number;
+  /** Keys and values of the whole context. */
+  kv: number;
+  /** Activations and logits of the largest pass. */
+  scratch: number;
+}
+
+/** What an engine says of a member that it has loaded. */
+export interface ModelAbout {
+  /** What it is called. */
+  name: string;
+  /** Its family's name in GGUF. */
+  architecture: string;
+  /** How many weights its files have. */
+  parameters: number;
+  /** The format of most of the weights. */
+  quantisation: string;
+  /** Bytes of the weights in its files. */
+  bytes: number;
+  /** Room for the conversation, in its tokens. */
+  context: number;
+  /** Tokens that it knows. */
+  vocabulary: number;
+  /** Its blocks, one after another. */
+  layers: number;
+  /** Numbers of a hidden state. */
+  hidden: number;
+  /**
+   * It came with a chat template. One without is a base model as a rule: it is shown questions with
+   * their answers, and answers in one paragraph.
+   */
+  template: boolean;
+  /** What becomes of the matrices of each format in its files. */
+  formats: Array<Kept>;
+  /** What it takes of a GPU's memory. */
+  memory: Memory;
+}
+
+/** What runs the models. */
+export interface Adapter {
+  /** What it is called. */
+  name: string;
+  /** Who made it. */
+  vendor: string;
+  /** Of which kind it is. */
+  architecture: string;
+  /** By what it is spoken to. */
+  backend: string;
+  /** It is a GPU that a CPU plays. */
+  software: boolean;
+}
+
+/**
+ * Which kernels a GPU launches where the faster is told by measure; `conclave_kernels::Choices` says
+ * what they are.
+ */
+export interface Choices {
+  /** Norms are made inside of the products behind them. */
+  normInside: boolean;
+  /**
+   * Rows that a block makes while a tile makes its 32; left out where tiles have failed their
+   * self-test.
+   */
+  asATile?: number;
+}
+
+/** Those that are in use. */
+export interface Chosen {
+  /** They were measured, with the first model or at the visit that they come from. */
+  measured: boolean;
+  /** Norms are made inside of the products behind them. */
+  normInside: boolean;
+  /**
+   * Rows that a block makes while a tile makes its 32; left out where tiles have failed their
+   * self-test.
+   */
+  asATile?: number;
+}
+
+/** What became of a conversation's beginning. */
+export interface Begun {
+  /** Tokens in the prefix. */
+  prefix: number;
+  /** How many of them had to be run: a follow-up runs only what is new. */
+  run: number;
+  /** It was stopped before the conversation's end; the same again goes on where it was. */
+  stopped: boolean;
+}
+
+/** What a member thought. */
+export interface Thought {
+  /** What was thought, without its marks. */
+  text: string;
+  /** Tokens of it, its marks among them. */
+  tokens: number;
+  /** It was stopped, and the answer with it. */
+  stopped: boolean;
+}
+
+/** Tokens that went through the model, since it was loaded. */
+export interface Counters {
+  /** Tokens in the prefix now. */
+  prefix: number;
+  /** Run as prompt. */
+  prefillTokens: number;
+  /** Run while drafting. */
+  draftTokens: number;
+  /** Run while verifying in line. */
+  verifyTokens: number;
+}
