@@ -2,10 +2,10 @@
 import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../library/conclave.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import type { MemberSource } from "../protocol/messages.ts";
-import { readCatalogue, type Ensemble } from "./catalogue.ts";
+import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { verdict } from "./fit.ts";
-import { memoryOf, total } from "./footprint.ts";
+import { total } from "./member-facts.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
 import type { Notices } from "./notices.ts";
 import { sortPicked, type PickedFile } from "./picked.ts";

@@ -1,12 +1,11 @@
 /** The catalogue as a list to choose from: each ensemble with its members, its download, its memory, and whether it fits. */
-import type { Backend } from "../protocol/engine.ts";
+import type { Backend, Memory } from "../protocol/engine.ts";
 import type { StoredModel } from "../library/conclave.ts";
-import type { CatalogueModel, Ensemble } from "./catalogue.ts";
+import { memoryOf, type CatalogueModel, type Ensemble } from "./catalogue.ts";
 import { button, el } from "./dom.ts";
 import { bytes } from "./figures.ts";
 import { verdict, type Machine } from "./fit.ts";
-import { fileBytes, memoryOf, total, type Memory } from "./footprint.ts";
-import { memoryParts } from "./member-facts.ts";
+import { memoryParts, total } from "./member-facts.ts";
 
 export interface ListContext {
   machine: Machine;
@@ -20,11 +19,11 @@ export interface ListContext {
   onToys: () => void;
 }
 
-/** What an ensemble takes; a stored file's exact size stands in for the computed one. */
+/** What an ensemble takes; a stored file's exact size stands in for the catalogue's. */
 export function needOf({ members }: Ensemble, { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">) {
   const sizes = members.map((member) => {
     const known = stored.find(({ ref }) => ref === member.ref);
-    return { bytes: known?.bytes || fileBytes(member), here: known?.stored ?? 0, complete: known?.complete ?? false };
+    return { bytes: known?.bytes || member.bytes, here: known?.stored ?? 0, complete: known?.complete ?? false };
   });
   const memories = members.map((member) => memoryOf(member, contextTokens, machine.backend));
   const sum = (part: keyof Memory): number => memories.reduce((all, memory) => all + memory[part], 0);
@@ -65,7 +64,7 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
 
 function line(member: CatalogueModel): HTMLElement {
   const { name, family, format, licence } = member;
-  return el("li", {}, el("span", {}, name), el("small", {}, [family, format, bytes(fileBytes(member)), licence].join(" · ")));
+  return el("li", {}, el("span", {}, name), el("small", {}, [family, format, bytes(member.bytes), licence].join(" · ")));
 }
 
 function needs(memory: Memory, backend: Backend): string {

@@ -1,10 +1,9 @@
 /** What a member is and what it takes, in words: before it is loaded as far as that is known, then as the engine says. */
-import type { About, Backend } from "../protocol/engine.ts";
+import type { About, Backend, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import type { CatalogueModel } from "./catalogue.ts";
 import { bytes, parameters } from "./figures.ts";
-import { total, type Memory } from "./footprint.ts";
 
 export interface Known {
   source: MemberSource;
@@ -62,5 +61,7 @@ export function memoryTogether(members: Known[], heapBytes: number): string {
   const parts: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
   return `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))} of graphics memory: ${memoryParts(parts)}.`;
 }
+
+export const total = ({ weights, kv, scratch }: Memory): number => weights + kv + scratch;
 
 export const memoryParts = ({ weights, kv, scratch }: Memory): string => `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
