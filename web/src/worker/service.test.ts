@@ -7,7 +7,7 @@ import { Conclave } from "../library/conclave.ts";
 import type { Message, Rule } from "../protocol/engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, Download, EngineFailure } from "../protocol/errors.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
-import { rules, settings, type Script } from "../testing/scripted.ts";
+import { ranges, rules, settings, type Script } from "../testing/scripted.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 import { begun, collect, file, hello, open, stage, talker } from "../testing/staged.ts";
 
@@ -43,6 +43,7 @@ test("settings are the engine's defaults with what the caller changes", async ()
 test("a rule is a preset of all settings, with what the caller changes put over it", async () => {
   const { conclave, members } = await open({ Ada: talker });
   assert.deepEqual(conclave.rules, rules);
+  assert.deepEqual(conclave.ranges, ranges);
   assert.deepEqual(conclave.defaults, rules.harmonic);
   const paper = await collect(conclave.ask(hello, { rule: "paper", settings: { maxRounds: 1, reward: "shares" } }));
   assert.deepEqual(begun(paper).settings, { ...rules.paper, maxRounds: 1, reward: "shares" });

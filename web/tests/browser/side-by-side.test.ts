@@ -136,6 +136,20 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
     "the toys converse",
   );
 
+  // What a number may be the engine says, to the form and to who asks otherwise.
+  const refused = await page.evaluate(async (content) => {
+    const { conclave } = window as unknown as { conclave: Conclave };
+    try {
+      for await (const _ of conclave.ask([{ role: "user", content }], { settings: { segmentTokens: 65 } }));
+      return undefined;
+    } catch (error) {
+      return { kind: (error as Error).name, message: (error as Error).message };
+    }
+  }, sum);
+  assert.equal(refused?.kind, "Settings");
+  assert.match(refused.message, /segmentTokens is 65: choose a value from 1 to 64/);
+  assert.deepEqual(await page.locator("#setting-segmentTokens").evaluate(({ min, max }: HTMLInputElement) => [min, max]), ["1", "64"]);
+
   await page.getByRole("button", { name: "Back to the defaults" }).click();
   assert.deepEqual(await form(), usual);
 
