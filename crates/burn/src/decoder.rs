@@ -12,7 +12,7 @@ use conclave_model::slots::{PREFIX, SLOTS};
 use conclave_model::weights::{Block, Linear, Weights};
 use conclave_model::{Decoder, ModelError, Wait};
 
-use crate::burn::{Burn, refused};
+use crate::device::{Burn, refused};
 use crate::operations::{self, Rows};
 use crate::plain::PlainCache;
 use crate::weights::Matrix;

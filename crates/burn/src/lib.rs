@@ -10,7 +10,7 @@
 //!
 //! [`Burn`] is a [`Backend`](conclave_model::Backend) like the others.
 
-mod burn;
+mod device;
 mod cube;
 mod decoder;
 mod flex;
@@ -18,4 +18,4 @@ pub mod operations;
 mod plain;
 mod weights;
 
-pub use self::burn::Burn;
+pub use device::Burn;

@@ -9,7 +9,7 @@ use conclave_model::formats::on_gpu;
 use conclave_model::reading::Keep;
 use conclave_weights::Format;
 
-use crate::burn::Burn;
+use crate::device::Burn;
 use crate::operations::{self, Share};
 
 /// Bytes of a matrix that are collected before they go to the GPU.

@@ -262,12 +262,20 @@ impl Settings {
                 leader: Some(Leader::default()),
                 ..Self::default()
             },
+            // All that the method is made of, whatever becomes of the defaults.
             Rule::Paper => Self {
                 segment_tokens: 10,
                 scoring: Scoring::Logit,
                 score_end: false,
                 reward: Reward::Counts,
+                alpha: 1.0,
+                rate: Rate::Code,
+                update: Update::Before,
+                self_votes: true,
                 level: false,
+                exit: None,
+                leader: None,
+                fast: false,
                 ..Self::default()
             },
         }
@@ -419,6 +427,21 @@ mod tests {
             })
         );
         assert!(serde_json::from_str::<Settings>(r#"{"segmentToken": 9}"#).is_err());
+    }
+
+    /// Another default is no other paper.
+    #[test]
+    fn the_paper_keeps_its_own_settings() {
+        let paper = serde_json::to_value(Settings::of(Rule::Paper)).unwrap();
+        assert_eq!(
+            paper,
+            serde_json::json!({
+                "segmentTokens": 10, "scoring": "logit", "scoreEnd": false, "reward": "counts",
+                "alpha": 1.0, "rate": "code",
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "exit": null, "leader": null,
+                "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+            })
+        );
     }
 
     #[test]

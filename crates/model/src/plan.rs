@@ -329,6 +329,11 @@ impl Planner<'_> {
     }
 
     fn norm(&self, name: String, width: usize) -> Result<VectorPart, ModelError> {
+        // Left unread, a LayerNorm would pass for an RMS norm, and answer nonsense.
+        let shift = format!("{name}.bias");
+        if self.has(&shift) {
+            return Err(wrong(&shift, "shifts a norm, which is not supported"));
+        }
         let part = self.vector(name + ".weight", 0..width, width)?;
         Ok(VectorPart {
             offset: self.config.norm_offset,

@@ -19,7 +19,7 @@ impl Engine {
     pub async fn create(backend: String) -> Result<Engine, Failure> {
         let (burn, gpu) = match backend.as_str() {
             "cpu" => (Burn::flex(), false),
-            "webgpu" => (Burn::wgpu().await.map_err(Failure::no_gpu)?, true),
+            "webgpu" => (Burn::wgpu().await.map_err(no_gpu)?, true),
             other => {
                 return Err(Failure::engine(format!(
                     "there is no backend `{other}`; choose `webgpu` or `cpu`"
@@ -66,4 +66,10 @@ impl Engine {
     pub fn lost(&self) -> Option<String> {
         self.burn.lost()
     }
+}
+
+fn no_gpu(error: impl std::fmt::Display) -> Failure {
+    Failure::no_gpu(format!(
+        "The open core found no GPU ({error}). Take the CPU backend, or the fused core."
+    ))
 }

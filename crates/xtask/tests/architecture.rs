@@ -1,6 +1,6 @@
 //! The drawing in ARCHITECTURE.md is true: every arrow between crates is a dependency, and every
 //! dependency is an arrow or follows from several. (`web/src/testing/arrows.test.ts` holds the folders
-//! of the page.)
+//! of the page.) And every file that the documents name is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -88,4 +88,50 @@ fn the_drawing_is_true_to_the_crates() {
     for from in ["cli", "wasm"] {
         assert!(!leads(&built, from, "burn"), "{from} has burn in it");
     }
+}
+
+/// Words of a text that name a file of the checkout; placeholders such as `NAME.rs` do not.
+fn files_named(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|c: char| !(c.is_alphanumeric() || "/._-".contains(c)));
+    parts.map(|word| word.trim_end_matches('.')).filter(|word| {
+        let folders = [
+            "crates/",
+            "web/src/",
+            "web/tests/",
+            "web/scripts/",
+            "shaders/",
+            "tests/",
+            "docs/",
+        ];
+        let endings = [".rs", ".ts", ".mjs", ".wgsl", ".py", ".md", ".json"];
+        folders.iter().any(|folder| word.starts_with(folder))
+            && endings.iter().any(|ending| word.ends_with(ending))
+            && !word.contains("NAME")
+    })
+}
+
+#[test]
+fn the_documents_name_files_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).expect("there are docs");
+    let documents = docs.map(|file| file.expect("it can be read").path());
+    let first = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "web/README.md",
+    ];
+    let documents = documents.chain(first.map(|name| root.join(name)));
+    let mut seen = 0;
+    for document in documents {
+        let text = std::fs::read_to_string(&document).expect("it is text");
+        // Links of a document are from its own folder.
+        let here = document.parent().expect("it is in a folder");
+        for file in files_named(&text) {
+            seen += 1;
+            let there = root.join(file).exists() || here.join(file).exists();
+            assert!(there, "{} names {file}", document.display());
+        }
+    }
+    assert!(seen > 60, "{seen} files are named");
 }

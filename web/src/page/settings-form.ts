@@ -45,11 +45,11 @@ export class SettingsForm {
 
   constructor(form: HTMLFormElement, backend: BackendChoice, onBackend: (choice: BackendChoice) => void) {
     this.#form = form;
-    const backendChoice = select("backend", "Runs on", "WebGPU where there is a graphics card, else the CPU.", [
-      ["auto", "Automatic"],
-      ["webgpu", "GPU (WebGPU)"],
-      ["cpu", "CPU (wasm SIMD)"],
-    ]);
+    const backendChoice = select<BackendChoice>("backend", "Runs on", "WebGPU where there is a graphics card, else the CPU.", {
+      auto: "Automatic",
+      webgpu: "GPU (WebGPU)",
+      cpu: "CPU (wasm SIMD)",
+    });
     const reset = button("Back to the defaults", () => this.reset(), { class: "quiet" });
     const groups = [
       group(
@@ -57,20 +57,20 @@ export class SettingsForm {
         ...segmentFields.map(numeric),
         ...samplingFields.map(numeric),
         seed(),
-        select("thinking", "Thinking", "Whether members that can think aloud do so first. It is shown folded, and no part of the answer.", [
-          ["off", "Off"],
-          ["on", "On"],
-          ["auto", "As each model has it"],
-        ]),
+        select<Thinking>("thinking", "Thinking", "Whether members that can think aloud do so first. It is shown folded, and no part of the answer.", {
+          off: "Off",
+          on: "On",
+          auto: "As each model has it",
+        }),
       ),
       group(
         "Voting",
         rule(),
-        select("scoring", "Scoring", "What a vote is made of. In the harmonic score a draft's least likely words decide.", [
-          ["harmonic", "Harmonic"],
-          ["logit", "Mean raw logit"],
-          ["likelihood", "Likelihood"],
-        ]),
+        select<Settings["scoring"]>("scoring", "Scoring", "What a vote is made of. In the harmonic score a draft's least likely words decide.", {
+          harmonic: "Harmonic",
+          logit: "Mean raw logit",
+          likelihood: "Likelihood",
+        }),
         tick("scoreEnd", "Score the end", "Where a draft ends the answer, members also score that it ends there."),
         tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
         tick("level", "Level votes", "All say as much for the draft they like best, however sure they are of it."),
@@ -79,20 +79,20 @@ export class SettingsForm {
       ),
       group(
         "Feedback",
-        select("reward", "Reward", "What a weight grows by. Among two members only shares tell one from the other.", [
-          ["shares", "The others' shares"],
-          ["counts", "How often preferred"],
-        ]),
-        select("rate", "Learning rate", "How fast weights move from round to round. A fixed share adapts in mid-answer.", [
-          ["code", "The authors' code"],
-          ["printed", "The paper's print"],
-          ["fixed-share", "A fixed share"],
-        ]),
+        select<Settings["reward"]>("reward", "Reward", "What a weight grows by. Among two members only shares tell one from the other.", {
+          shares: "The others' shares",
+          counts: "How often preferred",
+        }),
+        select<Settings["rate"]>("rate", "Learning rate", "How fast weights move from round to round. A fixed share adapts in mid-answer.", {
+          code: "The authors' code",
+          printed: "The paper's print",
+          "fixed-share": "A fixed share",
+        }),
         numeric(alphaField),
-        select("update", "Weights change", "Before: a round's own feedback counts in its vote.", [
-          ["before", "Before the vote"],
-          ["after", "After the vote"],
-        ]),
+        select<Settings["update"]>("update", "Weights change", "Before: a round's own feedback counts in its vote.", {
+          before: "Before the vote",
+          after: "After the vote",
+        }),
         tick("exit", "Model exit", "Members that fall clearly behind leave the question early."),
       ),
     ];
@@ -240,13 +240,14 @@ function seed(): HTMLElement {
   return field("seed", "Seed", "The same seed draws the same text again, on the same device.", control);
 }
 
-function select(name: string, label: string, help: string, options: [string, string][]): HTMLElement {
-  return field(name, label, help, el("select", {}, ...options.map(([value, text]) => el("option", { value }, text))));
+/** A choice among all values of `V`: one that is left out does not compile. */
+function select<V extends string>(name: string, label: string, help: string, options: Record<V, string>): HTMLElement {
+  return field(name, label, help, el("select", {}, ...Object.entries<string>(options).map(([value, text]) => el("option", { value }, text))));
 }
 
 function rule(): HTMLElement {
   const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", leader: "A leader drafts", paper: "The paper's" };
-  const element = select("rule", "Rule", "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.", Object.entries(names));
+  const element = select<Rule>("rule", "Rule", "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.", names);
   element.classList.add("wide");
   element.querySelector("select")?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
   return element;

@@ -17,7 +17,9 @@ const families = [
   { file: "juno", name: "Juno of the hub", family: "Gemma" },
 ];
 const refOf = (file: string): string => `hf:makers/${file}-GGUF/${file}.gguf`;
-const shape = { layers: 6, hidden: 128, heads: 4, kvHeads: 2, headDim: 32, feedForward: 384, vocabulary: 640, tied: true, context: 1024 };
+/** About what a toy takes: figures to be shown, and small enough for any machine. */
+const needed = { weights: 1_400_000, kv: 800_000, scratch: 2_000_000, perToken: { weights: 128, kv: 1_500 } };
+const taken = { bytes: 1_400_000, memory: { webgpu: needed, cpu: needed }, shape: { context: 1024 } };
 let hub: Hub;
 let bytes = 0;
 
@@ -28,7 +30,7 @@ before(async () => {
     bytes += data.length;
     await hub.put(`makers/${file}-GGUF/${file}.gguf`, data);
   }
-  const models = Object.fromEntries(families.map(({ file, name, family }) => [file, { name, family, licence: "MIT", ref: refOf(file), format: "Q8_0", shape }]));
+  const models = Object.fromEntries(families.map(({ file, name, family }) => [file, { name, family, licence: "MIT", ref: refOf(file), format: "Q8_0", ...taken }]));
   const ensembles = [{ name: "Three", description: "One of each family.", members: families.map(({ file }) => file) }];
   stand.site.rebuild("catalogue.json", JSON.stringify({ models, ensembles }));
 });

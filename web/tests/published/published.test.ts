@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { stage } from "../browser/stage.ts";
+import { dist, stage } from "../browser/stage.ts";
 import { Visitor } from "../browser/visitor.ts";
 import { Hub } from "../hub.ts";
 
@@ -20,20 +20,8 @@ const minutes = 600_000;
 
 const folder = process.env["CONCLAVE_PUBLISHED"] ?? "";
 const models = [
-  {
-    key: "smollm2",
-    file: "SmolLM2-135M-Instruct.Q4_1.gguf",
-    name: "SmolLM2 135M",
-    family: "Llama",
-    shape: { layers: 30, hidden: 576, heads: 9, kvHeads: 3, headDim: 64, feedForward: 1536, vocabulary: 49_152, tied: true, context: 8192 },
-  },
-  {
-    key: "gemma3",
-    file: "gemma-3-270m-q4_k_m.gguf",
-    name: "Gemma 3 270M",
-    family: "Gemma 3",
-    shape: { layers: 18, hidden: 640, heads: 4, kvHeads: 1, headDim: 256, feedForward: 2048, vocabulary: 262_144, tied: true, context: 32_768 },
-  },
+  { key: "smollm2-135m", file: "SmolLM2-135M-Instruct.Q4_1.gguf", name: "SmolLM2 135M" },
+  { key: "gemma-3-270m", file: "gemma-3-270m-q4_k_m.gguf", name: "Gemma 3 270M" },
 ];
 const refOf = ({ key, file }: { key: string; file: string }): string => `hf:makers/${key}-GGUF/${file}`;
 
@@ -80,7 +68,9 @@ test("fetched and kept, they answer the same with the network off", { timeout: 2
   const hub = await Hub.start();
   after(() => hub.stop());
   for (const model of models) await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
-  const listed = models.map((model) => [model.key, { name: model.name, family: model.family, licence: "as its makers say", ref: refOf(model), format: "Q8_0", shape: model.shape }]);
+  // The page's own entries, but for where the files lie.
+  const known = JSON.parse(await readFile(`${dist}catalogue.json`, "utf8")) as { models: Record<string, object> };
+  const listed = models.map((model) => [model.key, { ...known.models[model.key], ref: refOf(model) }]);
   const ensembles = [{ name: "Published", description: "Two that people have.", members: models.map(({ key }) => key) }];
   stand.site.rebuild("catalogue.json", JSON.stringify({ models: Object.fromEntries(listed), ensembles }));
 

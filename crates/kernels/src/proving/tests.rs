@@ -181,6 +181,9 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("gated", "g / (1.0 +", "g / (1.01 +"),
     ("gated", "0.5 * g", "0.501 * g"),
+    ("product_vector_gated", "g / (1.0 +", "g / (1.01 +"),
+    ("product_vector_gated", "0.5 * g", "0.501 * g"),
+    ("product_tile_gated", "0.5 * g", "0.501 * g"),
     (
         "append",
         "head.factor * q_norm",
