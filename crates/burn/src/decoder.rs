@@ -12,7 +12,7 @@ use conclave_model::slots::{PREFIX, SLOTS};
 use conclave_model::weights::{Block, Linear, Weights};
 use conclave_model::{Decoder, ModelError, Wait};
 
-use crate::device::{Burn, refused};
+use crate::device::{Burn, Heard, refused};
 use crate::operations::{self, Rows};
 use crate::plain::PlainCache;
 use crate::weights::Matrix;
@@ -46,6 +46,7 @@ pub struct BurnDecoder {
     /// Hidden states by slot, `[SLOTS, hidden]`.
     states: Tensor<2>,
     burn: Burn,
+    heard: Heard,
 }
 
 /// What all blocks of a pass are run with.
@@ -74,6 +75,7 @@ impl BurnDecoder {
             caches: Vec::new(),
             states: Tensor::zeros([SLOTS, config.hidden], burn.device()),
             burn: burn.clone(),
+            heard: burn.listen(),
         };
         decoder.turn_by(false);
         decoder
@@ -232,7 +234,7 @@ impl BurnDecoder {
     /// Reads a tensor back, and what went wrong before.
     async fn read<const D: usize>(&self, tensor: Tensor<D>) -> Result<Vec<f32>, ModelError> {
         let read = tensor.into_data_async().await;
-        self.burn.check()?;
+        self.burn.check(&self.heard)?;
         let data = read.map_err(|error| refused(format!("{error:?}")))?;
         data.try_into_vec()
             .map_err(|error| refused(format!("{error:?}")))
@@ -241,7 +243,7 @@ impl BurnDecoder {
 
 impl Decoder for BurnDecoder {
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
-        self.burn.check()?;
+        self.burn.check(&self.heard)?;
         self.reserve();
         let device = self.burn.device();
         let ids = pass.tokens.iter().map(|&id| id as i32).collect();
@@ -348,6 +350,8 @@ impl Decoder for BurnDecoder {
 
     fn release(&mut self) {
         self.caches.clear();
+        // Else it would lie in burn's pools.
+        self.burn.device().memory_cleanup();
     }
 
     fn settle(&self) -> Wait<'_, ()> {

@@ -1,9 +1,11 @@
 //! Where burn runs: the device, and what it reports outside of calls.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::Device;
 use burn_wgpu::{MemoryConfiguration, wgpu};
+use conclave_kernels::GpuError;
 use conclave_model::{Backend, Decoder, Loading, ModelError, Wait};
 
 use crate::decoder::BurnDecoder;
@@ -41,7 +43,7 @@ impl Burn {
             .memory_config(MemoryConfiguration::ExclusivePages);
         let (device, setup) = options.init_with_setup_async().await.map_err(refused)?;
         let faults = Faults::default();
-        // Behind burn's own handler, which panics.
+        // In place of burn's own handlers, of which one panics: every read asks `check` what they heard.
         faults.watch(&setup.device);
         let limits = setup.device.limits();
         let binding = limits.max_storage_buffer_binding_size;
@@ -75,25 +77,45 @@ impl Burn {
         self.binding
     }
 
-    /// What the GPU reported since the last call.
-    pub(crate) fn check(&self) -> Result<(), ModelError> {
-        let mut faults = self.faults.lock();
-        let fault = faults.lost.clone().or_else(|| faults.failed.take());
-        fault.map_or(Ok(()), |fault| Err(ModelError::Burn(fault)))
+    /// Listens for faults from now on.
+    pub(crate) fn listen(&self) -> Heard {
+        Heard(Cell::new(self.faults.lock().count))
+    }
+
+    /// What the GPU reported since the listener last asked: to each of them, since what one queued is
+    /// reported while another waits.
+    pub(crate) fn check(&self, heard: &Heard) -> Result<(), ModelError> {
+        let faults = self.faults.lock();
+        if let Some(reason) = faults.lost.clone() {
+            return Err(GpuError::DeviceLost { reason }.into());
+        }
+        match (heard.0.replace(faults.count) < faults.count, &faults.last) {
+            (true, Some(fault)) => Err(fault.clone().into()),
+            _ => Ok(()),
+        }
     }
 }
+
+/// How many of a device's faults somebody has heard of.
+#[derive(Debug)]
+pub(crate) struct Heard(Cell<u64>);
 
 impl Backend for Burn {
     fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>> {
         Box::pin(async move {
             let (config, context) = (loading.config, loading.context);
+            // What others have let go is given back first: memory may not hold both.
+            self.device.memory_cleanup();
             let keep = BurnWeights {
                 burn: self,
+                heard: self.listen(),
                 quantise: loading.quantise,
             };
             let weights = loading.weights(&keep).await?;
-            self.check()?;
             let decoder = BurnDecoder::new(weights, config, context, self);
+            // Uploads only fail once the device has run them.
+            decoder.settle().await?;
+            self.check(&keep.heard)?;
             Ok(Box::new(decoder) as Box<dyn Decoder>)
         })
     }
@@ -111,21 +133,31 @@ struct Faults(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     lost: Option<String>,
-    /// The first since it was last asked for; those behind it follow from it.
-    failed: Option<String>,
+    /// How many others there were.
+    count: u64,
+    last: Option<GpuError>,
 }
 
 impl Faults {
     fn watch(&self, device: &wgpu::Device) {
         let faults = self.clone();
         device.set_device_lost_callback(move |reason, message| {
-            let told = || format!("the GPU was lost ({reason:?}: {message})");
+            let told = || format!("{reason:?}: {message}");
             faults.lock().lost.get_or_insert_with(told);
         });
         let faults = self.clone();
         device.on_uncaptured_error(Arc::new(move |error| {
-            let told = || error.to_string();
-            faults.lock().failed.get_or_insert_with(told);
+            let fault = match error {
+                wgpu::Error::OutOfMemory { source } => GpuError::OutOfMemory {
+                    reason: source.to_string(),
+                },
+                other => GpuError::Refused {
+                    reason: other.to_string(),
+                },
+            };
+            let mut faults = faults.lock();
+            faults.count += 1;
+            faults.last = Some(fault);
         }));
     }
 

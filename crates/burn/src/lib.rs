@@ -10,9 +10,9 @@
 //!
 //! [`Burn`] is a [`Backend`](conclave_model::Backend) like the others.
 
-mod device;
 mod cube;
 mod decoder;
+mod device;
 mod flex;
 pub mod operations;
 mod plain;

@@ -9,7 +9,7 @@ use conclave_model::formats::on_gpu;
 use conclave_model::reading::Keep;
 use conclave_weights::Format;
 
-use crate::device::Burn;
+use crate::device::{Burn, Heard};
 use crate::operations::{self, Share};
 
 /// Bytes of a matrix that are collected before they go to the GPU.
@@ -55,6 +55,8 @@ impl Matrix {
 pub struct BurnWeights<'a> {
     /// The device.
     pub burn: &'a Burn,
+    /// Its faults.
+    pub heard: Heard,
     /// What plain numbers are rounded to.
     pub quantise: Option<Format>,
 }
@@ -138,7 +140,7 @@ impl Keep for BurnWeights<'_> {
         if let Waiting::Rows(waiting) = &mut upload.waiting {
             waiting.extend_from_slice(rows);
         }
-        self.burn.check()
+        self.burn.check(&self.heard)
     }
 
     fn finish(&self, mut upload: Upload) -> Result<Matrix, ModelError> {

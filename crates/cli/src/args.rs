@@ -34,7 +34,8 @@ use conclave_weights::Format;
 )]
 pub struct Cli {
     /// Where to run: `auto` (a GPU if there is a real one, else the CPU),
-    /// `gpu` (the first adapter), `cpu`, or part of an adapter's name.
+    /// `gpu` (the first adapter), `cpu`, or part of an adapter's name; built with `--features burn`
+    /// also `burn` (the open core on a GPU) and `burn-cpu`.
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     pub device: String,
     /// Print exactly one JSON object on standard output.

@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears
-    /// `(loaded, total)` bytes. Throws `ModelFile` or `Settings`.
+    /// `(loaded, total)` bytes. Throws `ModelFile`, `OutOfMemory`, `DeviceLost`, `Settings` or `Engine`.
     pub async fn load(
         &self,
         name: String,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
-use crate::{dist, policy, process, setup, wasm};
+use crate::{policy, process, setup, wasm};
 
 /// Sets up, builds, and serves until Ctrl-C.
 ///
@@ -93,13 +93,8 @@ impl Drop for Server {
 /// and no ordinary visit needs it.
 fn open_core(workspace: &Workspace, toolchain: &Toolchain) {
     println!("The open core (?core=burn) is being built behind it.");
-    let built = wasm::build(workspace, toolchain, Module::Burn).and_then(|()| {
-        let folder = Module::Burn.folder();
-        dist::copy(
-            &workspace.web().join(folder),
-            &workspace.page().join(folder),
-        )
-    });
+    // The page anew: its service worker knows every file by its content.
+    let built = wasm::build(workspace, toolchain, Module::Burn).and_then(|()| page(workspace));
     match built {
         Ok(()) => println!("The open core is there."),
         Err(error) => println!("The open core could not be built; all else works. {error:#}"),

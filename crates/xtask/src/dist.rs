@@ -164,11 +164,7 @@ fn wasm_opt(workspace: &Workspace) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Copies a folder with all that is in it.
-///
-/// # Errors
-/// When a file cannot be read or written.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

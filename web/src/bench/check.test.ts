@@ -16,6 +16,7 @@ test("what is no number agrees with nothing", () => {
   assert.deepEqual([broken.fused, broken.burn], [null, 0]);
   assert.match(tableOf({ adapter: "a GPU", members: [broken] }).rows[0]!.join(" "), /no number/);
   assert.throws(() => compared("Ada", 7, { fused: cpu.slice(1), burn: cpu, cpu }), RangeError);
+  assert.throws(() => compared("Ada", 7, { fused: cpu, burn: cpu, cpu: new Float32Array([NaN, 1, 1, 1]) }), /no logits on the CPU/);
 });
 
 test("the verdict names the engine that is wrong, in any member", () => {
@@ -26,5 +27,6 @@ test("the verdict names the engine that is wrong, in any member", () => {
   assert.match(verdict(of(2e-3, 1e-4)), /computes rightly/);
   assert.match(verdict(of(3e-3, 1e-4)), /fused engine's kernels are wrong/);
   assert.match(verdict(of(1e-4, null)), /open core is wrong/);
-  assert.match(verdict(of(null, 1)), /driver computes wrongly/);
+  assert.match(verdict(of(null, 1)), /driver computes wrongly, or a kernel that they share/);
+  assert.throws(() => verdict({ adapter: "a GPU", members: [] }), RangeError);
 });

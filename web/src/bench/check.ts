@@ -36,9 +36,10 @@ export function compared(name: string, tokens: number, logits: Record<Way, Float
   const { fused, burn, cpu } = logits;
   if (fused.length !== cpu.length || burn.length !== cpu.length) throw new RangeError(`${name} has ${fused.length}, ${burn.length} and ${cpu.length} logits.`);
   const largest = cpu.reduce((most, logit) => Math.max(most, Math.abs(logit)), 0);
+  if (!(largest > 0 && Number.isFinite(largest))) throw new RangeError(`${name} has no logits on the CPU either: its file is damaged. Reload the page.`);
   const apart = (found: Float32Array): number | null => {
     const most = found.reduce((most, logit, id) => Math.max(most, Math.abs(logit - cpu[id]!)), 0);
-    return Number.isFinite(most) && largest > 0 ? most / largest : null;
+    return Number.isFinite(most) ? most / largest : null;
   };
   const likeliest = (found: Float32Array): number => found.reduce((best, logit, id) => (logit > found[best]! ? id : best), 0);
   return { name, tokens, largest, likeliest: { fused: likeliest(fused), burn: likeliest(burn), cpu: likeliest(cpu) }, fused: apart(fused), burn: apart(burn) };
@@ -47,14 +48,15 @@ export function compared(name: string, tokens: number, logits: Record<Way, Float
 /** Whether a way's logits are the CPU's but for rounding. */
 const agrees = (apart: number | null): boolean => apart !== null && apart <= tolerance;
 
-/** What it comes to, in a sentence that says what to do next. */
+/** What it comes to, in a sentence that says what to do next. Throws a RangeError where nothing was compared. */
 export function verdict({ members }: Check): string {
+  if (members.length === 0) throw new RangeError("No member was compared. Reload the page.");
   const fused = members.every((member) => agrees(member.fused));
   const burn = members.every((member) => agrees(member.burn));
   if (fused && burn) return "This GPU computes rightly: both engines agree with the CPU but for rounding.";
   if (burn) return "The fused engine's kernels are wrong on this GPU. Run members on the open core (?core=burn) or on the CPU (?backend=cpu), and please report this with the JSON below.";
   if (fused) return "The open core is wrong on this GPU; the fused engine, which the page runs on, is right. Please report this with the JSON below.";
-  return "Both engines differ from the CPU on this GPU: its driver computes wrongly. Run members on the CPU (?backend=cpu), or update the graphics driver.";
+  return "Both engines differ from the CPU on this GPU: its driver computes wrongly, or a kernel that they share does. Run members on the CPU (?backend=cpu), update the graphics driver, and please report this with the JSON below.";
 }
 
 /** The check as a table. */

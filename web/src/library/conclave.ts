@@ -150,8 +150,8 @@ export class Conclave {
       this.#opened = reply;
       return this;
     });
-    // Told to whoever waits for it.
-    this.ready.catch(() => undefined);
+    // Told to whoever waits for it; nothing can be asked of what is not open.
+    this.ready.catch(() => wire.close());
   }
 
   /**

@@ -25,7 +25,7 @@ sheet.replaceSync(`
   [part=segment] { text-underline-offset: .25em; }
 `);
 
-/** The element `<conclave-chat>`: attributes `members`, `backend` and `rule`, the event `conclave-event`, the parts `answer`, `segment` and `box`. */
+/** The element `<conclave-chat>`: attributes `members`, `backend`, `core` and `rule`, the event `conclave-event`, the parts `answer`, `segment` and `box`. */
 export class ConclaveChat extends HTMLElement {
   readonly #answer = document.createElement("div");
   readonly #box = document.createElement("input");

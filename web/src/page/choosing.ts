@@ -67,7 +67,10 @@ export class Choosing {
     const { roster, notices } = this.#context;
     const wanted = roster.slots.flatMap(({ source }) => source.ref ?? []);
     if (wanted.length === 0) return;
-    const { models } = await conclave.models().catch(() => ({ models: [] })); // a browser without a store
+    const { models } = await conclave.models().catch((error: unknown) => {
+      if (typed(error).kind !== "Storage") throw error;
+      return { models: [] }; // a browser without a store
+    });
     const missing = wanted.filter((ref) => !models.some((model) => model.ref === ref && model.complete));
     if (missing.length === 0) return;
     const { title } = roster;

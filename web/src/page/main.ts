@@ -39,6 +39,8 @@ class Page {
   readonly #settings: SettingsForm;
   #choice: BackendChoice = backendNamed(query.get("backend"));
   #conclave: Conclave | undefined;
+  /** The same from its start on, open or not. */
+  #starting: Conclave | undefined;
   /** Counts engines, so that what an earlier one still reports is not taken for the present one's. */
   #generation = 0;
   #exchanges: Exchange[] = [];
@@ -120,7 +122,7 @@ class Page {
     this.#refresh();
     try {
       // Members' files are fetched while the engine opens.
-      const conclave = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) });
+      const conclave = (this.#starting = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) }));
       await this.#choosing.settle(conclave);
       if (generation !== this.#generation) return conclave.close();
       const seated = this.#roster.attach(conclave);
@@ -132,6 +134,7 @@ class Page {
       await seated;
     } catch (error) {
       if (generation !== this.#generation) return;
+      this.#starting?.close();
       this.#roster.detach();
       this.#engineLine.textContent = "No engine";
       this.#engineLine.dataset["state"] = "failed";
@@ -175,9 +178,8 @@ class Page {
     else address.searchParams.set("backend", choice);
     history.replaceState(null, "", address);
     this.#notices.clear("engine");
-    const old = this.#conclave;
+    this.#starting?.close();
     this.#conclave = undefined;
-    old?.close();
     this.#roster.detach();
     await this.#open();
   }

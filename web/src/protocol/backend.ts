@@ -1,6 +1,6 @@
 /**
  * Which backend the members run on, and which core. WebGPU needs a hardware adapter to be worth it: on a software
- * adapter the same rounds are hundreds of times slower than burn's CPU backend in wasm.
+ * adapter the same rounds are hundreds of times slower than the CPU backend in wasm SIMD.
  */
 import type { Backend, Core } from "./engine.ts";
 import { NoGpu } from "./errors.ts";

@@ -49,6 +49,8 @@ export class Service {
   readonly #running = new Map<number, AbortController>();
   #started: StartedModule<EngineModule> | undefined;
   #engine: FusedEngine | undefined;
+  /** Why the engine could not be opened. */
+  #unopened: ConclaveError | undefined;
   /** The opening of the engine, under way or over. */
   #opening: Promise<void> | undefined;
   /** The adapter and the kernels that choices are to be kept of; undefined where nothing is. */
@@ -89,7 +91,10 @@ export class Service {
       if (isAbort(thrown)) this.#around.post({ type: "aborted", id });
       else this.#around.post({ type: "failed", id, error: toRecord(this.#diagnose(thrown)) });
       // Nothing more is fetched for an engine that there is not.
-      if (request.type === "open") for (const waiting of this.#running.values()) waiting.abort();
+      if (request.type === "open") {
+        this.#unopened = typed(thrown);
+        for (const waiting of this.#running.values()) waiting.abort(isAbort(thrown) ? undefined : this.#unopened);
+      }
     } finally {
       this.#running.delete(id);
     }
@@ -99,6 +104,7 @@ export class Service {
     const { id } = request;
     switch (request.type) {
       case "open":
+        this.#unopened = undefined;
         return unlessStopped((this.#opening = this.#open(request)), signal);
       case "add":
         return this.#add(request, signal);
@@ -161,6 +167,7 @@ export class Service {
   /** Loads a member; its files are fetched beside the opening of the engine. */
   async #add(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     if (!this.#opening) throw notOpen();
+    if (this.#unopened) throw this.#unopened;
     const { id, source } = request;
     const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
     const files = await this.#files(source, { signal, onProgress });
