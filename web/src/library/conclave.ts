@@ -10,7 +10,7 @@
  */
 import type { BackendChoice } from "../protocol/backend.ts";
 import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
-import { BadSettings, EngineFailure, fromRecord, toRecord, type ConclaveError } from "../protocol/errors.ts";
+import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
 import { Wire, type Port } from "./wire.ts";
@@ -151,7 +151,7 @@ export class Conclave {
       return this;
     });
     // Told to whoever waits for it; nothing can be asked of what is not open.
-    this.ready.catch(() => wire.close());
+    this.ready.catch((error: unknown) => wire.close(typed(error)));
   }
 
   /**

@@ -89,9 +89,10 @@ export class Wire {
     });
   }
 
-  close(): void {
+  /** Ends the worker; whatever waits for it hears why. */
+  close(why: ConclaveError = new EngineFailure("The engine was closed.")): void {
     this.#port.terminate();
-    this.#break(new EngineFailure("The engine was closed."));
+    this.#break(why);
   }
 
   #break(error: ConclaveError): void {

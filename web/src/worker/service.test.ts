@@ -466,6 +466,21 @@ test("where the engine can't open, fetching ends, and that is what is told", asy
   assert.ok(journal.includes("terminate"));
 });
 
+test("who adds a member to an engine that can't open hears why, then and later", async (context) => {
+  let fail = (_error: Error): void => {};
+  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
+  const host = silentHost(context);
+  const conclave = Conclave.start({ backend: "cpu" }, port);
+  const adding = assert.rejects(conclave.add(ada), { name: "Download", message: /no pkg/ });
+  await turns();
+  fail(new Download("There is no pkg/. Build it."));
+  await adding;
+  await assert.rejects(conclave.ready, { name: "Download" });
+  await assert.rejects(conclave.add(ada), { name: "Download", message: /no pkg/ });
+  assert.deepEqual(host.asked, [ada.url], "nothing is fetched for it any more");
+  assert.ok(journal.includes("terminate"));
+});
+
 test("a load that is aborted while the engine opens fetches no further", async (context) => {
   const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise(() => {}) });
   const host = silentHost(context);
