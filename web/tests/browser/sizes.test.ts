@@ -1,0 +1,36 @@
+/** What a visit downloads: each module as it is built, without the names that stack traces need, as brotli. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { brotliCompressSync, constants } from "node:zlib";
+import { dist } from "./stage.ts";
+
+/** A module without its custom sections (WebAssembly core, 5.5.3). */
+function bare(module: Buffer): Buffer<ArrayBuffer> {
+  const kept = [module.subarray(0, 8)];
+  for (let at = 8; at < module.length; ) {
+    let [size, next, shift] = [0, at + 1, 0];
+    for (let more = true; more; shift += 7) {
+      const byte = module[next++]!;
+      size += (byte & 0x7f) * 2 ** shift;
+      more = byte >= 0x80;
+    }
+    if (module[at] !== 0) kept.push(module.subarray(at, next + size));
+    at = next + size;
+  }
+  return Buffer.concat(kept);
+}
+
+/** Bytes as hosts send it. */
+function sent(file: string): number {
+  const module = bare(readFileSync(`${dist}${file}`));
+  assert.ok(WebAssembly.validate(module), file);
+  return brotliCompressSync(module, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }).length;
+}
+
+test("the engine is at most 1.3 MB, the open core at most 3 MB, before wasm-opt makes them smaller", () => {
+  const [fused, burn] = [sent("pkg/conclave_bg.wasm"), sent("pkg-burn/conclave_burn_bg.wasm")];
+  assert.ok(fused <= 1.3e6, `${fused} bytes`);
+  assert.ok(burn <= 3e6, `${burn} bytes`);
+  assert.ok(fused > 5e5 && burn > fused, `${fused} and ${burn} bytes: something is missing`);
+});
