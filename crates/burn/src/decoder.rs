@@ -99,6 +99,18 @@ impl BurnDecoder {
         }
     }
 
+    /// What its attention is launched with, where kernels make it.
+    pub fn attention(&self) -> Option<(Heads, Scores)> {
+        let c = &self.config;
+        let scores = Scores {
+            scale: c.attention_scale,
+            window: None,
+            softcap: c.attention_softcap,
+        };
+        let kernels = self.burn.binding().is_some() && check_heads(c).is_ok();
+        kernels.then(|| (self.heads(), scores))
+    }
+
     /// Allocates the KV cache once, for the whole context.
     fn reserve(&mut self) {
         let heads = self.heads();

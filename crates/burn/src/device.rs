@@ -1,6 +1,6 @@
 //! Where burn runs: the device, and what it reports outside of calls.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::Device;
@@ -9,6 +9,7 @@ use conclave_kernels::GpuError;
 use conclave_model::{Backend, Decoder, Loading, ModelError, Wait};
 
 use crate::decoder::BurnDecoder;
+use crate::proof::{prove_attention, prove_products};
 use crate::weights::BurnWeights;
 
 /// A device of burn's.
@@ -110,11 +111,18 @@ impl Backend for Burn {
                 burn: self,
                 heard: self.listen(),
                 quantise: loading.quantise,
+                samples: RefCell::default(),
             };
             let weights = loading.weights(&keep).await?;
             let decoder = BurnDecoder::new(weights, config, context, self);
-            // Uploads only fail once the device has run them.
+            // The first read waits for all uploads, which only fail once the device has run them.
             decoder.settle().await?;
+            for sample in keep.proofs()? {
+                prove_products(self, &sample).await?;
+            }
+            if let Some((heads, scores)) = decoder.attention() {
+                prove_attention(self, heads, scores).await?;
+            }
             self.check(&keep.heard)?;
             Ok(Box::new(decoder) as Box<dyn Decoder>)
         })

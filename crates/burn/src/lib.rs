@@ -16,6 +16,7 @@ mod device;
 mod flex;
 pub mod operations;
 mod plain;
+mod proof;
 mod weights;
 
 pub use device::Burn;

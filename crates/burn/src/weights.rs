@@ -1,5 +1,6 @@
 //! Weights as burn's devices hold them: matrices quantised as in the file, vectors as tensors.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -11,6 +12,7 @@ use conclave_weights::Format;
 
 use crate::device::{Burn, Heard};
 use crate::operations::{self, Share};
+use crate::proof::Sample;
 
 /// Bytes of a matrix that are collected before they go to the GPU.
 const SHARE: usize = 32 << 20;
@@ -59,6 +61,64 @@ pub struct BurnWeights<'a> {
     pub heard: Heard,
     /// What plain numbers are rounded to.
     pub quantise: Option<Format>,
+    /// Of each format the first rows there were, to try its kernels with.
+    pub samples: RefCell<Vec<Rows>>,
+}
+
+/// Rows in GGUF's layout.
+#[derive(Debug)]
+pub struct Rows {
+    /// How they are stored.
+    pub format: GpuFormat,
+    /// Numbers in a row.
+    pub cols: usize,
+    /// All of them.
+    pub bytes: Vec<u8>,
+}
+
+/// Rows of a sample, at most.
+const SAMPLE: usize = 40;
+
+impl BurnWeights<'_> {
+    /// Remembers the first rows of a format.
+    fn sample(&self, upload: &Upload, rows: &[u8]) {
+        let (format, cols) = (upload.format, upload.shape[1]);
+        let mut samples = self.samples.borrow_mut();
+        if samples.iter().all(|known| known.format != format) {
+            let bytes = SAMPLE * (cols / format.block() * format.block_bytes());
+            let bytes = rows[..rows.len().min(bytes)].to_vec();
+            samples.push(Rows {
+                format,
+                cols,
+                bytes,
+            });
+        }
+    }
+
+    /// What the kernels are to be tried with.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn proofs(&self) -> Result<Vec<Sample>, ModelError> {
+        let samples = self.samples.take();
+        let uploaded = samples.into_iter().map(|rows| {
+            let Rows {
+                format,
+                cols,
+                bytes,
+            } = rows;
+            let row_bytes = cols / format.block() * format.block_bytes();
+            let mut upload = self.begin(format.stored(), bytes.len() / row_bytes, cols)?;
+            self.push(&mut upload, &bytes)?;
+            Ok(Sample {
+                format,
+                cols,
+                rows: bytes,
+                matrix: self.finish(upload)?,
+            })
+        });
+        uploaded.collect()
+    }
 }
 
 /// A matrix that comes in.
@@ -127,6 +187,9 @@ impl Keep for BurnWeights<'_> {
     }
 
     fn push(&self, upload: &mut Upload, rows: &[u8]) -> Result<(), ModelError> {
+        if let Waiting::Rows(_) = upload.waiting {
+            self.sample(upload, rows);
+        }
         let room = self.burn.binding().unwrap_or(0).min(SHARE as u64) as usize;
         match &mut upload.waiting {
             Waiting::Host(host) => return Ok(host.push(rows)?),
