@@ -28,7 +28,7 @@ struct Params {
 // A head of a token.
 struct Head {
     base: u32,       // its first number in qkv
-    turns: u32,      // its row of the table
+    rotation: u32,   // its row of the table
     weights: u32,    // its first weight of the norm
     is_query: bool,
     is_value: bool,
@@ -47,19 +47,19 @@ fn number(head: Head, i: u32) -> f32 {
     return v * head.factor * k_norm[head.weights + i];
 }
 
-// Number i behind the rotation: values do not turn.
-fn turned(head: Head, i: u32) -> f32 {
+// Number i behind the rotation: values do not rotate.
+fn rotated(head: Head, i: u32) -> f32 {
     let half = params.half_rotary;
     let v = number(head, i);
     if (head.is_value || i >= 2u * half) {
         return v;
     }
     if (i < half) {
-        let turn = table[head.turns + i];
-        return v * turn.x - number(head, i + half) * turn.y;
+        let rotation = table[head.rotation + i];
+        return v * rotation.x - number(head, i + half) * rotation.y;
     }
-    let turn = table[head.turns + i - half];
-    return v * turn.x + number(head, i - half) * turn.y;
+    let rotation = table[head.rotation + i - half];
+    return v * rotation.x + number(head, i - half) * rotation.y;
 }
 
 fn make(at: vec3<u32>, across: u32, local: u32) {
@@ -100,7 +100,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     );
     if (is_query) {
         for (var i = local; i < width; i += THREADS) {
-            q[(at.y * params.heads + which) * width + i] = turned(head, i);
+            q[(at.y * params.heads + which) * width + i] = rotated(head, i);
         }
         return;
     }
@@ -112,7 +112,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     let into = (place.y * params.kv_heads + kv_head) * words;
     var peak = 0.0;
     for (var i = local; i < width; i += THREADS) {
-        peak = max(peak, abs(turned(head, i)));
+        peak = max(peak, abs(rotated(head, i)));
     }
     let unit = most_of_all(peak, local);
     for (var i = local; i < words; i += THREADS) {

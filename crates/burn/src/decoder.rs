@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::activation::{gelu_approximate, silu};
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use conclave_kernels::{Heads, Place, Scores};
+use burn::tensor::{Int, Tensor, TensorData};
+use conclave_kernels::{Heads, Heard, Place, Scores};
 use conclave_model::config::{Activation, Config, Layer, QkNorm};
 use conclave_model::memory::check_heads;
 use conclave_model::pass::{Pass, TargetScore, rows_of};
@@ -12,7 +12,7 @@ use conclave_model::slots::{PREFIX, SLOTS};
 use conclave_model::weights::{Block, Linear, Weights};
 use conclave_model::{Decoder, ModelError, Wait};
 
-use crate::device::{Burn, Heard, refused};
+use crate::device::Burn;
 use crate::operations::{self, Rows};
 use crate::plain::PlainCache;
 use crate::weights::Matrix;
@@ -31,7 +31,7 @@ enum Cache {
 }
 
 /// cos and sin of a pass's positions, each `[tokens, 1, rotary_dim / 2]`.
-type Turn = (Tensor<3>, Tensor<3>);
+type Rotation = (Tensor<3>, Tensor<3>);
 
 /// A transformer with its KV cache on one burn device.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct BurnDecoder {
     config: Config,
     context: usize,
     weights: Weights<Matrix, Vector>,
+    /// Of its attention, and their caches.
+    heads: Heads,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Vec<f32>>,
     /// Empty while released.
@@ -52,7 +54,7 @@ pub struct BurnDecoder {
 /// What all blocks of a pass are run with.
 struct Run {
     /// Of each rotary embedding.
-    turns: Vec<Turn>,
+    rotations: Vec<Rotation>,
     places: Arc<Vec<Place>>,
     /// The same on the device, `[4 · tokens]`.
     on_device: Tensor<1, Int>,
@@ -67,36 +69,32 @@ impl BurnDecoder {
         context: usize,
         burn: &Burn,
     ) -> Self {
+        let heads = Heads {
+            heads: config.heads,
+            kv_heads: config.kv_heads,
+            width: config.head_dim,
+            capacity: rows_of(context),
+            exact: weights.matrices().all(Matrix::is_exact),
+        };
         let mut decoder = Self {
             config: config.clone(),
             context,
             weights,
+            heads,
             ropes: Vec::new(),
             caches: Vec::new(),
             states: Tensor::zeros([SLOTS, config.hidden], burn.device()),
             burn: burn.clone(),
             heard: burn.listen(),
         };
-        decoder.turn_by(false);
+        decoder.rotate_by(false);
         decoder
     }
 
     /// Makes the tables of the short or the long frequencies.
-    fn turn_by(&mut self, long: bool) {
+    fn rotate_by(&mut self, long: bool) {
         let tables = self.config.ropes.iter();
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
-    }
-
-    /// The heads of its attention and their caches.
-    fn heads(&self) -> Heads {
-        let c = &self.config;
-        Heads {
-            heads: c.heads,
-            kv_heads: c.kv_heads,
-            width: c.head_dim,
-            capacity: rows_of(self.context),
-            exact: self.weights.matrices().all(Matrix::is_exact),
-        }
     }
 
     /// What its attention is launched with, where kernels make it.
@@ -108,12 +106,12 @@ impl BurnDecoder {
             softcap: c.attention_softcap,
         };
         let kernels = self.burn.binding().is_some() && check_heads(c).is_ok();
-        kernels.then(|| (self.heads(), scores))
+        kernels.then_some((self.heads, scores))
     }
 
     /// Allocates the KV cache once, for the whole context.
     fn reserve(&mut self) {
-        let heads = self.heads();
+        let heads = self.heads;
         let device = self.burn.device();
         while self.caches.len() < self.config.layers.len() {
             self.caches.push(match self.burn.binding() {
@@ -134,7 +132,7 @@ impl BurnDecoder {
     }
 
     /// cos and sin of rotary embedding `rope` at the pass's positions.
-    fn turn(&self, pass: &Pass, rope: usize) -> Turn {
+    fn rotation(&self, pass: &Pass, rope: usize) -> Rotation {
         let table = &self.ropes[rope];
         let rotary = self.config.ropes[rope].rotary_dim;
         let gather = |part: usize| {
@@ -195,9 +193,9 @@ impl BurnDecoder {
         let mut key = heads(&block.key, &block.key_norm, c.kv_heads);
         let value = heads(&block.value, &None, c.kv_heads);
         if let Some(rope) = layer.rope {
-            let turn = &run.turns[rope];
-            query = rotate(query, turn);
-            key = rotate(key, turn);
+            let rotation = &run.rotations[rope];
+            query = rotate(query, rotation);
+            key = rotate(key, rotation);
         }
         let qkv = Tensor::cat(vec![query, key, value], 1);
         let scores = Scores {
@@ -231,7 +229,7 @@ impl BurnDecoder {
     fn logits_of(&self, slots: &[usize]) -> Tensor<2> {
         let c = &self.config;
         let ids: Vec<i32> = slots.iter().map(|&slot| slot as i32).collect();
-        let states = self.states.clone().select(0, ints(ids, self.burn.device()));
+        let states = self.states.clone().select(0, self.burn.ints(ids));
         let states = rms_norm(states, &self.weights.norm, c.stream_epsilon());
         let logits = match &self.weights.head {
             Some(head) => product(states, head),
@@ -245,11 +243,7 @@ impl BurnDecoder {
 
     /// Reads a tensor back, and what went wrong before.
     async fn read<const D: usize>(&self, tensor: Tensor<D>) -> Result<Vec<f32>, ModelError> {
-        let read = tensor.into_data_async().await;
-        self.burn.check(&self.heard)?;
-        let data = read.map_err(|error| refused(format!("{error:?}")))?;
-        data.try_into_vec()
-            .map_err(|error| refused(format!("{error:?}")))
+        self.burn.read(tensor, &self.heard).await
     }
 }
 
@@ -257,16 +251,15 @@ impl Decoder for BurnDecoder {
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.burn.check(&self.heard)?;
         self.reserve();
-        let device = self.burn.device();
         let ids = pass.tokens.iter().map(|&id| id as i32).collect();
-        let mut x = self.weights.embedding.rows(ints(ids, device)) * self.config.stream_scale();
+        let mut x = self.weights.embedding.rows(self.burn.ints(ids)) * self.config.stream_scale();
         let run = Run {
-            turns: (0..self.ropes.len())
-                .map(|rope| self.turn(pass, rope))
+            rotations: (0..self.ropes.len())
+                .map(|rope| self.rotation(pass, rope))
                 .collect(),
             places: Arc::new(pass.places.clone()),
-            on_device: ints(bytemuck::cast_slice(&pass.places).to_vec(), device),
-            heads: self.heads(),
+            on_device: self.burn.ints(bytemuck::cast_slice(&pass.places).to_vec()),
+            heads: self.heads,
         };
         let mut caches = std::mem::take(&mut self.caches);
         for (index, cache) in caches.iter_mut().enumerate() {
@@ -309,7 +302,7 @@ impl Decoder for BurnDecoder {
             for (slots, targets) in slots.chunks(ROWS).zip(targets.chunks(ROWS)) {
                 let logits = self.logits_of(slots);
                 let ids = targets.iter().map(|&id| id as i32).collect();
-                let ids = ints(ids, self.burn.device()).reshape([slots.len(), 1]);
+                let ids = self.burn.ints(ids).reshape([slots.len(), 1]);
                 let of_target = logits.clone().gather(1, ids);
                 // Two numbers a row cross, whatever the vocabulary.
                 let numbers = match logprobs {
@@ -356,7 +349,7 @@ impl Decoder for BurnDecoder {
     }
 
     fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
-        self.turn_by(long);
+        self.rotate_by(long);
         Ok(())
     }
 
@@ -370,11 +363,6 @@ impl Decoder for BurnDecoder {
         let last = self.states.clone().narrow(0, 0, 1).narrow(1, 0, 1);
         Box::pin(async move { self.read(last).await.map(|_| ()) })
     }
-}
-
-fn ints(values: Vec<i32>, device: &Device) -> Tensor<1, Int> {
-    let length = values.len();
-    Tensor::from_data(TensorData::new(values, [length]), device)
 }
 
 /// The stream as a block reads it: behind its norm, where it has one.
@@ -408,8 +396,8 @@ fn rms_norm<const D: usize>(x: Tensor<D>, weight: &Vector, epsilon: f32) -> Tens
     x / (mean + epsilon).sqrt() * weight.clone().unsqueeze()
 }
 
-/// Turns the first dimensions of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).
-fn rotate(x: Tensor<3>, (cos, sin): &Turn) -> Tensor<3> {
+/// Rotates the first dimensions of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).
+fn rotate(x: Tensor<3>, (cos, sin): &Rotation) -> Tensor<3> {
     let [_, _, width] = x.dims();
     let [_, _, half] = cos.dims();
     let a = x.clone().narrow(2, 0, half);

@@ -1,11 +1,10 @@
 //! Where burn runs: the device, and what it reports outside of calls.
 
-use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_wgpu::{MemoryConfiguration, wgpu};
-use conclave_kernels::GpuError;
+use conclave_kernels::{Heard, Reports};
 use conclave_model::{Backend, Decoder, Loading, ModelError, Wait};
 
 use crate::decoder::BurnDecoder;
@@ -19,7 +18,7 @@ pub struct Burn {
     /// Bytes of one buffer that a kernel can see; `None` on the CPU.
     binding: Option<u64>,
     adapter: Option<wgpu::AdapterInfo>,
-    faults: Faults,
+    reports: Reports,
 }
 
 impl Burn {
@@ -29,7 +28,7 @@ impl Burn {
             device: Device::flex(),
             binding: None,
             adapter: None,
-            faults: Faults::default(),
+            reports: Reports::default(),
         }
     }
 
@@ -43,16 +42,15 @@ impl Burn {
             // A buffer that two tensors share could not be read and written in one launch.
             .memory_config(MemoryConfiguration::ExclusivePages);
         let (device, setup) = options.init_with_setup_async().await.map_err(refused)?;
-        let faults = Faults::default();
         // In place of burn's own handlers, of which one panics: every read asks `check` what they heard.
-        faults.watch(&setup.device);
+        let reports = Reports::watch(&setup.device);
         let limits = setup.device.limits();
         let binding = limits.max_storage_buffer_binding_size;
         Ok(Self {
             device,
             binding: Some(binding.min(limits.max_buffer_size)),
             adapter: Some(setup.adapter.get_info()),
-            faults,
+            reports,
         })
     }
 
@@ -71,7 +69,7 @@ impl Burn {
 
     /// Why the GPU was lost, once it was.
     pub fn lost(&self) -> Option<String> {
-        self.faults.lock().lost.clone()
+        self.reports.lost()
     }
 
     pub(crate) fn binding(&self) -> Option<u64> {
@@ -80,26 +78,33 @@ impl Burn {
 
     /// Listens for faults from now on.
     pub(crate) fn listen(&self) -> Heard {
-        Heard(Cell::new(self.faults.lock().count))
+        self.reports.listen()
     }
 
-    /// What the GPU reported since the listener last asked: to each of them, since what one queued is
-    /// reported while another waits.
+    /// What the GPU reported since the listener last asked.
     pub(crate) fn check(&self, heard: &Heard) -> Result<(), ModelError> {
-        let faults = self.faults.lock();
-        if let Some(reason) = faults.lost.clone() {
-            return Err(GpuError::DeviceLost { reason }.into());
-        }
-        match (heard.0.replace(faults.count) < faults.count, &faults.last) {
-            (true, Some(fault)) => Err(fault.clone().into()),
-            _ => Ok(()),
-        }
+        Ok(self.reports.check(heard)?)
+    }
+
+    /// Whole numbers as a tensor.
+    pub(crate) fn ints(&self, values: Vec<i32>) -> Tensor<1, Int> {
+        let length = values.len();
+        Tensor::from_data(TensorData::new(values, [length]), &self.device)
+    }
+
+    /// Reads a tensor back, and what went wrong before.
+    pub(crate) async fn read<const D: usize>(
+        &self,
+        tensor: Tensor<D>,
+        heard: &Heard,
+    ) -> Result<Vec<f32>, ModelError> {
+        let read = tensor.into_data_async().await;
+        self.check(heard)?;
+        let data = read.map_err(|error| refused(format!("{error:?}")))?;
+        data.try_into_vec()
+            .map_err(|error| refused(format!("{error:?}")))
     }
 }
-
-/// How many of a device's faults somebody has heard of.
-#[derive(Debug)]
-pub(crate) struct Heard(Cell<u64>);
 
 impl Backend for Burn {
     fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>> {
@@ -107,23 +112,23 @@ impl Backend for Burn {
             let (config, context) = (loading.config, loading.context);
             // What others have let go is given back first: memory may not hold both.
             self.device.memory_cleanup();
-            let keep = BurnWeights {
+            let sink = BurnWeights {
                 burn: self,
                 heard: self.listen(),
                 quantise: loading.quantise,
                 samples: RefCell::default(),
             };
-            let weights = loading.weights(&keep).await?;
+            let weights = loading.weights(&sink).await?;
             let decoder = BurnDecoder::new(weights, config, context, self);
             // The first read waits for all uploads, which only fail once the device has run them.
             decoder.settle().await?;
-            for sample in keep.proofs()? {
-                prove_products(self, &sample).await?;
+            for sample in sink.proofs()? {
+                prove_products(self, &sink.heard, &sample).await?;
             }
             if let Some((heads, scores)) = decoder.attention() {
-                prove_attention(self, heads, scores).await?;
+                prove_attention(self, &sink.heard, heads, scores).await?;
             }
-            self.check(&keep.heard)?;
+            self.check(&sink.heard)?;
             Ok(Box::new(decoder) as Box<dyn Decoder>)
         })
     }
@@ -132,45 +137,4 @@ impl Backend for Burn {
 /// What burn says went wrong.
 pub(crate) fn refused(error: impl std::fmt::Display) -> ModelError {
     ModelError::Burn(error.to_string())
-}
-
-/// Errors that arrived outside of a call.
-#[derive(Debug, Clone, Default)]
-struct Faults(Arc<Mutex<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    lost: Option<String>,
-    /// How many others there were.
-    count: u64,
-    last: Option<GpuError>,
-}
-
-impl Faults {
-    fn watch(&self, device: &wgpu::Device) {
-        let faults = self.clone();
-        device.set_device_lost_callback(move |reason, message| {
-            let told = || format!("{reason:?}: {message}");
-            faults.lock().lost.get_or_insert_with(told);
-        });
-        let faults = self.clone();
-        device.on_uncaptured_error(Arc::new(move |error| {
-            let fault = match error {
-                wgpu::Error::OutOfMemory { source } => GpuError::OutOfMemory {
-                    reason: source.to_string(),
-                },
-                other => GpuError::Refused {
-                    reason: other.to_string(),
-                },
-            };
-            let mut faults = faults.lock();
-            faults.count += 1;
-            faults.last = Some(fault);
-        }));
-    }
-
-    /// Plain data: a thread that panicked with it leaves nothing half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

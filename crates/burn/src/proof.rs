@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{
-    Format, GpuError, Heads, Place, Scores, attention_cpu, places_in_line, places_in_sequence,
-    product_cpu,
+    Format, GpuError, Heads, Heard, Scores, append_cpu, attention_cpu, close, places_in_line,
+    places_in_sequence, product_cpu,
 };
 use conclave_model::ModelError;
 use conclave_weights::dequantise;
@@ -18,9 +18,6 @@ use crate::weights::Matrix;
 
 /// Rows of x that each kernel of products is tried with: one at a time, four, a tile, and one more.
 const ROWS: [usize; 4] = [1, 5, 32, 33];
-
-/// Of the largest number, what a result may be off: adapters add up in any order.
-const TOLERANCE: f32 = 1.0 / 2000.0;
 
 /// Some rows of a model's own, in one of its formats.
 #[derive(Debug)]
@@ -39,7 +36,7 @@ pub struct Sample {
 ///
 /// # Errors
 /// [`GpuError::Kernel`] for a wrong result, and the device's.
-pub async fn prove_products(burn: &Burn, sample: &Sample) -> Result<(), ModelError> {
+pub async fn prove_products(burn: &Burn, heard: &Heard, sample: &Sample) -> Result<(), ModelError> {
     let k = sample.cols;
     let n = sample.rows.len() / (k / sample.format.block() * sample.format.block_bytes());
     let mut weights = vec![0.0; n * k];
@@ -48,21 +45,25 @@ pub async fn prove_products(burn: &Burn, sample: &Sample) -> Result<(), ModelErr
         let x = numbers(m * k);
         let wanted = product_cpu(&x, k, &weights, None, None, None);
         let x = Tensor::from_data(TensorData::new(x, [m, k]), burn.device());
-        let found = read(sample.matrix.product(x)).await?;
-        close(burn, "product", &found, &wanted)?;
+        let found = burn.read(sample.matrix.product(x), heard).await?;
+        judge(burn, "product", &found, &wanted)?;
     }
-    let ids: Vec<i32> = (0..n as i32).rev().collect();
-    let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [n]), burn.device());
-    let found = read(sample.matrix.rows(ids)).await?;
+    let ids = burn.ints((0..n as i32).rev().collect());
+    let found = burn.read(sample.matrix.rows(ids), heard).await?;
     let wanted: Vec<f32> = weights.chunks(k).rev().flatten().copied().collect();
-    close(burn, "embed", &found, &wanted)
+    judge(burn, "embed", &found, &wanted)
 }
 
 /// Tries the append and the masked attention: two candidates in line behind a prefix.
 ///
 /// # Errors
 /// As [`prove_products`].
-pub async fn prove_attention(burn: &Burn, heads: Heads, scores: Scores) -> Result<(), ModelError> {
+pub async fn prove_attention(
+    burn: &Burn,
+    heard: &Heard,
+    heads: Heads,
+    scores: Scores,
+) -> Result<(), ModelError> {
     const PREFIX: usize = 9;
     let heads = Heads {
         capacity: 32,
@@ -76,12 +77,13 @@ pub async fn prove_attention(burn: &Burn, heads: Heads, scores: Scores) -> Resul
     for places in [places_in_sequence(0, PREFIX as u32), in_line] {
         let count = places.len();
         let qkv = numbers(count * heads.row());
-        let wanted = appended(&qkv, &places, heads, &mut packed);
-        let wanted = attention_cpu(&wanted, [&packed[0], &packed[1]], &places, heads, scores);
+        let [keys, values] = &mut packed;
+        // What reaches the operation has been normalised and rotated.
+        let wanted = append_cpu(&qkv, None, &[], 0, 1, &places, heads, [keys, values]);
+        let wanted = attention_cpu(&wanted, [keys, values], &places, heads, scores);
         let shape = [count, heads.heads + 2 * heads.kv_heads, heads.width];
         let qkv = Tensor::<3>::from_data(TensorData::new(qkv, shape), device);
-        let words: Vec<i32> = bytemuck::cast_slice(&places).to_vec();
-        let words = Tensor::<1, Int>::from_data(TensorData::new(words, [4 * count]), device);
+        let words = burn.ints(bytemuck::cast_slice(&places).to_vec());
         let rows = Rows {
             places: Arc::new(places),
             heads,
@@ -89,24 +91,9 @@ pub async fn prove_attention(burn: &Burn, heads: Heads, scores: Scores) -> Resul
         };
         let query = operations::append(qkv, caches.clone(), words.clone(), rows.clone());
         let found = operations::attention(query, caches.clone(), words, rows, scores);
-        close(burn, "attention", &read(found).await?, &wanted)?;
+        judge(burn, "attention", &burn.read(found, heard).await?, &wanted)?;
     }
     Ok(())
-}
-
-/// Packs keys and values into their rows; the queries.
-fn appended(qkv: &[f32], places: &[Place], heads: Heads, packed: &mut [Vec<u32>; 2]) -> Vec<f32> {
-    let (wide, words) = (heads.kv_heads * heads.width, heads.row_words());
-    let mut queries = Vec::new();
-    for (row, place) in qkv.chunks(heads.row()).zip(places) {
-        let (query, rest) = row.split_at(heads.heads * heads.width);
-        queries.extend_from_slice(query);
-        for (cache, numbers) in packed.iter_mut().zip(rest.chunks(wide)) {
-            let into = place.row as usize * words;
-            cache[into..into + words].copy_from_slice(&heads.pack(numbers));
-        }
-    }
-    queries
 }
 
 /// Numbers between −1 and 1 that repeat late.
@@ -115,42 +102,29 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(number).collect()
 }
 
-async fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, ModelError> {
-    let data = tensor.into_data_async().await;
-    let data = data.map_err(|error| refused(format!("{error:?}")))?;
-    data.try_into_vec()
-        .map_err(|error| refused(format!("{error:?}")))
-}
-
-/// Whether numbers are these.
-fn close(
+/// Ends the load where a result is not what the CPU makes.
+fn judge(
     burn: &Burn,
     kernel: &'static str,
     found: &[f32],
     wanted: &[f32],
 ) -> Result<(), ModelError> {
-    let size = wanted.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
-    // What is no number is near to none.
-    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size * TOLERANCE;
-    let wrong = found.iter().zip(wanted).position(|pair| !near(pair));
-    let reason = match wrong {
-        Some(at) => format!("number {at} is {} and should be {}", found[at], wanted[at]),
-        None if found.len() == wanted.len() => return Ok(()),
-        None => format!("{} numbers came back of {}", found.len(), wanted.len()),
-    };
-    Err(GpuError::Kernel {
-        adapter: burn.name(),
-        kernel,
-        reason,
-    }
-    .into())
+    close(found, wanted).map_err(|reason| {
+        let adapter = burn.name();
+        GpuError::Kernel {
+            adapter,
+            kernel,
+            reason,
+        }
+        .into()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
 
-    use conclave_model::reading::Keep;
+    use conclave_model::reading::WeightSink;
 
     use super::*;
     use crate::weights::BurnWeights;
@@ -164,21 +138,22 @@ mod tests {
         let block =
             |at: usize| (0..34).map(move |i| if i < 2 { 0x2c } else { (7 * at + i * i) as u8 });
         let rows: Vec<u8> = (0..2 * count).flat_map(block).collect();
-        let keep = BurnWeights {
+        let sink = BurnWeights {
             burn: &burn,
             heard: burn.listen(),
             quantise: None,
             samples: RefCell::default(),
         };
-        let mut upload = keep.begin(format.stored(), count, cols).unwrap();
-        keep.push(&mut upload, &rows).unwrap();
-        keep.finish(upload).unwrap();
-        let mut sample = keep.proofs().unwrap().pop().unwrap();
+        let mut upload = sink.begin(format.stored(), count, cols).unwrap();
+        sink.push(&mut upload, &rows).unwrap();
+        sink.finish(upload).unwrap();
+        let mut sample = sink.proofs().unwrap().pop().unwrap();
         assert_eq!((sample.cols, sample.rows.len()), (cols, rows.len()));
-        pollster::block_on(prove_products(&burn, &sample)).unwrap();
+        pollster::block_on(prove_products(&burn, &sink.heard, &sample)).unwrap();
         // Last block of the last row, its last number.
         *sample.rows.last_mut().unwrap() ^= 0x40;
-        let told = pollster::block_on(prove_products(&burn, &sample)).map_err(|e| e.to_string());
+        let told = pollster::block_on(prove_products(&burn, &sink.heard, &sample))
+            .map_err(|e| e.to_string());
         assert!(
             told.as_ref().is_err_and(|told| told.contains("product")),
             "{told:?}"
@@ -196,6 +171,6 @@ mod tests {
             window: None,
             softcap: Some(30.0),
         };
-        pollster::block_on(prove_attention(&burn, heads, scores)).unwrap();
+        pollster::block_on(prove_attention(&burn, &sink.heard, heads, scores)).unwrap();
     }
 }

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use conclave_kernels::Format as GpuFormat;
+use conclave_kernels::{Format as GpuFormat, Heard};
 use conclave_model::ModelError;
 use conclave_model::formats::on_gpu;
-use conclave_model::reading::Keep;
+use conclave_model::reading::WeightSink;
 use conclave_weights::Format;
 
-use crate::device::{Burn, Heard};
+use crate::device::Burn;
 use crate::operations::{self, Share};
 use crate::proof::Sample;
 
@@ -95,6 +95,24 @@ impl BurnWeights<'_> {
         }
     }
 
+    /// Takes rows in, and sends a share to the GPU when it is full.
+    fn collect(&self, upload: &mut Upload, rows: &[u8]) -> Result<(), ModelError> {
+        let room = self.burn.binding().unwrap_or(0).min(SHARE as u64) as usize;
+        match &mut upload.waiting {
+            Waiting::Host(host) => return Ok(host.push(rows)?),
+            Waiting::Rows(waiting) if waiting.len() + rows.len() <= room => {
+                waiting.extend_from_slice(rows);
+                return Ok(());
+            }
+            Waiting::Rows(_) => {}
+        }
+        upload.flush(self.burn.device());
+        if let Waiting::Rows(waiting) = &mut upload.waiting {
+            waiting.extend_from_slice(rows);
+        }
+        self.burn.check(&self.heard)
+    }
+
     /// What the kernels are to be tried with.
     ///
     /// # Errors
@@ -109,7 +127,7 @@ impl BurnWeights<'_> {
             } = rows;
             let row_bytes = cols / format.block() * format.block_bytes();
             let mut upload = self.begin(format.stored(), bytes.len() / row_bytes, cols)?;
-            self.push(&mut upload, &bytes)?;
+            self.collect(&mut upload, &bytes)?;
             Ok(Sample {
                 format,
                 cols,
@@ -163,7 +181,7 @@ impl Upload {
     }
 }
 
-impl Keep for BurnWeights<'_> {
+impl WeightSink for BurnWeights<'_> {
     type Matrix = Matrix;
     type Vector = Tensor<1>;
     type Upload = Upload;
@@ -190,20 +208,7 @@ impl Keep for BurnWeights<'_> {
         if let Waiting::Rows(_) = upload.waiting {
             self.sample(upload, rows);
         }
-        let room = self.burn.binding().unwrap_or(0).min(SHARE as u64) as usize;
-        match &mut upload.waiting {
-            Waiting::Host(host) => return Ok(host.push(rows)?),
-            Waiting::Rows(waiting) if waiting.len() + rows.len() <= room => {
-                waiting.extend_from_slice(rows);
-                return Ok(());
-            }
-            Waiting::Rows(_) => {}
-        }
-        upload.flush(self.burn.device());
-        if let Waiting::Rows(waiting) = &mut upload.waiting {
-            waiting.extend_from_slice(rows);
-        }
-        self.burn.check(&self.heard)
+        self.collect(upload, rows)
     }
 
     fn finish(&self, mut upload: Upload) -> Result<Matrix, ModelError> {

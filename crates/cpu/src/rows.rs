@@ -72,15 +72,15 @@ impl Work for Gated<'_> {
     }
 }
 
-/// Turns the first dimensions of each head of `width` by halves:
-/// (a, b) → (a cos − b sin, b cos + a sin). `turn` has cos and sin of each pair.
-pub fn rotate(heads: &mut [f32], width: usize, turn: &[f32]) {
-    let (turn, _) = turn.as_chunks::<2>();
+/// Rotates the first dimensions of each head of `width` by halves:
+/// (a, b) → (a cos − b sin, b cos + a sin). `rotation` has cos and sin of each pair.
+pub fn rotate(heads: &mut [f32], width: usize, rotation: &[f32]) {
+    let (rotation, _) = rotation.as_chunks::<2>();
     for head in heads.chunks_exact_mut(width.max(1)) {
-        let Some((first, rest)) = head.split_at_mut_checked(turn.len()) else {
+        let Some((first, rest)) = head.split_at_mut_checked(rotation.len()) else {
             continue;
         };
-        for ((a, b), [cos, sin]) in first.iter_mut().zip(rest).zip(turn) {
+        for ((a, b), [cos, sin]) in first.iter_mut().zip(rest).zip(rotation) {
             (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
         }
     }

@@ -14,7 +14,7 @@ use crate::buffer::Ledger;
 use crate::launch::{self, Shader, Use};
 use crate::pipelines::{self, Kernel, Notes};
 use crate::queue::Queue;
-use crate::reports::Reports;
+use crate::reports::{Heard, Reports};
 use crate::{AdapterChoice, AdapterInfo, Buffer, Dispatch, GpuCounters, GpuError, adapter};
 
 /// What the device in use can bind.
@@ -35,6 +35,7 @@ struct Inner {
     adapter: AdapterInfo,
     limits: Limits,
     reports: Reports,
+    heard: Heard,
     zeros: Buffer,
     batch: Mutex<Option<Arc<Batch>>>,
 }
@@ -95,6 +96,7 @@ impl Gpu {
                     buffer_bytes: granted.max_buffer_size,
                     groups_per_dimension: granted.max_compute_workgroups_per_dimension,
                 },
+                heard: reports.listen(),
                 reports,
                 zeros,
                 batch: Mutex::default(),
@@ -276,7 +278,7 @@ impl Gpu {
         mapped: Result<(), String>,
     ) -> Result<Vec<u8>, GpuError> {
         // First what went wrong behind the call: a copy that was refused maps well.
-        self.inner.reports.take()?;
+        self.check()?;
         let refused = |reason: String| GpuError::Refused { reason };
         mapped.map_err(refused)?;
         let range = staging.raw().slice(..bytes as u64);
@@ -310,7 +312,7 @@ impl Gpu {
         });
         self.poll(index)?;
         let told = told.await;
-        self.inner.reports.take()?;
+        self.check()?;
         told.map_err(|_| GpuError::Refused {
             reason: "the driver gave up a wait".into(),
         })
@@ -320,7 +322,7 @@ impl Gpu {
     pub fn flush(&self) -> Result<(), GpuError> {
         self.check_lost()?;
         self.queue().submit();
-        self.inner.reports.take()
+        self.check()
     }
 
     /// Queue one launch. Buffers are bound in order from 0, then the parameters.
@@ -393,6 +395,11 @@ impl Gpu {
         self.inner.reports.check_lost()
     }
 
+    /// What went wrong since this was last asked.
+    fn check(&self) -> Result<(), GpuError> {
+        self.inner.reports.check(&self.inner.heard)
+    }
+
     /// A thread that panicked with it may have left work unsubmitted, no more.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         held(&self.inner.queue)
@@ -411,7 +418,7 @@ impl Gpu {
         match self.inner.device.poll(wait) {
             Ok(_) => Ok(()),
             Err(error) => {
-                self.inner.reports.take()?;
+                self.check()?;
                 Err(GpuError::Refused {
                     reason: error.to_string(),
                 })

@@ -27,3 +27,4 @@ pub use error::GpuError;
 pub use gpu::{Gpu, Limits};
 pub use launch::{Shader, Use, count, flat, grid, number_in};
 pub use pipelines::{Kernel, Notes};
+pub use reports::{Heard, Reports};

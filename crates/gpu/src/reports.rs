@@ -1,24 +1,34 @@
-//! What the device reports outside of calls: its loss, and errors of work that was refused
+//! What a device reports outside of calls: its loss, and errors of work that was refused
 //! after the call that queued it had returned.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::GpuError;
 
-/// Errors that arrived outside of a call.
+/// Errors that are remembered: those behind the first follow from it.
+const REMEMBERED: usize = 16;
+
 #[derive(Debug, Default)]
 struct State {
     lost: Option<String>,
-    /// The first error since the last read or sync; those behind it follow from it.
-    failed: Option<GpuError>,
+    /// How many errors there have been.
+    count: u64,
+    /// The latest of them.
+    failed: VecDeque<GpuError>,
 }
 
 /// The errors of one device; clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reports(Arc<Mutex<State>>);
+pub struct Reports(Arc<Mutex<State>>);
+
+/// How many of a device's errors somebody has heard of.
+#[derive(Debug)]
+pub struct Heard(AtomicU64);
 
 impl Reports {
-    /// Collect from now on what the device reports.
+    /// Collects from now on what the device reports, in place of handlers that it had.
     pub fn watch(device: &wgpu::Device) -> Self {
         let reports = Self::default();
         let lost = reports.clone();
@@ -35,13 +45,18 @@ impl Reports {
                     reason: other.to_string(),
                 },
             };
-            failed.state().failed.get_or_insert(error);
+            let mut state = failed.state();
+            state.count += 1;
+            state.failed.push_back(error);
+            if state.failed.len() > REMEMBERED {
+                state.failed.pop_front();
+            }
         }));
         reports
     }
 
     /// The device is gone, unless that is known already.
-    pub fn lose(&self, reason: impl FnOnce() -> String) {
+    pub(crate) fn lose(&self, reason: impl FnOnce() -> String) {
         self.state().lost.get_or_insert_with(reason);
     }
 
@@ -51,6 +66,9 @@ impl Reports {
     }
 
     /// An error once the device is lost.
+    ///
+    /// # Errors
+    /// [`GpuError::DeviceLost`].
     pub fn check_lost(&self) -> Result<(), GpuError> {
         match &self.state().lost {
             Some(reason) => Err(GpuError::DeviceLost {
@@ -60,10 +78,22 @@ impl Reports {
         }
     }
 
-    /// An error once the device is lost, or the first one since this was last asked.
-    pub fn take(&self) -> Result<(), GpuError> {
+    /// Listens from now on.
+    pub fn listen(&self) -> Heard {
+        Heard(AtomicU64::new(self.state().count))
+    }
+
+    /// Whether anything went wrong since the listener last asked. Each of several is told, since what
+    /// one queued is reported while another waits.
+    ///
+    /// # Errors
+    /// [`GpuError::DeviceLost`] once it is, or the first error that is news to the listener.
+    pub fn check(&self, heard: &Heard) -> Result<(), GpuError> {
         self.check_lost()?;
-        self.state().failed.take().map_or(Ok(()), Err)
+        let state = self.state();
+        let news = state.count - heard.0.swap(state.count, Ordering::Relaxed);
+        let news = state.failed.iter().rev().take(news as usize);
+        news.last().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// The state is plain data: a thread that panicked with it leaves nothing half done.

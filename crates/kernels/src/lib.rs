@@ -43,7 +43,9 @@ mod upload;
 #[cfg(test)]
 mod validation;
 
-pub use conclave_gpu::{AdapterChoice, AdapterInfo, Buffer, Dispatch, Gpu, GpuCounters, GpuError};
+pub use conclave_gpu::{
+    AdapterChoice, AdapterInfo, Buffer, Dispatch, Gpu, GpuCounters, GpuError, Heard, Reports,
+};
 
 pub use format::Format;
 pub use launcher::Launcher;
@@ -71,6 +73,7 @@ pub use ops::score_head::{Head, score_head, score_head_cpu, score_partials, targ
 pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};
 pub use proving::Kernels;
 pub use proving::choices::Choices;
+pub use proving::close;
 pub use upload::MatrixUpload;
 
 /// Every shader variant: its name and complete WGSL.

@@ -14,6 +14,7 @@ mod trials;
 
 use std::collections::HashSet;
 
+pub use trials::close;
 use trials::{Product, Subject};
 
 use crate::{Buffer, Choices, Format, GpuError, Heads, Launcher, ProductKernel};

@@ -43,7 +43,7 @@ pub struct About {
     /// The format most bytes are in, such as `Q8_0`.
     pub quantisation: String,
     /// What becomes of the matrices on a GPU, for each format they are stored in.
-    pub formats: Vec<Kept>,
+    pub formats: Vec<FormatInMemory>,
     /// Tokens of context the model is loaded with.
     pub context: usize,
     /// What it takes of a GPU's memory.
@@ -62,7 +62,7 @@ impl About {
 
 /// What becomes of the matrices of one format on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct FormatInMemory {
     /// As they are stored.
     pub stored: &'static str,
     /// As they are kept; `None` where no kernel reads their rows.
@@ -137,21 +137,21 @@ pub(crate) fn describe(
 }
 
 /// What becomes of a plan's matrices on a GPU.
-fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<Kept> {
-    let mut all: Vec<Kept> = Vec::new();
+fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<FormatInMemory> {
+    let mut all: Vec<FormatInMemory> = Vec::new();
     for part in plan.matrices() {
         let stored = part.tensor.format;
         let on_gpu = on_gpu(stored, part.cols, quantise);
         let kept = on_gpu.map(|(format, _)| format.name());
         let rows = part.rows.end - part.rows.start;
         let bytes = part.tensor.bytes / part.tensor.rows().max(1) * rows;
-        let same = |k: &&mut Kept| k.stored == stored.name() && k.kept == kept;
+        let same = |k: &&mut FormatInMemory| k.stored == stored.name() && k.kept == kept;
         match all.iter_mut().find(same) {
             Some(k) => {
                 k.matrices += 1;
                 k.bytes += bytes;
             }
-            None => all.push(Kept {
+            None => all.push(FormatInMemory {
                 stored: stored.name(),
                 kept,
                 of_kernels: on_gpu.map(|(_, format)| format),

@@ -18,7 +18,7 @@ pub enum Activation {
     Gelu,
 }
 
-/// Norms of queries and keys before they turn.
+/// Norms of queries and keys before rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QkNorm {
@@ -47,7 +47,7 @@ pub enum Bias {
 pub struct Layer {
     /// Positions a query sees back from itself, itself included; all without.
     pub window: Option<u32>,
-    /// Index of its rotary embedding in [`Config::ropes`]; none turns nothing.
+    /// Index of its rotary embedding in [`Config::ropes`]; none rotates nothing.
     pub rope: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ pub struct Config {
     pub qk_norm: QkNorm,
     /// The rotary embeddings that layers name.
     pub ropes: Vec<Rope>,
-    /// Query and key rows are stored for turning neighbours (2i, 2i + 1); the decoders turn
+    /// Query and key rows are stored for rotating neighbours (2i, 2i + 1); the decoders rotate
     /// halves (i, i + d/2), so rows are put in that order while loading.
     pub interleaved: bool,
     /// Biases of queries, keys and values.
@@ -173,10 +173,10 @@ impl Config {
             norm_offset: if gguf { 0.0 } else { family.norm_offset },
             qk_norm: family.qk_norm,
             ropes: vec![rope_keys::read(keys, head_dim)?],
-            interleaved: match family.turns {
-                Turns::Halves => false,
-                Turns::NeighboursInGguf => gguf,
-                Turns::Neighbours => true,
+            interleaved: match family.pairs {
+                RotaryPairs::Halves => false,
+                RotaryPairs::NeighboursInGguf => gguf,
+                RotaryPairs::Neighbours => true,
             },
             qkv_bias: bias(attention_bias),
             output_bias: bias(attention_bias),
@@ -253,9 +253,9 @@ impl Config {
 /// Blocks of the deepest model there is a use for: each is a list entry before any tensor is seen.
 const MOST_LAYERS: usize = 1024;
 
-/// Which dimensions of a head turn together in the rows as they are stored.
+/// Which dimensions of a head rotate together in the rows as they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turns {
+pub enum RotaryPairs {
     /// i and i + d/2, everywhere.
     Halves,
     /// 2i and 2i + 1 in GGUF, whose writer permutes the llama family's rows; halves elsewhere.

@@ -13,7 +13,7 @@ use crate::error::ModelError;
 use crate::pass::{Pass, TargetScore};
 use crate::plan::Plan;
 use crate::prefill::CPU_CHUNK;
-use crate::reading::{self, Keep};
+use crate::reading::{self, WeightSink};
 use crate::weights::Weights;
 
 /// What is waited for. Not `Send`: in a page everything lives on one thread.
@@ -43,17 +43,17 @@ pub struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    /// Reads its weights into `keep`, a few megabytes at a time.
+    /// Reads its weights into `sink`, a few megabytes at a time.
     ///
     /// # Errors
     /// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot
-    /// be kept, and what `keep` reports.
-    pub async fn weights<K: Keep>(
+    /// be kept, and what `sink` reports.
+    pub async fn weights<K: WeightSink>(
         self,
-        keep: &K,
+        sink: &K,
     ) -> Result<Weights<K::Matrix, K::Vector>, ModelError> {
         let (plan, checkpoint) = (self.plan, self.checkpoint);
-        reading::read(plan, checkpoint, self.source, keep, self.progress).await
+        reading::read(plan, checkpoint, self.source, sink, self.progress).await
     }
 }
 

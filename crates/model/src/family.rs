@@ -3,7 +3,7 @@
 
 use conclave_weights::{Checkpoint, Description};
 
-use crate::config::{Activation, Config, QkNorm, Turns};
+use crate::config::{Activation, Config, QkNorm, RotaryPairs};
 use crate::error::ModelError;
 use crate::families;
 use crate::keys::{Keys, language_model};
@@ -35,8 +35,8 @@ pub struct Family {
     pub norms: Norms,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
-    /// Which dimensions of a head turn together.
-    pub turns: Turns,
+    /// Which dimensions of a head rotate together.
+    pub pairs: RotaryPairs,
     /// What Hugging Face's norms lack of their weight (GGUF stores it whole).
     pub norm_offset: f32,
     /// transformers' values for keys that `config.json` leaves out; 0 and 1 for switches.
@@ -58,7 +58,7 @@ impl Family {
             feed_forward_post: None,
         },
         qk_norm: QkNorm::None,
-        turns: Turns::Halves,
+        pairs: RotaryPairs::Halves,
         norm_offset: 0.0,
         defaults: &[],
         shape: |_, config| Ok(config),

@@ -38,7 +38,7 @@ pub mod session;
 pub mod slots;
 pub mod weights;
 
-pub use about::{About, Kept, LoadOptions, about};
+pub use about::{About, FormatInMemory, LoadOptions, about};
 pub use config::{Activation, Config};
 pub use cpu::Cpu;
 pub use decoder::{Backend, Decoder, Loading, Wait};

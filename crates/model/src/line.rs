@@ -1,6 +1,6 @@
-//! Candidates in line: which of their tokens run in which turn, and where they lie then.
+//! Candidates in line: which of their tokens run in which portion, and where they lie then.
 //!
-//! A turn is one pass, and has a slot for each of its tokens. Nearly always one turn is all; what is
+//! A portion is one pass, and has a slot for each of its tokens. Nearly always one portion is all; what is
 //! longer goes on in the next, whose states take the place of those before. KV rows lie one behind
 //! another as long as there are any, then begin again at the prefix.
 
@@ -9,8 +9,8 @@ use std::ops::Range;
 use crate::pass::{IN_LINE_ROWS, Pass, rows_of};
 use crate::slots::{DRAFT, PASS, PREFIX};
 
-/// Tokens that run in one turn: each has a slot for its state.
-const TURN: usize = IN_LINE_ROWS;
+/// Tokens that run in one portion: each has a slot for its state.
+const PORTION: usize = IN_LINE_ROWS;
 
 /// One of the different candidates.
 #[derive(Debug)]
@@ -19,11 +19,11 @@ pub struct Candidate {
     pub tokens: Vec<u32>,
     /// How many of its first tokens the draft had run.
     pub drafted: usize,
-    /// The KV row of its first token; `None` where a later turn wrote over its rows.
+    /// The KV row of its first token; `None` where a later portion wrote over its rows.
     pub row: Option<usize>,
 }
 
-/// Some tokens of a candidate that run in one turn.
+/// Some tokens of a candidate that run in one portion.
 #[derive(Debug)]
 struct Piece {
     /// Whose they are.
@@ -36,13 +36,13 @@ struct Piece {
 
 /// A pass, and whose tokens are in it.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Portion {
     /// What runs; empty where the draft ran all of it.
     pub pass: Pass,
     pieces: Vec<Piece>,
 }
 
-/// What a turn's states judge: token `index` of a candidate, by the state in `slot`.
+/// What a portion's states judge: token `index` of a candidate, by the state in `slot`.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged {
     /// Which of the different candidates.
@@ -60,8 +60,8 @@ pub struct Line {
     pub candidates: Vec<Candidate>,
     /// Which of them each one that was asked for is.
     pub which: Vec<usize>,
-    /// The turns they run in, one behind another.
-    pub turns: Vec<Turn>,
+    /// The portions they run in, one behind another.
+    pub portions: Vec<Portion>,
 }
 
 impl Line {
@@ -93,7 +93,7 @@ impl Line {
         let mut line = Self {
             candidates: different.iter().enumerate().map(lined).collect(),
             which,
-            turns: Vec::new(),
+            portions: Vec::new(),
         };
         // The draft's own first: it goes on where the draft's rows are.
         let others = (0..different.len()).filter(|&index| Some(index) != own);
@@ -102,7 +102,7 @@ impl Line {
             let count = line.candidates[index].tokens.len();
             if row + count > rows_of(context) && row > prefix {
                 line.candidates.iter_mut().for_each(|one| one.row = None);
-                line.begin_turn();
+                line.begin_portion();
                 row = prefix;
             }
             line.append(index, prefix, row);
@@ -111,37 +111,39 @@ impl Line {
         line
     }
 
-    fn begin_turn(&mut self) -> &mut Turn {
-        self.turns.push(Turn {
+    fn begin_portion(&mut self) -> &mut Portion {
+        self.portions.push(Portion {
             pass: Pass::empty(),
             pieces: Vec::new(),
         });
-        let last = self.turns.len() - 1;
-        &mut self.turns[last]
+        let last = self.portions.len() - 1;
+        &mut self.portions[last]
     }
 
-    /// Adds a candidate whose rows begin at `row`, in as many turns as it takes.
+    /// Adds a candidate whose rows begin at `row`, in as many portions as it takes.
     fn append(&mut self, index: usize, prefix: usize, row: usize) {
         let candidate = &mut self.candidates[index];
         candidate.row = Some(row);
         let (count, mut done) = (candidate.tokens.len(), candidate.drafted);
         loop {
-            let room = match self.turns.last() {
-                Some(turn) if turn.pass.len() < TURN => TURN - turn.pass.len(),
+            let room = match self.portions.last() {
+                Some(portion) if portion.pass.len() < PORTION => PORTION - portion.pass.len(),
                 _ => {
-                    self.begin_turn();
-                    TURN
+                    self.begin_portion();
+                    PORTION
                 }
             };
             let tokens = done..count.min(done + room);
-            let (Some(turn), candidate) = (self.turns.last_mut(), &self.candidates[index]) else {
+            let (Some(portion), candidate) = (self.portions.last_mut(), &self.candidates[index])
+            else {
                 return;
             };
-            let offset = turn.pass.len();
-            turn.pass
+            let offset = portion.pass.len();
+            portion
+                .pass
                 .append(prefix, row, done, &candidate.tokens[tokens.clone()]);
             done = tokens.end;
-            turn.pieces.push(Piece {
+            portion.pieces.push(Piece {
                 candidate: index,
                 tokens,
                 offset,
@@ -152,12 +154,12 @@ impl Line {
         }
     }
 
-    /// The tokens that are judged once turn `number` has run: each by the state of the one before it.
+    /// The tokens that are judged once portion `number` has run: each by the state of the one before it.
     pub fn judged(&self, number: usize) -> impl Iterator<Item = Judged> {
-        let pieces = self.turns[number].pieces.iter();
+        let pieces = self.portions[number].pieces.iter();
         pieces.flat_map(|piece| {
             let of = &self.candidates[piece.candidate];
-            // The states of the prefix and the draft are there from the first of its turns on.
+            // The states of the prefix and the draft are there from the first of its portions on.
             let first = match piece.tokens.start == of.drafted {
                 true => 0,
                 false => piece.tokens.start + 1,
@@ -176,12 +178,12 @@ impl Line {
     }
 
     /// Where the state after the first `count` tokens of a candidate, at least one, is once all
-    /// turns have run; `None` where another turn's took its slot.
+    /// portions have run; `None` where another portion's took its slot.
     pub fn slot_after(&self, candidate: usize, count: usize) -> Option<usize> {
         if count <= self.candidates[candidate].drafted {
             return Some(DRAFT + count - 1);
         }
-        let mut pieces = self.turns.last()?.pieces.iter();
+        let mut pieces = self.portions.last()?.pieces.iter();
         let holds =
             |piece: &&Piece| piece.candidate == candidate && piece.tokens.contains(&(count - 1));
         let piece = pieces.find(holds)?;
@@ -196,7 +198,7 @@ impl Line {
 
     /// Tokens of the longest text that is made of the prefix and one candidate.
     pub fn length(&self) -> usize {
-        let lengths = self.turns.iter().map(|turn| turn.pass.length());
+        let lengths = self.portions.iter().map(|portion| portion.pass.length());
         lengths.max().unwrap_or_default()
     }
 }

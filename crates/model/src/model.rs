@@ -67,7 +67,7 @@ impl Model {
 
     /// Whether a text of `length` tokens needs other rotary frequencies than those in use: KV rows
     /// there are would have to be computed anew.
-    pub fn turns_otherwise(&self, length: usize) -> bool {
+    pub fn rotates_otherwise(&self, length: usize) -> bool {
         let switch = self.about.config.rope_switches_at();
         switch.is_some_and(|last| (length > last) != self.long)
     }
@@ -75,15 +75,15 @@ impl Model {
     /// Whether a text that grows to `length` tokens needs the long frequencies, and the short ones
     /// are in use.
     pub fn stretches(&self, length: usize) -> bool {
-        !self.long && self.turns_otherwise(length)
+        !self.long && self.rotates_otherwise(length)
     }
 
     /// Takes the rotary frequencies for texts of `length` tokens; KV rows there are hold others.
     ///
     /// # Errors
     /// The decoder's.
-    pub fn turn_for(&mut self, length: usize) -> Result<(), ModelError> {
-        if self.turns_otherwise(length) {
+    pub fn rotate_for(&mut self, length: usize) -> Result<(), ModelError> {
+        if self.rotates_otherwise(length) {
             self.decoder.set_ropes(!self.long)?;
             self.long = !self.long;
         }

@@ -47,7 +47,7 @@ pub enum Order {
     Pairs {
         /// Rows of a head.
         width: usize,
-        /// How many of them turn.
+        /// How many of them rotate.
         turning: usize,
     },
 }

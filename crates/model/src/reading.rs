@@ -11,7 +11,7 @@ use crate::weights::{Block, Linear, Weights};
 const PIECE: u64 = 4 << 20;
 
 /// What a decoder keeps its weights in.
-pub trait Keep {
+pub trait WeightSink {
     /// A matrix that is kept.
     type Matrix;
     /// A vector that is kept.
@@ -48,22 +48,22 @@ pub trait Keep {
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, ModelError>;
 }
 
-/// Reads all weights of `plan` into `keep`. `progress` hears how many bytes have been read.
+/// Reads all weights of `plan` into `sink`. `progress` hears how many bytes have been read.
 ///
 /// # Errors
 /// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot be
-/// kept, and what `keep` reports.
-pub async fn read<K: Keep>(
+/// kept, and what `sink` reports.
+pub async fn read<K: WeightSink>(
     plan: &Plan,
     checkpoint: &Checkpoint,
     source: &dyn Source,
-    keep: &K,
+    sink: &K,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Weights<K::Matrix, K::Vector>, ModelError> {
     let mut reader = Reader {
         checkpoint,
         source,
-        keep,
+        sink,
         progress,
         bytes: 0,
         stored: Vec::new(),
@@ -119,7 +119,7 @@ pub async fn divisors(
 struct Reader<'a, K> {
     checkpoint: &'a Checkpoint,
     source: &'a dyn Source,
-    keep: &'a K,
+    sink: &'a K,
     progress: &'a mut dyn FnMut(u64),
     /// Read so far.
     bytes: u64,
@@ -128,7 +128,7 @@ struct Reader<'a, K> {
     converted: Vec<u8>,
 }
 
-impl<K: Keep> Reader<'_, K> {
+impl<K: WeightSink> Reader<'_, K> {
     async fn block(
         &mut self,
         plan: &Block<MatrixPart, VectorPart>,
@@ -172,7 +172,7 @@ impl<K: Keep> Reader<'_, K> {
 
     async fn matrix(&mut self, part: &MatrixPart) -> Result<K::Matrix, ModelError> {
         let (tensor, cols) = (&part.tensor, part.cols);
-        let Some(kept) = self.keep.format(tensor.format, cols) else {
+        let Some(kept) = self.sink.format(tensor.format, cols) else {
             let problem =
                 format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
             return Err(wrong(&tensor.name, &problem));
@@ -210,7 +210,7 @@ impl<K: Keep> Reader<'_, K> {
             Order::Pairs { width, .. } => (at_once / width as u64).max(1) * width as u64,
         };
         let count = (rows.end - rows.start) as usize;
-        let mut upload = self.keep.begin(kept, count, *cols)?;
+        let mut upload = self.sink.begin(kept, count, *cols)?;
         let mut next = rows.start;
         while next < rows.end {
             let end = rows.end.min(next.saturating_add(at_once));
@@ -229,12 +229,12 @@ impl<K: Keep> Reader<'_, K> {
                 }
                 piece = &self.converted;
             }
-            self.keep.push(&mut upload, piece)?;
+            self.sink.push(&mut upload, piece)?;
             self.bytes += self.stored.len() as u64;
             (self.progress)(self.bytes);
             next = end;
         }
-        self.keep.finish(upload).map(Ok)
+        self.sink.finish(upload).map(Ok)
     }
 
     async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {
@@ -257,7 +257,7 @@ impl<K: Keep> Reader<'_, K> {
         self.bytes +=
             (part.numbers.len() as u64).saturating_mul(tensor.bytes) / tensor.cols().max(1);
         (self.progress)(self.bytes);
-        self.keep.vector(values)
+        self.sink.vector(values)
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
         let mut out = Vec::new();
         halves(&stored, 1, 4, 4, &mut out);
         assert_eq!(out, [0, 1, 10, 11, 100, 101, 110, 111]);
-        // Only the first two rows of each head turn: they are in order already.
+        // Only the first two rows of each head rotate: they are in order already.
         halves(&stored, 1, 4, 2, &mut out);
         assert_eq!(out, stored);
     }

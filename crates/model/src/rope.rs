@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Rope {
     /// Base of the frequencies.
     pub base: f32,
-    /// Dimensions of a head that turn, the first ones; even.
+    /// Dimensions of a head that rotate, the first ones; even.
     pub rotary_dim: usize,
     /// How the frequencies are scaled.
     pub scaling: Scaling,
@@ -44,13 +44,13 @@ pub enum Scaling {
         /// The context before scaling, in tokens.
         original: usize,
     },
-    /// YaRN (Peng et al., arXiv 2309.00071): a blend by the number of turns in the context.
+    /// YaRN (Peng et al., arXiv 2309.00071): a blend by the number of rotations in the context.
     Yarn {
         /// Divides the frequencies of long waves.
         factor: f32,
-        /// Turns above which a frequency stays.
+        /// Rotations above which a frequency stays.
         fast: f32,
-        /// Turns below which a frequency is divided.
+        /// Rotations below which a frequency is divided.
         slow: f32,
         /// The context before scaling, in tokens.
         original: usize,
@@ -174,8 +174,8 @@ impl Rope {
     /// First and last pair of YaRN's blend.
     fn blend(&self, fast: f32, slow: f32, original: usize, whole: bool) -> (f32, f32) {
         let dims = self.rotary_dim as f64;
-        let pair = |turns: f32| {
-            let wave = original as f64 / (f64::from(turns) * std::f64::consts::TAU);
+        let pair = |rotations: f32| {
+            let wave = original as f64 / (f64::from(rotations) * std::f64::consts::TAU);
             dims * wave.ln() / (2.0 * f64::from(self.base).ln())
         };
         let (mut begin, mut end) = (pair(fast), pair(slow));

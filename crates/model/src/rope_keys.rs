@@ -205,7 +205,7 @@ fn check_rotary(
     head_dim: usize,
 ) -> Result<(), ModelError> {
     if rotary_dim == 0 || rotary_dim > head_dim || !rotary_dim.is_multiple_of(2) {
-        let problem = format!("makes {rotary_dim} of {head_dim} dimensions turn");
+        let problem = format!("makes {rotary_dim} of {head_dim} dimensions rotate");
         return Err(keys.wrong(key, &problem));
     }
     Ok(())

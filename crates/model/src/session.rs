@@ -189,7 +189,7 @@ impl Session {
             .count();
         // The state after a token is kept only for the prefix's last one.
         let same = shared == tokens.len() && shared == self.prefix.len();
-        let kept = if self.model.turns_otherwise(tokens.len()) {
+        let kept = if self.model.rotates_otherwise(tokens.len()) {
             0
         } else if same && self.ready {
             shared
@@ -202,7 +202,7 @@ impl Session {
             // Should a pass fail, no state is better than that of another prefix.
             self.ready = false;
         }
-        self.model.turn_for(tokens.len())?;
+        self.model.rotate_for(tokens.len())?;
         self.extend(&tokens[kept..], go_on).await?;
         Ok(Prefilled {
             run: self.prefix.len() - kept,
@@ -218,7 +218,7 @@ impl Session {
             self.forget_drafts();
             let prefix = std::mem::take(&mut self.prefix);
             self.ready = false;
-            self.model.turn_for(length)?;
+            self.model.rotate_for(length)?;
             self.extend(&prefix, to_the_end).await?;
         }
         Ok(())
@@ -302,7 +302,7 @@ impl Session {
         let begin = self.prefix.len();
         // Where there are more tokens than slots, the last slot serves the rest.
         let slot = |index: usize| DRAFT + index.min(MOST_DRAFTED - 1);
-        let mut turned = false;
+        let mut stretched = false;
         let mut tokens = Vec::with_capacity(limit);
         let ended = loop {
             let drawn = tokens.len();
@@ -321,7 +321,7 @@ impl Session {
                 break false;
             }
             if self.model.stretches(begin + drawn + 1) {
-                turned = true;
+                stretched = true;
                 self.stretch(begin + drawn + 1).await?;
                 if drawn > 0 {
                     self.run_again(begin, &tokens[..drawn])?;
@@ -332,7 +332,7 @@ impl Session {
             self.counters.draft_tokens += 1;
         };
         // Those drawn in part under other frequencies than the text now has are no use later.
-        if !turned {
+        if !stretched {
             let states = match limit <= MOST_DRAFTED {
                 true => limit - 1,
                 false => MOST_DRAFTED - 1,
@@ -353,7 +353,7 @@ impl Session {
         Ok(())
     }
 
-    /// Scores all candidates in line behind the prefix: in one pass, or in turns where they have
+    /// Scores all candidates in line behind the prefix: in one pass, or in portions where they have
     /// more than 512 tokens. Equal candidates run once; of the one that shares most with the last
     /// draft, only what is behind the shared tokens. Raw logits take a row of the output matrix a
     /// token; `logprobs` take all of it.
@@ -377,16 +377,16 @@ impl Session {
             line = self.line_up(candidates)?;
         }
         // What runs writes over the rows of the draft that no candidate has taken.
-        if line.turns.iter().any(|turn| !turn.pass.is_empty()) {
+        if line.portions.iter().any(|portion| !portion.pass.is_empty()) {
             self.ran = line.kept_of_draft();
         }
         let mut judged: Vec<Vec<TargetScore>> = line.candidates.iter().map(|_| vec![]).collect();
-        for (number, turn) in line.turns.iter().enumerate() {
-            if !turn.pass.is_empty() {
-                self.model.run(&turn.pass, PASS)?;
-                self.counters.verify_tokens += turn.pass.len();
+        for (number, portion) in line.portions.iter().enumerate() {
+            if !portion.pass.is_empty() {
+                self.model.run(&portion.pass, PASS)?;
+                self.counters.verify_tokens += portion.pass.len();
             }
-            // The state after token t judges token t + 1; the next turn's take its slot.
+            // The state after token t judges token t + 1; the next portion's take its slot.
             let wanted: Vec<Judged> = line.judged(number).collect();
             let slots: Vec<usize> = wanted.iter().map(|one| one.slot).collect();
             let targets: Vec<u32> = wanted.iter().map(|one| one.target).collect();
@@ -418,15 +418,15 @@ impl Session {
         let (vocabulary, context) = (self.about().config.vocabulary, self.about().context);
         let ran = &self.drafted[..self.ran];
         let line = Line::up(candidates, ran, self.prefix.len(), context);
-        for turn in &line.turns {
-            turn.pass.check(vocabulary, context)?;
+        for portion in &line.portions {
+            portion.pass.check(vocabulary, context)?;
         }
         Ok(line)
     }
 
     /// Makes the first `count` tokens of candidate `winner` of the last verify
     /// pass part of the prefix: their KV rows stay, all others are free again. Only where the
-    /// candidates took turns, what a later turn wrote over runs again: the state after the last
+    /// candidates took portions, what a later portion wrote over runs again: the state after the last
     /// token, or all of them where there were not rows enough.
     ///
     /// # Errors
@@ -532,7 +532,7 @@ impl Session {
     pub async fn last_logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
         self.release();
         self.check_room(tokens)?;
-        self.model.turn_for(tokens.len())?;
+        self.model.rotate_for(tokens.len())?;
         self.extend(tokens, to_the_end).await?;
         let logits = self.next_logits().await?;
         finite(&logits)?;
@@ -547,7 +547,7 @@ impl Session {
     pub async fn all_logits(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, ModelError> {
         self.release();
         self.check_room(tokens)?;
-        self.model.turn_for(tokens.len())?;
+        self.model.rotate_for(tokens.len())?;
         let mut all = Vec::with_capacity(tokens.len());
         let chunks = tokens.chunks(self.model.prefill_chunk());
         for chunk in chunks.clone() {

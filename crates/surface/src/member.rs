@@ -44,7 +44,7 @@ pub(crate) struct About<'a> {
     /// their answers, and answers in one paragraph.
     template: bool,
     /// What becomes of the matrices of each format in its files.
-    formats: Vec<Kept>,
+    formats: Vec<FormatInMemory>,
     /// What it takes of a GPU's memory.
     memory: Memory,
 }
@@ -52,7 +52,7 @@ pub(crate) struct About<'a> {
 /// What becomes of the matrices of a format on a GPU.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Kept {
+pub(crate) struct FormatInMemory {
     /// As they are stored.
     stored: &'static str,
     /// As they are kept; null: no kernel reads them.
@@ -91,7 +91,12 @@ impl Member {
             formats: about
                 .formats
                 .iter()
-                .map(|&conclave_model::Kept { stored, kept, .. }| Kept { stored, kept })
+                .map(
+                    |&conclave_model::FormatInMemory { stored, kept, .. }| FormatInMemory {
+                        stored,
+                        kept,
+                    },
+                )
                 .collect(),
             memory: about.memory,
         })

@@ -10,7 +10,7 @@ use conclave_model::{Counters, Memory, Sampling};
 use ts_rs::{Config, TS};
 
 use crate::load::{Adapter, Choices, Chosen, Options};
-use crate::member::{About, Kept};
+use crate::member::{About, FormatInMemory};
 
 const HOW: &str = "CONCLAVE_WRITE=1 cargo test -p conclave-surface";
 
@@ -93,7 +93,7 @@ fn the_page_has_the_types_that_cross() {
         declaration::<Feedback>(),
         declaration::<Selection>(),
         declaration::<Options>(),
-        declaration::<Kept>(),
+        declaration::<FormatInMemory>(),
         declaration::<Memory>(),
         declaration::<About>(),
         declaration::<Adapter>(),

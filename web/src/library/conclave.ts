@@ -23,7 +23,7 @@ export type {
   Candidate,
   Core,
   ExitSettings,
-  Kept,
+  FormatInMemory,
   LeaderSettings,
   Memory,
   Message,

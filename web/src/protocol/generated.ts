@@ -211,7 +211,7 @@ export interface LoadOptions {
 }
 
 /** What becomes of the matrices of a format on a GPU. */
-export interface Kept {
+export interface FormatInMemory {
   /** As they are stored. */
   stored: string;
   /** As they are kept; null: no kernel reads them. */
@@ -254,7 +254,7 @@ export interface ModelAbout {
    */
   template: boolean;
   /** What becomes of the matrices of each format in its files. */
-  formats: Array<Kept>;
+  formats: Array<FormatInMemory>;
   /** What it takes of a GPU's memory. */
   memory: Memory;
 }

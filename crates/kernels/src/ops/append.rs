@@ -132,7 +132,7 @@ impl Heads {
     }
 }
 
-/// Norm of queries and keys before they turn.
+/// Norm of queries and keys before rotation.
 #[derive(Debug, Clone, Copy)]
 pub struct QkNorm<'a> {
     /// `[width]`, or `[heads, width]` for a norm over all heads together.
@@ -145,7 +145,7 @@ pub struct QkNorm<'a> {
     pub whole: bool,
 }
 
-/// The rotary embedding of a layer: the first `rotary` numbers of a head turn, i with
+/// The rotary embedding of a layer: the first `rotary` numbers of a head rotate, i with
 /// i + rotary / 2.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotary<'a> {
@@ -175,8 +175,8 @@ pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> 
         .collect()
 }
 
-/// Norm and turn the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
-/// `[tokens, heads, width]`; norm and turn its keys into the rows of `keys` that `places` names, and copy its values into
+/// Norm and rotate the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
+/// `[tokens, heads, width]`; norm and rotate its keys into the rows of `keys` that `places` names, and copy its values into
 /// the same rows of `values`, both as [`Heads`] says. A row past the capacity is not written; a
 /// position past the table takes its last row.
 ///
@@ -197,10 +197,10 @@ pub fn append(
     let Heads {
         kv_heads, width, ..
     } = heads;
-    let turning = [rope.context, rope.rotary];
+    let rotating = [rope.context, rope.rotary];
     let normed = norm.map(|norm| (norm.whole, norm.epsilon));
     let serial = launcher.choices().serial;
-    let dispatch = append_dispatch(serial, tokens, heads, normed, turning)?;
+    let dispatch = append_dispatch(serial, tokens, heads, normed, rotating)?;
     let name = dispatch.name();
     q.holds(tokens * heads.heads * width, name, "q")?;
     qkv.holds(tokens * heads.row(), name, "qkv")?;
@@ -229,7 +229,7 @@ pub fn append(
 
 /// What [`append()`] launches, by `serial` threads or cooperative ones: with norms of all heads
 /// together or of each and their epsilon, and a table of so many positions by which so many numbers
-/// turn. Bound are qkv, q, keys, values, places, the table, and both norms.
+/// rotate. Bound are qkv, q, keys, values, places, the table, and both norms.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit.
@@ -247,7 +247,7 @@ pub fn append_dispatch(
         return Err(GpuError::shape(
             name,
             format!(
-                "{rotary} of {} numbers turn by a table of {context} positions: the former even, the latter not empty",
+                "{rotary} of {} numbers rotate by a table of {context} positions: the former even, the latter not empty",
                 heads.width
             ),
         ));

@@ -196,8 +196,8 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     (
         "append",
-        "* turn.x + number(head, i - half)",
-        "* turn.x - number(head, i - half)",
+        "* rotation.x + number(head, i - half)",
+        "* rotation.x - number(head, i - half)",
     ),
     ("append", "return v;", "return v * 1.001;"),
     ("append", "params.context - 1u", "params.context - 2u"),

@@ -71,7 +71,10 @@ impl Trial {
 
 /// Whether numbers are these, within a five-thousandth of the largest: adapters add up in any
 /// order and round their exponentials as they like, which makes a tenth of it.
-fn close(found: &[f32], expected: &[f32]) -> Result<(), String> {
+///
+/// # Errors
+/// The first that is not, and what it should be.
+pub fn close(found: &[f32], expected: &[f32]) -> Result<(), String> {
     let size = expected.iter().fold(1e-30_f32, |top, v| top.max(v.abs()));
     // What is no number is near to none.
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= size / 5000.0;

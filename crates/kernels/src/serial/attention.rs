@@ -16,8 +16,8 @@ pub(crate) static SHADERS: [Shader; 2] = [
 /// Keys of a chunk, at least: fewer than elsewhere, since chunks are joined at once.
 const CHUNK: usize = 64;
 
-/// Turns that the loops of a thread may have together: after 65,535 lavapipe ends them all.
-const MOST_TURNS: usize = 65_000;
+/// Iterations that the loops of a thread may have together: after 65,535 lavapipe ends them all.
+const MOST_ITERATIONS: usize = 65_000;
 
 /// Shares of a workgroup, which joins the chunks of a query's keys.
 fn shares(heads: Heads) -> usize {
@@ -29,9 +29,9 @@ fn shares(heads: Heads) -> usize {
     }
 }
 
-/// Turns of a thread at most, the last look of each loop being one. A tile of four keys takes one,
-/// and three loops of four quads a turn; to begin, to end and to join take six a number of a head.
-fn turns(heads: Heads, chunks: usize) -> usize {
+/// Iterations of a thread at most, the last look of each loop being one. A tile of four keys takes one,
+/// and three loops of four quads an iteration; to begin, to end and to join take six a number of a head.
+fn iterations(heads: Heads, chunks: usize) -> usize {
     let tiles = heads.capacity.div_ceil(chunks).div_ceil(4);
     tiles * (1 + 3 * (1 + heads.width.div_ceil(16))) + 6 * heads.width + 100
 }
@@ -39,7 +39,7 @@ fn turns(heads: Heads, chunks: usize) -> usize {
 /// Whether a thread can take its keys in so many chunks. Where it cannot, attention is cooperative,
 /// whatever the [choices](crate::Choices).
 pub(crate) fn fits(heads: Heads, chunks: usize) -> bool {
-    shares(heads).is_multiple_of(chunks) && turns(heads, chunks) <= MOST_TURNS
+    shares(heads).is_multiple_of(chunks) && iterations(heads, chunks) <= MOST_ITERATIONS
 }
 
 /// Chunks of so many `keys` where `wanted` would do: no more than lie side by side in a workgroup.

@@ -202,7 +202,7 @@ fn attention_at_the_ends_of_its_range() {
     }
 }
 
-/// Where each tile of keys has a new highest score, a serial thread has as many turns as it can have:
+/// Where each tile of keys has a new highest score, a serial thread has as many iterations as it can have:
 /// no adapter ends its loops before the last key, which here counts most.
 #[test]
 fn attention_takes_all_keys_of_a_long_cache() {
@@ -315,7 +315,7 @@ fn a_head_of_any_size_fits() {
     }
 }
 
-/// LongRoPE and YaRN multiply cosine and sine: at position 0 a head is scaled and not turned.
+/// LongRoPE and YaRN multiply cosine and sine: at position 0 a head is scaled and not rotated.
 #[test]
 fn a_rope_factor_scales_what_turns() {
     let table = rope_table(3, &[1.0, 0.25], 1.5);

@@ -14,7 +14,7 @@ use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::quantised;
 use crate::pass::{Pass, TargetScore, rows_of};
-use crate::reading::Keep;
+use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
 use crate::weights::{Block, Linear, Weights};
 
@@ -67,12 +67,12 @@ impl CpuDecoder {
             states: Vec::new(),
             log_sums: Vec::new(),
         };
-        decoder.turn_by(false);
+        decoder.rotate_by(false);
         decoder
     }
 
     /// Makes the tables of the short or the long frequencies.
-    fn turn_by(&mut self, long: bool) {
+    fn rotate_by(&mut self, long: bool) {
         let tables = self.config.ropes.iter();
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
@@ -243,7 +243,7 @@ impl Decoder for CpuDecoder {
     }
 
     fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
-        self.turn_by(long);
+        self.rotate_by(long);
         Ok(())
     }
 
@@ -300,9 +300,9 @@ fn attend(
     for ((query, key), (place, value)) in heads.zip(places) {
         if let Some(rope) = layer.rope {
             let rotary = c.ropes[rope].rotary_dim;
-            let turn = &ropes[rope][place.position as usize * rotary..][..rotary];
-            rows::rotate(query, c.head_dim, turn);
-            rows::rotate(key, c.head_dim, turn);
+            let rotation = &ropes[rope][place.position as usize * rotary..][..rotary];
+            rows::rotate(query, c.head_dim, rotation);
+            rows::rotate(key, c.head_dim, rotation);
         }
         cache.write(place.row as usize, key, value);
     }
@@ -381,7 +381,7 @@ pub struct CpuWeights {
     pub quantise: Option<Format>,
 }
 
-impl Keep for CpuWeights {
+impl WeightSink for CpuWeights {
     type Matrix = Matrix;
     type Vector = Vector;
     type Upload = Upload;

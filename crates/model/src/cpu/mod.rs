@@ -13,10 +13,10 @@ impl Backend for Cpu {
     fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>> {
         Box::pin(async move {
             let (config, context) = (loading.config, loading.context);
-            let keep = CpuWeights {
+            let sink = CpuWeights {
                 quantise: loading.quantise,
             };
-            let weights = loading.weights(&keep).await?;
+            let weights = loading.weights(&sink).await?;
             Ok(Box::new(CpuDecoder::new(weights, config, context)) as Box<dyn Decoder>)
         })
     }

@@ -1,7 +1,7 @@
-//! GLM-4 (0414): norms on both sides, half of a head turns, in neighbouring pairs.
+//! GLM-4 (0414): norms on both sides, half of a head rotates, in neighbouring pairs.
 
 use crate::config::Config;
-use crate::config::{Bias, Turns};
+use crate::config::{Bias, RotaryPairs};
 use crate::family::{Family, Norms};
 
 /// GLM-4's conventions.
@@ -14,7 +14,7 @@ pub const FAMILY: Family = Family {
         feed_forward: Some("post_attention_layernorm"),
         feed_forward_post: Some("post_mlp_layernorm"),
     },
-    turns: Turns::Neighbours,
+    pairs: RotaryPairs::Neighbours,
     defaults: &[
         ("hidden_size", 4096.0),
         ("intermediate_size", 13_696.0),

@@ -1,6 +1,6 @@
 //! Granite: Llama with factors on embedding, attention, residuals and logits.
 
-use crate::config::{Config, Turns};
+use crate::config::{Config, RotaryPairs};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::keys::{Key, Keys};
@@ -9,7 +9,7 @@ use crate::keys::{Key, Keys};
 pub const FAMILY: Family = Family {
     gguf: "granite",
     hugging_face: &["granite"],
-    turns: Turns::NeighboursInGguf,
+    pairs: RotaryPairs::NeighboursInGguf,
     defaults: &[
         ("hidden_size", 4096.0),
         ("intermediate_size", 11_008.0),

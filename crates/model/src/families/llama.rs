@@ -1,6 +1,6 @@
 //! Llama, and what has its shape: SmolLM2, TinyLlama, Mistral in GGUF.
 
-use crate::config::Turns;
+use crate::config::RotaryPairs;
 use crate::family::Family;
 use crate::keys::Key;
 
@@ -8,7 +8,7 @@ use crate::keys::Key;
 pub const FAMILY: Family = Family {
     gguf: "llama",
     hugging_face: &["llama"],
-    turns: Turns::NeighboursInGguf,
+    pairs: RotaryPairs::NeighboursInGguf,
     defaults: &[
         ("hidden_size", 4096.0),
         ("intermediate_size", 11_008.0),

@@ -1,18 +1,18 @@
-//! SmolLM3: every fourth layer turns nothing.
+//! SmolLM3: every fourth layer rotates nothing.
 
-use crate::config::{Config, Turns};
+use crate::config::{Config, RotaryPairs};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::keys::{Key, Keys};
 
-/// Every how many layers one turns nothing, where the model does not say; GGUF never does.
+/// Every how many layers one rotates nothing, where the model does not say; GGUF never does.
 const PERIOD: usize = 4;
 
 /// SmolLM3's conventions.
 pub const FAMILY: Family = Family {
     gguf: "smollm3",
     hugging_face: &["smollm3"],
-    turns: Turns::NeighboursInGguf,
+    pairs: RotaryPairs::NeighboursInGguf,
     defaults: &[
         ("hidden_size", 2048.0),
         ("intermediate_size", 11_008.0),
@@ -30,16 +30,16 @@ pub const FAMILY: Family = Family {
 
 fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     let layers = config.layers.len();
-    // The list says 1 where a layer turns, whatever its name.
+    // The list says 1 where a layer rotates, whatever its name.
     let listed = keys.layer_flags(Key("", "no_rope_layers"), layers)?;
     let period = keys.optional_size(Key("", "no_rope_layer_interval"))?;
     let period = period.unwrap_or(PERIOD);
     for (index, layer) in config.layers.iter_mut().enumerate() {
-        let turns = match &listed {
-            Some(turns) => turns[index],
+        let rotates = match &listed {
+            Some(rotates) => rotates[index],
             None => (index + 1) % period != 0,
         };
-        layer.rope = turns.then_some(0);
+        layer.rope = rotates.then_some(0);
     }
     if keys.flag(Key("", "use_sliding_window"))? != Some(true) {
         return Ok(config);

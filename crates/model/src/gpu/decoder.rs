@@ -25,7 +25,7 @@ use crate::prefill::{blocks_a_submit, gpu_chunk};
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
 use crate::weights::Weights;
 
-/// Bytes of logits held at once; more rows are taken in turns.
+/// Bytes of logits held at once; more rows are taken in portions.
 const LOGITS_BYTES: usize = 64 << 20;
 
 /// Keys and values of one block, as [`Heads`] says.
@@ -140,7 +140,7 @@ impl GpuDecoder {
             whole: c.qk_norm == QkNorm::Whole,
         });
         let rope = Rotary {
-            // A layer that turns nothing reads no table; any will do.
+            // A layer that rotates nothing reads no table; any will do.
             table: &self.ropes[layer.rope.unwrap_or(0)],
             context: self.context,
             rotary: layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim),
@@ -298,9 +298,9 @@ impl Decoder for GpuDecoder {
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.reserve()?;
         let (gpu, s) = (&self.gpu, &self.scratch);
-        let turns = pass.tokens.chunks(TOKENS).zip(pass.places.chunks(TOKENS));
+        let portions = pass.tokens.chunks(TOKENS).zip(pass.places.chunks(TOKENS));
         let mut slot = slot as u32;
-        for (tokens, places) in turns {
+        for (tokens, places) in portions {
             let count = tokens.len();
             let chunks = gpu.attention_chunks(count, self.heads(), pass.rows());
             gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
@@ -426,10 +426,10 @@ impl Decoder for GpuDecoder {
                 let logits = gpu.allocate(4 * slots.len() * c.vocabulary)?;
                 let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
                 gpu.write(&s.picks.part(0, 4 * slots.len())?, &picks)?;
-                gpu.write(&s.turns.part(0, 4)?, &[slots.len() as u32])?;
+                gpu.write(&s.portions.part(0, 4)?, &[slots.len() as u32])?;
                 let rows = Rows {
                     count: slots.len(),
-                    counts: &s.turns,
+                    counts: &s.portions,
                 };
                 self.pick(&s.picks, rows)?;
                 let fused = Fused {
@@ -466,24 +466,24 @@ impl Decoder for GpuDecoder {
                 softcap: self.config.logit_softcap,
             };
             let picks: Vec<u32> = slots.iter().map(|&slot| slot as u32).collect();
-            let turns = slots.chunks(SCORED).flat_map(|turn| {
+            let portions = slots.chunks(SCORED).flat_map(|portion| {
                 let mut rows = [0_u32; 64];
-                rows[0] = turn.len() as u32;
+                rows[0] = portion.len() as u32;
                 rows
             });
-            let turns: Vec<u32> = turns.collect();
+            let portions: Vec<u32> = portions.collect();
             gpu.write(&s.picks.part(0, 4 * picks.len())?, &picks)?;
             gpu.write(&s.targets.part(0, 4 * targets.len())?, targets)?;
-            gpu.write(&s.turns.part(0, 4 * turns.len())?, &turns)?;
+            gpu.write(&s.portions.part(0, 4 * portions.len())?, &portions)?;
             let numbers = if logprobs { 2 } else { 1 };
-            for (turn, slots) in slots.chunks(SCORED).enumerate() {
-                // A turn's numbers begin where every device binds a part.
+            for (portion, slots) in slots.chunks(SCORED).enumerate() {
+                // A portion's numbers begin where every device binds a part.
                 const { assert!(SCORED == 64) };
                 let part = |buffer: &Buffer, words: usize| {
                     let bytes = 4 * words * SCORED;
-                    buffer.part(turn * bytes, bytes)
+                    buffer.part(portion * bytes, bytes)
                 };
-                let counts = part(&s.turns, 1)?;
+                let counts = part(&s.portions, 1)?;
                 let rows = Rows {
                     count: slots.len(),
                     counts: &counts,

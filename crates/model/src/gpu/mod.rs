@@ -20,13 +20,13 @@ impl Backend for Launcher {
         Box::pin(async move {
             let (config, context) = (loading.config, loading.context);
             check_heads(config)?;
-            let keep = GpuWeights {
+            let sink = GpuWeights {
                 gpu: self,
                 quantise: loading.quantise,
             };
             // Kernels are built and tried while the weights are still on their way.
             let tried = try_kernels(self, &loading);
-            let ((), weights) = try_zip(tried, loading.weights(&keep)).await?;
+            let ((), weights) = try_zip(tried, loading.weights(&sink)).await?;
             let decoder = GpuDecoder::new(weights, config, context, self)?;
             Ok(Box::new(decoder) as Box<dyn Decoder>)
         })

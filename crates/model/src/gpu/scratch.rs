@@ -7,14 +7,14 @@ use crate::error::ModelError;
 use crate::pass::rows_of;
 use crate::slots::{MOST_DRAFTED, SLOTS};
 
-/// Tokens that run at once; a longer pass runs in turns.
+/// Tokens that run at once; a longer pass runs in portions.
 pub(crate) const TOKENS: usize = 256;
 
 /// Rows whose scores are computed at once.
 pub(crate) const SCORED: usize = 64;
 
-/// The scores of every token in line and of every draft, in turns of [`SCORED`].
-const TURNS: usize = SLOTS.div_ceil(SCORED);
+/// The scores of every token in line and of every draft, in portions of [`SCORED`].
+const PORTIONS: usize = SLOTS.div_ceil(SCORED);
 
 /// Rows of the output matrix in a tile of the scoring kernel, at least.
 const TILE: usize = 16;
@@ -41,7 +41,7 @@ pub struct Scratch<B> {
     pub behind: B,
     /// Queries, keys and values of a token side by side.
     pub qkv: B,
-    /// Queries, turned.
+    /// Queries, rotated.
     pub query: B,
     /// What attention gives.
     pub attended: B,
@@ -65,9 +65,9 @@ pub struct Scratch<B> {
     pub picks: B,
     /// A target for each.
     pub targets: B,
-    /// The rows of each turn, at a multiple of 64 numbers.
-    pub turns: B,
-    /// Partial scores of a turn.
+    /// The rows of each portion, at a multiple of 64 numbers.
+    pub portions: B,
+    /// Partial scores of a portion.
     pub tiles: B,
     /// Scores, `[picks, 2]`.
     pub scores: B,
@@ -97,7 +97,7 @@ fn lay_out<B>(
     let m = TOKENS;
     // Both kinds of caches need the same room here.
     let heads = heads(c, context, false);
-    let scored = TURNS * SCORED;
+    let scored = PORTIONS * SCORED;
     let mut words = |words: usize| take(4 * words);
     Ok(Scratch {
         stream: words(m * c.hidden)?,
@@ -119,8 +119,8 @@ fn lay_out<B>(
         moves: words(4)?,
         picks: words(scored)?,
         targets: words(scored)?,
-        turns: words(scored)?,
-        tiles: words(SCORED * (2 * (c.vocabulary.div_ceil(TILE) + TURNS) + 1))?,
+        portions: words(scored)?,
+        tiles: words(SCORED * (2 * (c.vocabulary.div_ceil(TILE) + PORTIONS) + 1))?,
         scores: words(2 * scored)?,
         logits: words(c.vocabulary)?,
         sampling: words(2 * c.vocabulary)?,

@@ -5,7 +5,7 @@ use conclave_weights::Format;
 
 use crate::error::ModelError;
 use crate::formats::on_gpu;
-use crate::reading::Keep;
+use crate::reading::WeightSink;
 use crate::weights::{Block, Linear, Weights};
 
 /// One or more matrices with the same input, their outputs side by side, and their biases.
@@ -130,7 +130,7 @@ pub struct GpuWeights<'a> {
     pub quantise: Option<Format>,
 }
 
-impl Keep for GpuWeights<'_> {
+impl WeightSink for GpuWeights<'_> {
     type Matrix = Matrix;
     type Vector = Buffer;
     type Upload = MatrixUpload;

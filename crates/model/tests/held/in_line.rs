@@ -140,11 +140,11 @@ fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate:
     }
 }
 
-/// More tokens in line than a pass has slots for run in turns: every backend's scores are those of
+/// More tokens in line than a pass has slots for run in portions: every backend's scores are those of
 /// the first one's plain prompts, and whichever candidate wins, the text goes on as a fresh one does.
 #[test]
 fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
-    // Candidates across the seams of turns and longer than one; and a context so nearly full that
+    // Candidates across the seams of portions and longer than one; and a context so nearly full that
     // not all rows are there at once.
     let cases: [(&str, usize, usize, &[usize]); 4] = [
         ("mistral-hf", 2048, 40, &[75; 8]),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
-    /// Positions of the table, fewer than there are; numbers of a head that turn.
+    /// Positions of the table, fewer than there are; numbers of a head that rotate.
     const CONTEXT: usize = 10;
     const ROTARY: usize = 40;
     const EPSILON: f32 = 1e-3;
