@@ -2,30 +2,16 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::module::without_names;
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
 use crate::{demo, policy, process, setup, wasm};
-
-/// What the module may contain: all of it is in every browser with WebGPU, and in those without for years.
-const FEATURES: [&str; 7] = [
-    "--enable-simd",
-    "--enable-bulk-memory",
-    "--enable-sign-ext",
-    "--enable-nontrapping-float-to-int",
-    "--enable-mutable-globals",
-    "--enable-reference-types",
-    "--enable-multivalue",
-];
-
-/// The npm package that wasm-opt comes from.
-const BINARYEN: &str = "binaryen@123.0.0";
 
 /// The file in which hosts such as Netlify and Cloudflare Pages look for headers.
 const HEADERS: &str = "_headers";
@@ -35,7 +21,7 @@ const HEADERS: &str = "_headers";
 /// # Errors
 /// When a build fails, the page would not work from a sub-path, its policy is not strict,
 /// or `out` holds something else.
-pub fn make(workspace: &Workspace, out: &Path, optimise: bool) -> Result<()> {
+pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
     let built = workspace.page();
     let out = std::path::absolute(out)?;
     if out != built {
@@ -45,9 +31,9 @@ pub fn make(workspace: &Workspace, out: &Path, optimise: bool) -> Result<()> {
     setup::web(workspace)?;
     for module in Module::ALL {
         wasm::build(workspace, &toolchain, module)?;
-        if optimise {
-            make_small(workspace, module)?;
-        }
+        // In its folder of web: the page's build reads how large it is.
+        let file = module.file(workspace, "_bg.wasm");
+        fs::write(&file, without_names(&fs::read(&file)?)?)?;
     }
     demo::page(workspace)?;
 
@@ -93,75 +79,6 @@ fn refuse_foreign(out: &Path) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Replaces a module in its folder of `web` by what wasm-opt makes of it.
-///
-/// That takes minutes, so results are kept by the hash of what they were made from.
-fn make_small(workspace: &Workspace, bindings: Module) -> Result<()> {
-    let program = wasm_opt(workspace)?;
-    let module = bindings.file(workspace, "_bg.wasm");
-    let mut hasher = DefaultHasher::new();
-    (fs::read(&module)?, BINARYEN, FEATURES).hash(&mut hasher);
-    let kept = workspace.target.join("wasm-opt");
-    let small = kept.join(format!("{:016x}.wasm", hasher.finish()));
-    if !small.is_file() {
-        println!("dist: wasm-opt of {BINARYEN}, which takes minutes");
-        fs::create_dir_all(&kept)?;
-        let unfinished = kept.join("unfinished.wasm");
-        process::run(
-            Command::new(program)
-                .arg("-Oz")
-                .args(FEATURES)
-                .arg(&module)
-                .arg("-o")
-                .arg(&unfinished),
-        )?;
-        starts(&bindings.file(workspace, ".js"), &unfinished)?;
-        fs::rename(unfinished, &small)?;
-    }
-    fs::copy(small, module)?;
-    Ok(())
-}
-
-/// Starts the module behind its bindings, in Node. That a module compiles says little: binaryen
-/// 108, Debian's, writes one that compiles but exports the wrong table, and no page starts.
-fn starts(bindings: &Path, module: &Path) -> Result<()> {
-    const START: &str = "
-        import fs from 'node:fs';
-        import { pathToFileURL } from 'node:url';
-        const [, bindings, module] = process.argv;
-        const { default: init } = await import(pathToFileURL(bindings));
-        await init({ module_or_path: fs.readFileSync(module) });
-    ";
-    process::capture(
-        Command::new("node")
-            .args(["--input-type=module", "--eval", START])
-            .arg(bindings)
-            .arg(module),
-    )
-    .context(
-        "wasm-opt wrote a module that does not start; use another binaryen or `--no-optimise`",
-    )?;
-    Ok(())
-}
-
-/// wasm-opt of [`BINARYEN`], installed below the target folder: a hundred megabytes that only
-/// those who publish need.
-fn wasm_opt(workspace: &Workspace) -> Result<PathBuf> {
-    let folder = workspace.target.join("binaryen");
-    let program = folder.join("node_modules/.bin/wasm-opt");
-    if !program.is_file() {
-        fs::create_dir_all(&folder)?;
-        process::run(
-            Command::new("npm")
-                .args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"])
-                .arg(&folder)
-                .arg(BINARYEN),
-        )
-        .context("wasm-opt makes the module small; `--no-optimise` does without it")?;
-    }
-    Ok(program)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -68,8 +68,7 @@ enum Chore {
 
     /// Make a static folder that any file host can serve, from any sub-path
     ///
-    /// The wasm module is made small by wasm-opt (its result is kept, so a second run is quick),
-    /// the page is built, checked (relative addresses, a strict Content-Security-Policy) and
+    /// Both wasm modules lose the names of their functions, the page is built, checked (relative addresses, a strict Content-Security-Policy) and
     /// written with a `_headers` file for hosts that read one. Prints every file's size raw,
     /// as gzip and as brotli, and the headers to set.
     #[command(after_help = "Example: cargo xtask dist --out /srv/www/conclave")]
@@ -77,10 +76,6 @@ enum Chore {
         /// Where the folder goes; it is replaced if it was made by an earlier run
         #[arg(long, value_name = "DIR", default_value = "web/dist")]
         out: PathBuf,
-
-        /// Leave the module as the compiler made it: saves minutes, costs about a third more bytes
-        #[arg(long)]
-        no_optimise: bool,
     },
 
     /// Set up, build and serve the page on this machine, and print its address
@@ -176,7 +171,7 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
                 wasm::build(&workspace, &toolchain, module)?;
             }
         }
-        Chore::Dist { out, no_optimise } => dist::make(&workspace, &out, !no_optimise)?,
+        Chore::Dist { out } => dist::make(&workspace, &out)?,
         Chore::Demo { port, no_open } => demo::run(&workspace, port, !no_open)?,
         Chore::Test { only } => {
             return Ok(if suite::run(&workspace, only)? {

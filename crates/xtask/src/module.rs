@@ -1,4 +1,4 @@
-//! The check of the linked wasm module.
+//! What is read of a wasm module: whether its exports are wrapped, and what a visit need not download.
 //!
 //! The dependencies of burn bring static constructors (`inventory`), the fused engine's none. The linker
 //! would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
@@ -32,12 +32,35 @@ pub fn check_constructors(module: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// The module without its custom sections (WebAssembly core, 5.5.3): the names of its functions, which
+/// only stack traces need.
+///
+/// # Errors
+/// When it is no wasm.
+pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
+    let mut rest = sections(module)?;
+    let mut kept = module[..module.len() - rest.len()].to_vec();
+    while !rest.is_empty() {
+        let whole = rest;
+        let (id, _) = section(&mut rest)?;
+        if id != 0 {
+            kept.extend_from_slice(&whole[..whole.len() - rest.len()]);
+        }
+    }
+    Ok(kept)
+}
+
+/// What follows the header.
+fn sections(module: &[u8]) -> Result<&[u8]> {
+    module
+        .strip_prefix(b"\0asm\x01\0\0\0")
+        .ok_or_else(|| anyhow!("not a wasm module (version 1)"))
+}
+
 /// Names of the module's functions, from its `name` section (WebAssembly core, appendix 7.4.1).
 fn function_names(module: &[u8]) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let mut rest = module
-        .strip_prefix(b"\0asm\x01\0\0\0")
-        .ok_or_else(|| anyhow!("not a wasm module (version 1)"))?;
+    let mut rest = sections(module)?;
     while !rest.is_empty() {
         let (id, mut body) = section(&mut rest)?;
         if id != 0 || take_name(&mut body)? != "name" {
@@ -125,6 +148,16 @@ mod tests {
             ["draft", "__wasm_call_ctors"]
         );
         check_constructors(&bytes).unwrap();
+    }
+
+    #[test]
+    fn nothing_but_names_is_taken_out() {
+        let bytes = module(&["draft", "__wasm_call_ctors"]);
+        let bare = without_names(&bytes).unwrap();
+        assert_eq!(bare, b"\0asm\x01\0\0\0\x01\x01\0");
+        assert_eq!(without_names(&bare).unwrap(), bare);
+        assert!(without_names(&bytes[..bytes.len() - 1]).is_err());
+        assert!(without_names(b"GGUF").is_err());
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
 /// Makes `NAME.js`, `NAME.d.ts` and `NAME_bg.wasm` for a browser without a bundler.
 ///
 /// Function names stay in the module: a stack trace from a browser test is worth the bytes,
-/// and what is published loses them in wasm-opt.
+/// and `dist` takes them out of what is published.
 fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
     if pkg.exists() {
         std::fs::remove_dir_all(pkg)?;
@@ -146,7 +146,7 @@ mod tests {
         std::fs::write(&bound, "b").unwrap();
         let first = state(&linked, &bound).unwrap();
         assert_eq!(first, state(&linked, &bound).unwrap());
-        std::fs::write(&bound, "optimised").unwrap();
+        std::fs::write(&bound, "stripped").unwrap();
         let second = state(&linked, &bound).unwrap();
         assert_ne!(first, second);
         std::fs::write(&linked, "built anew").unwrap();
