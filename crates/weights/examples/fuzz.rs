@@ -134,7 +134,7 @@ fn models() -> Vec<(&'static str, Files)> {
 /// A GGUF file with one block of every format.
 fn every_format() -> Vec<u8> {
     let mut header = b"GGUF\x03\0\0\0".to_vec();
-    header.extend(16_u64.to_le_bytes());
+    header.extend((Format::ALL.len() as u64).to_le_bytes());
     header.extend(1_u64.to_le_bytes());
     let string = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
     header.extend(string("general.architecture"));

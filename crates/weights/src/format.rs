@@ -6,8 +6,8 @@ use std::fmt;
 
 use crate::BlockError;
 use crate::formats::{
-    bf16, f16, f32, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k,
-    q8_0,
+    bf16, f16, f32, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k,
+    q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0,
 };
 
 /// How a tensor's elements are stored; the names are ggml's.
@@ -39,6 +39,16 @@ pub enum Format {
     Q5K,
     /// Blocks of 256 with scales for groups of 16: quants of six bits.
     Q6K,
+    /// Blocks of 256 with scales for groups of 32: bytes that choose eight numbers from a code book.
+    IQ2XXS,
+    /// Blocks of 256 with scales for groups of 16: nine bits that choose eight from a larger book.
+    IQ2XS,
+    /// Blocks of 256 with scales for groups of 16: ten bits that choose eight, and free signs.
+    IQ2S,
+    /// Blocks of 256 with scales for groups of 32: bytes that choose four numbers from a code book.
+    IQ3XXS,
+    /// Blocks of 256 with scales for groups of 32: nine bits that choose four, and free signs.
+    IQ3S,
     /// Blocks of 32: an f16 scale and 32 nibbles that choose from a table.
     IQ4NL,
     /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same table.
@@ -62,6 +72,8 @@ pub(crate) struct Layout {
     pub block_bytes: usize,
     /// Where a block has an f16, in bytes. All else in it are whole numbers, of which any bits will do.
     pub halves: &'static [usize],
+    /// The code book, packed as [`Format::grid`] says; empty where there is none.
+    pub grid: &'static [u16],
     /// Writes the elements of whole blocks; both slices are for the same number of blocks.
     pub dequantise: fn(&[u8], &mut [f32]),
     /// Writes the bytes of whole blocks, likewise. Values are finite; the error is the number of
@@ -71,7 +83,7 @@ pub(crate) struct Layout {
 
 impl Format {
     /// All formats that can be read.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 21] = [
         Self::F32,
         Self::F16,
         Self::BF16,
@@ -85,6 +97,11 @@ impl Format {
         Self::Q4K,
         Self::Q5K,
         Self::Q6K,
+        Self::IQ2XXS,
+        Self::IQ2XS,
+        Self::IQ2S,
+        Self::IQ3XXS,
+        Self::IQ3S,
         Self::IQ4NL,
         Self::IQ4XS,
         Self::MXFP4,
@@ -105,6 +122,11 @@ impl Format {
             Self::Q4K => &q4_k::LAYOUT,
             Self::Q5K => &q5_k::LAYOUT,
             Self::Q6K => &q6_k::LAYOUT,
+            Self::IQ2XXS => &iq2_xxs::LAYOUT,
+            Self::IQ2XS => &iq2_xs::LAYOUT,
+            Self::IQ2S => &iq2_s::LAYOUT,
+            Self::IQ3XXS => &iq3_xxs::LAYOUT,
+            Self::IQ3S => &iq3_s::LAYOUT,
             Self::IQ4NL => &iq4_nl::LAYOUT,
             Self::IQ4XS => &iq4_xs::LAYOUT,
             Self::MXFP4 => &mxfp4::LAYOUT,
@@ -121,6 +143,8 @@ impl Format {
             Self::BF16 => Self::F16,
             Self::Q3K => Self::Q6K,
             Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
+            Self::IQ2XXS | Self::IQ2XS | Self::IQ2S => Self::Q8_0,
+            Self::IQ3XXS | Self::IQ3S => Self::Q8_0,
             Self::IQ4NL | Self::IQ4XS | Self::MXFP4 => Self::Q8_0,
         }
     }
@@ -156,6 +180,22 @@ impl Format {
     /// of them all other bits are whole numbers, so that random bits with sound f16 are a sound block.
     pub fn halves(self) -> &'static [usize] {
         self.layout().halves
+    }
+
+    /// The code book of IQ2 and IQ3, as kernels upload it; empty for formats without one.
+    ///
+    /// An entry is the magnitudes of a run of elements, the first in the lowest bits:
+    ///
+    /// | format | elements | bits of one | which stand for |
+    /// |---|---|---|---|
+    /// | IQ2_XXS, IQ2_XS, IQ2_S | 8 | 2 | 8, 25, 43 (3 does not occur) |
+    /// | IQ3_XXS | 4 | 3 | 4, 12, 20, 28, 36, 44, 52, 62 |
+    /// | IQ3_S | 4 | 3 | 1, 3, 5, 7, 9, 11, 13, 15 |
+    ///
+    /// An element is its group's step times its magnitude, negative where its sign bit is set. The
+    /// books have 256 (_XXS), 512 (IQ2_XS, IQ3_S) or 1024 (IQ2_S) entries.
+    pub fn grid(self) -> &'static [u16] {
+        self.layout().grid
     }
 
     /// Bytes that `elements` take, if they are whole blocks and the number fits this machine.

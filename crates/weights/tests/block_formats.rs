@@ -309,6 +309,47 @@ fn every_f16_is_read_and_written_exactly() {
     }
 }
 
+/// The packing that `Format::grid` promises, by unpacking blocks that choose each entry in turn.
+#[test]
+fn grids_are_the_numbers_that_blocks_choose() {
+    let (twos, threes) = (&[8, 25, 43][..], &[4, 12, 20, 28, 36, 44, 52, 62][..]);
+    let odd = &[1, 3, 5, 7, 9, 11, 13, 15][..];
+    for (format, entries, run, levels) in [
+        (Format::IQ2XXS, 256, 8, twos),
+        (Format::IQ2XS, 512, 8, twos),
+        (Format::IQ2S, 1024, 8, twos),
+        (Format::IQ3XXS, 256, 4, threes),
+        (Format::IQ3S, 512, 4, odd),
+    ] {
+        let (grid, bits) = (format.grid(), if run == 8 { 2 } else { 3 });
+        assert_eq!(grid.len(), entries, "{format}");
+        for (number, entry) in grid.iter().enumerate() {
+            let mut block = vec![0; format.block_bytes()];
+            // 8 is the d that makes a step of one of a scale of 0 in IQ2, 4 in IQ3_XXS.
+            let d: u16 = match format {
+                Format::IQ3S => 0x3c00,
+                Format::IQ3XXS => 0x4400,
+                _ => 0x4800,
+            };
+            block[..2].copy_from_slice(&d.to_le_bytes());
+            block[2] = number as u8;
+            match format {
+                Format::IQ2XS => block[3] = (number >> 8) as u8,
+                Format::IQ2S | Format::IQ3S => block[66] = (number >> 8) as u8,
+                _ => {}
+            }
+            let values = &dequantised(format, &block)[..run];
+            for (at, value) in values.iter().enumerate() {
+                let index = usize::from(entry >> (bits * at)) & ((1 << bits) - 1);
+                assert_eq!(*value, levels[index] as f32, "{format} {number} {at}");
+            }
+            assert_eq!(u32::from(*entry) >> (bits * run), 0, "{format} {number}");
+        }
+    }
+    let without = |format: &&Format| format.grid().is_empty();
+    assert_eq!(Format::ALL.iter().filter(without).count(), 16);
+}
+
 #[test]
 fn lengths_that_do_not_fit_are_errors() {
     let mut out = [0.0; 32];

@@ -349,15 +349,15 @@ fn damage_is_named() {
         GgufError::Shape { tensor, reason, .. } if tensor == "matrix.q8_0" && reason.contains("blocks")
     ));
     let cube_type = cube + 4 + 3 * 8;
-    let unknown = patched(cube_type, &17_u32.to_le_bytes()).unwrap_err();
+    let unknown = patched(cube_type, &19_u32.to_le_bytes()).unwrap_err();
     assert!(matches!(
         &unknown,
-        GgufError::UnknownFormat { type_id: 17, .. }
+        GgufError::UnknownFormat { type_id: 19, .. }
     ));
     assert!(
         unknown
             .to_string()
-            .contains("`cube` has ggml type 17 (IQ2_XS)"),
+            .contains("`cube` has ggml type 19 (IQ1_S)"),
         "{unknown}"
     );
     assert!(

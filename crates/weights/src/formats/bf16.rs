@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 1,
     block_bytes: 2,
     halves: &[],
+    grid: &[],
     dequantise,
     quantise: Some(quantise),
 };

@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 1,
     block_bytes: 2,
     halves: &[0],
+    grid: &[],
     dequantise,
     quantise: Some(quantise),
 };

@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 1,
     block_bytes: 4,
     halves: &[],
+    grid: &[],
     dequantise,
     quantise: Some(quantise),
 };

@@ -3,6 +3,12 @@
 pub(crate) mod bf16;
 pub(crate) mod f16;
 pub(crate) mod f32;
+pub(crate) mod grids;
+pub(crate) mod iq2_s;
+pub(crate) mod iq2_xs;
+pub(crate) mod iq2_xxs;
+pub(crate) mod iq3_s;
+pub(crate) mod iq3_xxs;
 pub(crate) mod iq4_nl;
 pub(crate) mod iq4_xs;
 pub(crate) mod mxfp4;
@@ -116,6 +122,11 @@ fn nibbles_and_bits(high: &[u8], bytes: &[u8]) -> [u8; 32] {
         *quant |= u8::from(high >> index & 1 == 1) << 4;
     }
     quants
+}
+
+/// Nibble number `index` of `bytes`, the low one of each first.
+fn nibble(bytes: &[u8], index: usize) -> u8 {
+    bytes[index / 2] >> (4 * (index % 2)) & 15
 }
 
 /// Writes `scale · quants` to `out`.

@@ -11,6 +11,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 32,
     block_bytes: 17,
     halves: &[],
+    grid: &[],
     dequantise,
     quantise: None,
 };

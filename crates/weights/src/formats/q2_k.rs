@@ -11,6 +11,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 256,
     block_bytes: 84,
     halves: &[80, 82],
+    grid: &[],
     dequantise,
     quantise: None,
 };

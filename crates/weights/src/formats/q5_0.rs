@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 32,
     block_bytes: 22,
     halves: &[0],
+    grid: &[],
     dequantise,
     quantise: None,
 };

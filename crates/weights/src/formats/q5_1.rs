@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 32,
     block_bytes: 24,
     halves: &[0, 2],
+    grid: &[],
     dequantise,
     quantise: None,
 };

@@ -10,6 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 256,
     block_bytes: 176,
     halves: &[0, 2],
+    grid: &[],
     dequantise,
     quantise: None,
 };

@@ -13,6 +13,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 256,
     block_bytes: 210,
     halves: &[208],
+    grid: &[],
     dequantise,
     quantise: None,
 };

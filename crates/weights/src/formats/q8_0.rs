@@ -9,6 +9,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_elements: 32,
     block_bytes: 34,
     halves: &[0],
+    grid: &[],
     dequantise,
     quantise: Some(quantise),
 };
