@@ -173,7 +173,7 @@ mod native {
             Format::Q6K,
             Format::F16,
         ] {
-            super::prepare(format.ggml_type());
+            super::prepare(format.ggml_type().expect("a type of ggml"));
             for tokens in [1, 20, 64] {
                 let ms = least(|| super::products(tokens));
                 println!("{format:5} products of {tokens:3} tokens: {ms:7.2} ms");

@@ -298,7 +298,8 @@ impl Header {
             for size in shape.into_iter().flatten() {
                 bytes.extend(size.to_le_bytes());
             }
-            bytes.extend(tensor.format.ggml_type().to_le_bytes());
+            let ggml_type = tensor.format.ggml_type().expect("a type of GGUF");
+            bytes.extend(ggml_type.to_le_bytes());
             bytes.extend(u64::to_le_bytes(offset));
             offset += tensor.bytes().next_multiple_of(ALIGNMENT);
         }

@@ -111,6 +111,14 @@ fn models() -> Vec<(&'static str, Files)> {
         ),
         (
             "safetensors",
+            fixtures!["fp8/config.json", "fp8/model.safetensors"],
+        ),
+        (
+            "safetensors",
+            fixtures!["compressed/config.json", "compressed/model.safetensors"],
+        ),
+        (
+            "safetensors",
             fixtures![
                 "single/config.json",
                 "single/generation_config.json",
@@ -131,21 +139,23 @@ fn models() -> Vec<(&'static str, Files)> {
     ]
 }
 
-/// A GGUF file with one block of every format.
+/// A GGUF file with one block of every format that such files have.
 fn every_format() -> Vec<u8> {
     let mut header = b"GGUF\x03\0\0\0".to_vec();
-    header.extend((Format::ALL.len() as u64).to_le_bytes());
+    let ggml = |format: Format| Some((format, format.ggml_type()?));
+    let formats: Vec<_> = Format::ALL.into_iter().filter_map(ggml).collect();
+    header.extend((formats.len() as u64).to_le_bytes());
     header.extend(1_u64.to_le_bytes());
     let string = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
     header.extend(string("general.architecture"));
     header.extend(8_u32.to_le_bytes());
     header.extend(string("llama"));
     let mut data = Vec::new();
-    for format in Format::ALL {
+    for (format, ggml_type) in formats {
         header.extend(string(format.name()));
         header.extend(1_u32.to_le_bytes());
         header.extend((format.block_elements() as u64).to_le_bytes());
-        header.extend(format.ggml_type().to_le_bytes());
+        header.extend(ggml_type.to_le_bytes());
         header.extend((data.len() as u64).to_le_bytes());
         data.extend((0..format.block_bytes()).map(|byte| (byte * 37 % 120) as u8));
         data.resize(data.len().next_multiple_of(32), 0);
@@ -303,6 +313,11 @@ impl Random {
                     "BF16",
                     "F64",
                     "F8_E4M3",
+                    "F8_E5M2",
+                    "blocks.weight",
+                    "blocks.weight_scale",
+                    "blocks.weight_scale_inv",
+                    "weight_block_size",
                     "I32",
                     "dtype",
                     "shape",

@@ -83,8 +83,8 @@ impl Checkpoint {
         &self.tensors
     }
 
-    /// Tensors that are there but hold nothing that can be read: whole numbers, 8-bit floats,
-    /// packed quants of other methods. Only safetensors files have them.
+    /// Tensors that are there but hold nothing that can be read: whole numbers, 8-bit floats
+    /// without the scales that belong to them, packed quants of other methods. Only safetensors files have them.
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
     }
@@ -103,36 +103,40 @@ impl Checkpoint {
     /// The tensor called `name`.
     ///
     /// # Errors
-    /// [`CheckpointError::MissingTensor`] where there is none, [`CheckpointError::Dtype`] and
-    /// [`CheckpointError::Quantised`] where it is stored in a way that cannot be read.
+    /// [`CheckpointError::MissingTensor`] where there is none, [`CheckpointError::Dtype`],
+    /// [`CheckpointError::Scales`] and [`CheckpointError::Quantised`] where it is stored in a way that
+    /// cannot be read.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, CheckpointError> {
         if let Some(tensor) = self.find(name) {
             return Ok(tensor);
         }
         let tensor = name.to_owned();
         if let Some(found) = self.unreadable.iter().find(|tensor| tensor.name == name) {
-            let dtype = found.dtype.clone();
-            return Err(CheckpointError::Dtype { tensor, dtype });
+            return Err(match found.problem.clone() {
+                Some(problem) => CheckpointError::Scales { tensor, problem },
+                None => CheckpointError::Dtype {
+                    tensor,
+                    dtype: found.dtype.clone(),
+                },
+            });
         }
         let method = match &self.description {
             Description::HuggingFace(described) => described.quantised_by(),
             Description::Gguf(_) => None,
         };
         Err(match method {
-            Some(method) => CheckpointError::Quantised {
-                tensor,
-                method: method.to_owned(),
-            },
+            Some(method) => CheckpointError::Quantised { tensor, method },
             None => CheckpointError::MissingTensor { tensor },
         })
     }
 
-    /// Reads rows of a tensor as they are stored, `rows.len() × row_bytes` bytes. What `into` held
-    /// before is dropped, its memory is used again.
+    /// Reads rows of a tensor in the format of [`Tensor::read_as`]: as they are stored, or multiplied by
+    /// the tensor's scales. What `into` held before is dropped, its memory is used again.
     ///
     /// # Errors
     /// [`CheckpointError::Rows`] for rows that the tensor does not have,
     /// [`CheckpointError::TooLarge`] for more than can be in memory,
+    /// [`CheckpointError::Scales`] for scales that are not finite,
     /// [`CheckpointError::Source`] where the source fails.
     pub async fn read_rows(
         &self,
@@ -141,31 +145,56 @@ impl Checkpoint {
         rows: Range<u64>,
         into: &mut Vec<u8>,
     ) -> Result<(), CheckpointError> {
-        let count = rows.end.checked_sub(rows.start);
-        let Some(count) = count.filter(|_| rows.end <= tensor.rows()) else {
-            return Err(CheckpointError::Rows {
-                tensor: tensor.name.clone(),
-                rows: tensor.rows(),
-                start: rows.start,
-                end: rows.end,
-            });
-        };
-        // Rows are part of a tensor whose size in bytes is known to be a u64.
-        let row_bytes = tensor.bytes / tensor.rows().max(1);
-        let bytes = count.saturating_mul(row_bytes);
-        let start = rows.start.saturating_mul(row_bytes);
-        let length = usize::try_from(bytes)
-            .ok()
-            .filter(|&length| isize::try_from(length).is_ok())
-            .ok_or_else(|| CheckpointError::TooLarge {
-                tensor: tensor.name.clone(),
-                bytes,
-            })?;
         into.clear();
-        into.resize(length, 0);
-        let offset = tensor.offset.saturating_add(start);
-        Ok(source.read(tensor.file, offset, into).await?)
+        let (offset, bytes) = place(tensor, &rows)?;
+        let Some(scales) = &tensor.scales else {
+            into.resize(length(tensor, bytes)?, 0);
+            return Ok(source.read(tensor.file, offset, into).await?);
+        };
+        let (at, size) = place(&scales.numbers, &scales.rows_for(&rows))?;
+        let mut factors = vec![0; length(&scales.numbers, size)?];
+        source.read(scales.numbers.file, at, &mut factors).await?;
+        let factors = scales.factors(&factors, tensor)?;
+        // Four bytes for each.
+        into.resize(length(tensor, bytes.saturating_mul(4))?, 0);
+        let stored = into.len() / 4 * 3;
+        source
+            .read(tensor.file, offset, &mut into[stored..])
+            .await?;
+        let cols = length(tensor, tensor.cols())?;
+        scales.multiply(&factors, rows.start, cols, into);
+        Ok(())
     }
+}
+
+/// Where rows of a tensor begin, and how many bytes they are.
+fn place(tensor: &Tensor, rows: &Range<u64>) -> Result<(u64, u64), CheckpointError> {
+    let count = rows.end.checked_sub(rows.start);
+    let Some(count) = count.filter(|_| rows.end <= tensor.rows()) else {
+        return Err(CheckpointError::Rows {
+            tensor: tensor.name.clone(),
+            rows: tensor.rows(),
+            start: rows.start,
+            end: rows.end,
+        });
+    };
+    // Rows are part of a tensor whose size in bytes is known to be a u64.
+    let row_bytes = tensor.bytes / tensor.rows().max(1);
+    let start = rows.start.saturating_mul(row_bytes);
+    Ok((
+        tensor.offset.saturating_add(start),
+        count.saturating_mul(row_bytes),
+    ))
+}
+
+/// A length that this machine can address.
+fn length(tensor: &Tensor, bytes: u64) -> Result<usize, CheckpointError> {
+    let length = usize::try_from(bytes).ok();
+    let length = length.filter(|&length| isize::try_from(length).is_ok());
+    length.ok_or_else(|| CheckpointError::TooLarge {
+        tensor: tensor.name.clone(),
+        bytes,
+    })
 }
 
 /// The number of the source's file called `name`.

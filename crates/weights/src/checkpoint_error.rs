@@ -126,6 +126,17 @@ pub enum CheckpointError {
         /// How it is stored, as the file has it.
         dtype: String,
     },
+    /// 8-bit floats whose scales are missing, or not as they are read.
+    #[error(
+        "tensor `{tensor}`: its 8-bit floats {problem}; download the folder again, or choose the model in F32, F16 or \
+         BF16, or as a .gguf file"
+    )]
+    Scales {
+        /// The tensor's name.
+        tensor: String,
+        /// What is wrong with the scales.
+        problem: String,
+    },
     /// A tensor that is missing where the folder's weights are quantised in a way that is not read.
     #[error(
         "tensor `{tensor}` is not there as plain numbers, the weights are quantised by {method}, which cannot be read; \

@@ -6,11 +6,11 @@ use std::fmt;
 
 use crate::BlockError;
 use crate::formats::{
-    bf16, f16, f32, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k,
-    q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0,
+    bf16, f8_e4m3, f16, f32, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q2_k,
+    q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0,
 };
 
-/// How a tensor's elements are stored; the names are ggml's.
+/// How a tensor's elements are stored; the names are ggml's, or those of safetensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Format {
     /// 32-bit floats.
@@ -19,6 +19,9 @@ pub enum Format {
     F16,
     /// The upper halves of 32-bit floats.
     BF16,
+    /// 8-bit floats (E4M3 without infinities), which only safetensors files have, with
+    /// [`Scales`](crate::Scales).
+    F8E4M3,
     /// Blocks of 32: an f16 scale and 32 nibbles.
     Q4_0,
     /// Blocks of 32: an f16 scale, an f16 minimum and 32 nibbles.
@@ -64,8 +67,8 @@ type Writer = fn(&[f32], &mut [u8]) -> Result<(), usize>;
 pub(crate) struct Layout {
     /// ggml's name.
     pub name: &'static str,
-    /// ggml's number of the type in files.
-    pub ggml_type: u32,
+    /// ggml's number of the type in files; `None` for a type that ggml does not have.
+    pub ggml_type: Option<u32>,
     /// Elements in a block.
     pub block_elements: usize,
     /// Bytes in a block.
@@ -83,10 +86,11 @@ pub(crate) struct Layout {
 
 impl Format {
     /// All formats that can be read.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::F32,
         Self::F16,
         Self::BF16,
+        Self::F8E4M3,
         Self::Q4_0,
         Self::Q4_1,
         Self::Q5_0,
@@ -107,11 +111,12 @@ impl Format {
         Self::MXFP4,
     ];
 
-    fn layout(self) -> &'static Layout {
+    pub(crate) fn layout(self) -> &'static Layout {
         match self {
             Self::F32 => &f32::LAYOUT,
             Self::F16 => &f16::LAYOUT,
             Self::BF16 => &bf16::LAYOUT,
+            Self::F8E4M3 => &f8_e4m3::LAYOUT,
             Self::Q4_0 => &q4_0::LAYOUT,
             Self::Q4_1 => &q4_1::LAYOUT,
             Self::Q5_0 => &q5_0::LAYOUT,
@@ -142,6 +147,7 @@ impl Format {
             Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => self,
             Self::BF16 => Self::F16,
             Self::Q3K => Self::Q6K,
+            Self::F8E4M3 => Self::Q8_0,
             Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
             Self::IQ2XXS | Self::IQ2XS | Self::IQ2S => Self::Q8_0,
             Self::IQ3XXS | Self::IQ3S => Self::Q8_0,
@@ -153,15 +159,15 @@ impl Format {
     pub fn from_ggml_type(type_id: u32) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|format| format.ggml_type() == type_id)
+            .find(|format| format.ggml_type() == Some(type_id))
     }
 
-    /// ggml's number of the type.
-    pub fn ggml_type(self) -> u32 {
+    /// ggml's number of the type; `None` where GGUF files cannot have it.
+    pub fn ggml_type(self) -> Option<u32> {
         self.layout().ggml_type
     }
 
-    /// ggml's name, such as `Q8_0`.
+    /// ggml's name, such as `Q8_0`, or that of safetensors.
     pub fn name(self) -> &'static str {
         self.layout().name
     }

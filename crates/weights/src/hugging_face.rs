@@ -6,11 +6,11 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::checkpoint::{list, named};
 use crate::safetensors::{Directory, directory};
-use crate::{CheckpointError, Source, SourceError, json};
+use crate::{CheckpointError, Source, SourceError, json, scales};
 
 /// Limits of the files that are read whole. Real configurations have some kilobytes, Gemma 3's
 /// tokenizer settings 1.2 MB, its tokenizer 33 MB.
@@ -37,11 +37,33 @@ pub struct HuggingFace {
 }
 
 impl HuggingFace {
-    /// The method that `config.json` says the weights are quantised by, such as `gptq`.
-    pub(crate) fn quantised_by(&self) -> Option<&str> {
-        let settings = self.config.get("quantization_config")?.as_object()?;
-        let method = settings.get("quant_method").and_then(Value::as_str);
-        Some(method.unwrap_or("a method of its own"))
+    /// The method that `config.json` says the weights are quantised by, such as `gptq`. `None` where
+    /// there is none, and where weights are 8-bit floats with scales, which are read.
+    pub fn quantised_by(&self) -> Option<String> {
+        let settings = self.quantisation()?;
+        let word = |key: &str| settings.get(key).and_then(Value::as_str);
+        let method = word("quant_method").unwrap_or("an unnamed method");
+        let transformed = settings.get("transform_config").is_some_and(|transforms| {
+            !transforms.is_null() && *transforms != Value::Object(Map::new())
+        });
+        let named = match (method, word("format")) {
+            ("fp8", _) => return None,
+            ("compressed-tensors", Some("float-quantized" | "naive-quantized")) => {
+                if !transformed {
+                    return None;
+                }
+                "compressed-tensors with transforms".to_owned()
+            }
+            (method, Some(format)) => format!("{method} ({format})"),
+            (method, None) => method.to_owned(),
+        };
+        Some(named.chars().take(64).collect())
+    }
+
+    /// What `config.json` says of how the weights are quantised.
+    pub(crate) fn quantisation(&self) -> Option<&Value> {
+        let settings = self.config.get("quantization_config")?;
+        Some(settings).filter(|settings| !settings.is_null())
     }
 }
 
@@ -64,7 +86,7 @@ fn is_pickle(name: &str) -> bool {
 
 /// Reads a folder's JSON files and its tensors' places.
 pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory), CheckpointError> {
-    let weights = weights(source).await?;
+    let mut weights = weights(source).await?;
     let config = settings(source, "config.json").await?;
     let config = config.ok_or_else(|| CheckpointError::MissingFiles {
         files: "config.json".to_owned(),
@@ -76,6 +98,7 @@ pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory)
         tokenizer_config: settings(source, "tokenizer_config.json").await?,
         chat_template: template(source).await?,
     };
+    scales::attach(&mut weights, &described);
     Ok((described, weights))
 }
 

@@ -22,7 +22,7 @@
 //! let mut bytes = Vec::new();
 //! model.read_rows(&disk, tensor, 0..1, &mut bytes).await?;
 //! let mut row = vec![0.0; usize::try_from(tensor.cols())?];
-//! dequantise(tensor.format, &bytes, &mut row)?;
+//! dequantise(tensor.read_as(), &bytes, &mut row)?;
 //! # Ok(row) }
 //! ```
 
@@ -43,6 +43,7 @@ mod memory;
 mod metadata;
 mod safetensors;
 mod safetensors_error;
+mod scales;
 mod source;
 mod tensor;
 mod value;
@@ -60,6 +61,7 @@ pub use memory::Memory;
 pub use metadata::Metadata;
 pub use safetensors::Unreadable;
 pub use safetensors_error::SafetensorsError;
+pub use scales::Scales;
 pub use source::{Reading, Source, SourceError, SourceFile};
 pub use tensor::Tensor;
 pub use value::{Array, Strings, Value};

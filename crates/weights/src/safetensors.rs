@@ -18,13 +18,15 @@ const LONGEST_HEADER: u64 = 100_000_000;
 const LENGTH_BYTES: u64 = 8;
 
 /// A tensor that is there but holds nothing that can be read as numbers: whole numbers, 8-bit
-/// floats, packed quants, or no elements at all.
+/// floats without their scales, packed quants, or no elements at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The tensor's name.
     pub name: String,
-    /// How its elements are stored, as the file has it, such as `F8_E4M3`.
+    /// How its elements are stored, as the file has it, such as `F8_E5M2`.
     pub dtype: String,
+    /// What is wrong with the scales of 8-bit floats that could be read otherwise.
+    pub problem: Option<String>,
     /// The file it is in: an index into [`Source::files`].
     pub file: usize,
     /// Number of bytes.
@@ -159,6 +161,7 @@ impl Data {
                 "F32" => Some(Format::F32),
                 "F16" => Some(Format::F16),
                 "BF16" => Some(Format::BF16),
+                "F8_E4M3" | "F8_E4M3FN" => Some(Format::F8E4M3),
                 _ => None,
             };
             let bytes = end - start;
@@ -166,6 +169,7 @@ impl Data {
                 directory.unreadable.push(Unreadable {
                     name,
                     dtype: entry.dtype,
+                    problem: None,
                     file: self.file,
                     bytes,
                 });
@@ -194,6 +198,7 @@ impl Data {
                 name,
                 shape,
                 format,
+                scales: None,
                 file: self.file,
                 offset: self.start + start,
                 bytes,

@@ -2,7 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::format::type_name;
-use crate::{Format, GgufError};
+use crate::{Format, GgufError, Scales};
 
 /// Bytes of the shortest possible entry: an empty name, no dimensions, a type and an offset.
 pub(crate) const SHORTEST_TENSOR: u64 = 8 + 4 + 4 + 8;
@@ -24,6 +24,8 @@ pub struct Tensor {
     pub shape: Vec<u64>,
     /// How elements are stored.
     pub format: Format,
+    /// What elements are multiplied by as they are read: of 8-bit floats, and of no others.
+    pub scales: Option<Scales>,
     /// The file it is in: an index into [`Source::files`](crate::Source::files).
     pub file: usize,
     /// Offset of the first byte, from the start of that file.
@@ -48,7 +50,16 @@ impl Tensor {
         self.shape.iter().product()
     }
 
-    /// Bytes of one row, which is always a whole number of blocks.
+    /// The format in which [`Checkpoint::read_rows`](crate::Checkpoint::read_rows) gives rows: the
+    /// stored one, or F32 for elements that are multiplied by scales.
+    pub fn read_as(&self) -> Format {
+        match self.scales {
+            Some(_) => Format::F32,
+            None => self.format,
+        }
+    }
+
+    /// Bytes of one row as it is stored, which is always a whole number of blocks.
     ///
     /// # Errors
     /// [`GgufError::TooLarge`] where a row cannot be addressed on this machine.
@@ -84,7 +95,9 @@ impl Tensor {
         let offset = cursor.u64()?;
 
         let Some(format) = Format::from_ggml_type(type_id) else {
-            let known = Format::ALL.map(Format::name).join(", ");
+            let known = Format::ALL.into_iter();
+            let known = known.filter(|format| format.ggml_type().is_some());
+            let known = known.map(Format::name).collect::<Vec<_>>().join(", ");
             return Err(GgufError::UnknownFormat {
                 tensor: name,
                 type_id,
@@ -119,6 +132,7 @@ impl Tensor {
             name,
             shape,
             format,
+            scales: None,
             file: 0,
             offset,
             bytes,

@@ -196,7 +196,7 @@ fn numbers_that_cannot_be_read_are_refused_on_use() {
         checkpoint.tensor("nothing").unwrap_err(),
         CheckpointError::Quantised {
             tensor: "nothing".to_owned(),
-            method: "fp8".to_owned()
+            method: "gptq".to_owned()
         }
     );
 }

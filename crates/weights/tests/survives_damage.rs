@@ -28,8 +28,10 @@ macro_rules! folder {
     };
 }
 
-const FOLDERS: [&[(&str, &[u8])]; 3] = [
+const FOLDERS: [&[(&str, &[u8])]; 5] = [
     folder!("mixed": "config.json", "model.safetensors"),
+    folder!("fp8": "config.json", "model.safetensors"),
+    folder!("compressed": "config.json", "model.safetensors"),
     folder!("single": "config.json", "generation_config.json", "model.safetensors"),
     folder!("sharded": "config.json", "model.safetensors.index.json",
         "model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",

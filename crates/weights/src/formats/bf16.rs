@@ -6,7 +6,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "BF16",
-    ggml_type: 30,
+    ggml_type: Some(30),
     block_elements: 1,
     block_bytes: 2,
     halves: &[],

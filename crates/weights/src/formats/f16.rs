@@ -5,7 +5,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "F16",
-    ggml_type: 1,
+    ggml_type: Some(1),
     block_elements: 1,
     block_bytes: 2,
     halves: &[0],

@@ -5,7 +5,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "F32",
-    ggml_type: 0,
+    ggml_type: Some(0),
     block_elements: 1,
     block_bytes: 4,
     halves: &[],

@@ -8,7 +8,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ2_S",
-    ggml_type: 22,
+    ggml_type: Some(22),
     block_elements: 256,
     block_bytes: 82,
     halves: &[0],

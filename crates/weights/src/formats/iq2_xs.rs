@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ2_XS",
-    ggml_type: 17,
+    ggml_type: Some(17),
     block_elements: 256,
     block_bytes: 74,
     halves: &[0],

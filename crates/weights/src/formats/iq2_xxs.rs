@@ -8,7 +8,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ2_XXS",
-    ggml_type: 16,
+    ggml_type: Some(16),
     block_elements: 256,
     block_bytes: 66,
     halves: &[0],

@@ -8,7 +8,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ3_S",
-    ggml_type: 21,
+    ggml_type: Some(21),
     block_elements: 256,
     block_bytes: 110,
     halves: &[0],

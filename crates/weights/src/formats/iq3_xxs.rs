@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ3_XXS",
-    ggml_type: 18,
+    ggml_type: Some(18),
     block_elements: 256,
     block_bytes: 98,
     halves: &[0],

@@ -6,7 +6,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ4_NL",
-    ggml_type: 20,
+    ggml_type: Some(20),
     block_elements: 32,
     block_bytes: 18,
     halves: &[0],

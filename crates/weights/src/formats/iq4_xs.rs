@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "IQ4_XS",
-    ggml_type: 23,
+    ggml_type: Some(23),
     block_elements: 256,
     block_bytes: 136,
     halves: &[0],

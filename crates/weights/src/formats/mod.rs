@@ -1,8 +1,9 @@
-//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it.
+//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it, where ggml has it.
 
 pub(crate) mod bf16;
 pub(crate) mod f16;
 pub(crate) mod f32;
+pub(crate) mod f8_e4m3;
 pub(crate) mod grids;
 pub(crate) mod iq2_s;
 pub(crate) mod iq2_xs;

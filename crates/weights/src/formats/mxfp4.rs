@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "MXFP4",
-    ggml_type: 39,
+    ggml_type: Some(39),
     block_elements: 32,
     block_bytes: 17,
     halves: &[],

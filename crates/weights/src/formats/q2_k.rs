@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q2_K",
-    ggml_type: 10,
+    ggml_type: Some(10),
     block_elements: 256,
     block_bytes: 84,
     halves: &[80, 82],

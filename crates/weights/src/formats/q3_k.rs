@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q3_K",
-    ggml_type: 11,
+    ggml_type: Some(11),
     block_elements: 256,
     block_bytes: 110,
     halves: &[108],

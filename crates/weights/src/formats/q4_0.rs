@@ -7,7 +7,7 @@ use crate::format::{Layout, largest};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q4_0",
-    ggml_type: 2,
+    ggml_type: Some(2),
     block_elements: 32,
     block_bytes: 18,
     halves: &[0],

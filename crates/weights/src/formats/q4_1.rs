@@ -6,7 +6,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q4_1",
-    ggml_type: 3,
+    ggml_type: Some(3),
     block_elements: 32,
     block_bytes: 20,
     halves: &[0, 2],

@@ -7,7 +7,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q4_K",
-    ggml_type: 12,
+    ggml_type: Some(12),
     block_elements: 256,
     block_bytes: 144,
     halves: &[0, 2],

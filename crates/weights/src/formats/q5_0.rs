@@ -6,7 +6,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q5_0",
-    ggml_type: 6,
+    ggml_type: Some(6),
     block_elements: 32,
     block_bytes: 22,
     halves: &[0],

@@ -6,7 +6,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q5_1",
-    ggml_type: 7,
+    ggml_type: Some(7),
     block_elements: 32,
     block_bytes: 24,
     halves: &[0, 2],

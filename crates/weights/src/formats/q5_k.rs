@@ -6,7 +6,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q5_K",
-    ggml_type: 13,
+    ggml_type: Some(13),
     block_elements: 256,
     block_bytes: 176,
     halves: &[0, 2],

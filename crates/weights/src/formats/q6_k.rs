@@ -9,7 +9,7 @@ use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q6_K",
-    ggml_type: 14,
+    ggml_type: Some(14),
     block_elements: 256,
     block_bytes: 210,
     halves: &[208],

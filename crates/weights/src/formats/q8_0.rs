@@ -5,7 +5,7 @@ use crate::format::{Layout, largest_magnitude};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "Q8_0",
-    ggml_type: 8,
+    ggml_type: Some(8),
     block_elements: 32,
     block_bytes: 34,
     halves: &[0],

@@ -1,4 +1,4 @@
-//! 16-bit floats to 32 bits and back, by arithmetic without branches: a model's every weight may
+//! Floats of 16 and 8 bits to 32 and back, by arithmetic without branches: a model's every weight may
 //! pass through here while it loads, and so compilers make vectors of it, in wasm too.
 
 /// Bits of an infinite f16; NaNs lie above.
@@ -16,6 +16,16 @@ pub(super) fn from_half(bits: u16) -> f32 {
         0
     };
     f32::from_bits(number.to_bits() | beyond | sign)
+}
+
+/// The number that the bits of an 8-bit float (E4M3, without infinities) stand for.
+pub(super) fn from_e4m3(bits: u8) -> f32 {
+    let bits = u32::from(bits);
+    let (sign, magnitude) = ((bits & 0x80) << 24, bits & 0x7f);
+    // As above: the exponent's bias differs by 120.
+    let number = f32::from_bits(magnitude << 20) * f32::from_bits((127 + 120) << 23);
+    let nan = if magnitude == 0x7f { 0x7fc0_0000 } else { 0 };
+    f32::from_bits(number.to_bits() | nan | sign)
 }
 
 /// The bits of the nearest f16, of the even one where two are near; infinite from 65520 on.
@@ -56,7 +66,7 @@ pub(super) fn to_brain(value: f32) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{from_half, to_brain, to_half};
+    use super::{from_e4m3, from_half, to_brain, to_half};
 
     #[test]
     fn numbers_round_to_the_nearest_and_to_even_between_two() {
@@ -90,5 +100,22 @@ mod tests {
             assert_eq!(to_brain(-between.next_down()), 0x8000 | bits);
             assert_eq!(to_brain(between.next_up()), bits + 1);
         }
+    }
+
+    #[test]
+    fn every_8_bit_float_is_what_its_bits_say() {
+        for bits in 0..=u8::MAX {
+            let (exponent, mantissa) = (i32::from(bits >> 3 & 15), f32::from(bits & 7));
+            let magnitude = match (exponent, bits & 7) {
+                (15, 7) => f32::NAN,
+                (0, _) => mantissa * 2.0_f32.powi(-9),
+                _ => (8.0 + mantissa) * 2.0_f32.powi(exponent - 10),
+            };
+            let number = from_e4m3(bits);
+            assert_eq!(number.is_sign_negative(), bits >> 7 == 1);
+            assert_eq!(number.is_nan(), magnitude.is_nan());
+            assert!(number.is_nan() || number.abs() == magnitude, "{bits}");
+        }
+        assert_eq!((from_e4m3(0x7e), from_e4m3(0x81)), (448.0, -0.001_953_125));
     }
 }
