@@ -98,14 +98,9 @@ pub(crate) fn describe(
     let gguf = matches!(checkpoint.description(), Description::Gguf(_));
     let keys = Keys::of(checkpoint, family.gguf, family.defaults)?;
     if let Description::HuggingFace(folder) = checkpoint.description()
-        && let Some(quantised) = folder.config.get("quantization_config")
-        && !quantised.is_null()
+        && let Some(method) = folder.quantised_by()
     {
-        let method = quantised.get("quant_method").and_then(|name| name.as_str());
-        let method = method.unwrap_or("an unnamed method");
-        return Err(ModelError::Quantised {
-            method: method.chars().take(64).collect(),
-        });
+        return Err(ModelError::Quantised { method });
     }
     let (_, vocabulary) = embedding(checkpoint, gguf)?;
     let config = Config::read(&keys, family, vocabulary)?;

@@ -107,7 +107,7 @@ pub async fn divisors(
         .read_rows(source, tensor, 0..1, &mut stored)
         .await?;
     let mut values = vec![0.0; length];
-    dequantise(tensor.format, &stored, &mut values)
+    dequantise(tensor.read_as(), &stored, &mut values)
         .map_err(|error| wrong(name, &error.to_string()))?;
     if values.iter().all(|value| value.is_normal() && *value > 0.0) {
         Ok(values)
@@ -202,9 +202,11 @@ impl<K: WeightSink> Reader<'_, K> {
             cols,
             order,
         } = part;
-        let stored = tensor.format;
-        let row_bytes = (tensor.bytes / tensor.rows().max(1)).max(1);
-        let at_once = (PIECE / row_bytes).max(1);
+        // Rows with scales are read as F32, four times as long as they are stored.
+        let stored = tensor.read_as();
+        let row_bytes = tensor.bytes / tensor.rows().max(1);
+        let long = stored.bytes_of(*cols).unwrap_or_default() as u64;
+        let at_once = (PIECE / long.max(1)).max(1);
         let at_once = match *order {
             Order::Stored => at_once,
             Order::Pairs { width, .. } => (at_once / width as u64).max(1) * width as u64,
@@ -230,7 +232,7 @@ impl<K: WeightSink> Reader<'_, K> {
                 piece = &self.converted;
             }
             self.sink.push(&mut upload, piece)?;
-            self.bytes += self.stored.len() as u64;
+            self.bytes += row_bytes.saturating_mul(end - next);
             (self.progress)(self.bytes);
             next = end;
         }
@@ -243,7 +245,7 @@ impl<K: WeightSink> Reader<'_, K> {
             .read_rows(self.source, tensor, 0..1, &mut self.stored)
             .await?;
         let mut values = vec![0.0; tensor.cols() as usize];
-        dequantise(tensor.format, &self.stored, &mut values)
+        dequantise(tensor.read_as(), &self.stored, &mut values)
             .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
         let mut values: Vec<f32> = values[part.numbers.clone()]
             .iter()
