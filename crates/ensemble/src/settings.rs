@@ -130,7 +130,7 @@ pub struct Exit {
     /// T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the default a member leaves once it
     /// lies about four standard errors behind the others; higher is more patient. In simulated
     /// queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8 and 3 % of
-    /// them (with T0 = 4 in 16, 18 and 13 %), one that scored 30 % lower in all.
+    /// them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in all.
     pub temperature: f64,
     /// A member leaves when its keep-probability falls below `threshold`/n; 0 to 1.
     pub threshold: f64,
