@@ -296,6 +296,7 @@ fn a_model_without_template_gets_a_plain_one() {
     bare.set("tokenizer.ggml.tokens", strings(["a", "b", "ab"]));
     bare.set("tokenizer.ggml.merges", strings(["a b"]));
     let questions = render(&bare);
+    assert_eq!(questions.matches("Question: ").count(), 5 + 1);
     assert!(
         questions.ends_with("Answer: No\n\nQuestion: Hi {{ 1 }}\nAnswer: Yes\n\nAnswer:"),
         "{questions}"
