@@ -162,6 +162,10 @@ fn thoughts_have_an_end() {
     assert_eq!(thought.tokens, room / 2);
     assert!(told.len() > 2 && thought.text.starts_with("Hmm, let meHmm, let me"));
     assert_eq!(answer(&mut member, 3), "Yes it is.");
+    // And however much room there is, 1,024 tokens.
+    let mut member = speaker(circles, THINKER).load(4096).unwrap();
+    begin(&mut member, Thinking::On, &question);
+    assert_eq!(think(&mut member).0.tokens, 1024);
     // One that ends its turn within the thought, and one whose template has opened it.
     let short: &[&[&str]] = &[
         &["<|answer|>", "<think>", "Hmm", "<|end|>"],
