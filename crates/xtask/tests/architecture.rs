@@ -135,3 +135,41 @@ fn the_documents_name_files_that_are_there() {
     }
     assert!(seen > 60, "{seen} files are named");
 }
+
+/// What the documents state as a number or word by word, beside what it is.
+#[test]
+fn the_documents_state_what_is_so() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).expect("it is text");
+    let between = |file: &str, before: &str, behind: &str| {
+        let text = read(file);
+        let (_, text) = text.split_once(before).expect(before);
+        let (text, _) = text.split_once(behind).expect(behind);
+        text.to_owned()
+    };
+    let families = std::fs::read_dir(root.join("crates/model/src/families"));
+    // Beside one file a family there is the list of them.
+    assert_eq!(families.expect("it is a folder").count() - 1, 12);
+    let rust = between("Cargo.toml", "rust-version = \"", "\"");
+    let node = between("web/package.json", "\"node\": \">=", "\"");
+    assert!(read("crates/xtask/src/setup.rs").contains(&format!("NODE: u32 = {node};")));
+    let toolchain = format!("[rustup's Rust](https://rustup.rs) {rust} or newer");
+    let runtime = format!("[Node](https://nodejs.org) {node} or newer");
+    let policy = between(
+        "web/index.html",
+        "Content-Security-Policy\" content=\"",
+        "\"",
+    );
+    for (document, said) in [
+        ("README.md", "twelve families"),
+        ("CHANGELOG.md", "twelve families"),
+        ("docs/models.md", "Twelve families"),
+        ("README.md", &toolchain),
+        ("CONTRIBUTING.md", &toolchain),
+        ("README.md", &runtime),
+        ("CONTRIBUTING.md", &runtime),
+        ("docs/embedding.md", &policy),
+    ] {
+        assert!(read(document).contains(said), "{document}: {said}");
+    }
+}
