@@ -5,7 +5,8 @@
 //! every export in a function named `….command_export` that runs all constructors again: a call from
 //! JavaScript would cost milliseconds instead of microseconds, and registries grow at each.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
+use wasmparser::{KnownCustom, Name, Parser, Payload};
 
 /// Fails when exports of the module are wrapped, or when its names are gone and nobody could tell.
 ///
@@ -38,79 +39,45 @@ pub fn check_constructors(module: &[u8]) -> Result<()> {
 /// # Errors
 /// When it is no wasm.
 pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
-    let mut rest = sections(module)?;
-    let mut kept = module[..module.len() - rest.len()].to_vec();
-    while !rest.is_empty() {
-        let whole = rest;
-        let (id, _) = section(&mut rest)?;
-        if id != 0 {
-            kept.extend_from_slice(&whole[..whole.len() - rest.len()]);
+    let mut kept = Vec::new();
+    let mut end = 0;
+    for payload in Parser::new(0).parse_all(module) {
+        let payload = payload?;
+        let (id, range) = match &payload {
+            Payload::Version { range, .. } => (None, range.clone()),
+            other => match other.as_section() {
+                Some((id, range)) => (Some(id), range),
+                None => continue,
+            },
+        };
+        // With its id and length, which stand before it.
+        if id != Some(0) {
+            kept.extend_from_slice(&module[end..range.end]);
         }
+        end = range.end;
     }
     Ok(kept)
 }
 
-/// What follows the header.
-fn sections(module: &[u8]) -> Result<&[u8]> {
-    module
-        .strip_prefix(b"\0asm\x01\0\0\0")
-        .ok_or_else(|| anyhow!("not a wasm module (version 1)"))
-}
-
-/// Names of the module's functions, from its `name` section (WebAssembly core, appendix 7.4.1).
+/// Names of the module's functions, from its `name` section.
 fn function_names(module: &[u8]) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let mut rest = sections(module)?;
-    while !rest.is_empty() {
-        let (id, mut body) = section(&mut rest)?;
-        if id != 0 || take_name(&mut body)? != "name" {
+    for payload in Parser::new(0).parse_all(module) {
+        let Payload::CustomSection(section) = payload? else {
             continue;
-        }
-        while !body.is_empty() {
-            let (id, mut map) = section(&mut body)?;
-            if id != 1 {
-                continue;
-            }
-            for _ in 0..number(&mut map)? {
-                number(&mut map)?;
-                names.push(take_name(&mut map)?);
+        };
+        let KnownCustom::Name(subsections) = section.as_known() else {
+            continue;
+        };
+        for subsection in subsections {
+            if let Name::Function(functions) = subsection? {
+                for function in functions {
+                    names.push(function?.name.to_owned());
+                }
             }
         }
     }
     Ok(names)
-}
-
-/// Takes an id byte and as many bytes as the length after it says.
-fn section<'a>(rest: &mut &'a [u8]) -> Result<(u8, &'a [u8])> {
-    let id = take(rest, 1)?[0];
-    let length = number(rest)?;
-    Ok((id, take(rest, length)?))
-}
-
-fn take_name(rest: &mut &[u8]) -> Result<String> {
-    let length = number(rest)?;
-    Ok(String::from_utf8_lossy(take(rest, length)?).into_owned())
-}
-
-fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
-    let (taken, left) = rest
-        .split_at_checked(count)
-        .ok_or_else(|| anyhow!("the wasm module ends in the middle of a section"))?;
-    *rest = left;
-    Ok(taken)
-}
-
-/// An unsigned LEB128 of at most 32 bits.
-fn number(rest: &mut &[u8]) -> Result<usize> {
-    let mut value = 0_u64;
-    for shift in (0..35).step_by(7) {
-        let byte = take(rest, 1)?[0];
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(usize::try_from(value)?);
-        }
-    }
-    bail!("a number in the wasm module is longer than 32 bits")
 }
 
 #[cfg(test)]
