@@ -2,6 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use percent_encoding::{
+    AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode,
+};
+
 /// The parts of an absolute `http` or `https` address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
@@ -88,14 +92,7 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
         None => None,
     };
     let port = port.map_or(String::new(), |port| format!(":{port}"));
-    let mut plain = String::new();
-    for c in path.strip_suffix('?').unwrap_or(path).chars() {
-        if c.is_ascii_graphic() {
-            plain.push(c);
-        } else {
-            plain += &escaped(c.encode_utf8(&mut [0; 4]));
-        }
-    }
+    let plain = utf8_percent_encode(path.strip_suffix('?').unwrap_or(path), NOT_GRAPHIC);
     Some(format!("{scheme}://{host}{port}{plain}"))
 }
 
@@ -148,37 +145,24 @@ pub(crate) fn shown(address: &str) -> String {
     }
 }
 
+/// What is escaped in an address that a user wrote.
+const NOT_GRAPHIC: &AsciiSet = &CONTROLS.add(b' ');
+
+/// What is escaped in a segment of a path: all but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
 /// One segment of a path, escaped.
 pub(crate) fn escaped(segment: &str) -> String {
-    segment
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
+    utf8_percent_encode(segment, ESCAPED).to_string()
 }
 
 /// The text with its `%XX` read; `None` if that is not UTF-8.
 pub(crate) fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|&d| char::from(d).to_digit(16));
-        match (byte, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push(u8::try_from(high * 16 + low).ok()?);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
+    Some(percent_decode_str(text).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]
