@@ -20,12 +20,7 @@ pub(crate) fn build(
     vocabulary: &Arc<Vocabulary>,
     lead: bool,
 ) -> Result<Words, TextError> {
-    let scores =
-        metadata
-            .opt_f32s(SCORES)?
-            .ok_or_else(|| conclave_weights::GgufError::MissingKey {
-                key: SCORES.to_owned(),
-            })?;
+    let scores = metadata.f32s(SCORES)?;
     if scores.len() != vocabulary.len() {
         let reason = format!("{} scores for {} tokens", scores.len(), vocabulary.len());
         return Err(TextError::Vocabulary {

@@ -404,7 +404,7 @@ proptest! {
             types[index.index(count)] = kind;
         }
         metadata.set("tokenizer.ggml.token_type", Value::Array(Array::I32(types)));
-        if let Some(mut all) = metadata.opt_f32s("tokenizer.ggml.scores").unwrap().map(<[f32]>::to_vec) {
+        if let Ok(mut all) = metadata.f32s("tokenizer.ggml.scores").map(<[f32]>::to_vec) {
             for (index, score) in scores {
                 all[index.index(count)] = score;
             }

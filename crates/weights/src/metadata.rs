@@ -20,12 +20,7 @@ pub struct Metadata {
 }
 
 macro_rules! scalar_accessors {
-    ($($required:ident, $optional:ident, $type:ty, $wanted:literal, $read:expr;)*) => {$(
-        #[doc = concat!("The value of `key` as ", $wanted, "; a missing key is an error.")]
-        pub fn $required(&self, key: &str) -> Result<$type, GgufError> {
-            self.$optional(key)?.ok_or_else(|| GgufError::MissingKey { key: key.to_owned() })
-        }
-
+    ($($optional:ident, $type:ty, $wanted:literal, $read:expr;)*) => {$(
         #[doc = concat!("The value of `key` as ", $wanted, ", or `None` where the key is missing.")]
         pub fn $optional(&self, key: &str) -> Result<Option<$type>, GgufError> {
             let read: fn(&Value) -> Option<$type> = $read;
@@ -36,18 +31,15 @@ macro_rules! scalar_accessors {
 
 impl Metadata {
     scalar_accessors! {
-        u32, opt_u32, u32, "an unsigned 32-bit integer", |value| value.integer()?.try_into().ok();
-        u64, opt_u64, u64, "an unsigned 64-bit integer", |value| value.integer()?.try_into().ok();
-        i64, opt_i64, i64, "a signed 64-bit integer", |value| value.integer()?.try_into().ok();
-        bool, opt_bool, bool, "a boolean", |value| match value { Value::Bool(bool) => Some(*bool), _ => None };
-        f32, opt_f32, f32, "a number", Value::number;
+        opt_u32, u32, "an unsigned 32-bit integer", |value| value.integer()?.try_into().ok();
+        opt_u64, u64, "an unsigned 64-bit integer", |value| value.integer()?.try_into().ok();
+        opt_bool, bool, "a boolean", |value| match value { Value::Bool(bool) => Some(*bool), _ => None };
+        opt_f32, f32, "a number", Value::number;
     }
 
     /// The string at `key`; a missing key is an error.
     pub fn str(&self, key: &str) -> Result<&str, GgufError> {
-        self.opt_str(key)?.ok_or_else(|| GgufError::MissingKey {
-            key: key.to_owned(),
-        })
+        self.opt_str(key)?.ok_or_else(|| missing(key))
     }
 
     /// The string at `key`, or `None` where the key is missing.
@@ -60,25 +52,20 @@ impl Metadata {
 
     /// The array of strings at `key`; a missing key is an error.
     pub fn strings(&self, key: &str) -> Result<&Strings, GgufError> {
-        self.opt_strings(key)?.ok_or_else(|| GgufError::MissingKey {
-            key: key.to_owned(),
-        })
-    }
-
-    /// The array of strings at `key`, or `None` where the key is missing.
-    pub fn opt_strings(&self, key: &str) -> Result<Option<&Strings>, GgufError> {
-        self.read(key, "an array of strings", |value| match value {
+        let strings = self.read(key, "an array of strings", |value| match value {
             Value::Array(Array::Strings(strings)) => Some(strings),
             _ => None,
-        })
+        })?;
+        strings.ok_or_else(|| missing(key))
     }
 
-    /// The array of 32-bit floats at `key`, or `None` where the key is missing.
-    pub fn opt_f32s(&self, key: &str) -> Result<Option<&[f32]>, GgufError> {
-        self.read(key, "an array of 32-bit floats", |value| match value {
+    /// The array of 32-bit floats at `key`; a missing key is an error.
+    pub fn f32s(&self, key: &str) -> Result<&[f32], GgufError> {
+        let numbers = self.read(key, "an array of 32-bit floats", |value| match value {
             Value::Array(Array::F32(numbers)) => Some(numbers.as_slice()),
             _ => None,
-        })
+        })?;
+        numbers.ok_or_else(|| missing(key))
     }
 
     /// The array of integers at `key` as `i32`, or `None` where the key is missing.
@@ -86,27 +73,6 @@ impl Metadata {
         self.read(key, "an array of 32-bit integers", |value| match value {
             Value::Array(Array::I32(numbers)) => Some(Cow::Borrowed(numbers.as_slice())),
             Value::Array(array) => array.integers().map(Cow::Owned),
-            _ => None,
-        })
-    }
-
-    /// The array of integers at `key` as `u32`, or `None` where the key is missing.
-    pub fn opt_u32s(&self, key: &str) -> Result<Option<Cow<'_, [u32]>>, GgufError> {
-        self.read(
-            key,
-            "an array of unsigned 32-bit integers",
-            |value| match value {
-                Value::Array(Array::U32(numbers)) => Some(Cow::Borrowed(numbers.as_slice())),
-                Value::Array(array) => array.integers().map(Cow::Owned),
-                _ => None,
-            },
-        )
-    }
-
-    /// The array of booleans at `key`, or `None` where the key is missing.
-    pub fn opt_bools(&self, key: &str) -> Result<Option<&[bool]>, GgufError> {
-        self.read(key, "an array of booleans", |value| match value {
-            Value::Array(Array::Bool(flags)) => Some(flags.as_slice()),
             _ => None,
         })
     }
@@ -126,16 +92,6 @@ impl Metadata {
         self.entries
             .iter()
             .map(|(key, value)| (key.as_str(), value))
-    }
-
-    /// Number of keys.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether there are no keys.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     fn read<'a, T>(
@@ -175,5 +131,11 @@ impl Metadata {
             }
         }
         Ok(Self { entries })
+    }
+}
+
+fn missing(key: &str) -> GgufError {
+    GgufError::MissingKey {
+        key: key.to_owned(),
     }
 }

@@ -260,13 +260,10 @@ impl Array {
         }
     }
 
-    /// The elements as one integer type, if they are integers and all fit.
-    pub(crate) fn integers<T: TryFrom<i128>>(&self) -> Option<Vec<T>> {
-        fn all<S: Copy + Into<i128>, T: TryFrom<i128>>(items: &[S]) -> Option<Vec<T>> {
-            items
-                .iter()
-                .map(|&item| T::try_from(item.into()).ok())
-                .collect()
+    /// The elements as `i32`, if they are integers and all fit.
+    pub(crate) fn integers(&self) -> Option<Vec<i32>> {
+        fn all<S: Copy + TryInto<i32>>(items: &[S]) -> Option<Vec<i32>> {
+            items.iter().map(|&item| item.try_into().ok()).collect()
         }
         match self {
             Self::U8(items) => all(items),

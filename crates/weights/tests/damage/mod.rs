@@ -85,16 +85,12 @@ pub fn load(files: Vec<(String, Vec<u8>)>) -> Result<(), CheckpointError> {
                 );
                 let _ = (
                     metadata.opt_u32(key),
-                    metadata.opt_i64(key),
+                    metadata.opt_u64(key),
                     metadata.opt_f32(key),
                 );
                 let _ = (metadata.opt_str(key), metadata.opt_bool(key));
-                let _ = (
-                    metadata.opt_i32s(key),
-                    metadata.opt_u32s(key),
-                    metadata.opt_f32s(key),
-                );
-                if let Ok(Some(strings)) = metadata.opt_strings(key) {
+                let _ = (metadata.opt_i32s(key), metadata.f32s(key));
+                if let Ok(strings) = metadata.strings(key) {
                     assert_eq!(strings.iter().count(), strings.len());
                 }
             }
