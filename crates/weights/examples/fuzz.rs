@@ -10,17 +10,18 @@
 //! execution that is neither; the number it prints, given as a third argument, runs that one alone.
 
 #[path = "../tests/allocation/mod.rs"]
-mod allocation;
+pub mod allocation;
 #[path = "../tests/damage/mod.rs"]
-mod damage;
+pub mod damage;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use conclave_weights::{CheckpointError, Format};
+use damage::load;
 
 /// A model's files.
-type Files = Vec<(String, Vec<u8>)>;
+pub type Files = Vec<(String, Vec<u8>)>;
 
 macro_rules! fixtures {
     ($($name:literal),*) => {
@@ -40,14 +41,15 @@ fn main() {
     let seed = numbers.get(1).copied().unwrap_or(1);
     let models = models();
     if let Some(&only) = numbers.get(2) {
-        println!("{:?}", execute(&models, seed, only).1);
+        println!("{:?}", load(damaged(&models, seed, only).1));
         return;
     }
     let mut counts = BTreeMap::<(&str, String), u64>::new();
     let start = Instant::now();
     for execution in 0..executions {
         let guard = Announce(execution);
-        let (reader, outcome) = execute(&models, seed, execution);
+        let (reader, files) = damaged(&models, seed, execution);
+        let outcome = load(files);
         std::mem::forget(guard);
         let outcome = match outcome {
             Ok(()) => "accepted".to_owned(),
@@ -68,7 +70,7 @@ fn main() {
 }
 
 /// Names the execution that panics.
-struct Announce(u64);
+pub struct Announce(pub u64);
 
 impl Drop for Announce {
     fn drop(&mut self) {
@@ -92,7 +94,7 @@ fn name_of(error: &CheckpointError) -> String {
 }
 
 /// The models that are damaged, each with its reader's name.
-fn models() -> Vec<(&'static str, Files)> {
+pub fn models() -> Vec<(&'static str, Files)> {
     vec![
         ("GGUF", fixtures!["values.gguf"]),
         ("GGUF", fixtures!["aligned.gguf"]),
@@ -165,32 +167,35 @@ fn every_format() -> Vec<u8> {
     header
 }
 
-fn execute(
+/// One of the models, damaged, with its reader's name.
+pub fn damaged(
     models: &[(&'static str, Files)],
     seed: u64,
     execution: u64,
-) -> (&'static str, Result<(), CheckpointError>) {
+) -> (&'static str, Files) {
     let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ execution);
     let (reader, files) = &models[random.below(models.len())];
     let mut files = files.clone();
     for _ in 0..1 + random.below(4) {
         random.damage(&mut files);
     }
-    (reader, damage::load(files))
+    (reader, files)
 }
 
 /// SplitMix64.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    /// Any number.
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 

@@ -1,5 +1,5 @@
 //! A loader that does with a model's files all that can be done with them and checks that the outcome
-//! is sound. Shared by the tests and by the long run in `examples/fuzz.rs`.
+//! is sound. Used by `examples/fuzz.rs`.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use conclave_weights::{
 };
 use pollster::block_on;
 
-use crate::allocation::measured;
+use super::allocation::measured;
 
 /// Opens a model, reads all that is in it and checks that it is what its header says.
 ///
