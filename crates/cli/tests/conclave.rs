@@ -391,8 +391,8 @@ fn logits_fill_the_context_and_are_numbers() {
 
     let mut file = std::fs::read(&model).unwrap();
     let gguf = conclave_weights::Gguf::parse_whole(&file).unwrap();
-    let norm = gguf.tensor("output_norm.weight").unwrap();
-    let start = gguf.data_of(norm, &file).unwrap().as_ptr() as usize - file.as_ptr() as usize;
+    let norm = |tensor: &&conclave_weights::Tensor| tensor.name == "output_norm.weight";
+    let start = gguf.tensors().iter().find(norm).unwrap().offset as usize;
     file[start..start + 4].copy_from_slice(&f32::NAN.to_le_bytes());
     let path = std::env::temp_dir().join(format!("conclave-{}-nan.gguf", std::process::id()));
     std::fs::write(&path, &file).unwrap();

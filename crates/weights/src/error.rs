@@ -119,12 +119,6 @@ pub enum GgufError {
         /// The value in the file.
         alignment: u32,
     },
-    /// A tensor that the caller needs is not there.
-    #[error("tensor `{tensor}` is missing; the file is incomplete or of another kind of model")]
-    MissingTensor {
-        /// The tensor's name.
-        tensor: String,
-    },
     /// A tensor's element format is unknown or not supported.
     #[error(
         "tensor `{tensor}` has ggml type {type_id} ({type_name}), which cannot be read; \
@@ -178,16 +172,6 @@ pub enum GgufError {
         tensor: String,
         /// Its offset within the data section.
         offset: u64,
-    },
-    /// A size that this machine cannot address (wasm32 has 4 GiB).
-    #[error(
-        "tensor `{tensor}` takes {bytes} bytes, more than this machine can address; choose a smaller model"
-    )]
-    TooLarge {
-        /// The tensor's name.
-        tensor: String,
-        /// The size in question.
-        bytes: u64,
     },
 }
 

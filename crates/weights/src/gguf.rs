@@ -2,8 +2,7 @@
 //! directory, padding to the alignment, data. Written from the specification in ggml's
 //! `docs/gguf.md`.
 
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::HashSet;
 
 use crate::cursor::Cursor;
 use crate::tensor::SHORTEST_TENSOR;
@@ -15,12 +14,8 @@ const DEFAULT_ALIGNMENT: u32 = 32;
 /// A parsed header: metadata and tensor directory. The tensors' data stays where it is.
 #[derive(Debug, Clone)]
 pub struct Gguf {
-    version: u32,
     metadata: Metadata,
     tensors: Vec<Tensor>,
-    by_name: HashMap<String, usize>,
-    alignment: u64,
-    data_start: u64,
 }
 
 impl Gguf {
@@ -32,7 +27,7 @@ impl Gguf {
     ///
     /// # Errors
     /// Any [`GgufError`] of the format. Whether the file is long enough for its tensors is
-    /// checked by [`Gguf::check_length`] and [`Gguf::data_range`].
+    /// not known here: [`Gguf::parse_whole`] checks that.
     pub fn parse(header: &[u8]) -> Result<Self, GgufError> {
         let mut cursor = Cursor::new(header);
         let magic = cursor.u32()?.to_le_bytes();
@@ -57,10 +52,10 @@ impl Gguf {
         cursor.enter("the tensor directory".to_owned());
         let count = cursor.expect_items(tensor_count, SHORTEST_TENSOR)?;
         let mut tensors = Vec::with_capacity(count);
-        let mut by_name = HashMap::with_capacity(count);
+        let mut names = HashSet::with_capacity(count);
         for index in 0..tensor_count {
             let tensor = Tensor::parse(&mut cursor, index, alignment)?;
-            if by_name.insert(tensor.name.clone(), tensors.len()).is_some() {
+            if !names.insert(tensor.name.clone()) {
                 return Err(GgufError::DuplicateTensor {
                     tensor: tensor.name,
                 });
@@ -82,14 +77,7 @@ impl Gguf {
                 }
             }
         }
-        Ok(Self {
-            version,
-            metadata,
-            tensors,
-            by_name,
-            alignment,
-            data_start,
-        })
+        Ok(Self { metadata, tensors })
     }
 
     /// Parses a file that is in memory from first to last byte, and checks that all data of all
@@ -111,74 +99,21 @@ impl Gguf {
         Ok(gguf)
     }
 
-    /// Checks that a file of `file_length` bytes holds the data of every tensor.
+    /// Checks that a file of `length` bytes holds the data of every tensor.
     ///
     /// # Errors
     /// [`GgufError::Truncated`] with the first tensor, in data order, that is cut off.
-    pub fn check_length(&self, file_length: u64) -> Result<(), GgufError> {
-        let first_cut = self
-            .tensors
-            .iter()
-            .filter(|tensor| self.data_range(tensor, file_length).is_err())
-            .min_by_key(|tensor| tensor.offset);
-        first_cut.map_or(Ok(()), |tensor| {
-            self.data_range(tensor, file_length).map(drop)
-        })
-    }
-
-    /// Where a tensor's bytes are in a file of `file_length` bytes, counted from its start.
-    ///
-    /// # Errors
-    /// [`GgufError::Truncated`] where the file ends before the tensor does.
-    pub fn data_range(&self, tensor: &Tensor, file_length: u64) -> Result<Range<u64>, GgufError> {
-        let Some(end) = tensor.offset.checked_add(tensor.bytes) else {
-            return Err(GgufError::Offset {
-                tensor: tensor.name.clone(),
-                offset: tensor.offset,
-            });
-        };
-        if end > file_length {
-            let what = format!("tensor `{}`", tensor.name);
-            return Err(GgufError::Truncated {
-                what,
-                needed: end,
-                length: file_length,
-            });
+    pub(crate) fn check_length(&self, length: u64) -> Result<(), GgufError> {
+        // Parsing has made sure that no end overflows.
+        let cut = self.tensors.iter().filter(|t| t.offset + t.bytes > length);
+        match cut.min_by_key(|tensor| tensor.offset) {
+            None => Ok(()),
+            Some(tensor) => Err(GgufError::Truncated {
+                what: format!("tensor `{}`", tensor.name),
+                needed: tensor.offset + tensor.bytes,
+                length,
+            }),
         }
-        Ok(tensor.offset..end)
-    }
-
-    /// A tensor's bytes, of a file that is in memory whole.
-    ///
-    /// # Errors
-    /// As [`Gguf::data_range`].
-    pub fn data_of<'a>(&self, tensor: &Tensor, file: &'a [u8]) -> Result<&'a [u8], GgufError> {
-        let range = self.data_range(tensor, file.len() as u64)?;
-        let too_large = |_| GgufError::TooLarge {
-            tensor: tensor.name.clone(),
-            bytes: tensor.bytes,
-        };
-        let start = usize::try_from(range.start).map_err(too_large)?;
-        let end = usize::try_from(range.end).map_err(too_large)?;
-        file.get(start..end).ok_or_else(|| GgufError::TooLarge {
-            tensor: tensor.name.clone(),
-            bytes: tensor.bytes,
-        })
-    }
-
-    /// The tensor called `name`.
-    ///
-    /// # Errors
-    /// [`GgufError::MissingTensor`] where there is none; [`Gguf::find`] where that is no error.
-    pub fn tensor(&self, name: &str) -> Result<&Tensor, GgufError> {
-        self.find(name).ok_or_else(|| GgufError::MissingTensor {
-            tensor: name.to_owned(),
-        })
-    }
-
-    /// The tensor called `name`, if there is one.
-    pub fn find(&self, name: &str) -> Option<&Tensor> {
-        self.by_name.get(name).map(|&index| &self.tensors[index])
     }
 
     /// Metadata and tensors, for one who needs no more.
@@ -194,21 +129,6 @@ impl Gguf {
     /// The metadata.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
-    }
-
-    /// Version of the container, 2 or 3.
-    pub fn version(&self) -> u32 {
-        self.version
-    }
-
-    /// Alignment of tensor data in bytes, a power of two.
-    pub fn alignment(&self) -> u64 {
-        self.alignment
-    }
-
-    /// Where the data section begins, in bytes from the start of the file.
-    pub fn data_start(&self) -> u64 {
-        self.data_start
     }
 }
 

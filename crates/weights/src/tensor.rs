@@ -59,17 +59,6 @@ impl Tensor {
         }
     }
 
-    /// Bytes of one row as it is stored, which is always a whole number of blocks.
-    ///
-    /// # Errors
-    /// [`GgufError::TooLarge`] where a row cannot be addressed on this machine.
-    pub fn row_bytes(&self) -> Result<usize, GgufError> {
-        usize::try_from(self.bytes / self.rows()).map_err(|_| GgufError::TooLarge {
-            tensor: self.name.clone(),
-            bytes: self.bytes,
-        })
-    }
-
     /// Reads the directory's entry number `index`; its offset still counts from the data section.
     pub(crate) fn parse(
         cursor: &mut Cursor<'_>,

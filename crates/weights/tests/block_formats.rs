@@ -15,11 +15,20 @@ fn block_formats() -> impl Iterator<Item = Format> {
         .filter(move |format| !floats.contains(format))
 }
 
+/// A tensor's data in a file, and its format.
+fn stored(file: &'static [u8], name: &str) -> (Format, &'static [u8]) {
+    let gguf = Gguf::parse_whole(file).unwrap();
+    let tensor = gguf.tensors().iter().find(|tensor| tensor.name == name);
+    let tensor = tensor.unwrap();
+    let data = &file[tensor.offset as usize..][..tensor.bytes as usize];
+    (tensor.format, data)
+}
+
 /// The random blocks of a format.
-fn random_blocks(gguf: &Gguf, format: Format) -> &'static [u8] {
-    let tensor = gguf.tensor(format.name()).unwrap();
-    assert_eq!(tensor.format, format);
-    gguf.data_of(tensor, RANDOM).unwrap()
+fn random_blocks(format: Format) -> &'static [u8] {
+    let (found, blocks) = stored(RANDOM, format.name());
+    assert_eq!(found, format);
+    blocks
 }
 
 fn dequantised(format: Format, blocks: &[u8]) -> Vec<f32> {
@@ -27,10 +36,6 @@ fn dequantised(format: Format, blocks: &[u8]) -> Vec<f32> {
     let mut values = vec![f32::NAN; elements];
     dequantise(format, blocks, &mut values).unwrap();
     values
-}
-
-fn bytes<'a>(gguf: &Gguf, name: &str) -> &'a [u8] {
-    gguf.data_of(gguf.tensor(name).unwrap(), BLOCKS).unwrap()
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
@@ -42,12 +47,11 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 #[test]
 fn dequantised_and_quantised_bits_are_the_reference_s() {
-    let gguf = Gguf::parse_whole(BLOCKS).unwrap();
-    let input = floats(bytes(&gguf, "input"));
+    let input = floats(stored(BLOCKS, "input").1);
     assert_eq!(input.len() % 32, 0);
     for format in [Format::F16, Format::BF16, Format::Q8_0, Format::Q4_0] {
-        let blocks = bytes(&gguf, format.name());
-        assert_eq!(gguf.tensor(format.name()).unwrap().format, format);
+        let (found, blocks) = stored(BLOCKS, format.name());
+        assert_eq!(found, format);
 
         let mut written = vec![0; blocks.len()];
         quantise(format, &input, &mut written).unwrap();
@@ -61,7 +65,7 @@ fn dequantised_and_quantised_bits_are_the_reference_s() {
 
         let mut values = vec![f32::NAN; input.len()];
         dequantise(format, blocks, &mut values).unwrap();
-        let reference = floats(bytes(&gguf, &format!("{format}.values")));
+        let reference = floats(stored(BLOCKS, &format!("{format}.values")).1);
         for (index, (ours, reference)) in values.iter().zip(&reference).enumerate() {
             assert_eq!(
                 ours.to_bits(),
@@ -71,17 +75,15 @@ fn dequantised_and_quantised_bits_are_the_reference_s() {
         }
     }
     let mut values = vec![0.0; input.len()];
-    dequantise(Format::F32, bytes(&gguf, "input"), &mut values).unwrap();
+    dequantise(Format::F32, stored(BLOCKS, "input").1, &mut values).unwrap();
     assert_eq!(values, input);
 }
 
 #[test]
 fn random_blocks_mean_what_the_reference_says() {
-    let gguf = Gguf::parse_whole(RANDOM).unwrap();
     for format in block_formats() {
-        let values = dequantised(format, random_blocks(&gguf, format));
-        let reference = gguf.tensor(&format!("{format}.values")).unwrap();
-        let reference = floats(gguf.data_of(reference, RANDOM).unwrap());
+        let values = dequantised(format, random_blocks(format));
+        let reference = floats(stored(RANDOM, &format!("{format}.values")).1);
         assert_eq!(values.len(), reference.len(), "{format}");
         for (index, (ours, reference)) in values.iter().zip(&reference).enumerate() {
             assert_eq!(
@@ -95,7 +97,6 @@ fn random_blocks_mean_what_the_reference_says() {
 
 #[test]
 fn exact_conversions_keep_every_bit() {
-    let gguf = Gguf::parse_whole(RANDOM).unwrap();
     let mut out = Vec::new();
     for (from, to) in [
         (Format::Q4_0, Format::Q8_0),
@@ -106,7 +107,7 @@ fn exact_conversions_keep_every_bit() {
         (Format::Q4K, Format::F32),
         (Format::Q6K, Format::Q6K),
     ] {
-        let blocks = random_blocks(&gguf, from);
+        let blocks = random_blocks(from);
         convert(from, blocks, to, &mut out).unwrap();
         let (before, after) = (dequantised(from, blocks), dequantised(to, &out));
         assert!(
@@ -176,9 +177,8 @@ fn mxfp4_is_exact_in_q8_0_wherever_its_scales_fit() {
 
 #[test]
 fn other_conversions_come_within_half_a_step() {
-    let gguf = Gguf::parse_whole(RANDOM).unwrap();
     for from in block_formats().filter(|&from| from != Format::BF16) {
-        let blocks = random_blocks(&gguf, from);
+        let blocks = random_blocks(from);
         let to = from.on_gpu();
         assert_eq!(
             to.on_gpu(),
@@ -263,9 +263,8 @@ fn conversions_say_what_cannot_be_done() {
 /// What makers of random blocks rely on: nothing but the halves can spoil a number, and each does.
 #[test]
 fn a_block_is_sound_where_its_halves_are() {
-    let gguf = Gguf::parse_whole(RANDOM).unwrap();
     for format in block_formats().filter(|format| !format.halves().is_empty()) {
-        let blocks = random_blocks(&gguf, format);
+        let blocks = random_blocks(format);
         let put = |block: &mut [u8], at: usize, half: u16| {
             block[at..at + 2].copy_from_slice(&half.to_le_bytes());
         };

@@ -1,13 +1,23 @@
 //! Reads files written by the `gguf` Python package (`tests/fixtures/make_weights_fixtures.py`)
 //! and checks that each way a file can be wrong is told apart and named.
 
-use conclave_weights::{Array, Format, Gguf, GgufError, Metadata, Value};
+use conclave_weights::{Array, Format, Gguf, GgufError, Metadata, Tensor, Value};
 
 const VALUES: &[u8] = include_bytes!("../../../tests/fixtures/weights/values.gguf");
 const ALIGNED: &[u8] = include_bytes!("../../../tests/fixtures/weights/aligned.gguf");
 
 fn values() -> Gguf {
     Gguf::parse_whole(VALUES).unwrap()
+}
+
+fn tensor<'a>(gguf: &'a Gguf, name: &str) -> &'a Tensor {
+    let mut tensors = gguf.tensors().iter();
+    tensors.find(|tensor| tensor.name == name).unwrap()
+}
+
+/// Where the values file's data begins, in bytes from its start.
+fn data_start() -> u64 {
+    tensor(&values(), "vector").offset
 }
 
 /// The position of the only occurrence of `needle` in the values file.
@@ -87,7 +97,6 @@ fn every_value_type_is_read() {
         assert_eq!(metadata.get(key), Some(value), "{key}");
     }
     assert_eq!(metadata.iter().len(), expected.len());
-    assert_eq!(gguf.version(), 3);
 }
 
 #[test]
@@ -154,49 +163,30 @@ fn tensors_have_their_shape_and_place() {
             ("four", &[2, 2, 2, 2], Format::F32, 64),
         ]
     );
-    let matrix = gguf.tensor("matrix.q8_0").unwrap();
+    let matrix = tensor(&gguf, "matrix.q8_0");
     assert_eq!(
         (matrix.cols(), matrix.rows(), matrix.elements()),
         (64, 3, 192)
     );
-    assert_eq!(matrix.row_bytes(), Ok(68));
-    assert_eq!(
-        (
-            gguf.tensor("vector").unwrap().cols(),
-            gguf.tensor("vector").unwrap().rows()
-        ),
-        (5, 1)
-    );
+    let vector = tensor(&gguf, "vector");
+    assert_eq!((vector.cols(), vector.rows()), (5, 1));
 
-    let cube = gguf.data_of(gguf.tensor("cube").unwrap(), VALUES).unwrap();
-    let numbers: Vec<f32> = cube
+    let cube = tensor(&gguf, "cube");
+    let numbers: Vec<f32> = VALUES[cube.offset as usize..][..cube.bytes as usize]
         .chunks(4)
         .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
         .collect();
     assert_eq!(numbers, (0..24_u8).map(f32::from).collect::<Vec<_>>());
-    assert_eq!(
-        gguf.tensor("nowhere").unwrap_err(),
-        GgufError::MissingTensor {
-            tensor: "nowhere".to_owned()
-        }
-    );
 }
 
 #[test]
 fn other_alignments_and_version_2_are_read() {
     let gguf = Gguf::parse_whole(ALIGNED).unwrap();
-    assert_eq!(gguf.alignment(), 128);
-    assert_eq!(
-        gguf.tensor("second").unwrap().offset,
-        gguf.data_start() + 128
-    );
-    let second = gguf
-        .data_of(gguf.tensor("second").unwrap(), ALIGNED)
-        .unwrap();
-    assert_eq!(second[..4], 6.0_f32.to_le_bytes());
+    let (first, second) = (gguf.tensors()[0].offset, tensor(&gguf, "second").offset);
+    assert_eq!((first % 128, second), (0, first + 128));
+    assert_eq!(ALIGNED[second as usize..][..4], 6.0_f32.to_le_bytes());
 
     let old = patched(4, &2_u32.to_le_bytes()).unwrap();
-    assert_eq!(old.version(), 2);
     assert_eq!(old.tensors(), values().tensors());
     for version in [0, 1, 4, 3_u32.swap_bytes()] {
         assert_eq!(
@@ -208,7 +198,7 @@ fn other_alignments_and_version_2_are_read() {
 
 #[test]
 fn a_header_can_arrive_in_pieces() {
-    let data_start = usize::try_from(values().data_start()).unwrap();
+    let data_start = data_start() as usize;
     let mut have = 0;
     let mut attempts = 0;
     let gguf = loop {
@@ -231,7 +221,7 @@ fn a_header_can_arrive_in_pieces() {
 
 #[test]
 fn a_truncated_file_is_told_from_a_good_one_at_every_length() {
-    let data_start = usize::try_from(values().data_start()).unwrap();
+    let data_start = data_start() as usize;
     let last = values().tensors().last().cloned().unwrap();
     let end = usize::try_from(last.offset + last.bytes).unwrap();
     for length in 0..VALUES.len() {
@@ -256,17 +246,6 @@ fn a_truncated_file_is_told_from_a_good_one_at_every_length() {
             "{what}"
         );
     }
-    let gguf = values();
-    let first = gguf.tensor("vector").unwrap();
-    let needed = gguf.data_start() + 20;
-    assert_eq!(
-        gguf.data_range(first, needed),
-        Ok(gguf.data_start()..needed)
-    );
-    assert!(matches!(
-        gguf.data_range(first, needed - 1),
-        Err(GgufError::Truncated { .. })
-    ));
 }
 
 #[test]
@@ -357,7 +336,7 @@ fn damage_is_named() {
     );
 
     let cube_offset = cube_type + 4;
-    let offset = values().tensor("cube").unwrap().offset - values().data_start();
+    let offset = tensor(&values(), "cube").offset - data_start();
     let at = |offset: u64| patched(cube_offset, &offset.to_le_bytes()).unwrap_err();
     assert!(matches!(at(offset + 1), GgufError::Misaligned { tensor, .. } if tensor == "cube"));
     assert!(
