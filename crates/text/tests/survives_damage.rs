@@ -206,6 +206,21 @@ fn folder(files: &Value) -> HuggingFace {
     }
 }
 
+/// What replaces nothing by something leaves the tokenizers library with a text whose places it does
+/// not know.
+#[test]
+fn expressions_that_match_nothing_are_no_panic() {
+    for pattern in ["", "a*", "$", "\\b", "(?=o)"] {
+        for which in 0..9 {
+            let mut files: Value = serde_json::from_slice(folders()[which]).unwrap();
+            files["tokenizer"]["normalizer"] = json!({
+                "type": "Replace", "pattern": { "Regex": pattern }, "content": "x",
+            });
+            exercise(&folder(&files), "hello");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(1500), failure_persistence: None, ..ProptestConfig::default() })]
 
