@@ -103,7 +103,6 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
             ways.push(Way { name, kind, tried });
         }
     };
-    let ensemble = |outcome: &Outcome| Some(outcome.rules.first()?.given.clone());
     for (index, member) in run.members.iter().enumerate() {
         way(format!("{member} alone, greedy"), Kind::Alone, &|outcome| {
             Some(Tried::of(&outcome.alone.get(index)?.greedy))
@@ -129,34 +128,23 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
         }
     }
     if run.members.len() > 1 {
-        let greedy = |outcome: &Outcome| outcome.alone.clone();
-        way(
-            "majority of greedy answers".to_owned(),
-            Kind::Baseline,
-            &|outcome| Some(most(&pool(&greedy(outcome), None))),
-        );
-        way(
-            "chrF's choice of greedy answers".to_owned(),
-            Kind::Baseline,
-            &|outcome| Some(closest(&pool(&greedy(outcome), None))),
-        );
-        if let Some(samples) = run.samples {
-            way(
-                "majority of all answers".to_owned(),
-                Kind::Baseline,
-                &|outcome| {
-                    let ensemble = ensemble(outcome)?;
-                    Some(most(&pool(&outcome.alone, Some((samples, &ensemble)))))
-                },
-            );
-            way(
-                "chrF's choice of all answers".to_owned(),
-                Kind::Baseline,
-                &|outcome| {
-                    let ensemble = ensemble(outcome)?;
-                    Some(closest(&pool(&outcome.alone, Some((samples, &ensemble)))))
-                },
-            );
+        let choices: [(&str, fn(&[&Given]) -> Tried); 2] =
+            [("majority", most), ("chrF's choice", closest)];
+        for (name, choice) in choices {
+            let name = format!("{name} of greedy answers");
+            way(name, Kind::Baseline, &|outcome| {
+                Some(choice(&pool(&outcome.alone, None)))
+            });
+        }
+        for (name, choice) in choices {
+            let name = format!("{name} of all answers");
+            way(name, Kind::Baseline, &|outcome| {
+                let ensemble = &outcome.rules.first()?.given;
+                Some(choice(&pool(
+                    &outcome.alone,
+                    Some((run.samples?, ensemble)),
+                )))
+            });
         }
         let surprised = |outcome: &Outcome| outcome.alone.iter().any(|a| a.surprise.is_some());
         let asked = outcomes.iter().any(surprised);
