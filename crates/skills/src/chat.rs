@@ -59,7 +59,7 @@ impl Mix {
 
     /// Every skill as often as any other.
     pub fn even() -> Self {
-        Self(Skill::ALL.map(|skill| (skill, 1)).to_vec())
+        Self(Skill::all().map(|skill| (skill, 1)).collect())
     }
 
     fn draw(&self, chance: &mut Chance) -> Skill {
