@@ -225,7 +225,7 @@ impl Array {
     }
 
     /// Number of elements.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         match self {
             Self::U8(items) => items.len(),
             Self::I8(items) => items.len(),
@@ -241,11 +241,6 @@ impl Array {
             Self::Strings(items) => items.len(),
             Self::Arrays(items) => items.len(),
         }
-    }
-
-    /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The element type's name, in the plural.
