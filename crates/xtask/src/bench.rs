@@ -221,7 +221,7 @@ fn script(workspace: &Workspace, name: &str) -> Command {
 
 fn in_browser(workspace: &Workspace, options: &Options, command: &mut Command) -> Result<()> {
     if !options.keep {
-        wasm::build(workspace, &Toolchain::ready(workspace)?, Module::Fused)?;
+        wasm::build(workspace, &Toolchain::ready(workspace)?, Module::FUSED)?;
         demo::page(workspace)?;
     }
     if options.peer {

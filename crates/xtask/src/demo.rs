@@ -17,7 +17,7 @@ use crate::{policy, process, setup, wasm};
 pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     let toolchain = Toolchain::ready(workspace)?;
     setup::web(workspace)?;
-    wasm::build(workspace, &toolchain, Module::Fused)?;
+    wasm::build(workspace, &toolchain, Module::FUSED)?;
     page(workspace)?;
     let html = std::fs::read_to_string(workspace.page().join("index.html"))
         .context("the build of web/ made no web/dist/index.html")?;
@@ -94,7 +94,7 @@ impl Drop for Server {
 fn open_core(workspace: &Workspace, toolchain: &Toolchain) {
     println!("The open core (?core=burn) is being built behind it.");
     // The page anew: its service worker knows every file by its content.
-    let built = wasm::build(workspace, toolchain, Module::Burn).and_then(|()| page(workspace));
+    let built = wasm::build(workspace, toolchain, Module::BURN).and_then(|()| page(workspace));
     match built {
         Ok(()) => println!("The open core is there."),
         Err(error) => println!("The open core could not be built; all else works. {error:#}"),

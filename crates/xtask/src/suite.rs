@@ -99,8 +99,8 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
     if let Some(toolchain) = &toolchain {
         let module = |module| move || wasm::build(workspace, toolchain, module);
-        let built = suite.step("wasm build", module(Module::Fused))
-            && suite.step("wasm build of the open core", module(Module::Burn))
+        let built = suite.step("wasm build", module(Module::FUSED))
+            && suite.step("wasm build of the open core", module(Module::BURN))
             && suite.step("page build", || demo::page(workspace));
         let unbuilt = "not run, there is no page to test";
         if wants(&[Part::Browser]) {

@@ -13,54 +13,42 @@ use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
 
 /// A module of the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Module {
-    /// `crates/wasm`, which every page starts.
-    Fused,
-    /// `crates/wasm-burn`, which is fetched where a member runs on it.
-    Burn,
+#[derive(Clone, Copy)]
+pub struct Module {
+    /// The crate it is linked from.
+    package: &'static str,
+    /// Cargo's profile for it.
+    profile: &'static str,
+    /// What its bindings are called.
+    name: &'static str,
+    /// The folder of `web` that they go to.
+    folder: &'static str,
 }
 
 impl Module {
+    /// `crates/wasm`, which every page starts.
+    pub const FUSED: Self = Self {
+        package: "conclave-wasm",
+        profile: "release",
+        name: "conclave",
+        folder: "pkg",
+    };
+
+    /// `crates/wasm-burn`, which is fetched where a member runs on it.
+    pub const BURN: Self = Self {
+        package: "conclave-wasm-burn",
+        profile: "open-core",
+        name: "conclave_burn",
+        folder: "pkg-burn",
+    };
+
     /// Both of them.
-    pub const ALL: [Self; 2] = [Self::Fused, Self::Burn];
-
-    /// The crate it is linked from.
-    fn package(self) -> &'static str {
-        match self {
-            Self::Fused => "conclave-wasm",
-            Self::Burn => "conclave-wasm-burn",
-        }
-    }
-
-    /// Cargo's profile for it.
-    fn profile(self) -> &'static str {
-        match self {
-            Self::Fused => "release",
-            Self::Burn => "open-core",
-        }
-    }
-
-    /// What its bindings are called.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Fused => "conclave",
-            Self::Burn => "conclave_burn",
-        }
-    }
-
-    /// The folder of `web` that they go to.
-    pub fn folder(self) -> &'static str {
-        match self {
-            Self::Fused => "pkg",
-            Self::Burn => "pkg-burn",
-        }
-    }
+    pub const ALL: [Self; 2] = [Self::FUSED, Self::BURN];
 
     /// A file of its bindings: `.js`, `.d.ts`, `_bg.wasm`.
     pub fn file(self, workspace: &Workspace, ending: &str) -> PathBuf {
-        let folder = workspace.web().join(self.folder());
-        folder.join(format!("{}{ending}", self.name()))
+        let folder = workspace.web().join(self.folder);
+        folder.join(format!("{}{ending}", self.name))
     }
 }
 
@@ -70,16 +58,16 @@ impl Module {
 /// When it does not compile, or its exports are wrapped.
 pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Result<()> {
     let start = Instant::now();
-    let (package, name) = (module.package(), module.folder());
+    let (package, name) = (module.package, module.folder);
     println!("wasm: building {package} with {}", toolchain.describe());
     let (mut command, folder) = toolchain.build(workspace);
     process::run(
         command
-            .args(["--profile", module.profile(), "--package", package])
+            .args(["--profile", module.profile, "--package", package])
             .current_dir(&workspace.root),
     )?;
     let file = format!("{}.wasm", package.replace('-', "_"));
-    let linked = folder.join(TARGET).join(module.profile()).join(file);
+    let linked = folder.join(TARGET).join(module.profile).join(file);
     let pkg = workspace.web().join(name);
     let bound = module.file(workspace, "_bg.wasm");
     // Which linked module the folder was made from.
@@ -113,7 +101,7 @@ fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
     }
     let mut bindgen = Bindgen::new();
     bindgen
-        .input_bytes(bindings.name(), module)
+        .input_bytes(bindings.name, module)
         .web(true)?
         .typescript(true)
         .generate(pkg)
