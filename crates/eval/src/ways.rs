@@ -94,6 +94,9 @@ impl Tried {
     }
 }
 
+/// What a vote makes of a pool of whole answers.
+type Choice = fn(&[&Given]) -> Tried;
+
 /// Every way of answering that `outcomes` have answers for.
 pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
     let mut ways = Vec::new();
@@ -128,8 +131,7 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
         }
     }
     if run.members.len() > 1 {
-        let choices: [(&str, fn(&[&Given]) -> Tried); 2] =
-            [("majority", most), ("chrF's choice", closest)];
+        let choices: [(&str, Choice); 2] = [("majority", most), ("chrF's choice", closest)];
         for (name, choice) in choices {
             let name = format!("{name} of greedy answers");
             way(name, Kind::Baseline, &|outcome| {
