@@ -493,7 +493,8 @@ mod tests {
                 assert_eq!(out_of_range(beyond), Some(name));
             }
         }
-        let spoilt: [(fn(&mut Settings), &str); 5] = [
+        type Spoil = fn(&mut Settings);
+        let spoilt: [(Spoil, &str); 5] = [
             (|s| s.alpha = f64::NAN, "alpha"),
             (|s| s.alpha = f64::INFINITY, "alpha"),
             (|s| s.fixed_share = 1.1, "fixedShare"),

@@ -104,7 +104,7 @@ mod tests {
     fn what_stands_before_a_question_keeps_what_is_plain_in_it() {
         let prompt = Prompt {
             text: "<s>Why? <s> Why? Well,".to_owned(),
-            plain: vec![8..11],
+            plain: std::iter::once(8..11).collect(),
             whole: true,
         };
         let before = prompt.before("Why?").unwrap();

@@ -187,7 +187,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -196,7 +196,7 @@ impl Random {
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
+        (self.any() % limit.max(1) as u64) as usize
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -206,12 +206,12 @@ impl Random {
     /// A number of the kind that breaks readers.
     fn number(&mut self) -> u64 {
         match self.below(6) {
-            0 => self.next() % 64,
-            1 => self.next() % 4096,
-            2 => 1 << (self.next() % 64),
-            3 => (1_u64 << (self.next() % 64)).wrapping_sub(1 + self.next() % 40),
-            4 => u64::MAX - self.next() % 64,
-            _ => self.next(),
+            0 => self.any() % 64,
+            1 => self.any() % 4096,
+            2 => 1 << (self.any() % 64),
+            3 => (1_u64 << (self.any() % 64)).wrapping_sub(1 + self.any() % 40),
+            4 => u64::MAX - self.any() % 64,
+            _ => self.any(),
         }
     }
 
