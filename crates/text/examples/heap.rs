@@ -2,41 +2,14 @@
 //!
 //!     cargo run -p conclave-text --example heap -- MODEL.gguf|FOLDER
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::error::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
+#[path = "../../weights/tests/allocation/mod.rs"]
+mod allocation;
 
+use std::error::Error;
+
+use allocation::{held, measured};
 use conclave_text::Tokenizer;
 use conclave_weights::{Gguf, HuggingFace};
-
-/// Counts the bytes in use, and the most there ever were.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-fn grow(bytes: usize) {
-    let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(now, Ordering::Relaxed);
-}
-
-// SAFETY: everything is the system's allocator's; only numbers are kept beside.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grow(layout.size());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[expect(clippy::cast_precision_loss, reason = "megabytes to one place")]
 fn megabytes(bytes: usize) -> f64 {
@@ -59,15 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         build = Box::new(move || Ok(Tokenizer::from_hugging_face(&folder)?));
     } else {
         let gguf = Gguf::parse_whole(&std::fs::read(path)?)?;
-        files = NOW.load(Ordering::Relaxed);
+        files = held();
         build = Box::new(move || Ok(Tokenizer::from_gguf(gguf.metadata())?));
     }
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let tokenizer = build()?;
-    let most = MOST.load(Ordering::Relaxed) - before;
+    let before = held();
+    let (tokenizer, most) = measured(build);
+    let tokenizer = tokenizer?;
     // The files went with the closure.
-    let resident = NOW.load(Ordering::Relaxed) + files - before;
+    let resident = held() + files - before;
     println!(
         "{} tokens; files {} MB, peak beside them {} MB, resident {} MB",
         tokenizer.len(),
