@@ -96,18 +96,26 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{port}{plain}"))
 }
 
-/// Whether it is a host as it is written in one way only.
+/// Whether it is a host as it is written in one way only: as browsers write it. What is behind an
+/// `xn--` is not read, so that some are taken here that are none to a browser; no name service knows them.
 fn is_host(host: &str) -> bool {
     if let Some(six) = host.strip_prefix('[') {
         let six = six.strip_suffix(']').unwrap_or_default();
-        return six
-            .parse::<Ipv6Addr>()
-            .is_ok_and(|read| read.to_string() == six);
+        return six.parse::<Ipv6Addr>().is_ok_and(|read| {
+            let [.., high, low] = read.segments();
+            match read.to_ipv4_mapped() {
+                Some(_) => six == format!("::ffff:{high:x}:{low:x}"),
+                None => six == read.to_string(),
+            }
+        });
     }
-    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
-    !host.is_empty()
-        && host.bytes().all(named)
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let number = |label: &str| match label.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => label.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    host.split('.')
+        .all(|label| !label.is_empty() && label.bytes().all(named))
         && (!host.rsplit('.').next().is_some_and(number) || host.parse::<Ipv4Addr>().is_ok())
 }
 

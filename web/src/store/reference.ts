@@ -18,7 +18,7 @@ const nameShape = /^(?![. -])(?!.*[. ]$)[\p{Alphabetic}\p{N}._\-+=,() ]+$/u;
 const deviceShape = /^(con|prn|aux|nul|(com|lpt)\d) *(\.|$)/i;
 const repositoryShape = /^(?!.*\.\.)[\w.-]{1,96}$/;
 const fileShape = /\.gguf$/i;
-const addressShape = /^(https?:\/\/)([\w.-]+|\[[\da-f:.]+\])((?::\d{1,5})?)(\/[^?#]*)(?:\?([^#]*))?(?:#.*)?$/i;
+const addressShape = /^(https?:\/\/)([\w-]+(?:\.[\w-]+)*|\[[\da-f:]+\])((?::\d{1,5})?)(\/[^?#]*)(?:\?([^#]*))?(?:#.*)?$/i;
 const defaultRevision = "main";
 const hubHosts = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
