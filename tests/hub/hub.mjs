@@ -13,6 +13,7 @@
  *       is the git blob id. `main` is the present commit; any other revision must be that commit.
  *   GET /api/models/OWNER/REPO[/revision/REVISION][?blobs=true]   the files, their sizes and ids
  *   GET /files/OWNER/REPO/FILE                   a plain file host: no redirect, no digest
+ *   GET /dated/OWNER/REPO/FILE                   one that has dates for ETags, and no If-Range
  *
  * For the tests themselves:
  *
@@ -32,9 +33,10 @@ import { parseArgs } from "node:util";
 /**
  * @typedef {object} Fault
  * @property {string} kind  cut (the line breaks), flip (a byte arrives wrong), stall (the line stays
- *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), wrong-range (another
- *   range than asked), wrong-length (half of what is announced), changed (another file by that
- *   name), or a status: 401, 403, 404, 416, 425, 429, 500, 503
+ *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), no-range-416
+ *   (they are refused), wrong-range (another range than asked), short-range (but its beginning),
+ *   wrong-total (a range of a longer file), wrong-length (half of what is announced), changed (another file by that
+ *   name), garbage (a page where a list is due), or a status: 401, 403, 404, 416, 425, 429, 500, 503
  * @property {string} [file]  which files, with `*` for anything: "*.gguf"; for `on: "api"`, which repositories
  * @property {"bytes" | "resolve" | "api"} [on]  which answer: that with the bytes (the default), the
  *   redirect to it (the default for 401, 403, 404), or the list of files
@@ -94,7 +96,7 @@ async function repository(id) {
     if (!entry.isFile()) continue;
     const path = join(entry.parentPath ?? entry.path, entry.name);
     const found = await stat(path);
-    files.push({ name: relative(folder, path).split(sep).join("/"), path, size: found.size, ...(await digestsOf(path, found)) });
+    files.push({ name: relative(folder, path).split(sep).join("/"), path, size: found.size, date: found.mtime.toUTCString(), ...(await digestsOf(path, found)) });
   }
   files.sort((a, b) => (a.name < b.name ? -1 : 1));
   const commit = createHash("sha1").update(files.map(({ name, blob }) => `${name} ${blob}\n`).join("")).digest("hex");
@@ -187,6 +189,10 @@ class Answer {
       case "503":
         this.error(Number(fault.kind), undefined, "Service unavailable", retry);
         return true;
+      case "garbage":
+        this.head(200, { "content-type": "text/html" });
+        this.end("<!doctype html>Sign in to this network");
+        return true;
       default:
         return false;
     }
@@ -198,9 +204,10 @@ class Answer {
     if (fault && this.status(fault, file.size)) return;
     const kind = fault?.kind;
     const changed = kind === "changed";
-    const etag = changed ? quoted("changed") : headers.etag;
-    const ifRange = this.request.headers["if-range"];
-    const asked = kind === "no-range" || (ifRange && ifRange !== etag) ? undefined : this.request.headers.range;
+    const mark = headers.etag === undefined ? { "last-modified": changed ? new Date(0).toUTCString() : file.date } : { etag: changed ? quoted("changed") : headers.etag };
+    const ifRange = mark.etag && this.request.headers["if-range"];
+    if (kind === "no-range-416" && this.request.headers.range) return this.error(416, undefined, "Range not satisfiable");
+    const asked = kind === "no-range" || (ifRange && ifRange !== mark.etag) ? undefined : this.request.headers.range;
     let range = { start: 0, end: file.size };
     if (asked) {
       const [, from, to] = /^bytes=(\d+)-(\d*)$/.exec(asked) ?? [];
@@ -208,16 +215,17 @@ class Answer {
       if (!(range.start < range.end)) {
         return this.error(416, undefined, "Range not satisfiable", { "content-range": `bytes */${file.size}` });
       }
+      if (kind === "short-range") range.end = Math.min(range.end, range.start + 40_000);
       if (kind === "wrong-range") range = { start: Math.max(0, range.start - 1), end: Math.max(1, range.end - 1) };
     }
     const length = range.end - range.start;
     this.head(asked ? 206 : 200, {
       "content-type": "application/octet-stream",
       "content-length": length,
-      ...(kind === "no-range" ? {} : { "accept-ranges": "bytes" }),
-      ...(asked ? { "content-range": `bytes ${range.start}-${range.end - 1}/${file.size}` } : {}),
+      ...(kind?.startsWith("no-range") ? {} : { "accept-ranges": "bytes" }),
+      ...(asked ? { "content-range": `bytes ${range.start}-${range.end - 1}/${file.size + (kind === "wrong-total" ? 1 : 0)}` } : {}),
       ...headers,
-      etag,
+      ...mark,
     });
     if (this.request.method === "HEAD" || length === 0) return this.end();
 
@@ -260,11 +268,11 @@ async function serve(answer, url) {
     if (!found) return answer.error(403, undefined, "AccessDenied");
     return answer.bytes(found, { etag: quoted(found.sha256) });
   }
-  if (parts[0] === "files") {
+  if (parts[0] === "files" || parts[0] === "dated") {
     const [, owner, repo, ...file] = parts;
     const found = (await repository(`${owner}/${repo}`))?.files.find(({ name }) => name === file.join("/"));
     if (!found) return answer.error(404, undefined, "Not found");
-    return answer.bytes(found, { etag: quoted(found.blob) });
+    return answer.bytes(found, parts[0] === "dated" ? {} : { etag: quoted(found.blob) });
   }
   if (parts[0] === "api" && parts[1] === "resolve-cache") {
     const [, , , owner, repo, commit, ...file] = parts;

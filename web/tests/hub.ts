@@ -8,7 +8,27 @@ import { createInterface } from "node:readline";
 
 /** See tests/hub/hub.mjs. */
 export interface Fault {
-  kind: "cut" | "flip" | "stall" | "slow" | "no-range" | "wrong-range" | "wrong-length" | "changed" | "401" | "403" | "404" | "416" | "425" | "429" | "500" | "503";
+  kind:
+    | "cut"
+    | "flip"
+    | "stall"
+    | "slow"
+    | "no-range"
+    | "no-range-416"
+    | "wrong-range"
+    | "short-range"
+    | "wrong-total"
+    | "wrong-length"
+    | "changed"
+    | "garbage"
+    | "401"
+    | "403"
+    | "404"
+    | "416"
+    | "425"
+    | "429"
+    | "500"
+    | "503";
   file?: string;
   on?: "bytes" | "resolve" | "api";
   times?: number;

@@ -130,7 +130,8 @@ pub(crate) fn split(address: &str) -> (&str, &str, &str) {
 pub(crate) fn redirected(from: &str, location: &str) -> Option<String> {
     let base = Parts::of(from)?;
     let (scheme, authority) = (base.scheme, base.authority);
-    let to = if location.contains("://") {
+    let named = |(scheme, _): (&str, &str)| scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let to = if location.split_once("://").is_some_and(named) {
         location.to_owned()
     } else if location.starts_with("//") {
         format!("{scheme}:{location}")
@@ -215,6 +216,10 @@ mod tests {
         assert_eq!(
             to("https://cdn.example/f").as_deref(),
             Some("https://cdn.example/f")
+        );
+        assert_eq!(
+            to("/cdn/f?from=https://hub.example").as_deref(),
+            Some("https://hub.example/cdn/f?from=https://hub.example")
         );
         assert_eq!(to("http://cdn.example/f"), None);
         assert_eq!(to("file:///etc/passwd"), None);

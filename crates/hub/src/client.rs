@@ -213,16 +213,19 @@ impl Answer {
         read().unwrap_or((None, None))
     }
 
-    /// The bytes announced.
-    pub(crate) fn length(&self) -> Option<u64> {
-        self.header("content-length")?.trim().parse().ok()
+    /// The bytes of the whole file, as far as it is told.
+    pub(crate) fn size(&self) -> Option<u64> {
+        match self.status {
+            200 => self.header("content-length")?.trim().parse().ok(),
+            _ => self.content_range().1,
+        }
     }
 
-    /// The tag of the bytes, if it is a strong one.
+    /// What tells one state of the file from another, and `If-Range` takes: a strong tag, or a date.
     pub(crate) fn tag(&self) -> Option<&str> {
-        self.header("etag")
-            .map(str::trim)
-            .filter(|tag| tag.starts_with('"') && tag.len() < 300)
+        let tag = self.header("etag").map(str::trim);
+        tag.filter(|tag| tag.starts_with('"') && tag.len() < 300)
+            .or_else(|| self.header("last-modified"))
     }
 
     /// Reads all of a short answer.

@@ -24,8 +24,10 @@ pub(crate) struct Wanted {
     pub(crate) address: String,
     /// The address for people.
     pub(crate) shown: String,
-    /// A strong entity tag that makes ranges conditional.
+    /// A strong entity tag or a date, which makes ranges conditional.
     pub(crate) tag: Option<String>,
+    /// Whether a digest tells in the end that it is the right file.
+    pub(crate) digested: bool,
     /// Whether the server is known to ignore ranges.
     pub(crate) no_ranges: bool,
     /// What is there.

@@ -19,6 +19,7 @@ use crate::progress::Progress;
 use crate::reference::Reference;
 use crate::repository::address_of;
 use crate::retry::Patience;
+use crate::stored::bytes_in;
 
 /// How often the hub is asked what there is before a download begins.
 const QUESTIONS: u32 = 3;
@@ -90,8 +91,19 @@ pub fn fetch(
         match fetching.complete(&plan) {
             // A commit may be gone from the hub since the download began; a file may have changed.
             Err(HubError::Changed { .. }) => place.forget()?,
-            Err(HubError::NotThere { .. }) if resumed => place.forget()?,
-            outcome => return outcome,
+            Err(error @ HubError::NotThere { .. }) if resumed => {
+                if fetching.asked()?.version == plan.version {
+                    return Err(error);
+                }
+                place.forget()?;
+            }
+            outcome => {
+                // Of what has nothing finished nothing is left: the next try asks what there is by then.
+                if outcome.is_err() && bytes_in(&place.part) == 0 {
+                    place.forget()?;
+                }
+                return outcome;
+            }
         }
     }
     Err(HubError::Changed {
@@ -144,6 +156,16 @@ impl Fetching<'_> {
         if let Some(plan) = begun.as_ref().filter(|_| pinned) {
             return Ok((plan.clone(), true));
         }
+        let plan = self.asked()?;
+        if begun.is_some_and(|begun| begun.version == plan.version && same_files(&begun, &plan)) {
+            return Ok((plan, true));
+        }
+        self.place.forget()?;
+        Ok((plan, false))
+    }
+
+    /// What there is now.
+    fn asked(&mut self) -> Result<Plan, HubError> {
         // A question has nothing to lose: without a network it should not take long to say so.
         let questions = Patience {
             attempts: self.patience.attempts.min(QUESTIONS),
@@ -155,12 +177,7 @@ impl Fetching<'_> {
             progress: self.progress,
             cancel: self.cancel,
         };
-        let plan = asker.plan(self.reference)?;
-        if begun.is_some_and(|begun| begun.version == plan.version && same_files(&begun, &plan)) {
-            return Ok((plan, true));
-        }
-        self.place.forget()?;
-        Ok((plan, false))
+        asker.plan(self.reference)
     }
 
     fn complete(&mut self, plan: &Plan) -> Result<PathBuf, HubError> {
@@ -203,11 +220,7 @@ impl Fetching<'_> {
                         )
                     });
                 }
-                Some(mismatch) if last => {
-                    // Nothing else of it is kept either: the next download starts clean.
-                    self.place.forget()?;
-                    return Err(mismatch);
-                }
+                Some(mismatch) if last => return Err(mismatch),
                 Some(_) => (self.progress)(Progress::Trouble {
                     what:
                         "a file arrived with another digest than its hub names; it is fetched again"
@@ -266,6 +279,7 @@ impl Fetching<'_> {
                 shown: shown(&address),
                 address,
                 tag: file.tag.clone().filter(|_| file.digest.is_none()),
+                digested: file.digest.is_some(),
                 no_ranges: file.no_ranges,
                 chunks: Chunks::open(files, &file.name, file.bytes, self.options.chunk_bytes),
             });

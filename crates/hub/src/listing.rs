@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde::de::IgnoredAny;
+
 use crate::address::{escaped, shown, split, unescaped};
 use crate::client::{Answer, Client};
 use crate::digest::{Digest, Sha256};
@@ -91,10 +93,7 @@ impl Asker<'_> {
             self.client.endpoint(),
             escaped(revision)
         );
-        let list = self.again(what, |client| {
-            client.get(&address, None, None)?.read_all(LIST_BYTES)
-        });
-        match list {
+        match self.json(what, &address) {
             Ok(list) => read_list(what, &list),
             // A mirror without lists may still have the files.
             Err(HubError::NotThere { .. } | HubError::Status { .. }) => {
@@ -155,9 +154,7 @@ impl Asker<'_> {
                 .bytes
                 .ok_or_else(|| nonsense("does not say how long it is"))?;
             if path == INDEX && !files.iter().any(|file: &Listed| file.path == WEIGHTS) {
-                let index = self.again(what, |client| {
-                    client.get(&address, None, None)?.read_all(LIST_BYTES)
-                })?;
+                let index = self.json(what, &address)?;
                 names.extend(shards(what, &index)?);
             }
             files.push(Listed {
@@ -187,7 +184,7 @@ impl Asker<'_> {
                     "its server does not say how long it is, so nothing could tell when it is whole"
                         .to_owned(),
             })?;
-            said += &format!("{bytes} {:?} {:?}\n", head.tag, head.changed);
+            said += &format!("{bytes} {:?}\n", head.tag);
             let linked = head.linked;
             files.push(Planned {
                 name: unescaped(&name).unwrap_or_default(),
@@ -199,6 +196,16 @@ impl Asker<'_> {
             });
         }
         Ok((Sha256::of(&said)[..40].to_owned(), files))
+    }
+
+    /// A list or an index; what is none may be the page of a network that wants to be signed in to.
+    fn json(&mut self, what: &str, address: &str) -> Result<Vec<u8>, HubError> {
+        self.again(what, |client| {
+            let answer = client.get(address, None, None)?.read_all(LIST_BYTES)?;
+            serde_json::from_slice::<IgnoredAny>(&answer)
+                .map_err(|_| Trouble::Passing("the answer is no JSON".to_owned()))?;
+            Ok(answer)
+        })
     }
 
     /// Does something with the network until it goes well or failed for good.
@@ -234,29 +241,23 @@ struct Head {
     /// The SHA-256 that a hub names; nobody else's tag is taken for one.
     linked: Option<Digest>,
     tag: Option<String>,
-    changed: Option<String>,
     ranges: bool,
 }
 
 impl Head {
     fn of(answer: &Answer) -> Self {
         let hub = |name| answer.hub_header(name);
-        let length = match answer.status {
-            200 => answer.length(),
-            _ => answer.content_range().1,
-        };
         let linked = hub("x-linked-etag").and_then(Digest::sha256);
         Self {
             bytes: hub("x-linked-size")
                 .and_then(|size| size.parse().ok())
-                .or(length),
+                .or(answer.size()),
             commit: hub("x-repo-commit").map(str::to_owned),
             digest: linked
                 .clone()
                 .or_else(|| hub("etag").and_then(Digest::git_blob)),
             linked,
             tag: answer.tag().map(str::to_owned),
-            changed: answer.header("last-modified").map(str::to_owned),
             ranges: answer.status != 200,
         }
     }

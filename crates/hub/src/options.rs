@@ -33,7 +33,7 @@ impl Default for Options {
             token: None,
             connections: 4,
             chunk_bytes: 8 << 20,
-            stall: Duration::from_secs(30),
+            stall: Duration::from_secs(20),
             attempts: 6,
             pause: Duration::from_millis(500),
             update: false,

@@ -33,7 +33,7 @@ pub(crate) struct Planned {
     pub(crate) bytes: u64,
     /// What its bytes come to, where that is known.
     pub(crate) digest: Option<Digest>,
-    /// The server's strong entity tag, of files without a digest.
+    /// The server's strong entity tag, or its date, of files without a digest.
     pub(crate) tag: Option<String>,
     /// Whether the server is known to ignore ranges.
     #[serde(default)]

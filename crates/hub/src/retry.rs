@@ -8,9 +8,6 @@ use crate::error::HubError;
 /// The longest wait that a server may ask for; beyond it, the user decides.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The longest wait of our own.
-const LONGEST: Duration = Duration::from_secs(30);
-
 /// A request that failed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
@@ -68,6 +65,7 @@ impl<'a> Failures<'a> {
     /// What is final, or has become so by its number.
     pub(crate) fn next(&mut self, trouble: Trouble) -> Result<(Duration, String), HubError> {
         let what = || self.what.to_owned();
+        let mut slow_down = false;
         let (why, asked) = match trouble {
             Trouble::Final(error) => return Err(error),
             Trouble::Changed => return Err(HubError::Changed { what: what() }),
@@ -86,7 +84,10 @@ impl<'a> Failures<'a> {
                     status,
                 });
             }
-            Trouble::Busy { status, wait } => (format!("the server is busy (HTTP {status})"), wait),
+            Trouble::Busy { status, wait } => {
+                slow_down = status == 429 && wait.is_none();
+                (format!("the server is busy (HTTP {status})"), wait)
+            }
         };
         self.count += 1;
         if self.count >= self.patience.attempts {
@@ -99,8 +100,11 @@ impl<'a> Failures<'a> {
         let doubled = self
             .patience
             .pause
-            .saturating_mul(1 << (self.count - 1).min(16));
-        Ok((asked.unwrap_or(doubled.min(LONGEST)), why))
+            .saturating_mul(1 << (self.count - 1).min(16))
+            .saturating_mul(if slow_down { 10 } else { 1 })
+            .min(PATIENCE);
+        // Never sooner than usual, whatever is asked.
+        Ok((asked.unwrap_or_default().max(doubled), why))
     }
 }
 
@@ -166,79 +170,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_and_end() {
-        let patience = Patience {
-            attempts: 4,
-            pause: Duration::from_millis(500),
-        };
-        let mut failures = Failures::none(&patience, "x");
-        let mut next = || {
-            failures
-                .next(Trouble::Passing("cut".to_owned()))
-                .map(|(wait, _)| wait.as_millis())
-        };
-        assert_eq!(
-            (next().unwrap(), next().unwrap(), next().unwrap()),
-            (500, 1000, 2000)
-        );
-        assert!(matches!(
-            next(),
-            Err(HubError::Unreachable { attempts: 4, .. })
-        ));
-    }
-
-    #[test]
-    fn a_server_is_obeyed_within_reason() {
-        let patience = Patience {
-            attempts: 4,
-            pause: Duration::from_millis(500),
-        };
-        let busy = |seconds| Trouble::Busy {
-            status: 429,
-            wait: Some(Duration::from_secs(seconds)),
-        };
-        assert_eq!(
-            Failures::none(&patience, "x")
-                .next(busy(7))
-                .unwrap()
-                .0
-                .as_secs(),
-            7
-        );
-        assert!(Failures::none(&patience, "x").next(busy(120)).is_ok());
-        let error = Failures::none(&patience, "x").next(busy(121)).unwrap_err();
-        assert!(error.to_string().contains("121 s"), "{error}");
-    }
-
-    #[test]
-    fn reads_both_forms_of_retry_after() {
-        assert_eq!(retry_after(" 7 ", None), Some(Duration::from_secs(7)));
-        let date = Some("Sat, 28 Feb 2026 23:59:58 GMT");
-        assert_eq!(
-            retry_after("Sun, 01 Mar 2026 00:00:03 GMT", date),
-            Some(Duration::from_secs(5))
-        );
-        assert_eq!(
-            retry_after(
-                "Thu, 01 Jan 2026 00:00:00 GMT",
-                Some("Wed, 31 Dec 2025 23:59:00 GMT")
-            ),
-            Some(Duration::from_secs(60))
-        );
-        assert_eq!(
-            retry_after("Sat, 28 Feb 2026 23:00:00 GMT", date),
-            None,
-            "in the past"
-        );
-        for text in [
-            "",
-            "-1",
-            "soon",
-            "Sat, 99 Feb 2026 00:00:00 GMT",
-            "x 1 Jan 99999999999999999 0:0:0",
-            "x 1 Jan 2026 1:2",
-        ] {
-            assert_eq!(retry_after(text, date), None, "{text}");
+    fn waits_are_those_that_tool_and_page_agreed_on() {
+        let table = include_str!("../../../tests/hub/waits.json");
+        let table: serde_json::Value = serde_json::from_str(table).unwrap();
+        let seconds = |value: &serde_json::Value| value.as_f64().map(Duration::from_secs_f64);
+        for case in table["retryAfter"].as_array().unwrap() {
+            let read = retry_after(case["header"].as_str().unwrap(), case["date"].as_str());
+            assert_eq!(read, seconds(&case["seconds"]), "{case}");
+        }
+        for case in table["waits"].as_array().unwrap() {
+            let options = crate::Options::default();
+            let patience = Patience {
+                attempts: options.attempts,
+                pause: options.pause,
+            };
+            let mut failures = Failures::none(&patience, "x");
+            let busy = || Trouble::Busy {
+                status: u16::try_from(case["status"].as_u64().unwrap()).unwrap(),
+                wait: seconds(&case["retryAfter"]),
+            };
+            for wait in case["seconds"].as_array().unwrap() {
+                assert_eq!(
+                    Some(failures.next(busy()).unwrap().0),
+                    seconds(wait),
+                    "{case}"
+                );
+            }
+            failures.next(busy()).unwrap_err();
         }
     }
 }

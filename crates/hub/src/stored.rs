@@ -150,6 +150,6 @@ fn describe(folder: &Path, plan: &Plan) -> Stored {
 }
 
 /// Bytes on disk of a model's files; those begun count what is finished of them.
-fn bytes_in(folder: &Path) -> u64 {
+pub(crate) fn bytes_in(folder: &Path) -> u64 {
     Plan::read(&plan_in(folder)).map_or(0, |plan| describe(folder, &plan).stored)
 }

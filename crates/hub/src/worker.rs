@@ -141,11 +141,8 @@ impl Worker<'_> {
             Some(&(*at..end)),
             remote.wanted.tag.as_deref(),
         )?;
-        let (range, whole) = answer.content_range();
-        if whole.is_some_and(|whole| whole != remote.bytes) {
-            return Err(Trouble::Changed);
-        }
-        match (answer.status, range) {
+        same_file(&answer, remote)?;
+        match (answer.status, answer.content_range().0) {
             (206, Some(range)) if range.start == *at && range.end > *at && range.end <= end => {
                 remote.ignored.store(0, Ordering::Relaxed);
                 self.pour(answer, range.end, at, digest, out, remote)
@@ -153,7 +150,6 @@ impl Worker<'_> {
             (206, _) => Err(Trouble::Passing(
                 "the server sends another range than asked for".to_owned(),
             )),
-            (200, _) => Err(whole_or_changed(&answer, remote)),
             _ => Err(Trouble::NoRanges),
         }
     }
@@ -222,9 +218,12 @@ impl Worker<'_> {
     fn stream(&self, file: usize, out: &mut File) -> Result<(), Trouble> {
         let remote = &self.remotes[file];
         let answer = self.line.client.get(&remote.wanted.address, None, None)?;
-        if answer.status != 200 || !matches!(whole_or_changed(&answer, remote), Trouble::NoRanges) {
-            return Err(Trouble::Changed);
+        if answer.status != 200 {
+            return Err(Trouble::Passing(
+                "the server says that the file is shorter than it was listed".to_owned(),
+            ));
         }
+        same_file(&answer, remote)?;
         let mut body = answer.body.into_reader();
         let mut piece = vec![0; 1 << 16];
         let disk = |error| Trouble::Final(HubError::disk(&remote.part)(error));
@@ -284,19 +283,18 @@ impl Worker<'_> {
     }
 }
 
-/// What a whole file instead of a range means.
-fn whole_or_changed(answer: &Answer, remote: &Remote<'_>) -> Trouble {
-    let other_tag = remote
-        .wanted
-        .tag
-        .as_deref()
-        .zip(answer.tag())
-        .is_some_and(|(ours, theirs)| ours != theirs);
-    let other_length = answer.length().is_some_and(|length| length != remote.bytes);
-    if other_tag || other_length {
-        Trouble::Changed
-    } else {
-        Trouble::NoRanges
+/// Is this still the file that was listed? Where a digest is listed, that decides, and servers' marks do not.
+fn same_file(answer: &Answer, remote: &Remote<'_>) -> Result<(), Trouble> {
+    let size = answer.size().filter(|&size| size != remote.bytes);
+    let tag = remote.wanted.tag.as_deref().zip(answer.tag());
+    match (size, remote.wanted.digested) {
+        (Some(size), true) => Err(Trouble::Passing(format!(
+            "the server says that the file has {size} bytes instead of {}",
+            remote.bytes
+        ))),
+        (Some(_), false) => Err(Trouble::Changed),
+        (None, _) if tag.is_some_and(|(ours, theirs)| ours != theirs) => Err(Trouble::Changed),
+        (None, _) => Ok(()),
     }
 }
 

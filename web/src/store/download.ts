@@ -241,31 +241,33 @@ class Fetching {
     let before = 0;
     let ignored = 0;
     const attempt = async (): Promise<boolean> => {
-      if (file.streaming !== undefined) return false;
-      let answered: Answered;
-      try {
-        answered = await askForRange(remote.url, remote.name, start + got, start + bytes.length, { signal, stallMs });
-      } catch (error) {
-        // Once may be a slip of a host that does know them.
-        if (error instanceof NoRanges && (!file.ranged || ++ignored > 1)) return false;
-        throw error;
-      }
-      await expect(answered, remote);
-      let excess = false;
-      await drain(answered.body, host, { signal, stallMs }, (piece) => {
-        const taken = piece.subarray(0, bytes.length - got);
-        bytes.set(taken, got);
-        got += taken.length;
-        meter.add(taken.length);
-        excess = taken.length < piece.length;
-        return got < bytes.length;
-      });
-      if (got < bytes.length) throw new Setback(`The line to ${host} broke.`);
-      if (excess) {
+      for (let end: number | undefined = start + got; end === start + got && got < bytes.length; ) {
+        if (file.streaming !== undefined) return false;
+        let answered: Answered;
+        try {
+          answered = await askForRange(remote.url, remote.name, start + got, start + bytes.length, { signal, stallMs });
+        } catch (error) {
+          // Once may be a slip of a host that does know them.
+          if (error instanceof NoRanges && ((!file.ranged && !error.refused) || ++ignored > 1)) return false;
+          throw error;
+        }
+        await expect(answered, remote);
+        ({ end } = answered);
+        let excess = false;
+        await drain(answered.body, host, { signal, stallMs }, (piece) => {
+          const taken = piece.subarray(0, bytes.length - got);
+          bytes.set(taken, got);
+          got += taken.length;
+          meter.add(taken.length);
+          excess = taken.length < piece.length;
+          return got < bytes.length;
+        });
+        if (!excess) continue;
         meter.takeBack(got);
         got = 0;
         throw new Setback(`${host} sent more of ${remote.name} than it was asked for.`);
       }
+      if (got < bytes.length) throw new Setback(`The line to ${host} broke.`);
       file.ranged = true;
       return true;
     };

@@ -23,6 +23,9 @@ export interface HostOptions extends RequestOptions {
 /** Lists and indices are small; a host that sends more is not answering the question. */
 const longestList = 32 << 20;
 
+/** How often a question is asked: it has nothing to lose, and without a network it should not take long to say so. */
+const mostQuestions = 3;
+
 const sibling = shape({
   rfilename: text,
   size: optional(nullable(number)),
@@ -42,6 +45,8 @@ const weightsIndex = "model.safetensors.index.json";
 /** Asks the host. Throws Download, Reference. */
 export async function askHost(reference: Reference, options: HostOptions): Promise<RemoteModel> {
   const model = reference.kind === "hub" ? await askHub(reference, options) : await askFileHost(reference.url, options);
+  const empty = model.files.find((file) => file.bytes === 0);
+  if (empty) throw new Download(`${empty.name} is empty at ${model.from}. Choose another model.`);
   const [only] = model.files;
   const { bytes, sha256 } = options.expected ?? {};
   if (only && model.files.length === 1) {
@@ -172,5 +177,6 @@ async function getJson(url: string, what: string, options: HostOptions): Promise
 
 function retried<T>(options: HostOptions, attempt: () => Promise<T>): Promise<T> {
   const { policy = usualRetry, signal, onWait = () => {} } = options;
-  return retrying(attempt, { policy, signal, gained: () => false, onWait });
+  const tries = Math.min(policy.tries, mostQuestions);
+  return retrying(attempt, { policy: { ...policy, tries }, signal, gained: () => false, onWait });
 }

@@ -23,14 +23,13 @@ export class Setback extends Error {
 export interface RetryPolicy {
   /** Tries in a row that bring no new byte, before giving up. */
   tries: number;
-  /** The first wait; each next one is twice as long, up to `longestMs`. */
+  /** The first wait; each next one is twice as long. */
   firstMs: number;
-  longestMs: number;
   /** Longer than this a host may not ask us to wait: that is for the visitor to decide. */
   patienceMs: number;
 }
 
-export const usualRetry: RetryPolicy = { tries: 6, firstMs: 500, longestMs: 15_000, patienceMs: 120_000 };
+export const usualRetry: RetryPolicy = { tries: 6, firstMs: 500, patienceMs: 120_000 };
 
 /**
  * Runs `attempt` until it succeeds. A {@link Setback} is waited out and tried again, for as long as
@@ -51,8 +50,7 @@ export async function retrying<T>(
       if (fruitless >= policy.tries) {
         throw new Download(`${thrown.message} It was tried ${policy.tries} times. What arrived is kept: check the connection, then try again.`, { cause: thrown });
       }
-      const usual = Math.min(policy.firstMs * 2 ** Math.max(0, fruitless - 1), policy.longestMs);
-      const wait = thrown.waitMs ?? (thrown.slowDown ? Math.min(usual * 10, policy.patienceMs) : usual);
+      const wait = waitAfter(thrown, fruitless, policy);
       if (wait > policy.patienceMs) {
         throw new Download(`${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. What arrived is kept: try again then.`, { cause: thrown });
       }
@@ -63,13 +61,23 @@ export async function retrying<T>(
   }
 }
 
-/** Seconds or a date (RFC 9110, 10.2.3), as milliseconds from now; undefined if it is neither. */
-export function retryAfter(value: string | null, now = Date.now()): number | undefined {
-  if (value === null || value.trim() === "") return undefined;
-  const seconds = Number(value);
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+/** How long to wait after so many tries that brought nothing: as long as the host asks, and never less than usual. */
+export function waitAfter({ waitMs, slowDown }: Setback, fruitless: number, { firstMs, patienceMs }: RetryPolicy): number {
+  const usual = Math.min(firstMs * 2 ** Math.max(0, fruitless - 1) * (slowDown && waitMs === undefined ? 10 : 1), patienceMs);
+  return Math.max(waitMs ?? 0, usual);
+}
+
+/**
+ * Whole seconds or a date (RFC 9110, 10.2.3), as milliseconds; undefined if it is neither, or past.
+ * A date is relative to the answer's own, or where a page may not see that to this machine's.
+ */
+export function retryAfter(headers: Headers): number | undefined {
+  const said = headers.get("retry-after")?.trim() ?? "";
+  if (/^\d+$/.test(said)) return Number(said) * 1000;
+  if (!/^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(said)) return undefined;
+  const date = headers.get("date");
+  const wait = Date.parse(said) - (date === null ? Date.now() : Date.parse(date));
+  return wait >= 0 ? wait : undefined;
 }
 
 /** Waits; throws the signal's reason when it is aborted meanwhile. */

@@ -21,6 +21,7 @@ let hub: Hub;
 before(async () => {
   hub = await Hub.start();
   await hub.put("owner/model/weights.gguf", weights);
+  await hub.put("owner/empty/none.gguf", "");
   await hub.put("owner/model/split-00001-of-00002.gguf", weights.subarray(0, 100_000));
   await hub.put("owner/model/split-00002-of-00002.gguf", weights.subarray(100_000));
   await hub.put("owner/folder/config.json", '{"model_type":"llama"}');
@@ -40,7 +41,7 @@ beforeEach(() => hub.reset());
 /** A busy machine is not taken for a silent line where no test wants one. */
 const never = 3_600_000;
 const stallsOf = (faults: Fault[]): Partial<StoreOptions> => (faults.some(({ kind }) => kind === "stall") ? { stallMs: 2000 } : {});
-const impatient = { tries: 4, firstMs: 5, longestMs: 20, patienceMs: 5000 };
+const impatient = { tries: 4, firstMs: 5, patienceMs: 5000 };
 
 function store(shelf: Shelf = new MemoryShelf(true), options: Partial<StoreOptions> = {}): Store {
   return new Store({ shelf, locks: openLocks(undefined), hub: hub.address, policy: impatient, stallMs: never, chunkBytes, ...options });
@@ -197,8 +198,7 @@ test("a file that is wrong every time is refused, and nothing of it is kept", as
   const own = store();
   await hub.break({ kind: "flip", after: 5, times: 0 });
   await assert.rejects(open(own), { name: "Download", message: /weights\.gguf arrived damaged 2 times: its SHA-256.*Nothing of it was kept/ });
-  const [left] = (await own.list()).models;
-  assert.deepEqual([left?.stored, left?.complete], [0, false]);
+  assert.deepEqual((await own.list()).models, []);
   await hub.reset();
   await hub.break({ kind: "flip", file: "tokenizer.json", after: 5, times: 0 });
   await assert.rejects(open(own, "hf:owner/folder"), { name: "Download", message: /tokenizer\.json arrived damaged.*git id/ });
@@ -227,6 +227,30 @@ test("a file that changes at its host in mid-download is begun anew, not mixed",
   await hub.reset();
   await hub.put("owner/changing/m.gguf", next);
   const [data] = await contents(await open(own, url));
+  assert.ok(next.equals(data!));
+});
+
+for (const host of ["files", "dated"]) {
+  test(`other bytes under another mark are not mixed: ${host}`, async () => {
+    await hub.break({ kind: "changed", skip: 3, times: 2 });
+    await assertWhole(await open(store(), `${hub.address}/${host}/owner/model/weights.gguf`));
+  });
+}
+
+test("a download whose commit is gone from the hub is begun anew", async () => {
+  const gone = "hf:owner/gone/m.gguf";
+  const next = randomBytes(weights.length);
+  await hub.put("owner/gone/m.gguf", weights);
+  const own = store();
+  await hub.break({ kind: "404", skip: 8, times: 0 });
+  await assert.rejects(open(own, gone));
+  await hub.break({ kind: "404", times: 0 });
+  await assert.rejects(open(own, gone), { name: "Download", message: /has no m\.gguf/ });
+  assert.ok((await own.list()).models[0]!.stored > 0, "while it is there, what arrived stays");
+  await hub.reset();
+  // The hub's commit follows its files.
+  await hub.put("owner/gone/m.gguf", next);
+  const [data] = await contents(await open(own, gone));
   assert.ok(next.equals(data!));
 });
 

@@ -14,7 +14,7 @@ import { askHost, latestCommit, publicHub, type HostOptions } from "./remote.ts"
 import { usualRetry, type RetryPolicy } from "./retry.ts";
 import { Sha256 } from "./sha256.ts";
 import type { Shelf } from "./shelf.ts";
-import { Changed } from "./transfer.ts";
+import { Changed, NotThere } from "./transfer.ts";
 
 export interface StoreOptions {
   shelf: Shelf;
@@ -39,6 +39,9 @@ export interface OpenOptions {
 }
 
 const defaults = { policy: usualRetry, stallMs: 20_000, chunkBytes: 8 << 20, lanes: 4, mostInMemory: 256 << 20 };
+
+/** How often a file that changes under way is begun anew. */
+const mostBeginnings = 3;
 
 export class Store {
   readonly #options: StoreOptions & typeof defaults;
@@ -150,7 +153,7 @@ export class Store {
 
   async #download(reference: Reference, key: string, { signal, onProgress, expected }: OpenOptions): Promise<void> {
     const { shelf } = this.#options;
-    for (let changes = 0; ; changes++) {
+    for (let beginning = 1; ; beginning++) {
       onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null });
       const found = await shelf.folder(key);
       let journal = found && (await Journal.resume(found));
@@ -158,6 +161,7 @@ export class Store {
         journal.close();
         journal = undefined;
       }
+      const resumed = journal !== undefined;
       let folder = found;
       let model = journal?.state.model;
       try {
@@ -176,14 +180,19 @@ export class Store {
         const { policy, stallMs, lanes } = this.#options;
         return await complete(folder, journal, { signal, policy, stallMs, lanes, meter });
       } catch (error) {
-        if (error instanceof Changed && changes === 0) {
+        const stored = journal?.state.stored ?? 0;
+        // A commit may be gone from the hub since the download began; a file may have changed.
+        const gone = async (): Promise<boolean> => reference.kind === "hub" && (await latestCommit(reference, this.#host(signal))) !== model?.commit;
+        const anew = (error instanceof Changed && beginning < mostBeginnings) || (error instanceof NotThere && resumed && (await gone()));
+        // Of what has nothing finished nothing is left: the next try asks what there is by then.
+        if (anew || (journal && stored === 0)) {
           journal?.close();
           journal = undefined;
           await shelf.remove(key);
-          continue;
         }
+        if (anew) continue;
         if (error instanceof Changed) throw new Download(`${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`, { cause: error });
-        if (isFull(error) && model) throw await this.#full(model, journal?.state.stored ?? 0, error);
+        if (isFull(error) && model) throw await this.#full(model, stored, error);
         throw error;
       } finally {
         journal?.close();

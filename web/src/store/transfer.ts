@@ -6,12 +6,18 @@
 import { Download, isAbort } from "../protocol/errors.ts";
 import { retryAfter, Setback } from "./retry.ts";
 
-/** The host sends the whole file whatever range it is asked for. */
+/** The host sends the whole file whatever range it is asked for, or refuses ranges. */
 export class NoRanges extends Setback {
-  constructor(host: string) {
-    super(`${host} can't send parts of a file.`);
+  readonly refused: boolean;
+
+  constructor(message: string, refused = false) {
+    super(message);
+    this.refused = refused;
   }
 }
+
+/** The host has no such file, or none any more. */
+export class NotThere extends Download {}
 
 /** The file at the host is not the one the download began with. */
 export class Changed extends Error {}
@@ -24,6 +30,8 @@ export interface RequestOptions {
 
 /** What a host says of a file in the headers of an answer. */
 export interface Answered {
+  /** Where in the file the body ends, as far as the headers tell. */
+  end: number | undefined;
   /** Size of the whole file; undefined where the headers can't be read or don't tell. */
   total: number | undefined;
   validator: string | undefined;
@@ -33,7 +41,7 @@ export interface Answered {
 const contentRange = /^bytes (\d+)-(\d+)\/(\d+|\*)$/;
 
 /** GET, without cookies, referrer or the browser's own cache, which would keep gigabytes twice. */
-export async function get(url: string, { signal, stallMs }: RequestOptions, range?: string): Promise<Response> {
+async function get(url: string, { signal, stallMs }: RequestOptions, range?: string): Promise<Response> {
   const { host } = new URL(url);
   const silence = new AbortController();
   const watch = watchdog(stallMs, () => silence.abort());
@@ -55,12 +63,14 @@ export async function get(url: string, { signal, stallMs }: RequestOptions, rang
 }
 
 /** Throws a {@link Setback} for an answer that may be better next time, a Download for one that won't. */
-export async function refuse(response: Response, what: string): Promise<void> {
+async function refuse(response: Response, url: string, what: string): Promise<void> {
   if (response.ok) return;
   const { status, headers } = response;
   await response.body?.cancel().catch(() => undefined);
   const host = new URL(response.url).host;
   const code = headers.get("x-error-code");
+  // Signed addresses of the hub's store expire; the next try gets a new one.
+  if (status === 403 && new URL(response.url).origin !== new URL(url).origin) throw new Setback(`${host} refuses the address that ${what} was asked for by.`);
   switch (status) {
     case 401:
     case 403:
@@ -70,19 +80,19 @@ export async function refuse(response: Response, what: string): Promise<void> {
       );
     case 404:
     case 410:
-      if (code === "RevisionNotFound") throw new Download(`${host} has no such revision of ${what}. Check what follows the @.`);
-      throw new Download(`${host} has no ${what}. Check its name.`);
+      if (code === "RevisionNotFound") throw new NotThere(`${host} has no such revision of ${what}. Check what follows the @.`);
+      throw new NotThere(`${host} has no ${what}. Check its name.`);
     case 416:
-      throw new Setback(`${host} says that ${what} is shorter than it was listed.`);
+      throw new NoRanges(`${host} says that ${what} is shorter than it was listed.`, true);
     case 429:
-      throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers.get("retry-after")), slowDown: true });
+      throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers), slowDown: true });
     case 408:
     case 425:
     case 500:
     case 502:
     case 503:
     case 504:
-      throw new Setback(`${host} is busy (${status}).`, { waitMs: retryAfter(headers.get("retry-after")) });
+      throw new Setback(`${host} is busy (${status}).`, { waitMs: retryAfter(headers) });
     default:
       throw new Download(`${host} answered ${status} for ${what}. Check the name, or try again later.`);
   }
@@ -96,34 +106,35 @@ const sizeOf = (text: string | null | undefined): number | undefined => {
   return Number.isSafeInteger(size) && size >= 0 ? size : undefined;
 };
 
-/** Asks for `start` to `end` (exclusive). Throws NoRanges when all of the file comes instead. */
+/** Asks for `start` to `end` (exclusive), or as far as the host sends at once. Throws NoRanges when all of the file comes instead. */
 export async function askForRange(url: string, name: string, start: number, end: number, options: RequestOptions): Promise<Answered> {
   const response = await get(url, options, `bytes=${start}-${end - 1}`);
-  await refuse(response, name);
+  await refuse(response, url, name);
   const { host } = new URL(url);
   const give = async (error: Error): Promise<never> => {
     await response.body?.cancel().catch(() => undefined);
     throw error;
   };
   if (!response.body) return give(new Setback(`${host} answered nothing for ${name}.`));
-  if (response.status !== 206) return give(new NoRanges(host));
+  if (response.status !== 206) return give(new NoRanges(`${host} can't send parts of a file.`));
   // A page sees this header of another origin only where that origin lets it.
   const said = response.headers.get("content-range");
   const [, from, to, total] = (said && contentRange.exec(said)) || [];
-  if (said !== null && (Number(from) !== start || Number(to) !== end - 1)) {
+  const until = said === null ? end : Number(to) + 1;
+  if (said !== null && (Number(from) !== start || !(start < until && until <= end))) {
     return give(new Setback(`${host} sent another part of ${name} than it was asked for (${said}).`));
   }
-  return { total: sizeOf(total), validator: validatorOf(response.headers), body: response.body };
+  return { end: until, total: sizeOf(total), validator: validatorOf(response.headers), body: response.body };
 }
 
 /** Asks for all of a file. */
 export async function askForAll(url: string, name: string, options: RequestOptions): Promise<Answered> {
   const response = await get(url, options);
-  await refuse(response, name);
+  await refuse(response, url, name);
   if (!response.body) throw new Setback(`${new URL(url).host} answered nothing for ${name}.`);
   // Where the host compresses, the length is that of the compressed bytes.
   const length = response.headers.has("content-encoding") ? undefined : sizeOf(response.headers.get("content-length"));
-  return { total: length, validator: validatorOf(response.headers), body: response.body };
+  return { end: length, total: length, validator: validatorOf(response.headers), body: response.body };
 }
 
 /**

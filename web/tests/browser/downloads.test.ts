@@ -23,6 +23,7 @@ let context: BrowserContext;
 before(async () => {
   hub = await Hub.start();
   await hub.put("owner/model/weights.gguf", weights);
+  await hub.put("owner/empty/none.gguf", "");
   await hub.put("owner/folder/config.json", "{}");
   await hub.put("owner/folder/tokenizer.json", "{}");
   await hub.put("owner/folder/model.safetensors", weights);

@@ -20,7 +20,7 @@ let store: Store;
 async function answer(call: Exclude<Call, { method: "stop" }>, signal: AbortSignal): Promise<unknown> {
   switch (call.method) {
     case "start": {
-      const policy = { tries: 4, firstMs: 20, longestMs: 100, patienceMs: 5000 };
+      const policy = { tries: 4, firstMs: 20, patienceMs: 5000 };
       const shelf = await openShelf();
       const { hub, chunkBytes, stallMs } = call;
       store = new Store({ shelf, locks: openLocks(), hub, space: navigator.storage, policy, stallMs, chunkBytes });

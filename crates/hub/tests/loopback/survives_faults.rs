@@ -56,6 +56,51 @@ fn refuses(fault: serde_json::Value, words: &[&str]) -> (Hub, Vec<u8>) {
 }
 
 #[test]
+fn faults_end_as_tool_and_page_agreed_on() {
+    let table = include_str!("../../../../tests/hub/faults.json");
+    let table: serde_json::Value = serde_json::from_str(table).unwrap();
+    let mut hub = Hub::start();
+    let model = bytes(31 * CHUNK as usize / 2, 7);
+    hub.put("owner/model/weights.gguf", &model);
+    hub.put("owner/empty/none.gguf", &[]);
+    hub.options.attempts = 4;
+    let reference = "hf:owner/model/weights.gguf";
+    for (kind, case) in ["survived", "told"].into_iter().flat_map(|kind| {
+        table[kind]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(move |case| (kind, case))
+    }) {
+        let stalls = case["faults"].to_string().contains("\"stall\"");
+        hub.options.stall = Duration::from_secs(if stalls { 2 } else { 3600 });
+        hub.heal();
+        hub.forget_log();
+        hub.fault(&case["faults"]);
+        let (outcome, told) = hub.fetch(case["what"].as_str().unwrap_or(reference));
+        let said = match &outcome {
+            Ok(_) => troubles(&told).join(" | "),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(outcome.is_ok(), kind == "survived", "{case}: {said}");
+        assert!(
+            said.contains(case["tool"].as_str().unwrap_or_default()),
+            "{case}: {said}"
+        );
+        if let Some(extra) = case["extra"].as_u64() {
+            assert_eq!(hub.sent(), (1 + extra) * model.len() as u64, "{case}");
+        }
+        // Whatever happened, the next try is not spoilt by it.
+        hub.heal();
+        assert!(
+            fs::read(hub.fetch(reference).0.unwrap()).unwrap() == model,
+            "{case}"
+        );
+        hub.cache.remove(&reference.parse().unwrap()).unwrap();
+    }
+}
+
+#[test]
 fn a_good_line_brings_every_byte_once_and_then_none() {
     let (hub, model) = one_model();
     let (path, told) = hub.fetch(MODEL);
@@ -174,6 +219,13 @@ fn small_files_are_checked_by_gits_own_id() {
     ] {
         hub.put(&format!("owner/repo/{name}"), &bytes(size, 3));
     }
+    hub.fault(&json!({"kind": "flip", "file": "config.json", "times": 2}));
+    let error = hub.fetch("hf:owner/repo").0.unwrap_err().to_string();
+    assert!(error.contains("config.json arrived twice"), "{error}");
+    let kept = hub.cache.list().unwrap()[0].stored;
+    assert_eq!(kept, SIZE as u64 + 3000, "what is right stays");
+    hub.cache.remove(&"hf:owner/repo".parse().unwrap()).unwrap();
+    hub.forget_log();
     hub.fault(&json!({"kind": "flip", "file": "config.json", "times": 1}));
     let (path, told) = hub.fetch("hf:owner/repo");
     let path = path.unwrap();
@@ -315,10 +367,12 @@ fn the_token_goes_to_the_hub_alone() {
 #[test]
 fn a_file_that_changes_under_way_begins_anew() {
     let (hub, model) = one_model();
-    let address = hub.at("/files/owner/repo/model.gguf");
-    hub.fault(&json!({"kind": "changed", "skip": 3, "times": 1}));
-    let (path, _) = hub.fetch(&address);
-    assert!(fs::read(path.unwrap()).unwrap() == model);
+    for host in ["files", "dated"] {
+        let address = hub.at(&format!("/{host}/owner/repo/model.gguf"));
+        hub.fault(&json!({"kind": "changed", "skip": 3, "times": 1}));
+        let (path, _) = hub.fetch(&address);
+        assert!(fs::read(path.unwrap()).unwrap() == model, "{host}");
+    }
     let (hub, _) = one_model();
     hub.fault(&json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}));
     let address = hub.at("/files/owner/repo/model.gguf");
@@ -357,6 +411,12 @@ fn a_resumed_download_stays_with_its_commit_until_that_is_gone() {
     let (hub, _) = one_model();
     hub.fault(&json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}));
     hub.fetch(MODEL).0.unwrap_err();
+    hub.fault(&json!({"kind": "404", "times": 0}));
+    hub.fetch(MODEL).0.unwrap_err();
+    assert!(
+        hub.cache.list().unwrap()[0].stored > 0,
+        "while it is there, what arrived stays"
+    );
     hub.heal();
     // The hub's commit follows its files: the one of the beginning is not served any more.
     let other = bytes(SIZE, 8);
