@@ -12,8 +12,8 @@ use crate::plan::{Plan, Planned};
 use crate::progress::Progress;
 use crate::reference::{Reference, all_parts};
 use crate::repository::{
-    CONFIG, INDEX, Listed, OPTIONAL, Repository, WEIGHTS, address_of, choose_file, choose_folder,
-    is_commit, read_list, shards,
+    CONFIG, FOLDER, INDEX, Listed, Repository, WEIGHTS, address_of, choose, is_commit, read_list,
+    shards,
 };
 use crate::retry::{Failures, Patience, Trouble, wait};
 
@@ -45,24 +45,13 @@ impl Asker<'_> {
             } => {
                 let place = format!("{owner}/{repo}");
                 let found = self.repository(&what, &place, file.as_deref(), revision)?;
-                let chosen = match file {
-                    Some(file) => choose_file(&what, &place, file, &found.files)?,
-                    None => choose_folder(&what, &place, &found.files)?,
+                let index = || {
+                    let endpoint = self.client.endpoint();
+                    self.json(&what, &address_of(endpoint, &place, &found.commit, INDEX))
                 };
-                let planned = chosen.into_iter().map(|listed| Planned {
-                    name: listed
-                        .path
-                        .rsplit('/')
-                        .next()
-                        .unwrap_or_default()
-                        .to_owned(),
-                    from: listed.path.clone(),
-                    bytes: listed.bytes,
-                    digest: listed.digest.clone(),
-                    tag: None,
-                    no_ranges: false,
-                });
-                (found.commit, planned.collect())
+                let chosen = choose(&what, &place, file.as_deref(), &found.files, index)?;
+                let planned = chosen.into_iter().map(Planned::of).collect();
+                (found.commit, planned)
             }
             Reference::Address(address) => self.files_at(address)?,
             Reference::Path(_) => {
@@ -115,9 +104,9 @@ impl Asker<'_> {
         let mut files = Vec::new();
         let mut names: Vec<String> = match file {
             Some(file) => all_parts(file),
-            None => [CONFIG, WEIGHTS, INDEX]
+            None => FOLDER
                 .into_iter()
-                .chain(OPTIONAL)
+                .chain([WEIGHTS, INDEX])
                 .map(str::to_owned)
                 .collect(),
         };
@@ -161,6 +150,7 @@ impl Asker<'_> {
                 path,
                 bytes,
                 digest: head.digest,
+                fault: None,
             });
         }
         Ok(Repository {

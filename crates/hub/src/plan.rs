@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::error::HubError;
 use crate::name;
+use crate::repository::Listed;
 
 /// The most bytes a model may have: 16 TiB. More is a fault of who says so.
 const LARGEST: u64 = 1 << 44;
@@ -38,6 +39,21 @@ pub(crate) struct Planned {
     /// Whether the server is known to ignore ranges.
     #[serde(default)]
     pub(crate) no_ranges: bool,
+}
+
+impl Planned {
+    /// A repository's file, in the model's folder by the last part of its path.
+    pub(crate) fn of(listed: &Listed) -> Self {
+        let name = listed.path.rsplit('/').next().unwrap_or_default();
+        Self {
+            name: name.to_owned(),
+            from: listed.path.clone(),
+            bytes: listed.bytes,
+            digest: listed.digest.clone(),
+            tag: None,
+            no_ranges: false,
+        }
+    }
 }
 
 impl Plan {

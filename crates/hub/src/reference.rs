@@ -22,8 +22,8 @@ const LONGEST_PATH: usize = 200;
 /// The most bytes of an address.
 const LONGEST_ADDRESS: usize = 4096;
 
-/// The most files of one model.
-const MOST_PARTS: u32 = 1000;
+/// The most files that the weights of a model lie in.
+pub(crate) const MOST_PARTS: u32 = 1000;
 
 /// Which model is meant.
 ///

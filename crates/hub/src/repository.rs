@@ -3,22 +3,26 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use serde_json::Number;
 
 use crate::address::escaped;
 use crate::digest::Digest;
 use crate::error::HubError;
 use crate::name;
 use crate::progress::in_words;
-use crate::reference::{all_parts, first_part, in_parts};
+use crate::reference::{MOST_PARTS, all_parts, first_part, in_parts};
 
-/// What a Hugging Face folder must have, and what it may have beside its weights.
-pub(crate) const CONFIG: &str = "config.json";
-pub(crate) const OPTIONAL: [&str; 4] = [
+/// What a Hugging Face folder has beside its weights, and what of that it must have.
+pub(crate) const FOLDER: [&str; 5] = [
+    CONFIG,
     "generation_config.json",
-    "tokenizer.json",
+    TOKENIZER,
     "tokenizer_config.json",
     "chat_template.jinja",
 ];
+const NEEDED: [&str; 2] = [CONFIG, TOKENIZER];
+pub(crate) const CONFIG: &str = "config.json";
+const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
@@ -27,6 +31,8 @@ pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) bytes: u64,
     pub(crate) digest: Option<Digest>,
+    /// Why it can't be taken.
+    pub(crate) fault: Option<&'static str>,
 }
 
 /// A repository at one commit.
@@ -46,7 +52,7 @@ pub(crate) fn address_of(endpoint: &str, place: &str, revision: &str, path: &str
 }
 
 pub(crate) fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    text.len() == 40 && text.bytes().all(|byte| b"0123456789abcdef".contains(&byte))
 }
 
 pub(crate) fn read_list(what: &str, list: &[u8]) -> Result<Repository, HubError> {
@@ -59,15 +65,14 @@ pub(crate) fn read_list(what: &str, list: &[u8]) -> Result<Repository, HubError>
     #[serde(rename_all = "camelCase")]
     struct Sibling {
         rfilename: String,
-        size: Option<u64>,
+        size: Option<Number>,
         blob_id: Option<String>,
         lfs: Option<Large>,
     }
     #[derive(Deserialize)]
     struct Large {
-        #[serde(alias = "oid")]
         sha256: Option<String>,
-        size: Option<u64>,
+        size: Option<Number>,
     }
     let nonsense = |why: String| HubError::Nonsense {
         what: what.to_owned(),
@@ -78,19 +83,29 @@ pub(crate) fn read_list(what: &str, list: &[u8]) -> Result<Repository, HubError>
     if !is_commit(&list.sha) {
         return Err(nonsense("the hub names no commit".to_owned()));
     }
-    // Files whose size, digest or name can't be taken are left out here: whoever asks for one hears that it is not there.
     let listed = |sibling: Sibling| {
-        let large = sibling.lfs.as_ref();
-        let bytes = large.and_then(|large| large.size).or(sibling.size)?;
-        let digest = match large.and_then(|large| large.sha256.as_deref()) {
-            Some(sha256) => Some(Digest::sha256(sha256)?),
-            None => sibling.blob_id.as_deref().and_then(Digest::git_blob),
-        };
+        // Who asks for one of such a name hears that it is not there.
         name::check_path(&sibling.rfilename).ok()?;
+        let large = sibling.lfs.as_ref();
+        let size = large.and_then(|large| large.size.as_ref());
+        let bytes = size.or(sibling.size.as_ref()).and_then(Number::as_u64);
+        let sha256 = large.and_then(|large| large.sha256.as_deref());
+        // Of what is kept outside of git the id is that of a pointer to it.
+        let blob = sibling.blob_id.as_deref().filter(|_| large.is_none());
+        let digest = match sha256 {
+            Some(sha256) => Digest::sha256(sha256),
+            None => blob.and_then(Digest::git_blob),
+        };
+        let fault = match (bytes, sha256, &digest) {
+            (None, ..) => Some("does not say how long it is"),
+            (_, Some(_), None) => Some("lists a SHA-256 that is none"),
+            _ => None,
+        };
         Some(Listed {
             path: sibling.rfilename,
-            bytes,
+            bytes: bytes.unwrap_or_default(),
             digest,
+            fault,
         })
     };
     Ok(Repository {
@@ -99,7 +114,31 @@ pub(crate) fn read_list(what: &str, list: &[u8]) -> Result<Repository, HubError>
     })
 }
 
-pub(crate) fn choose_file<'a>(
+/// The files that a model is made of; `index` brings the index of its shards, where it has one.
+pub(crate) fn choose<'a>(
+    what: &str,
+    place: &str,
+    file: Option<&str>,
+    files: &'a [Listed],
+    index: impl FnOnce() -> Result<Vec<u8>, HubError>,
+) -> Result<Vec<&'a Listed>, HubError> {
+    let chosen = match file {
+        Some(file) => choose_file(what, place, file, files)?,
+        None => choose_folder(what, place, files, index)?,
+    };
+    match chosen
+        .iter()
+        .find_map(|listed| Some((listed, listed.fault?)))
+    {
+        Some((listed, fault)) => Err(HubError::Nonsense {
+            what: what.to_owned(),
+            why: format!("of {} the hub {fault}", listed.path),
+        }),
+        None => Ok(chosen),
+    }
+}
+
+fn choose_file<'a>(
     what: &str,
     place: &str,
     file: &str,
@@ -125,66 +164,33 @@ pub(crate) fn choose_file<'a>(
     found.collect()
 }
 
-pub(crate) fn choose_folder<'a>(
+fn choose_folder<'a>(
     what: &str,
     place: &str,
     files: &'a [Listed],
+    index: impl FnOnce() -> Result<Vec<u8>, HubError>,
 ) -> Result<Vec<&'a Listed>, HubError> {
     let find = |path: &str| files.iter().find(|listed| listed.path == path);
     let lacks = |why: String| HubError::NoModel {
         what: what.to_owned(),
         why: format!("{why}{}", offered(place, files)),
     };
-    let config = find(CONFIG).ok_or_else(|| lacks("has no config.json".to_owned()))?;
-    let mut chosen = vec![config];
-    // Empty optional files are as good as none.
-    chosen.extend(
-        OPTIONAL
-            .into_iter()
-            .filter_map(find)
-            .filter(|listed| listed.bytes > 0),
-    );
+    if let Some(name) = NEEDED.into_iter().find(|name| find(name).is_none()) {
+        return Err(lacks(format!("has no {name}")));
+    }
+    // Others that are empty are as good as none.
+    let taken = |listed: &&Listed| listed.bytes > 0 || NEEDED.contains(&listed.path.as_str());
+    let mut chosen: Vec<&Listed> = FOLDER.into_iter().filter_map(find).filter(taken).collect();
     if let Some(weights) = find(WEIGHTS) {
         chosen.push(weights);
         return Ok(chosen);
     }
-    let index = find(INDEX)
-        .ok_or_else(|| lacks("has no model.safetensors and no index of several".to_owned()))?;
-    let shards: Vec<&Listed> = files
-        .iter()
-        .filter(|listed| shard(&listed.path).is_some())
-        .collect();
-    let count = shards
-        .first()
-        .and_then(|listed| shard(&listed.path))
-        .map_or(0, |(_, count)| count);
-    let numbers: BTreeSet<_> = shards
-        .iter()
-        .filter_map(|listed| shard(&listed.path))
-        .collect();
-    if count == 0
-        || !numbers
-            .into_iter()
-            .eq((1..=count).map(|number| (number, count)))
-    {
-        return Err(lacks(format!(
-            "has an index of weights in several files, and {} of the {count} files",
-            shards.len()
-        )));
+    let listed = find(INDEX).ok_or_else(|| lacks(format!("has neither {WEIGHTS} nor {INDEX}")))?;
+    chosen.push(listed);
+    for name in shards(what, &index()?)? {
+        chosen.push(find(&name).ok_or_else(|| lacks(format!("has no {name}")))?);
     }
-    chosen.push(index);
-    chosen.extend(shards);
     Ok(chosen)
-}
-
-/// `model-00001-of-00003.safetensors`: 1 and 3.
-fn shard(path: &str) -> Option<(u32, u32)> {
-    let (number, count) = path
-        .strip_prefix("model-")?
-        .strip_suffix(".safetensors")?
-        .split_once("-of-")?;
-    let five = |text: &str| (text.len() == 5).then(|| text.parse().ok()).flatten();
-    Some((five(number)?, five(count)?))
 }
 
 /// The shards that an index names.
@@ -200,7 +206,13 @@ pub(crate) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, HubEr
     let index: Index = serde_json::from_slice(index)
         .map_err(|error| nonsense(format!("{INDEX} can't be read: {error}")))?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
-    match names.iter().find(|name| shard(name).is_none()) {
+    if names.is_empty() || names.len() > MOST_PARTS as usize {
+        return Err(nonsense(format!(
+            "{INDEX} names no weights, or in too many files"
+        )));
+    }
+    let shard = |name: &str| name::check(name).is_ok() && name.ends_with(".safetensors");
+    match names.iter().find(|name| !shard(name)) {
         Some(name) => Err(nonsense(format!(
             "{INDEX} names weights in {}",
             name.escape_debug()
@@ -244,101 +256,64 @@ fn offered(place: &str, files: &[Listed]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Plan, Planned};
+    use crate::reference::Reference;
+    use serde_json::{Value, json};
 
-    fn listed(files: &[(&str, u64)]) -> Vec<Listed> {
-        files
-            .iter()
-            .map(|&(path, bytes)| Listed {
-                path: path.to_owned(),
-                bytes,
-                digest: None,
-            })
-            .collect()
-    }
-
-    fn names(chosen: Result<Vec<&Listed>, HubError>) -> Result<Vec<String>, String> {
-        chosen
-            .map(|files| files.iter().map(|file| file.path.clone()).collect())
-            .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_folder_is_what_a_model_needs_and_no_more() {
-        let files = listed(&[
-            ("README.md", 1),
-            ("config.json", 1),
-            ("model.safetensors", 9),
-            ("onnx/model.onnx", 9),
-            ("pytorch_model.bin", 9),
-            ("tokenizer.json", 1),
-        ]);
-        assert_eq!(
-            names(choose_folder("x", "o/r", &files)).unwrap(),
-            ["config.json", "tokenizer.json", "model.safetensors"]
-        );
-        let two = [
-            "model-00001-of-00002.safetensors",
-            "model-00002-of-00002.safetensors",
-        ];
-        let files = listed(&[
-            ("config.json", 1),
-            (INDEX, 1),
-            (two[0], 9),
-            (two[1], 9),
-            ("consolidated.safetensors", 18),
-        ]);
-        assert_eq!(
-            names(choose_folder("x", "o/r", &files)).unwrap(),
-            ["config.json", INDEX, two[0], two[1]]
-        );
-        let error = names(choose_folder("x", "o/r", &files[..3])).unwrap_err();
-        assert!(error.contains("1 of the 2"), "{error}");
-    }
-
-    #[test]
-    fn what_is_not_there_is_answered_by_what_is() {
-        let files = listed(&[
-            ("a-Q4_0.gguf", 4_000_000_000),
-            ("b-00001-of-00002.gguf", 1_000),
-            ("b-00002-of-00002.gguf", 2_000),
-        ]);
-        let error = names(choose_folder("hf:o/r@main", "o/r", &files)).unwrap_err();
-        assert!(
-            error.contains("hf:o/r/a-Q4_0.gguf (4.00 GB)")
-                && error.contains("hf:o/r/b-00001-of-00002.gguf (3 kB)"),
-            "{error}"
-        );
-        assert!(!error.contains("b-00002"), "{error}");
-        let parts = names(choose_file("x", "o/r", "b-00001-of-00002.gguf", &files)).unwrap();
-        assert_eq!(parts, ["b-00001-of-00002.gguf", "b-00002-of-00002.gguf"]);
-        assert!(
-            names(choose_file(
-                "x",
-                "o/r",
-                "b-00001-of-00002.gguf",
-                &files[..2]
-            ))
-            .unwrap_err()
-            .contains("00002-of-00002.gguf is missing")
-        );
-    }
-
-    #[test]
-    fn a_list_from_the_network_is_not_believed() {
-        let sha = "a".repeat(40);
-        let read = |siblings: &str| {
-            read_list(
-                "x",
-                format!(r#"{{"sha": "{sha}", "siblings": [{siblings}]}}"#).as_bytes(),
-            )
+    /// As they are planned and checked before a byte is fetched: name, size, and what it is checked by.
+    fn taken(case: &Value) -> Result<Vec<String>, HubError> {
+        let what = case["what"].as_str().unwrap();
+        let Reference::Hub { file, .. } = what.parse()? else {
+            panic!("{what} is of no hub")
         };
-        let found = read(r#"{"rfilename": "../../etc/passwd", "size": 1}, {"rfilename": "a.gguf", "size": 1, "lfs": {"sha256": "no", "size": 5}}, {"rfilename": "b.gguf"}, {"rfilename": "c.gguf", "size": 1, "lfs": {"size": 5}}"#).unwrap();
-        let found: Vec<_> = found
-            .files
-            .iter()
-            .map(|file| (file.path.as_str(), file.bytes))
-            .collect();
-        assert_eq!(found, [("c.gguf", 5)]);
+        let commit = "a".repeat(40);
+        let list =
+            json!({ "sha": case["commit"].as_str().unwrap_or(&commit), "siblings": case["files"] });
+        let found = read_list(what, list.to_string().as_bytes())?;
+        let index = || {
+            Ok(json!({ "weight_map": case["index"] })
+                .to_string()
+                .into_bytes())
+        };
+        let chosen = choose(what, "o/r", file.as_deref(), &found.files, index)?;
+        let files: Vec<_> = chosen.into_iter().map(Planned::of).collect();
+        let plan = Plan {
+            reference: what.to_owned(),
+            version: found.commit,
+            files,
+        };
+        plan.check(what)?;
+        let by = |digest: &Option<Digest>| match digest {
+            Some(Digest::Sha256(_)) => "sha256",
+            Some(Digest::GitBlob(_)) => "git",
+            None => "length",
+        };
+        let files = plan.files.iter();
+        Ok(files
+            .map(|file| format!("{} {} {}", file.name, file.bytes, by(&file.digest)))
+            .collect())
+    }
+
+    #[test]
+    fn listings_mean_what_tool_and_page_agreed_on() {
+        let table = include_str!("../../../tests/hub/listings.json");
+        let table: Value = serde_json::from_str(table).unwrap();
+        for case in table["cases"].as_array().unwrap() {
+            match taken(case) {
+                Ok(files) => assert_eq!(json!(files), case["takes"], "{case}"),
+                Err(error) => {
+                    let said = error.to_string();
+                    let refused = case["tool"]
+                        .as_str()
+                        .is_some_and(|part| said.contains(part));
+                    assert!(refused, "{case}: {said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_refused() {
         for list in [
             "",
             "{}",
@@ -347,6 +322,5 @@ mod tests {
         ] {
             assert!(read_list("x", list.as_bytes()).is_err(), "{list}");
         }
-        assert!(read(r#"{"rfilename": "a", "size": -1}"#).is_err());
     }
 }

@@ -13,7 +13,8 @@ const examples = "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:H
 const longestAddress = 4096;
 /** Of a file's path or a revision, percent-encoded: the tool keeps it as one folder's name. */
 const longestPath = 200;
-const mostParts = 1000;
+/** The most files that the weights of a model lie in. */
+export const mostParts = 1000;
 const nameShape = /^(?![. -])(?!.*[. ]$)[\p{Alphabetic}\p{N}._\-+=,() ]+$/u;
 const deviceShape = /^(con|prn|aux|nul|(com|lpt)\d) *(\.|$)/i;
 const repositoryShape = /^(?!.*\.\.)[\w.-]{1,96}$/;

@@ -5,7 +5,7 @@
 import { list, nullable, number, optional, shape, text, type Checked } from "../protocol/check.ts";
 import { Download } from "../protocol/errors.ts";
 import type { RemoteFile, RemoteModel } from "./journal.ts";
-import { decoded, inAddress, isFileName, referenceText, splitNames, type Reference } from "./reference.ts";
+import { decoded, inAddress, isFileName, mostParts, referenceText, splitNames, type Reference } from "./reference.ts";
 import { usualRetry, retrying, Setback, type RetryPolicy } from "./retry.ts";
 import { askForAll, askForRange, drain, NoRanges, type Answered, type RequestOptions } from "./transfer.ts";
 
@@ -30,11 +30,13 @@ const sibling = shape({
   rfilename: text,
   size: optional(nullable(number)),
   blobId: optional(nullable(text)),
-  lfs: optional(nullable(shape({ sha256: text, size: number }))),
+  lfs: optional(nullable(shape({ sha256: optional(nullable(text)), size: optional(nullable(number)) }))),
 });
-const sizeOf = ({ lfs, size }: Checked<typeof sibling>): number | null | undefined => lfs?.size ?? size;
+type Sibling = Checked<typeof sibling>;
+const sizeOf = ({ lfs, size }: Sibling): number | null | undefined => lfs?.size ?? size;
 const repository = shape({ sha: text, siblings: list(sibling) });
-const shardIndex = shape({ weight_map: (data: unknown): string[] => Object.values(data ?? {}).filter((value) => typeof value === "string") });
+const shardIndex = shape({ weight_map: (data: unknown): unknown[] => Object.values(data ?? {}) });
+const isShard = (name: unknown): name is string => typeof name === "string" && isFileName(name) && /^[^/]+\.safetensors$/.test(name);
 
 /** What a folder of safetensors consists of, besides its weights. */
 const folderFiles = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
@@ -73,63 +75,78 @@ const segments = (path: string): string => path.split("/").map(encodeURIComponen
 async function listRepository({ owner, repo, revision }: HubReference, options: HostOptions) {
   const url = `${options.hub}/api/models/${owner}/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`;
   const data = await getJson(url, `${owner}/${repo}`, options);
+  let found: Checked<typeof repository>;
   try {
-    return repository(data, "repository");
+    found = repository(data, "repository");
   } catch (error) {
     throw new Download(`${new URL(url).host} answered with what is no list of files (${String(error)}). Check the hub's address.`, { cause: error });
   }
+  if (!/^[0-9a-f]{40}$/.test(found.sha)) throw new Download(`The hub answered with a commit that is none (${JSON.stringify(found.sha)}). Check the hub's address.`);
+  return found;
 }
 
 async function askHub(reference: HubReference, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {
   const { sha, siblings } = await listRepository(reference, options);
-  if (!/^[0-9a-f]{40,64}$/.test(sha)) throw new Download(`The hub answered with a commit that is none (${JSON.stringify(sha)}). Check the hub's address.`);
   const { owner, repo } = reference;
   const base = `${options.hub}/${owner}/${repo}/resolve/${sha}`;
   const listed = new Map(siblings.map((entry) => [entry.rfilename, entry]));
 
   const file = (name: string): RemoteFile => {
     const entry = listed.get(name);
-    if (!entry || !isFileName(name)) throw new Download(`${owner}/${repo} has no ${name}. ${offer(reference, [...listed.keys()])}`);
+    if (!entry || !isFileName(name)) throw new Download(`${owner}/${repo} has no ${name}. ${offer(reference, siblings)}`);
     const bytes = sizeOf(entry);
     if (typeof bytes !== "number" || !Number.isSafeInteger(bytes) || bytes < 0) throw new Download(`The hub does not tell the size of ${name}. Download it, and choose the file here.`);
-    const digest = entry.lfs?.sha256.toLowerCase();
+    const digest = entry.lfs?.sha256?.toLowerCase();
     if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest)) throw new Download(`The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`);
     return {
       name: name.split("/").at(-1) ?? name,
       url: `${base}/${segments(name)}`,
       bytes,
-      ...(digest === undefined ? (entry.blobId ? { blobId: entry.blobId } : {}) : { sha256: digest }),
+      ...(digest === undefined ? {} : { sha256: digest }),
+      // Of what is kept outside of git that is the id of a pointer to it.
+      ...(!entry.lfs && entry.blobId && /^[0-9a-f]{40}$/.test(entry.blobId) ? { blobId: entry.blobId } : {}),
     };
   };
 
-  const names = reference.file === undefined ? await folderNames(reference, listed, base, options) : splitNames(reference.file);
+  const names = reference.file === undefined ? await folderNames(reference, siblings, base, options) : splitNames(reference.file);
   return { from: new URL(options.hub).origin, commit: sha, files: names.map(file) };
 }
 
 /** The files of a repository's folder that a model is loaded from. */
-async function folderNames(reference: HubReference, listed: ReadonlyMap<string, Checked<typeof sibling>>, base: string, options: HostOptions): Promise<string[]> {
+async function folderNames(reference: HubReference, siblings: Sibling[], base: string, options: HostOptions): Promise<string[]> {
   const { owner, repo } = reference;
+  const listed = new Map(siblings.map((entry) => [entry.rfilename, sizeOf(entry)]));
   for (const name of needed) {
-    if (!listed.has(name)) throw new Download(`${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, [...listed.keys()])}`);
+    if (!listed.has(name)) throw new Download(`${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, siblings)}`);
   }
-  // Empty ones are as good as none.
-  const described = folderFiles.filter((name) => listed.has(name) && sizeOf(listed.get(name)!) !== 0);
+  // Others that are empty are as good as none.
+  const described = folderFiles.filter((name) => needed.includes(name) || (listed.has(name) && listed.get(name) !== 0));
   if (listed.has(wholeWeights)) return [...described, wholeWeights];
-  if (!listed.has(weightsIndex)) throw new Download(`${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, [...listed.keys()])}`);
+  if (!listed.has(weightsIndex)) throw new Download(`${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, siblings)}`);
   const data = await getJson(`${base}/${weightsIndex}`, weightsIndex, options);
   try {
-    const shards = new Set(shardIndex(data, weightsIndex).weight_map);
-    if (shards.size === 0 || ![...shards].every((name) => /^[\w.-]+\.safetensors$/.test(name))) throw new TypeError("it names no safetensors");
-    return [...described, weightsIndex, ...[...shards].sort()];
+    const shards = [...new Set(shardIndex(data, weightsIndex).weight_map)];
+    if (shards.length === 0 || shards.length > mostParts || !shards.every(isShard)) throw new TypeError("it names no safetensors");
+    return [...described, weightsIndex, ...shards.sort()];
   } catch (error) {
     throw new Download(`${weightsIndex} of ${owner}/${repo} is not what it should be (${String(error)}). Choose another model.`, { cause: error });
   }
 }
 
 /** What of a repository could be loaded instead. */
-function offer({ owner, repo }: HubReference, names: string[]): string {
-  const models = names.filter((name) => /\.gguf$/i.test(name) && isFileName(name)).slice(0, 6);
-  return models.length > 0 ? `Name one of its files: ${models.map((name) => `hf:${owner}/${repo}/${name}`).join(", ")}.` : "Look at the repository for what it offers.";
+function offer({ owner, repo }: HubReference, siblings: Sibling[]): string {
+  const most = 12;
+  const models = siblings.map(({ rfilename }) => rfilename).filter((name) => /\.gguf$/i.test(name) && isFileName(name) && splitNames(name)[0] === name);
+  if (models.length === 0) return "Look at the repository for what it offers.";
+  const bytes = (model: string): number => siblings.filter(({ rfilename }) => splitNames(model).includes(rfilename)).reduce((sum, entry) => sum + (sizeOf(entry) ?? 0), 0);
+  const told = models.slice(0, most).map((name) => `hf:${owner}/${repo}/${name} (${amount(bytes(name))})`);
+  return `Name one of its files: ${told.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
+}
+
+/** Bytes as people write them. */
+export function amount(bytes: number): string {
+  if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(2)} GB`;
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }
 
 async function askFileHost(url: string, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {

@@ -10,7 +10,7 @@ import type { MemberSource, Plan, Progress, Stored, StoredModel } from "../proto
 import { Meter } from "./meter.ts";
 import { BlobFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { parseReference, referenceText, type Reference } from "./reference.ts";
-import { askHost, latestCommit, publicHub, type HostOptions } from "./remote.ts";
+import { amount, askHost, latestCommit, publicHub, type HostOptions } from "./remote.ts";
 import { usualRetry, type RetryPolicy } from "./retry.ts";
 import { Sha256 } from "./sha256.ts";
 import type { Shelf } from "./shelf.ts";
@@ -296,9 +296,4 @@ function isAsExpected({ files }: RemoteModel, { bytes, sha256 }: NonNullable<Ope
 function described(state: ModelState): StoredModel {
   const { ref, from, commit, files } = state.model;
   return { ref, from, commit, files: files.map(({ name, bytes }) => ({ name, bytes })), bytes: state.bytes, stored: state.stored, complete: state.complete };
-}
-
-function amount(bytes: number): string {
-  if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(2)} GB`;
-  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }

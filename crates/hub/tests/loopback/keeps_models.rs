@@ -174,6 +174,7 @@ fn models_are_listed_and_removed() {
 fn an_update_fetches_what_changed_and_only_that() {
     let mut hub = Hub::start();
     hub.put("owner/repo/config.json", b"{\"a\": 1}");
+    hub.put("owner/repo/tokenizer.json", b"{}");
     hub.put("owner/repo/model.safetensors", &bytes(SIZE, 1));
     let path = hub.fetch("hf:owner/repo").0.unwrap();
     hub.put("owner/repo/config.json", b"{\"a\": 2, \"b\": 3}");
@@ -190,7 +191,7 @@ fn an_update_fetches_what_changed_and_only_that() {
         b"{\"a\": 2, \"b\": 3}"
     );
     assert!(fs::read(path.join("model.safetensors")).unwrap() == bytes(SIZE, 1));
-    assert_eq!(hub.sent(), 16, "the weights are taken over");
+    assert_eq!(hub.sent(), 18, "the weights are taken over");
     hub.forget_log();
     hub.fetch("hf:owner/repo").0.unwrap();
     assert_eq!(hub.log().len(), 1, "one question, and nothing to fetch");
@@ -224,6 +225,7 @@ fn shards_come_with_their_index() {
     let index = json!({"weight_map": {"a": names[0], "b": names[1], "c": names[1]}}).to_string();
     hub.put("owner/repo/model.safetensors.index.json", index.as_bytes());
     hub.put("owner/repo/config.json", b"{}");
+    hub.put("owner/repo/tokenizer.json", b"{}");
     let path = hub.fetch("hf:owner/repo").0.unwrap();
     assert!(fs::read(path.join(names[1])).unwrap() == bytes(SIZE / 2, 2));
     // A mirror without a list of files has them as well.
