@@ -137,11 +137,16 @@ const openRequest = (id: number, { backend = "auto", hub, threads, core }: OpenO
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
 export class Conclave {
-  /** Resolves once the engine is open. Rejects with NoGpu, Download, Engine. */
+  /**
+   * Resolves once the engine is open. Rejects with NoGpu, Download, Engine; `plan`, `models`,
+   * `deleteModel` and `latestCommit`, which need no engine, work all the same until `close`.
+   */
   readonly ready: Promise<this>;
   readonly #wire: Wire;
   readonly #members = new Map<string, About>();
   #opened: Answer<"opened"> | undefined;
+  /** Why the engine could not be opened. */
+  #unopened: ConclaveError | undefined;
   #usage: Usage = { heap: 0, threads: 1 };
 
   private constructor(wire: Wire, options: OpenOptions) {
@@ -150,8 +155,8 @@ export class Conclave {
       this.#opened = reply;
       return this;
     });
-    // Told to whoever waits for it; nothing can be asked of what is not open.
-    this.ready.catch((error: unknown) => wire.close(typed(error)));
+    // Told to whoever waits for it, and by what needs an engine.
+    this.ready.catch((error: unknown) => (this.#unopened = typed(error)));
   }
 
   /**
@@ -190,7 +195,7 @@ export class Conclave {
     }
   }
 
-  /** Where the members run. This and what follows throws Engine before `ready`. */
+  /** Where the members run. This and what follows throws Engine before `ready`, or why it rejected. */
   get backend(): Backend {
     return this.#told.backend;
   }
@@ -222,7 +227,7 @@ export class Conclave {
 
   get #told(): Answer<"opened"> {
     if (this.#opened) return this.#opened;
-    throw new EngineFailure("The engine is not open yet. Wait for `ready` first.");
+    throw this.#unopened ?? new EngineFailure("The engine is not open yet. Wait for `ready` first.");
   }
 
   /** Bytes of the wasm modules' memory, in all threads, after the last member came or went; weights on a GPU are not in it. */

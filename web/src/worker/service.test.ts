@@ -478,7 +478,32 @@ test("who adds a member to an engine that can't open hears why, then and later",
   await assert.rejects(conclave.ready, { name: "Download" });
   await assert.rejects(conclave.add(ada), { name: "Download", message: /no pkg/ });
   assert.deepEqual(host.asked, [ada.url], "nothing is fetched for it any more");
+  await assert.rejects(collect(conclave.ask(hello)), { name: "Download", message: /no pkg/ });
+  conclave.close();
   assert.ok(journal.includes("terminate"));
+});
+
+test("models are planned, listed and asked about whether or not the engine can open", async (context) => {
+  let fail = (_error: Error): void => {};
+  const { port } = stage({}, 1, { starting: new Promise((_, reject) => (fail = reject)) });
+  const sha = "a".repeat(40);
+  let answer = (): void => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  context.mock.method(globalThis, "fetch", async () => (await answered, Response.json({ sha, siblings: [{ rfilename: "m.gguf", size: 5 }] })));
+  const conclave = Conclave.start({ backend: "cpu" }, port);
+  const ref = "hf:o/r/m.gguf";
+  const under = conclave.plan(ref);
+  await turns();
+  fail(new Download("There is no pkg/. Build it."));
+  await assert.rejects(conclave.ready, { name: "Download" });
+  await turns();
+  answer();
+  for (const plan of [await under, await conclave.plan(ref)]) assert.deepEqual([plan.bytes, plan.commit], [5, sha]);
+  assert.equal(await conclave.latestCommit(ref), sha);
+  assert.deepEqual((await conclave.models()).models, []);
+  await conclave.deleteModel(ref);
+  conclave.close();
+  await assert.rejects(conclave.plan(ref), { name: "Engine", message: /closed/ });
 });
 
 test("a load that is aborted while the engine opens fetches no further", async (context) => {

@@ -46,7 +46,7 @@ export class Service {
   readonly #around: Surroundings;
   #store: Promise<Store>;
   readonly #members = new Map<string, Member>();
-  readonly #running = new Map<number, AbortController>();
+  readonly #running = new Map<number, { type: Request["type"]; controller: AbortController }>();
   #started: StartedModule<EngineModule> | undefined;
   #engine: FusedEngine | undefined;
   /** Why the engine could not be opened. */
@@ -80,11 +80,11 @@ export class Service {
     }
     const { id } = request;
     if (request.type === "stop") {
-      this.#running.get(id)?.abort();
+      this.#running.get(id)?.controller.abort();
       return;
     }
     const controller = new AbortController();
-    this.#running.set(id, controller);
+    this.#running.set(id, { type: request.type, controller });
     try {
       await this.#answer(request, controller.signal);
     } catch (thrown) {
@@ -93,7 +93,7 @@ export class Service {
       // Nothing more is fetched for an engine that there is not.
       if (request.type === "open") {
         this.#unopened = typed(thrown);
-        for (const waiting of this.#running.values()) waiting.abort(isAbort(thrown) ? undefined : this.#unopened);
+        for (const waiting of this.#running.values()) if (waiting.type === "add") waiting.controller.abort(isAbort(thrown) ? undefined : this.#unopened);
       }
     } finally {
       this.#running.delete(id);
@@ -331,7 +331,7 @@ export class Service {
   }
 
   #opened(): { module: EngineModule; engine: FusedEngine } {
-    if (!this.#started || !this.#engine) throw notOpen();
+    if (!this.#started || !this.#engine) throw this.#unopened ?? notOpen();
     return { module: this.#started.module, engine: this.#engine };
   }
 
