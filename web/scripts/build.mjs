@@ -8,9 +8,13 @@ import { createHash } from "node:crypto";
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const dist = process.argv[2] ?? `${web}dist`;
+
+/** Bytes of the open core as gzip, for the page to tell. */
+const openCore = await Promise.all(["conclave_burn.js", "conclave_burn_bg.wasm"].map(async (name) => gzipSync(await readFile(`${web}pkg-burn/${name}`), { level: 9 }).length)).catch(() => []);
 
 await rm(dist, { recursive: true, force: true });
 await mkdir(dist, { recursive: true });
@@ -36,6 +40,7 @@ await build({
   loader: { ".woff2": "file" },
   assetNames: "[name]",
   chunkNames: "chunk-[hash]",
+  define: { OPEN_CORE_BYTES: openCore.length > 0 ? String(openCore[0] + openCore[1]) : "undefined" },
   logLevel: "warning",
 });
 // The library's types, for those who embed it.

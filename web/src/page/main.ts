@@ -11,11 +11,14 @@ import { plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
-import { keepOffline, keepOpenCore } from "./offline-copy.ts";
+import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { SideBySide } from "./side-by-side.ts";
 import { WeightsChart } from "./weights-chart.ts";
+
+/** What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends; undefined where it was not built. */
+declare const OPEN_CORE_BYTES: number | undefined;
 
 const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
@@ -75,6 +78,7 @@ class Page {
         onFatal: (error) => this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
       defaultContextTokens,
+      core,
     );
     this.#choosing = new Choosing({ roster: this.#roster, notices: this.#notices, library: () => this.#conclave, hub, onLeave: () => this.#newConversation() });
     for (const id of ["models", "choose"]) byId(id, HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open());
@@ -105,6 +109,7 @@ class Page {
   }
 
   async start(): Promise<void> {
+    if (!(await hasOpenCore())) this.#members.openCore = OPEN_CORE_BYTES;
     await this.#choosing.furnish();
     const opened = this.#open();
     // Beside the members: a large download may outlast the visit.

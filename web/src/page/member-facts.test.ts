@@ -49,6 +49,9 @@ test("a member's line says what is known of it", () => {
   assert.equal(facts({ source: { ...source, bytes: 9e8 } }), "900\u00a0MB");
   assert.equal(facts({ source, about: about([["Q8_0", "Q8_0"]]), backend: "webgpu" }), "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB");
   assert.equal(facts({ source, about: about([["Q8_0", "Q8_0"]], { core: "burn" }) }), "llama · 1.5\u00a0G\u00a0parameters · Q8_0 · 900\u00a0MB · runs on the open core");
+  assert.equal(facts({ source: { ...source, bytes: 9e8 }, core: "burn" }, 3.8e6), "900\u00a0MB · runs on the open core, + 3.8\u00a0MB");
+  assert.equal(facts({ source: { ...source, bytes: 9e8 }, core: "burn" }), "900\u00a0MB · runs on the open core", "its module is here");
+  assert.equal(facts({ source: { ...source, bytes: 9e8 }, core: "fused" }, 3.8e6), "900\u00a0MB");
 });
 
 test("a base model is told from one that was taught to converse, once it is loaded", () => {

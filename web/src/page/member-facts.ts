@@ -1,5 +1,5 @@
 /** What a member is and what it takes, in words: before it is loaded as far as that is known, then as the engine says. */
-import type { About, Backend, Memory } from "../protocol/engine.ts";
+import type { About, Backend, Core, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import type { CatalogueModel } from "./catalogue.ts";
@@ -12,17 +12,17 @@ export interface Known {
   /** Once it is loaded, where it is loaded. */
   about?: About | undefined;
   backend?: Backend | undefined;
+  /** Before it is loaded: what it will run on, where that is known. */
+  core?: Core | undefined;
 }
 
-/** Family, size, formats; and the core, where it is not the usual one. */
-export function facts({ source, entry, model, about }: Known): string {
+/** Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its module, while that is not here. */
+export function facts({ source, entry, model, about, core }: Known, openCore?: number): string {
   const family = entry?.architecture ?? model?.family;
-  if (about) {
-    const core = about.core === "burn" ? ["runs on the open core"] : [];
-    return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes), ...core].join(" · ");
-  }
+  const named = (about?.core ?? core) === "burn" ? `runs on the open core${openCore === undefined ? "" : `, + ${bytes(openCore)}`}` : undefined;
+  if (about) return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes), named].filter(Boolean).join(" · ");
   const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
-  return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size)].filter(Boolean).join(" · ");
+  return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size), named].filter(Boolean).join(" · ");
 }
 
 /** What it can do, as far as anybody has said so; and what to expect of it where it was never taught to converse. */

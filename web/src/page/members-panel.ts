@@ -63,6 +63,8 @@ export class MembersPanel {
   readonly #host: HTMLElement;
   readonly #events: PanelEvents;
   readonly #cards = new Map<Slot, Card>();
+  /** Bytes of the open core's module, while it is not here and its size is known. */
+  openCore: number | undefined;
 
   constructor(host: HTMLElement, events: PanelEvents) {
     this.#host = host;
@@ -77,7 +79,7 @@ export class MembersPanel {
     const name = slot.source.name;
     card.box.checked = slot.takesPart;
     card.box.disabled = slot.state !== "ready";
-    card.about.textContent = facts(slot);
+    card.about.textContent = facts(slot, this.openCore);
     card.memory.textContent = graphicsMemory(slot);
     card.memory.hidden = slot.state !== "ready" || card.memory.textContent === "";
     card.description.textContent = description(slot);
@@ -101,6 +103,10 @@ export class MembersPanel {
   progress(slot: Slot, { loaded, total, rate, secondsLeft, phase, note }: Progress): void {
     const card = this.#cards.get(slot);
     if (!card) return;
+    // The open core is fetched for who has turned out to need it, and is here when such a one starts.
+    if (phase === "core") slot.core = "burn";
+    else if (phase === "loading" && slot.core === "burn") this.openCore = undefined;
+    if (phase !== card.phase) for (const [other, { about }] of this.#cards) about.textContent = facts(other, this.openCore);
     if (total > 0) card.progress.value = loaded / total;
     else card.progress.removeAttribute("value");
     const measured = `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;

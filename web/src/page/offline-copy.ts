@@ -45,3 +45,10 @@ export async function keepOpenCore(): Promise<void> {
   toldUsed = true;
   (await workers.ready).active?.postMessage("keep used");
 }
+
+/** Whether an earlier visit has kept the open core. */
+export async function hasOpenCore(): Promise<boolean> {
+  const kept: CacheStorage | undefined = globalThis.caches;
+  const module = new URL("./pkg-burn/conclave_burn_bg.wasm", document.baseURI);
+  return (await kept?.match(module, { ignoreSearch: true }).catch(() => undefined)) !== undefined;
+}

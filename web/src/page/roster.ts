@@ -1,6 +1,6 @@
 /** The ensemble on the page: its places, and how members come into them and leave them again. */
 import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../library/conclave.ts";
-import { mostMembers } from "../protocol/engine.ts";
+import { mostMembers, type Core } from "../protocol/engine.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
 /** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */
@@ -21,10 +21,13 @@ export class Roster {
   contextTokens: number;
   readonly #panel: MembersPanel;
   readonly #events: RosterEvents;
+  /** What members run on that name no core. */
+  readonly #core: Core | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
   #conclave: Conclave | undefined;
 
-  constructor(panel: MembersPanel, events: RosterEvents, contextTokens: number) {
+  constructor(panel: MembersPanel, events: RosterEvents, contextTokens: number, core?: Core) {
+    this.#core = core;
     this.#panel = panel;
     this.#events = events;
     this.contextTokens = contextTokens;
@@ -136,7 +139,7 @@ export class Roster {
   #place(member: Seat): Slot {
     const used = new Set(this.slots.map((other) => other.voice));
     const voice = [...Array(mostMembers).keys()].find((index) => !used.has(index)) ?? 0;
-    const slot: Slot = { ...member, state: "waiting", takesPart: true, voice };
+    const slot: Slot = { ...member, core: member.source.core ?? this.#core, state: "waiting", takesPart: true, voice };
     this.slots.push(slot);
     this.#panel.show(slot);
     return slot;
