@@ -1,5 +1,5 @@
 /** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
-import type { Adapter, Backend, Message } from "../protocol/engine.ts";
+import type { Adapter, Backend, Core, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
@@ -23,6 +23,8 @@ export interface ExchangeContext {
   question: string;
   messages: Message[];
   members: string[];
+  /** What each of them runs on. */
+  cores: Core[];
   voices: number[];
   backend: Backend;
   adapter: Adapter;
@@ -263,10 +265,10 @@ export class Exchange {
   #download(): void {
     const begun = this.#begin;
     if (!begun) return;
-    const { messages, members, backend, adapter } = this.#context;
+    const { messages, members, cores, backend, adapter } = this.#context;
     const { settings, sampling, thinking } = begun;
     const thoughts = [...this.#thoughts.values()].flatMap(({ told }) => (told ? [told] : []));
-    const run: Run = { members, settings, sampling, thinking, thoughts, left: this.#left, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
+    const run: Run = { members, cores, settings, sampling, thinking, thoughts, left: this.#left, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
     saveFile("conclave-run.json", `${JSON.stringify(runRecord(run), null, 1)}\n`, "application/json");
   }
 

@@ -67,6 +67,7 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
   };
   const record = runRecord({
     members: ["Ada", "Bo"],
+    cores: ["fused", "burn"],
     settings,
     sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
     thinking: "on",
@@ -78,7 +79,13 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     rounds: [round, { ...round, round: 2, scores: [], shares: [], totals: [], counts: [], text: "a.", winner: 0 }],
     stop: "ended",
   });
-  assert.deepEqual(record.members, ["Ada", "Bo"]);
+  assert.deepEqual(
+    [record.members, record.cores],
+    [
+      ["Ada", "Bo"],
+      ["fused", "burn"],
+    ],
+  );
   assert.deepEqual(
     record.rounds.map((each) => each.verified),
     [true, false],

@@ -203,10 +203,11 @@ class Page {
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
+    const cores = slots.map((slot) => slot.about!.core); // they are loaded
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
-    const exchange = new Exchange({ question, messages, members, voices, backend, adapter, onInspect: (which) => this.#chartOf(which), onSideBySide: (which) => void this.#sideBySide(which) });
+    const exchange = new Exchange({ question, messages, members, cores, voices, backend, adapter, onInspect: (which) => this.#chartOf(which), onSideBySide: (which) => void this.#sideBySide(which) });
     this.#exchanges.push(exchange);
     this.#transcript.append(exchange.root);
     document.body.classList.add("asked");

@@ -2,12 +2,14 @@
  * The run of one answer as a file: what `conclave replay` reads (members, settings, raw scores by
  * round), and beside it everything the page showed.
  */
-import type { Adapter, Message, Sampling, Settings, Thinking } from "../protocol/engine.ts";
+import type { Adapter, Core, Message, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import type { LeftEvent, RoundEvent, ThoughtEvent } from "../protocol/messages.ts";
 
 export interface RunRecord {
   format: "conclave run 1";
   members: string[];
+  /** What each of them ran on, in their order. */
+  cores: Core[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -26,6 +28,7 @@ export interface RunRecord {
 
 export interface Run {
   members: string[];
+  cores: Core[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -42,6 +45,7 @@ export function runRecord(run: Run): RunRecord {
   return {
     format: "conclave run 1",
     members: run.members,
+    cores: run.cores,
     settings: run.settings,
     sampling: run.sampling,
     thinking: run.thinking,
