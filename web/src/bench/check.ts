@@ -29,7 +29,7 @@ export interface Check {
 }
 
 /** Differences up to this share of the largest logit are those of rounding: caches have 16 bits, and adapters add up in any order. */
-export const tolerance = 2e-3;
+const tolerance = 2e-3;
 
 /** Compares one member's logits, one list a way. Throws a RangeError for lists of different lengths. */
 export function compared(name: string, tokens: number, logits: Record<Way, Float32Array>): CheckedMember {

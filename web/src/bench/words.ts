@@ -23,7 +23,7 @@ export interface Words {
 }
 
 /** What ends an answer. */
-export const endToken = "<|im_end|>";
+const endToken = "<|im_end|>";
 
 /** A vocabulary of exactly `size` tokens; at least 1,000. */
 export function words(size: number): Words {

@@ -12,7 +12,7 @@ import { sortPicked, type PickedFile } from "./picked.ts";
 import { recall, remember } from "./remembered.ts";
 import type { Roster, Seat } from "./roster.ts";
 
-export const ownTitle = "Your own choice";
+const ownTitle = "Your own choice";
 
 export interface ChoosingContext {
   roster: Roster;

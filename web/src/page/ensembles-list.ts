@@ -20,7 +20,7 @@ export interface ListContext {
 }
 
 /** What an ensemble takes; a stored file's exact size stands in for the catalogue's. */
-export function needOf({ members }: Ensemble, { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">) {
+function needOf({ members }: Ensemble, { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">) {
   const sizes = members.map((member) => {
     const known = stored.find(({ ref }) => ref === member.ref);
     return { bytes: known?.bytes || member.bytes, here: known?.stored ?? 0, complete: known?.complete ?? false };

@@ -81,7 +81,7 @@ export function retryAfter(headers: Headers): number | undefined {
 }
 
 /** Waits; throws the signal's reason when it is aborted meanwhile. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
+function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (): void => {
       clearTimeout(timer);
