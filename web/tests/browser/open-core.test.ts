@@ -57,7 +57,7 @@ test("an ordinary visit asks for nothing of the open core; ?core=burn answers by
 
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&core=burn", loaded: false });
   await visitor.state("ready", patience);
-  assert.match((await visitor.page.locator(".member .about").first().textContent()) ?? "", /open core/);
+  assert.match((await visitor.page.locator(".member .about").first().textContent()) ?? "", /runs on the open core$/, "what it adds to a download is told until it is here");
   await visitor.set("segmentTokens", "3");
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer("What is 3 + 4?", patience), "");
