@@ -119,7 +119,8 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        let trimmed = text.trim();
+        // What browsers and what Unicode call a space.
+        let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         if trimmed.is_empty() {
             return Err(ReferenceError::Empty);
         }

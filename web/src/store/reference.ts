@@ -25,7 +25,7 @@ const hubHosts = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
 /** Reads a reference. Throws {@link BadReference}, whose message shows how one looks. */
 export function parseReference(text: string): Reference {
-  const trimmed = text.trim();
+  const trimmed = text.replace(/^[\s\u0085]+|[\s\u0085]+$/g, "");
   if (trimmed === "") throw refusal("Name a model.");
   if (/^hf:/i.test(trimmed)) return parseHub(trimmed.slice(3).replace(/^\/\//, ""));
   if (/^https?:/i.test(trimmed)) return parseAddress(trimmed);
