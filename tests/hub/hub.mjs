@@ -35,7 +35,8 @@ import { parseArgs } from "node:util";
  * @property {string} kind  cut (the line breaks), flip (a byte arrives wrong), stall (the line stays
  *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), no-range-416
  *   (they are refused), wrong-range (another range than asked), short-range (but its beginning),
- *   wrong-total (a range of a longer file), wrong-length (half of what is announced), changed (another file by that
+ *   wrong-total (a range of a longer file), wrong-length (half of what is announced), longer (no
+ *   ranges, no length, and more bytes than there were), changed (another file by that
  *   name), garbage (a page where a list is due), or a status: 401, 403, 404, 416, 425, 429, 500, 503
  * @property {string} [file]  which files, with `*` for anything: "*.gguf"; for `on: "api"`, which repositories
  * @property {"bytes" | "resolve" | "api"} [on]  which answer: that with the bytes (the default), the
@@ -207,6 +208,11 @@ class Answer {
     const mark = headers.etag === undefined ? { "last-modified": changed ? new Date(0).toUTCString() : file.date } : { etag: changed ? quoted("changed") : headers.etag };
     const ifRange = mark.etag && this.request.headers["if-range"];
     if (kind === "no-range-416" && this.request.headers.range) return this.error(416, undefined, "Range not satisfiable");
+    if (kind === "longer") {
+      this.head(200, headers);
+      this.response.write(Buffer.alloc(file.size, 1));
+      return this.end("more");
+    }
     const asked = kind === "no-range" || (ifRange && ifRange !== mark.etag) ? undefined : this.request.headers.range;
     let range = { start: 0, end: file.size };
     if (asked) {

@@ -19,6 +19,7 @@ export interface Fault {
     | "short-range"
     | "wrong-total"
     | "wrong-length"
+    | "longer"
     | "changed"
     | "garbage"
     | "401"

@@ -265,7 +265,11 @@ impl Worker<'_> {
                 self.finish(file, index, digest);
             }
         }
-        Ok(())
+        // A longer one is another; a digest would tell by itself.
+        match body.read(&mut piece[..1]) {
+            Ok(1) if !remote.wanted.digested => Err(Trouble::Changed),
+            _ => Ok(()),
+        }
     }
 
     fn finish(&self, file: usize, index: u64, digest: Sha256) {

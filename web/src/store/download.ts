@@ -308,7 +308,8 @@ class Fetching {
       try {
         await drain(answered.body, host, { signal, stallMs }, async (piece) => {
           for (let at = 0; at < piece.length; ) {
-            if (chunk === file.chunks) throw new Setback(`${host} sent more of ${remote.name} than it was asked for.`);
+            // A longer one is another; a digest would tell by itself.
+            if (chunk === file.chunks) throw digested(remote) ? new Setback(`${host} sent more of ${remote.name} than it was asked for.`) : new Changed(`${remote.name} has changed at its host.`);
             const taken = piece.subarray(at, at + bytes.length - filled);
             bytes.set(taken, filled);
             at += taken.length;
@@ -347,11 +348,12 @@ function* missing(files: OpenFile[]): Generator<{ file: OpenFile; chunk: number 
   }
 }
 
+const digested = ({ sha256, blobId }: RemoteFile): boolean => sha256 !== undefined || blobId !== undefined;
+
 /** Is this still the file that was listed? Where a digest is listed, that decides, and hosts' marks do not. */
 async function expect({ total, validator, body }: Answered, remote: RemoteFile): Promise<void> {
-  const digested = remote.sha256 !== undefined || remote.blobId !== undefined;
   const other = total !== undefined && total !== remote.bytes;
-  const changed = !digested && (other || (validator !== undefined && remote.validator !== undefined && validator !== remote.validator));
+  const changed = !digested(remote) && (other || (validator !== undefined && remote.validator !== undefined && validator !== remote.validator));
   if (!other && !changed) return;
   await body.cancel().catch(() => undefined);
   if (changed) throw new Changed(`${remote.name} has changed at its host.`);

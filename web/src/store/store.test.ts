@@ -237,6 +237,11 @@ for (const host of ["files", "dated"]) {
   });
 }
 
+test("a file that has grown is not cut to the size of before", async () => {
+  await hub.break({ kind: "longer", skip: 1, times: 2 });
+  await assertWhole(await open(store(undefined, { lanes: 1 }), `${hub.address}/dated/owner/model/weights.gguf`));
+});
+
 test("a download whose commit is gone from the hub is begun anew", async () => {
   const gone = "hf:owner/gone/m.gguf";
   const next = randomBytes(weights.length);

@@ -366,13 +366,23 @@ fn the_token_goes_to_the_hub_alone() {
 
 #[test]
 fn a_file_that_changes_under_way_begins_anew() {
-    let (hub, model) = one_model();
+    let (mut hub, model) = one_model();
     for host in ["files", "dated"] {
         let address = hub.at(&format!("/{host}/owner/repo/model.gguf"));
         hub.fault(&json!({"kind": "changed", "skip": 3, "times": 1}));
         let (path, _) = hub.fetch(&address);
         assert!(fs::read(path.unwrap()).unwrap() == model, "{host}");
     }
+    // One byte tells the size, three ranges are ignored, and the whole is longer by then.
+    let address = hub.at("/dated/owner/repo/model.gguf?longer");
+    hub.fault(&json!([{"kind": "longer", "skip": 1, "times": 4}]));
+    hub.options.connections = 1;
+    let (path, _) = hub.fetch(&address);
+    let path = path.unwrap();
+    assert!(
+        fs::read(path).unwrap() == model,
+        "cut to the size of before"
+    );
     let (hub, _) = one_model();
     hub.fault(&json!({"kind": "cut", "skip": 3, "after": 0, "times": 0}));
     let address = hub.at("/files/owner/repo/model.gguf");
