@@ -12,17 +12,7 @@ struct Unit {
 
 fn unit_at(row: u32, unit: u32) -> Unit {
     let at = row * params.units + unit;
-    let header = weights[(params.behind >> 2u) + (at >> 3u)];
-    // Of eight groups, byte g of y and z has scale and minimum of group g < 4 in its low six
-    // bits. Those of group 4 + g are byte g of w, half each, and the two bits left above.
-    let group = at & 7u;
-    let packed = header.yzw >> vec3<u32>((group & 3u) * 8u);
-    var six_bits = packed.xy & vec2<u32>(63u);
-    if (group > 3u) {
-        six_bits = (vec2<u32>(packed.z, packed.z >> 4u) & vec2<u32>(15u))
-            | ((packed.xy >> vec2<u32>(2u)) & vec2<u32>(48u));
-    }
-    let factors = unpack2x16float(header.x) * vec2<f32>(six_bits);
+    let factors = six_bits(weights[(params.behind >> 2u) + (at >> 3u)], at & 7u);
     return Unit(weights[at], factors.x, factors.y);
 }
 

@@ -29,6 +29,6 @@ fn unit_at(row: u32, unit: u32) -> Unit {
 // The four weights of quad q.
 fn quad(unit: Unit, q: u32) -> vec4<f32> {
     let low = nibbles(unit.low, q);
-    let high = (unit.high[q >> 2u] >> (2u * (q & 3u))) & 0x03030303u;
+    let high = twos(unit.high, q);
     return (bytes(low | (high << 4u)) - 32.0) * unit.scales[q >> 2u];
 }

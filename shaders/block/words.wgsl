@@ -25,10 +25,25 @@ fn nibbles(unit: vec4<u32>, q: u32) -> u32 {
     return (unit[q & 3u] >> (q & 4u)) & 0x0f0f0f0fu;
 }
 
-// Pair i of a plane of f16 that starts at word `start` of the weights.
-fn halves_at(start: u32, i: u32) -> vec2<f32> {
+// Bit q of each byte of a word.
+fn bits(word: u32, q: u32) -> u32 {
+    return (word >> q) & 0x01010101u;
+}
+
+// Two bits of each byte: of a unit whose word q / 4 has them for quad q from bit 2(q mod 4) on.
+fn twos(unit: vec2<u32>, q: u32) -> u32 {
+    return (unit[q >> 2u] >> (2u * (q & 3u))) & 0x03030303u;
+}
+
+// Word i of a plane that starts at word `start` of the weights.
+fn word_at(start: u32, i: u32) -> u32 {
     let word = start + i;
-    return unpack2x16float(weights[word >> 2u][word & 3u]);
+    return weights[word >> 2u][word & 3u];
+}
+
+// Pair i of a plane of f16, likewise.
+fn halves_at(start: u32, i: u32) -> vec2<f32> {
+    return unpack2x16float(word_at(start, i));
 }
 
 // Number i of a plane of f16, likewise.

@@ -1,7 +1,7 @@
 //! Weight matrices on the GPU, still quantised.
 //!
 //! A part of a matrix is one buffer: its planes ([`Format::planes`]) one behind another,
-//! each row by row. What exceeds the device's binding limit is split by rows into parts.
+//! each row by row, and the format's code book, if it has one. What exceeds the device's binding limit is split by rows into parts.
 
 use std::ops::Range;
 
@@ -93,7 +93,8 @@ impl Matrix {
                     .clone()
                     .all(|plane| (rows * blocks * plane).is_multiple_of(4))
         };
-        of.iter().all(whole) && rows.saturating_mul(blocks * format.block_bytes()) <= LIMIT - 16
+        let planes = rows.saturating_mul(blocks * format.block_bytes());
+        of.iter().all(whole) && planes <= LIMIT - 16 - format.book().len()
     }
 
     /// One matrix of all rows of these, in their order, if they [stack](Self::stacks).
@@ -157,9 +158,10 @@ impl Matrix {
             ));
         }
         let row_bytes = cols / format.block() * format.block_bytes();
-        // Up to 14 bytes of padding follow the last plane; kernels count words in 32 bits.
+        // Up to 15 bytes of padding follow the last plane; kernels count words in 32 bits.
         let limit = limit.min(gpu.limits().binding_bytes).min(1 << 32);
-        let rows_a_part = (limit.saturating_sub(16) / row_bytes as u64) as usize;
+        let others = 16 + format.book().len() as u64;
+        let rows_a_part = (limit.saturating_sub(others) / row_bytes as u64) as usize;
         if rows_a_part == 0 {
             return Err(GpuError::TooLarge {
                 what: "one row of a matrix",
@@ -171,8 +173,13 @@ impl Matrix {
             .step_by(rows_a_part)
             .map(|begin| {
                 let rows = begin..rows.min(begin + rows_a_part);
+                let bytes = format.bytes(rows.len(), cols);
+                let buffer = gpu.allocate(bytes)?;
+                if !format.book().is_empty() {
+                    gpu.write_at(&buffer, bytes - format.book().len(), format.book())?;
+                }
                 Ok(Part {
-                    buffer: gpu.allocate((rows.len() * row_bytes).next_multiple_of(16))?,
+                    buffer,
                     behind: format.behind(rows.len(), cols),
                     rows,
                 })

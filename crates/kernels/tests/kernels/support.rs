@@ -45,7 +45,7 @@ pub fn matrix(
     rows_a_part: usize,
 ) -> Matrix {
     let row_bytes = cols / format.block() * format.block_bytes();
-    let limit = (rows_a_part * row_bytes + 16) as u64;
+    let limit = (format.bytes(rows_a_part, cols) + 16) as u64;
     let mut upload = Matrix::begin_split(gpu(), format, rows, cols, limit).expect("a matrix");
     let mut numbers = Numbers(rows as u64);
     let mut rest = blocks;
@@ -100,6 +100,11 @@ impl Numbers {
                 .iter()
                 .flat_map(|v| half::f16::from_f32(*v).to_le_bytes())
                 .collect(),
+            Format::BF16 => self
+                .many(numbers)
+                .iter()
+                .flat_map(|v| half::bf16::from_f32(*v).to_le_bytes())
+                .collect(),
             // Random bits are valid quants and scales; only the f16 must be no large numbers.
             _ => (0..numbers / format.block())
                 .flat_map(|_| {
@@ -109,6 +114,10 @@ impl Numbers {
                     for &at in format.stored().halves() {
                         let half = half::f16::from_f32(self.signed() / 16.0);
                         block[at..at + 2].copy_from_slice(&half.to_le_bytes());
+                    }
+                    if format == Format::MXFP4 {
+                        // Its scale is 2^(e − 128).
+                        block[0] = 120 + (self.bits() % 8) as u8;
                     }
                     block
                 })

@@ -1,6 +1,6 @@
 //! What kernels are tried on: the same numbers everywhere, without a pattern.
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::{Buffer, Format, Gpu, GpuError, Matrix};
 
@@ -31,11 +31,15 @@ impl Numbers {
         [rows, cols]: [usize; 2],
     ) -> Result<(Matrix, Vec<f32>), GpuError> {
         let unit: f32 = match format {
-            Format::F32 | Format::F16 => 0.1,
-            Format::Q8_0 => 1.0 / 1024.0,
+            Format::F32 | Format::F16 | Format::BF16 => 0.1,
             Format::Q4_0 | Format::Q4_1 => 1.0 / 64.0,
-            Format::Q4K => 1.0 / 4096.0,
-            Format::Q6K => 1.0 / 16_384.0,
+            Format::Q5_0 | Format::Q5_1 | Format::MXFP4 => 1.0 / 128.0,
+            Format::Q2K => 1.0 / 256.0,
+            Format::Q8_0 | Format::Q3K | Format::IQ4NL => 1.0 / 1024.0,
+            Format::Q4K | Format::IQ2XXS | Format::IQ2XS | Format::IQ2S => 1.0 / 4096.0,
+            Format::IQ3XXS | Format::IQ3S => 1.0 / 8192.0,
+            Format::Q5K => 1.0 / 8192.0,
+            Format::Q6K | Format::IQ4XS => 1.0 / 16_384.0,
         };
         let plain = |values: Vec<f32>| values.into_iter().map(move |v| v * unit);
         let blocks: Vec<u8> = match format {
@@ -44,6 +48,9 @@ impl Numbers {
                 .collect(),
             Format::F16 => plain(self.many(rows * cols))
                 .flat_map(|v| f16::from_f32(v).to_le_bytes())
+                .collect(),
+            Format::BF16 => plain(self.many(rows * cols))
+                .flat_map(|v| bf16::from_f32(v).to_le_bytes())
                 .collect(),
             // Any bits are quants and scales; only the f16 must be no large numbers.
             _ => (0..rows * cols / format.block())
@@ -54,6 +61,10 @@ impl Numbers {
                     for &at in format.stored().halves() {
                         let scale = unit * (1.0 + (self.bits() % 8) as f32 / 8.0);
                         block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
+                    }
+                    if format == Format::MXFP4 {
+                        // 2^(e − 128), as large as the unit or half of it.
+                        block[0] = (unit.to_bits() >> 23) as u8 + (self.bits() % 2) as u8;
                     }
                     block
                 })

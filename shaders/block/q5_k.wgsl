@@ -1,0 +1,23 @@
+// Weights in Q5_K: Q4_K with a fifth bit, in a plane of its own: a word a unit.
+const QUADS: u32 = 8u;
+
+struct Unit {
+    quants: vec4<u32>,
+    fifths: u32,
+    scale: f32,
+    minimum: f32,
+}
+
+fn unit_at(row: u32, unit: u32) -> Unit {
+    let at = row * params.units + unit;
+    // The third plane, behind 16 bytes of nibbles and 4 of fifth bits a unit.
+    let header = (params.behind + (params.behind >> 2u)) >> 2u;
+    let factors = six_bits(weights[header + (at >> 3u)], at & 7u);
+    return Unit(weights[at], word_at(params.behind, at), factors.x, factors.y);
+}
+
+// The four weights of quad q.
+fn quad(unit: Unit, q: u32) -> vec4<f32> {
+    let quants = nibbles(unit.quants, q) | (bits(unit.fifths, q) << 4u);
+    return bytes(quants) * unit.scale - unit.minimum;
+}
