@@ -1,11 +1,12 @@
-//! In which format a stored matrix is kept: on the GPU in one of those its kernels read.
+//! In which format a stored matrix is kept: as it is stored, unless it is to be rounded.
 
 use conclave_kernels::Format as GpuFormat;
 use conclave_weights::Format;
 
 /// The format that `quantise` makes of plain numbers whose rows fit its blocks.
 pub fn quantised(stored: Format, cols: usize, quantise: Option<Format>) -> Option<Format> {
-    let plain = matches!(stored, Format::F32 | Format::F16 | Format::BF16);
+    use Format::{BF16, F8E4M3, F16, F32};
+    let plain = matches!(stored, F32 | F16 | BF16 | F8E4M3);
     quantise.filter(|to| plain && cols.is_multiple_of(to.block_elements()))
 }
 
@@ -16,8 +17,8 @@ pub fn on_gpu(
     cols: usize,
     quantise: Option<Format>,
 ) -> Option<(Format, GpuFormat)> {
-    let best = quantised(stored, cols, quantise).unwrap_or(stored.on_gpu());
-    // Rows that F16's loads do not fit may fit F32's.
+    let best = quantised(stored, cols, quantise).unwrap_or(stored);
+    // As it is stored, but for 8-bit floats. Rows that F16's loads do not fit may fit F32's.
     [best, Format::Q8_0, Format::F32]
         .into_iter()
         .filter_map(|format| Some((format, GpuFormat::of(format)?)))

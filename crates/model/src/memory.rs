@@ -66,12 +66,12 @@ impl Memory {
 /// Whether keys and values stay exact beside matrices of this format: rounding them costs less
 /// than rounded weights do, and more than plain ones.
 pub fn exact_with(format: GpuFormat) -> bool {
-    matches!(format, GpuFormat::F32 | GpuFormat::F16)
+    matches!(format, GpuFormat::F32 | GpuFormat::F16 | GpuFormat::BF16)
 }
 
 /// Bytes of a matrix on the GPU.
 fn matrix_bytes(format: GpuFormat, rows: u64, cols: usize) -> u64 {
-    rows * (cols / format.block() * format.block_bytes()) as u64
+    format.bytes(rows as usize, cols) as u64
 }
 
 /// Checks that the kernels read heads of the model's width.

@@ -1,7 +1,7 @@
 //! From a plan to weights that run: rows are read in pieces of a few megabytes, put in order,
 //! converted, and handed on, so that a model is never whole in memory on its way to a GPU.
 
-use conclave_weights::{BlockError, Checkpoint, Format, Source, convert, dequantise};
+use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
@@ -177,42 +177,18 @@ impl<K: WeightSink> Reader<'_, K> {
                 format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
             return Err(wrong(&tensor.name, &problem));
         };
-        let begun = self.bytes;
-        match self.matrix_as(part, kept).await? {
-            Ok(matrix) => Ok(matrix),
-            // BF16 reaches further than F16: what goes beyond stays right in F32.
-            Err(_) if kept == Format::F16 => {
-                self.bytes = begun;
-                let whole = self.matrix_as(part, Format::F32).await?;
-                whole.map_err(|error| wrong(&tensor.name, &error.to_string()))
-            }
-            Err(error) => Err(wrong(&tensor.name, &error.to_string())),
-        }
-    }
-
-    /// The matrix kept in one format; the inner error is a number which that can't hold.
-    async fn matrix_as(
-        &mut self,
-        part: &MatrixPart,
-        kept: Format,
-    ) -> Result<Result<K::Matrix, BlockError>, ModelError> {
-        let MatrixPart {
-            tensor,
-            rows,
-            cols,
-            order,
-        } = part;
+        let MatrixPart { rows, order, .. } = part;
         // Rows with scales are read as F32, four times as long as they are stored.
         let stored = tensor.read_as();
         let row_bytes = tensor.bytes / tensor.rows().max(1);
-        let long = stored.bytes_of(*cols).unwrap_or_default() as u64;
+        let long = stored.bytes_of(cols).unwrap_or_default() as u64;
         let at_once = (PIECE / long.max(1)).max(1);
         let at_once = match *order {
             Order::Stored => at_once,
             Order::Pairs { width, .. } => (at_once / width as u64).max(1) * width as u64,
         };
         let count = (rows.end - rows.start) as usize;
-        let mut upload = self.sink.begin(kept, count, *cols)?;
+        let mut upload = self.sink.begin(kept, count, cols)?;
         let mut next = rows.start;
         while next < rows.end {
             let end = rows.end.min(next.saturating_add(at_once));
@@ -226,9 +202,8 @@ impl<K: WeightSink> Reader<'_, K> {
                 piece = &self.ordered;
             }
             if kept != stored {
-                if let Err(error) = convert(stored, piece, kept, &mut self.converted) {
-                    return Ok(Err(error));
-                }
+                convert(stored, piece, kept, &mut self.converted)
+                    .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
                 piece = &self.converted;
             }
             self.sink.push(&mut upload, piece)?;
@@ -236,7 +211,7 @@ impl<K: WeightSink> Reader<'_, K> {
             (self.progress)(self.bytes);
             next = end;
         }
-        self.sink.finish(upload).map(Ok)
+        self.sink.finish(upload)
     }
 
     async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {

@@ -138,23 +138,6 @@ impl Format {
         }
     }
 
-    /// What a matrix of this format is on the GPU. Formats that kernels read stay as they are; of
-    /// the others Q5_0, IQ4_NL, MXFP4 and Q3_K keep every number (see [`convert`](crate::convert)),
-    /// BF16 those within f16's range, and the rest come within half a step of Q8_0.
-    pub fn on_gpu(self) -> Self {
-        match self {
-            Self::F32 | Self::F16 | Self::Q8_0 => self,
-            Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => self,
-            Self::BF16 => Self::F16,
-            Self::Q3K => Self::Q6K,
-            Self::F8E4M3 => Self::Q8_0,
-            Self::Q5_0 | Self::Q5_1 | Self::Q2K | Self::Q5K => Self::Q8_0,
-            Self::IQ2XXS | Self::IQ2XS | Self::IQ2S => Self::Q8_0,
-            Self::IQ3XXS | Self::IQ3S => Self::Q8_0,
-            Self::IQ4NL | Self::IQ4XS | Self::MXFP4 => Self::Q8_0,
-        }
-    }
-
     /// The format with ggml's number `type_id`.
     pub fn from_ggml_type(type_id: u32) -> Option<Self> {
         Self::ALL

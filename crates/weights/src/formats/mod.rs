@@ -91,19 +91,6 @@ fn write_each_pair(
     Err(places.iter().position(bad).unwrap_or_default())
 }
 
-/// Calls `block` with every block of one format and its place in another of as many elements.
-fn recode_each_block<const FROM: usize, const TO: usize>(
-    bytes: &[u8],
-    out: &mut [u8],
-    block: impl Fn(&[u8; FROM], &mut [u8; TO]),
-) {
-    let (blocks, _) = bytes.as_chunks::<FROM>();
-    let (places, _) = out.as_chunks_mut::<TO>();
-    for (bytes, out) in blocks.iter().zip(places) {
-        block(bytes, out);
-    }
-}
-
 /// The two halves of a block of 32: low nibbles are elements 0 to 15, high ones 16 to 31.
 fn nibbles(bytes: &[u8]) -> [u8; 32] {
     let mut nibbles = [0; 32];

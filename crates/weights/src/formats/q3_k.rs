@@ -2,7 +2,7 @@
 //! two bits of the quants `q`, twelve bytes with a 6-bit scale `s` a group, f16 `d`:
 //! `x = d · (s − 32) · (q − 4)`.
 
-use super::{each_block, q6_k, read_half, recode_each_block, scaled};
+use super::{each_block, read_half, scaled};
 use crate::format::Layout;
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -48,12 +48,5 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
         for (scale, (quants, out)) in scales(bytes).into_iter().zip(groups) {
             scaled(d * f32::from(scale), quants, out);
         }
-    });
-}
-
-/// The same numbers as Q6_K, whose scales and quants are wider.
-pub(crate) fn to_q6_k(bytes: &[u8], out: &mut [u8]) {
-    recode_each_block(bytes, out, |bytes: &[u8; 110], out| {
-        q6_k::pack(&bytes[108..], &scales(bytes), &quants(bytes), out);
     });
 }

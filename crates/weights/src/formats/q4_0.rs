@@ -1,8 +1,7 @@
 //! Q4_0: blocks of 32 elements, an f16 scale `d` and 16 bytes of nibbles `q`: `x = d · (q − 8)`.
 //! Byte `j` holds element `j` in its low and element `j + 16` in its high nibble.
 
-use super::{each_block, nibbles, q8_0, read_half, recode_each_block, scaled};
-use super::{write_each_block, write_half};
+use super::{each_block, nibbles, read_half, scaled, write_each_block, write_half};
 use crate::format::{Layout, largest};
 
 pub(crate) const LAYOUT: Layout = Layout {
@@ -16,20 +15,10 @@ pub(crate) const LAYOUT: Layout = Layout {
     quantise: Some(quantise),
 };
 
-fn quants(bytes: &[u8; 18]) -> [i8; 32] {
-    nibbles(&bytes[2..]).map(|nibble| nibble.cast_signed() - 8)
-}
-
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes, out: &mut [f32; 32]| {
-        scaled(read_half(bytes), &quants(bytes), out);
-    });
-}
-
-/// The same numbers as Q8_0.
-pub(crate) fn to_q8_0(bytes: &[u8], out: &mut [u8]) {
-    recode_each_block(bytes, out, |bytes, out| {
-        q8_0::pack(bytes, &quants(bytes), out);
+    each_block(bytes, out, |bytes: &[u8; 18], out: &mut [f32; 32]| {
+        let quants = nibbles(&bytes[2..]).map(|nibble| nibble.cast_signed() - 8);
+        scaled(read_half(bytes), &quants, out);
     });
 }
 
@@ -45,7 +34,9 @@ pub(crate) fn to_q8_0(bytes: &[u8], out: &mut [u8]) {
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 18]| {
         let scale = largest(values).1 / -8.0;
-        let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+        // Numbers so small that their scale has no inverse have none in f16 either.
+        let inverse = Some(1.0 / scale).filter(|inverse| inverse.is_finite());
+        let inverse = inverse.unwrap_or_default();
         let nibble = |value: f32| (value * inverse + 8.5).clamp(0.0, 15.0) as u8;
         let (low, high) = values.split_at(16);
         for (out, (&low, &high)) in out[2..].iter_mut().zip(low.iter().zip(high)) {

@@ -40,24 +40,3 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
         }
     });
 }
-
-/// Writes a block of known scale (the two bytes of its f16), group scales and quants, which are
-/// at least −32 and less than 32.
-pub(super) fn pack(d: &[u8], scales: &[i8; 16], quants: &[i8; 256], out: &mut [u8; 210]) {
-    *out = [0; 210];
-    let (lower, upper) = out.split_at_mut(128);
-    for (run, quants) in quants.chunks_exact(32).enumerate() {
-        let (half, run_of_half) = (run / 4, run % 4);
-        let lower = &mut lower[64 * half + 32 * (run_of_half % 2)..][..32];
-        let upper = &mut upper[32 * half..][..32];
-        for ((quant, lower), upper) in quants.iter().zip(lower).zip(upper) {
-            let six_bits = (quant + 32).cast_unsigned();
-            *lower |= (six_bits & 15) << (4 * (run_of_half / 2));
-            *upper |= six_bits >> 4 << (2 * run_of_half);
-        }
-    }
-    for (out, scale) in out[192..208].iter_mut().zip(scales) {
-        *out = scale.cast_unsigned();
-    }
-    out[208..].copy_from_slice(&d[..2]);
-}

@@ -33,7 +33,9 @@ fn dequantise(bytes: &[u8], out: &mut [f32]) {
 fn quantise(values: &[f32], out: &mut [u8]) -> Result<(), usize> {
     write_each_block(values, out, |values: &[f32; 32], out: &mut [u8; 34]| {
         let scale = largest_magnitude(values) / 127.0;
-        let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+        // Numbers so small that their scale has no inverse have none in f16 either.
+        let inverse = Some(1.0 / scale).filter(|inverse| inverse.is_finite());
+        let inverse = inverse.unwrap_or_default();
         for (out, value) in out[2..].iter_mut().zip(values) {
             *out = (round(value * inverse) as i8).cast_unsigned();
         }
@@ -51,12 +53,4 @@ fn round(number: f32) -> i32 {
     let whole = number as i32;
     let rest = number - whole as f32;
     whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
-}
-
-/// Writes a block of known scale (the two bytes of its f16) and quants.
-pub(super) fn pack(scale: &[u8], quants: &[i8; 32], out: &mut [u8; 34]) {
-    out[..2].copy_from_slice(&scale[..2]);
-    for (out, quant) in out[2..].iter_mut().zip(quants) {
-        *out = quant.cast_unsigned();
-    }
 }

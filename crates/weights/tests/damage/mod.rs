@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use conclave_weights::{
-    BlockError, Checkpoint, CheckpointError, Description, GgufError, Memory, Source, convert,
-    dequantise,
+    BlockError, Checkpoint, CheckpointError, Description, Format, GgufError, Memory, Source,
+    convert, dequantise,
 };
 use pollster::block_on;
 
@@ -57,7 +57,7 @@ pub fn load(files: Vec<(String, Vec<u8>)>) -> Result<(), CheckpointError> {
         assert_eq!(tensor.cols() * tensor.rows(), tensor.elements());
         let mut values = vec![0.0; usize::try_from(tensor.elements()).expect("it fits a file")];
         dequantise(read, &rows, &mut values).expect("whole blocks");
-        match convert(read, &rows, stored.on_gpu(), &mut converted) {
+        match convert(read, &rows, Format::Q8_0, &mut converted) {
             Ok(()) | Err(BlockError::Value { .. } | BlockError::Length { .. }) => {}
             Err(error) => panic!("{error}"),
         }
