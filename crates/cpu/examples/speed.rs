@@ -42,6 +42,11 @@ fn matrix(format: Format, rows: usize, cols: usize) -> Option<Matrix> {
         .map(|x| (x * 127.0) as i8 as u8)
         .collect();
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
+        match format {
+            Format::F32 | Format::BF16 => block[format.block_bytes() - 1] = 0x3c,
+            Format::MXFP4 => block[0] = 120,
+            _ => {}
+        }
         for &at in format.halves() {
             block[at + 1] = 0x10;
         }
@@ -165,15 +170,9 @@ mod native {
     }
 
     pub fn main() {
-        for format in [
-            Format::Q8_0,
-            Format::Q4_0,
-            Format::Q4_1,
-            Format::Q4K,
-            Format::Q6K,
-            Format::F16,
-        ] {
-            super::prepare(format.ggml_type().expect("a type of ggml"));
+        let stored = |format: Format| Some((format, format.ggml_type()?));
+        for (format, number) in Format::ALL.into_iter().filter_map(stored) {
+            super::prepare(number);
             for tokens in [1, 20, 64] {
                 let ms = least(|| super::products(tokens));
                 println!("{format:5} products of {tokens:3} tokens: {ms:7.2} ms");

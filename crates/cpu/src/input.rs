@@ -17,10 +17,17 @@ pub(crate) struct Quants {
     pub pairs: [i32; BLOCK / 2],
     /// The step.
     pub scale: f32,
+    /// Of the first half, the second, and of all.
+    pub totals: [Total; 3],
+}
+
+/// What some numbers `scale · q` are together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Total {
     /// Σ q.
-    pub sum: i32,
+    pub int: i32,
     /// `scale` · Σ q.
-    pub total: f32,
+    pub number: f32,
 }
 
 /// What rows of input consist of, to the blocks that they are multiplied with.
@@ -146,20 +153,21 @@ fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
 
 fn quantise(values: &[f32; BLOCK]) -> Quants {
     let (scale, inverse) = step_of(values);
-    if scale.is_nan() {
-        return Quants {
-            scale,
-            total: scale,
-            ..Quants::default()
-        };
-    }
-    let rounded = values.map(|value| nearest(value * inverse));
+    let rounded = if scale.is_nan() {
+        [0; BLOCK]
+    } else {
+        values.map(|value| nearest(value * inverse))
+    };
     let (pairs, _) = rounded.as_chunks::<2>();
-    let sum = rounded.iter().sum::<i32>();
+    let (first, second) = rounded.split_at(BLOCK / 2);
+    let total = |numbers: &[i32]| {
+        let int = numbers.iter().sum::<i32>();
+        let number = scale * int as f32;
+        Total { int, number }
+    };
     Quants {
         pairs: std::array::from_fn(|i| pairs[i][1] << 16 | pairs[i][0] & 0xffff),
         scale,
-        sum,
-        total: scale * sum as f32,
+        totals: [total(first), total(second), total(&rounded)],
     }
 }

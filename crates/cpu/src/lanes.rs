@@ -31,8 +31,16 @@ pub trait Lanes: Copy {
     fn load_words(self, from: &[i16; 16]) -> Self::Words;
     /// Widens bytes.
     fn words(self, from: &[i8; 16]) -> Self::Words;
-    /// The four nibbles of each of 16 little-endian u16, lowest first.
-    fn nibbles(self, from: &[u8; 32]) -> [Self::Words; 4];
+    /// Bytes as they are, two in each word, the first in the low half.
+    fn load_bytes(self, from: &[u8; 32]) -> Self::Words;
+    /// Of each byte the bits of `mask` from bit `at`, moved to bit `to`; they stay within it.
+    fn bits(self, bytes: Self::Words, at: usize, mask: u8, to: usize) -> Self::Words;
+    /// All bits of both.
+    fn or(self, a: Self::Words, b: Self::Words) -> Self::Words;
+    /// What `table` has for each byte, which is at most 15.
+    fn look_up(self, table: &[u8; 16], bytes: Self::Words) -> Self::Words;
+    /// The low bytes of all words and the high ones, without a sign.
+    fn split(self, bytes: Self::Words) -> [Self::Words; 2];
     /// The same pair of i16 in every lane, the first in the low half.
     fn pair(self, pair: i32) -> Self::Words;
     /// The same number in every lane.
@@ -50,10 +58,14 @@ pub trait Lanes: Copy {
     fn store(self, values: Self::Floats, to: &mut [f32; 8]);
     /// Of f16. Infinities and NaNs become large numbers on some machines.
     fn halves(self, from: &[u16; 8]) -> Self::Floats;
+    /// Of BF16.
+    fn brains(self, from: &[u16; 8]) -> Self::Floats;
     /// Of integers.
     fn of_ints(self, values: Self::Ints) -> Self::Floats;
     /// Of signed bytes.
     fn of_bytes(self, from: &[i8; 8]) -> Self::Floats;
+    /// Of the low nibbles of bytes and of the high ones.
+    fn of_nibbles(self, from: &[u8; 8]) -> [Self::Floats; 2];
     /// The nearest integers, ties to even.
     fn nearest(self, values: Self::Floats) -> Self::Floats;
     /// 2ⁿ of integers from −126 to 127.

@@ -33,15 +33,19 @@
 //! ```
 
 mod attention;
+mod block;
 mod cache;
+mod codes;
 mod error;
 mod exp;
+mod formats;
 mod half;
 mod input;
 mod lanes;
 mod matrix;
 mod packed;
 pub mod rows;
+mod scales;
 mod score;
 mod tile;
 

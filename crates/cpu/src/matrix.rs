@@ -1,57 +1,73 @@
 //! Matrices that are kept as they are stored, packed for the products.
 
+use std::fmt::Debug;
 use std::ops::Range;
 
 use conclave_weights::Format;
 
 use crate::error::CpuError;
+use crate::formats::rows_of;
 use crate::input::{Input, Part};
 use crate::lanes::{self, LANES, Lanes, Work};
-use crate::packed::{Half, Packed, Q4, Q4K, Q6K, Q8, Q41, Single};
+use crate::packed::Packed;
 use crate::tile::{MOST, Tile};
 
 /// A matrix `[rows, cols]`.
 #[derive(Debug, Clone)]
 pub struct Matrix {
+    format: Format,
     rows: usize,
     cols: usize,
-    blocks: Blocks,
+    packed: Box<dyn Rows>,
 }
 
-/// Eight rows after another, each `cols / COLS` blocks; rows that are missing are zeros.
-#[derive(Debug, Clone)]
-enum Blocks {
-    Q8(Vec<Q8>),
-    Q4(Vec<Q4>),
-    Q41(Vec<Q41>),
-    Q4K(Vec<Q4K>),
-    Q6K(Vec<Q6K>),
-    Half(Vec<Half>),
-    Single(Vec<Single>),
+/// The rows of a matrix in whatever blocks its format has: eight after another, each
+/// `cols / COLS` blocks. Rows that are missing are zeros.
+pub(crate) trait Rows: Debug + Send + Sync {
+    /// The same rows.
+    fn copied(&self) -> Box<dyn Rows>;
+
+    /// Bytes of memory.
+    fn bytes(&self) -> usize;
+
+    /// Makes room for as many rows.
+    fn reserve(&mut self, rows: usize, cols: usize);
+
+    /// Appends eight rows as they are stored.
+    fn push(&mut self, rows: &[u8], cols: usize);
+
+    /// Writes the numbers of row `row`, `[cols]`.
+    fn row(&self, row: usize, out: &mut [f32]);
+
+    /// Writes the products of some rows of input with some of these, `[of, rows]`.
+    fn times(
+        &self,
+        input: &Input,
+        of: Range<usize>,
+        cols: usize,
+        rows: Range<usize>,
+        out: &mut [f32],
+    );
+
+    /// The same in plain arrays, of all rows.
+    #[cfg(test)]
+    fn times_in_arrays(&self, input: &Input, cols: usize, out: &mut [f32]);
 }
 
-/// Does the same with whatever blocks there are.
-macro_rules! with_blocks {
-    ($blocks:expr, $name:ident => $do:expr) => {
-        match $blocks {
-            Blocks::Q8($name) => $do,
-            Blocks::Q4($name) => $do,
-            Blocks::Q41($name) => $do,
-            Blocks::Q4K($name) => $do,
-            Blocks::Q6K($name) => $do,
-            Blocks::Half($name) => $do,
-            Blocks::Single($name) => $do,
-        }
-    };
+impl Clone for Box<dyn Rows> {
+    fn clone(&self) -> Self {
+        self.as_ref().copied()
+    }
 }
 
-/// The format in which rows of `cols` numbers are kept that are stored as `stored`.
+/// The format in which rows of `cols` numbers are kept that are stored as `stored`: that one, since
+/// products read them all, or F32 where rows are no whole blocks of it.
 pub fn kept(stored: Format, cols: usize) -> Format {
-    let best = stored.on_gpu();
-    [best, Format::Q8_0]
-        .into_iter()
-        .find(|format| cols.is_multiple_of(format.block_elements()))
-        .unwrap_or(Format::F32)
+    if cols.is_multiple_of(stored.block_elements()) {
+        stored
+    } else {
+        Format::F32
+    }
 }
 
 impl Matrix {
@@ -65,14 +81,14 @@ impl Matrix {
         self.cols
     }
 
-    /// Whether its numbers are rounded to blocks: neither F32 nor F16.
+    /// Whether its numbers are rounded to blocks: neither F32 nor F16 nor BF16.
     pub fn is_quantised(&self) -> bool {
-        !matches!(self.blocks, Blocks::Half(_) | Blocks::Single(_))
+        self.format.block_elements() > 1
     }
 
     /// Bytes of memory it takes.
     pub fn bytes(&self) -> usize {
-        with_blocks!(&self.blocks, blocks => size_of_val(&blocks[..]))
+        self.packed.bytes()
     }
 
     /// Writes the numbers of a row, `[cols]`.
@@ -83,7 +99,7 @@ impl Matrix {
         check("a row's index", row.min(self.rows), row)?;
         check("a row", out.len(), self.cols)?;
         check("the matrix", usize::from(row < self.rows), 1)?;
-        with_blocks!(&self.blocks, blocks => unpack(blocks, self.cols, row, out));
+        self.packed.row(row, out);
         Ok(())
     }
 
@@ -106,7 +122,8 @@ impl Matrix {
         if rows.is_empty() {
             return Ok(());
         }
-        self.multiply(input, 0..input.rows(), rows, out);
+        self.packed
+            .times(input, 0..input.rows(), self.cols, rows, out);
         Ok(())
     }
 
@@ -122,13 +139,9 @@ impl Matrix {
         let first = row - row % LANES;
         let rows = first..self.rows.min(first + LANES);
         let mut out = [0.0; LANES];
-        self.multiply(input, of..of + 1, rows.clone(), &mut out[..rows.len()]);
+        let found = &mut out[..rows.len()];
+        self.packed.times(input, of..of + 1, self.cols, rows, found);
         Ok(out[row - first])
-    }
-
-    /// The products of some rows of input with some of the matrix, which were checked.
-    fn multiply(&self, input: &Input, of: Range<usize>, rows: Range<usize>, out: &mut [f32]) {
-        with_blocks!(&self.blocks, blocks => times(blocks, input, of, self.cols, rows, out));
     }
 }
 
@@ -144,32 +157,92 @@ fn check(what: &'static str, found: usize, expected: usize) -> Result<(), CpuErr
     }
 }
 
-fn unpack<P: Packed>(blocks: &[P], cols: usize, row: usize, out: &mut [f32]) {
-    let per_row = cols / P::COLS;
-    let blocks = &blocks[row / LANES * per_row..][..per_row];
-    for (block, out) in blocks.iter().zip(out.chunks_exact_mut(P::COLS)) {
-        block.unpack(row % LANES, out);
+impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
+    fn copied(&self) -> Box<dyn Rows> {
+        Box::new(self.clone())
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&self[..])
+    }
+
+    fn reserve(&mut self, rows: usize, cols: usize) {
+        self.reserve_exact(rows.div_ceil(LANES) * (cols / P::COLS));
+    }
+
+    fn push(&mut self, rows: &[u8], cols: usize) {
+        let row_bytes = rows.len() / LANES;
+        let bytes = row_bytes / (cols / P::COLS);
+        for at in (0..row_bytes).step_by(bytes) {
+            let row = |lane: usize| &rows[lane * row_bytes + at..][..bytes];
+            Vec::push(self, P::pack(std::array::from_fn(row)));
+        }
+    }
+
+    fn row(&self, row: usize, out: &mut [f32]) {
+        let blocks = out.len() / P::COLS;
+        lanes::run(Row {
+            blocks: &self[row / LANES * blocks..][..blocks],
+            lane: row % LANES,
+            out,
+        });
+    }
+
+    fn times(
+        &self,
+        input: &Input,
+        of: Range<usize>,
+        cols: usize,
+        rows: Range<usize>,
+        out: &mut [f32],
+    ) {
+        let (per_row, parts) = (cols / P::COLS, cols / P::Part::COLS);
+        lanes::run(Times {
+            blocks: &self[rows.start / LANES * per_row..rows.end.div_ceil(LANES) * per_row],
+            per_row,
+            input: &P::Part::of(input)[of.start * parts..of.end * parts],
+            parts,
+            rows: rows.len(),
+            out,
+        });
+    }
+
+    #[cfg(test)]
+    fn times_in_arrays(&self, input: &Input, cols: usize, out: &mut [f32]) {
+        let times = Times {
+            blocks: self,
+            per_row: cols / P::COLS,
+            input: P::Part::of(input),
+            parts: cols / P::Part::COLS,
+            rows: out.len() / input.rows(),
+            out,
+        };
+        times.with(lanes::Plain);
     }
 }
 
-/// Multiplies some rows of a matrix with some of input.
-fn times<P: Packed + Tile<Part: Part>>(
-    blocks: &[P],
-    input: &Input,
-    of: Range<usize>,
-    cols: usize,
-    rows: Range<usize>,
-    out: &mut [f32],
-) {
-    let (per_row, parts) = (cols / P::COLS, cols / P::Part::COLS);
-    lanes::run(Times {
-        blocks: &blocks[rows.start / LANES * per_row..rows.end.div_ceil(LANES) * per_row],
-        per_row,
-        input: &P::Part::of(input)[of.start * parts..of.end * parts],
-        parts,
-        rows: rows.len(),
-        out,
-    });
+/// A row to be unpacked.
+struct Row<'a, P> {
+    /// Of eight rows.
+    blocks: &'a [P],
+    lane: usize,
+    /// `[cols]`.
+    out: &'a mut [f32],
+}
+
+impl<P: Packed> Work for Row<'_, P> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(self, l: L) {
+        for (block, out) in self.blocks.iter().zip(self.out.chunks_exact_mut(P::COLS)) {
+            block.columns(l, |col, numbers| {
+                let mut eight = [0.0; LANES];
+                l.store(numbers, &mut eight);
+                out[col] = eight[self.lane];
+            });
+        }
+    }
 }
 
 /// A product to be done.
@@ -240,10 +313,11 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Begins a matrix of one of the formats that [`kept`] names.
+    /// Begins a matrix `[rows, cols]` that is stored in `format` and stays in it.
     ///
     /// # Errors
-    /// [`CpuError::Format`], [`CpuError::Cols`], and [`CpuError::TooLarge`].
+    /// [`CpuError::Cols`] where rows are no whole blocks (see [`kept`]), and
+    /// [`CpuError::TooLarge`].
     pub fn begin(format: Format, rows: usize, cols: usize) -> Result<Self, CpuError> {
         let row_bytes = format
             .bytes_of(cols)
@@ -251,18 +325,14 @@ impl Upload {
         if rows.checked_mul(row_bytes).is_none() {
             return Err(CpuError::TooLarge { rows, cols });
         }
-        let blocks = match format {
-            Format::Q8_0 => Blocks::Q8(Vec::new()),
-            Format::Q4_0 => Blocks::Q4(Vec::new()),
-            Format::Q4_1 => Blocks::Q41(Vec::new()),
-            Format::Q4K => Blocks::Q4K(Vec::new()),
-            Format::Q6K => Blocks::Q6K(Vec::new()),
-            Format::F16 => Blocks::Half(Vec::new()),
-            Format::F32 => Blocks::Single(Vec::new()),
-            _ => return Err(CpuError::Format(format)),
-        };
+        let packed = rows_of(format);
         Ok(Self {
-            matrix: Matrix { rows, cols, blocks },
+            matrix: Matrix {
+                format,
+                rows,
+                cols,
+                packed,
+            },
             row_bytes,
             waiting: Vec::new(),
             bytes: 0,
@@ -307,33 +377,21 @@ impl Upload {
 
     /// Packs the first bytes that wait, eight rows after another.
     fn pack(&mut self, bytes: usize) {
-        let (left, cols) = (self.matrix.rows, self.matrix.cols);
-        let rows = self.waiting[..bytes].chunks_exact((LANES * self.row_bytes).max(1));
-        with_blocks!(&mut self.matrix.blocks, blocks => {
-            // All at once, now that there is something to put there.
-            if blocks.is_empty() && bytes > 0 {
-                blocks.reserve_exact(per_row(blocks, cols) * left.div_ceil(LANES));
-            }
-            rows.for_each(|rows| pack(rows, self.row_bytes, blocks));
-        });
-    }
-}
-
-fn per_row<P: Packed>(_: &[P], cols: usize) -> usize {
-    cols / P::COLS
-}
-
-fn pack<P: Packed>(rows: &[u8], row_bytes: usize, blocks: &mut Vec<P>) {
-    for at in (0..row_bytes).step_by(P::BYTES) {
-        let row = |lane: usize| &rows[lane * row_bytes + at..][..P::BYTES];
-        blocks.push(P::pack(std::array::from_fn(row)));
+        let Matrix {
+            rows, cols, packed, ..
+        } = &mut self.matrix;
+        // All at once, now that there is something to put there.
+        if packed.bytes() == 0 && bytes > 0 {
+            packed.reserve(*rows, *cols);
+        }
+        let eights = self.waiting[..bytes].chunks_exact((LANES * self.row_bytes).max(1));
+        eights.for_each(|rows| packed.push(rows, *cols));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::Plain;
 
     /// Whatever vectors this machine has, they do what the arrays do.
     #[test]
@@ -343,54 +401,44 @@ mod tests {
             .map(|i| (i * 37 % 101) as f32 - 50.0)
             .collect();
         let mut input = Input::new();
-        input.set(&x, cols);
-        for format in [
-            Format::Q8_0,
-            Format::Q4_0,
-            Format::Q4_1,
-            Format::Q4K,
-            Format::Q6K,
-        ] {
-            let mut bytes: Vec<u8> = (0..16 * format.bytes_of(cols).unwrap())
-                .map(|i| (i * 89 % 251) as u8)
-                .collect();
-            for block in bytes.chunks_mut(format.block_bytes()) {
-                for &at in format.halves() {
-                    block[at + 1] = 0x12;
+        for count in 1..=6 {
+            input.set(&x[..count * cols], cols);
+            for format in Format::ALL {
+                let matrix = matrix(format, 16, cols);
+                let (mut found, mut wanted) = (vec![0.0; 16 * count], vec![0.0; 16 * count]);
+                matrix.times(&input, 0..16, &mut found).unwrap();
+                matrix.packed.times_in_arrays(&input, cols, &mut wanted);
+                let largest = wanted.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+                assert!(largest > 0.05, "{format}: {largest}");
+                for (found, wanted) in found.iter().zip(wanted) {
+                    // Sums in f32, fused or not.
+                    assert!(
+                        (found - wanted).abs() < 1e-5 * largest,
+                        "{format}: {found} is not {wanted}"
+                    );
                 }
-            }
-            let mut upload = Upload::begin(format, 16, cols).unwrap();
-            upload.push(&bytes).unwrap();
-            let matrix = upload.finish().unwrap();
-            let (mut found, mut wanted) = ([0.0; 96], [0.0; 96]);
-            matrix.times(&input, 0..16, &mut found).unwrap();
-            with_blocks!(&matrix.blocks, blocks => in_arrays(blocks, &input, cols, &mut wanted));
-            let largest = wanted.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-            assert!(largest > 1.0, "{format}: {largest}");
-            for (found, wanted) in found.iter().zip(wanted) {
-                // Sums in f32, fused or not.
-                assert!(
-                    (found - wanted).abs() < 1e-5 * largest,
-                    "{format}: {found} is not {wanted}"
-                );
             }
         }
     }
 
-    fn in_arrays<P: Packed + Tile<Part: Part>>(
-        blocks: &[P],
-        input: &Input,
-        cols: usize,
-        out: &mut [f32],
-    ) {
-        let times = Times {
-            blocks,
-            per_row: cols / P::COLS,
-            input: P::Part::of(input),
-            parts: cols / P::Part::COLS,
-            rows: 16,
-            out,
-        };
-        times.with(Plain);
+    /// Arbitrary bytes, and scales of some thousandths.
+    fn matrix(format: Format, rows: usize, cols: usize) -> Matrix {
+        let mut bytes: Vec<u8> = (0..rows * format.bytes_of(cols).unwrap())
+            .map(|i| (i * 89 % 251) as u8)
+            .collect();
+        for block in bytes.chunks_mut(format.block_bytes()) {
+            match format {
+                Format::F32 => block[3] = 0x3c,
+                Format::BF16 => block[1] = 0x3c,
+                Format::MXFP4 => block[0] = 120 + block[0] % 4,
+                _ => {}
+            }
+            for &at in format.halves() {
+                block[at + 1] = 0x12;
+            }
+        }
+        let mut upload = Upload::begin(format, rows, cols).unwrap();
+        upload.push(&bytes).unwrap();
+        upload.finish().unwrap()
     }
 }

@@ -46,15 +46,39 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn nibbles(self, from: &[u8; 32]) -> [__m256i; 4] {
+    fn load_bytes(self, from: &[u8; 32]) -> __m256i {
+        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn bits(self, bytes: __m256i, at: usize, mask: u8, to: usize) -> __m256i {
+        // All but the bytes are constants by the time this is an instruction.
         unsafe {
-            let all = _mm256_loadu_si256(from.as_ptr().cast());
-            let mask = _mm256_set1_epi16(15);
+            let [at, to] = [at, to].map(|by| _mm_cvtsi64_si128(by as i64));
+            let mask = _mm256_set1_epi8(mask.cast_signed());
+            _mm256_sll_epi16(_mm256_and_si256(_mm256_srl_epi16(bytes, at), mask), to)
+        }
+    }
+
+    #[inline(always)]
+    fn or(self, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_or_si256(a, b) }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16], bytes: __m256i) -> __m256i {
+        unsafe {
+            let table = _mm_loadu_si128(table.as_ptr().cast());
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), bytes)
+        }
+    }
+
+    #[inline(always)]
+    fn split(self, bytes: __m256i) -> [__m256i; 2] {
+        unsafe {
             [
-                _mm256_and_si256(all, mask),
-                _mm256_and_si256(_mm256_srli_epi16::<4>(all), mask),
-                _mm256_and_si256(_mm256_srli_epi16::<8>(all), mask),
-                _mm256_srli_epi16::<12>(all),
+                _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
+                _mm256_srli_epi16::<8>(bytes),
             ]
         }
     }
@@ -95,6 +119,14 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn brains(self, from: &[u16; 8]) -> __m256 {
+        unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+        }
+    }
+
+    #[inline(always)]
     fn of_ints(self, values: __m256i) -> __m256 {
         unsafe { _mm256_cvtepi32_ps(values) }
     }
@@ -112,6 +144,17 @@ impl Lanes for Avx2 {
         unsafe {
             let bytes = _mm_loadl_epi64(from.as_ptr().cast());
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))
+        }
+    }
+
+    #[inline(always)]
+    fn of_nibbles(self, from: &[u8; 8]) -> [__m256; 2] {
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+            [
+                _mm256_cvtepi32_ps(_mm256_and_si256(bytes, _mm256_set1_epi32(15))),
+                _mm256_cvtepi32_ps(_mm256_srli_epi32::<4>(bytes)),
+            ]
         }
     }
 

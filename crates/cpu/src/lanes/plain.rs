@@ -23,12 +23,31 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
-    fn nibbles(self, from: &[u8; 32]) -> [[i16; 16]; 4] {
+    fn load_bytes(self, from: &[u8; 32]) -> [i16; 16] {
         let (words, _) = from.as_chunks::<2>();
-        std::array::from_fn(|which| {
-            let nibble = |j: usize| u16::from_le_bytes(words[j]) >> (4 * which) & 15;
-            std::array::from_fn(|j| nibble(j).cast_signed())
-        })
+        std::array::from_fn(|j| i16::from_le_bytes(words[j]))
+    }
+
+    #[inline(always)]
+    fn bits(self, bytes: [i16; 16], at: usize, mask: u8, to: usize) -> [i16; 16] {
+        let mask = u16::from_ne_bytes([mask; 2]);
+        bytes.map(|word| (word.cast_unsigned() >> at & mask).cast_signed() << to)
+    }
+
+    #[inline(always)]
+    fn or(self, a: [i16; 16], b: [i16; 16]) -> [i16; 16] {
+        std::array::from_fn(|j| a[j] | b[j])
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16], bytes: [i16; 16]) -> [i16; 16] {
+        let entry = |byte: u8| table[usize::from(byte & 15)];
+        bytes.map(|word| i16::from_le_bytes(word.to_le_bytes().map(entry)))
+    }
+
+    #[inline(always)]
+    fn split(self, bytes: [i16; 16]) -> [[i16; 16]; 2] {
+        [0, 1].map(|half| bytes.map(|word| word.to_le_bytes()[half].into()))
     }
 
     #[inline(always)]
@@ -69,6 +88,11 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    fn brains(self, from: &[u16; 8]) -> [f32; 8] {
+        from.map(|bits| f32::from_bits(u32::from(bits) << 16))
+    }
+
+    #[inline(always)]
     fn of_ints(self, values: [i32; 8]) -> [f32; 8] {
         values.map(|value| value as f32)
     }
@@ -81,6 +105,11 @@ impl Lanes for Plain {
     #[inline(always)]
     fn of_bytes(self, from: &[i8; 8]) -> [f32; 8] {
         from.map(f32::from)
+    }
+
+    #[inline(always)]
+    fn of_nibbles(self, from: &[u8; 8]) -> [[f32; 8]; 2] {
+        [0, 4].map(|at| from.map(|byte| f32::from(byte >> at & 15)))
     }
 
     #[inline(always)]

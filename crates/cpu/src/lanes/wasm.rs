@@ -37,21 +37,39 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
-    fn nibbles(self, from: &[u8; 32]) -> [Two; 4] {
+    fn load_bytes(self, from: &[u8; 32]) -> Two {
         let from: *const v128 = from.as_ptr().cast();
-        let [a, b] = unsafe { [v128_load(from), v128_load(from.add(1))] };
-        let mask = u16x8_splat(15);
-        let nibble = |by: u32| {
-            [
-                v128_and(u16x8_shr(a, by), mask),
-                v128_and(u16x8_shr(b, by), mask),
-            ]
-        };
+        unsafe { [v128_load(from), v128_load(from.add(1))] }
+    }
+
+    #[inline(always)]
+    fn bits(self, bytes: Two, at: usize, mask: u8, to: usize) -> Two {
+        // All but the bytes are constants by the time this is an instruction.
+        let mask = u8x16_splat(mask);
+        let bits = |all| u16x8_shl(v128_and(u16x8_shr(all, at as u32), mask), to as u32);
+        [bits(bytes[0]), bits(bytes[1])]
+    }
+
+    #[inline(always)]
+    fn or(self, a: Two, b: Two) -> Two {
+        [v128_or(a[0], b[0]), v128_or(a[1], b[1])]
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16], bytes: Two) -> Two {
+        let table = unsafe { v128_load(table.as_ptr().cast()) };
         [
-            [v128_and(a, mask), v128_and(b, mask)],
-            nibble(4),
-            nibble(8),
-            [u16x8_shr(a, 12), u16x8_shr(b, 12)],
+            u8x16_swizzle(table, bytes[0]),
+            u8x16_swizzle(table, bytes[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn split(self, bytes: Two) -> [Two; 2] {
+        let mask = u16x8_splat(0xff);
+        [
+            [v128_and(bytes[0], mask), v128_and(bytes[1], mask)],
+            [u16x8_shr(bytes[0], 8), u16x8_shr(bytes[1], 8)],
         ]
     }
 
@@ -109,6 +127,13 @@ impl Lanes for Simd128 {
     }
 
     #[inline(always)]
+    fn brains(self, from: &[u16; 8]) -> Two {
+        let from = from.as_ptr();
+        let widen = |from| i32x4_shl(unsafe { u32x4_load_extend_u16x4(from) }, 16);
+        [widen(from), widen(unsafe { from.add(4) })]
+    }
+
+    #[inline(always)]
     fn of_ints(self, values: Two) -> Two {
         [
             f32x4_convert_i32x4(values[0]),
@@ -136,6 +161,22 @@ impl Lanes for Simd128 {
             i32x4_extend_high_i16x8(words),
         ];
         self.of_ints(ints)
+    }
+
+    #[inline(always)]
+    fn of_nibbles(self, from: &[u8; 8]) -> [Two; 2] {
+        let words = unsafe { u16x8_load_extend_u8x8(from.as_ptr()) };
+        let nibbles = |words| {
+            let ints = [
+                u32x4_extend_low_u16x8(words),
+                u32x4_extend_high_u16x8(words),
+            ];
+            self.of_ints(ints)
+        };
+        [
+            nibbles(v128_and(words, u16x8_splat(15))),
+            nibbles(u16x8_shr(words, 4)),
+        ]
     }
 
     #[inline(always)]
