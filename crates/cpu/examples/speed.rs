@@ -2,7 +2,7 @@
 //! vocabulary 49,152), in CPU time, so that a busy machine does not count:
 //!
 //! ```sh
-//! cargo run --release -p conclave-cpu --example speed
+//! cargo run --release -p conclave-cpu --example speed [FORMAT ..]
 //! cargo build --release -p conclave-cpu --example speed --target wasm32-unknown-unknown
 //! node crates/cpu/examples/speed.mjs target/wasm32-unknown-unknown/release/examples/speed.wasm
 //! ```
@@ -170,13 +170,19 @@ mod native {
     }
 
     pub fn main() {
-        let stored = |format: Format| Some((format, format.ggml_type()?));
-        for (format, number) in Format::ALL.into_iter().filter_map(stored) {
-            super::prepare(number);
+        let named: Vec<String> = std::env::args().skip(1).collect();
+        let all = Format::ALL.into_iter();
+        for format in
+            all.filter(|format| named.is_empty() || named.iter().any(|name| name == format.name()))
+        {
+            super::prepare(format.ggml_type().expect("a type of ggml"));
             for tokens in [1, 20, 64] {
                 let ms = least(|| super::products(tokens));
                 println!("{format:5} products of {tokens:3} tokens: {ms:7.2} ms");
             }
+        }
+        if !named.is_empty() {
+            return;
         }
         for (tokens, prefix) in [(1, 128), (1, 1024), (1, 4096), (20, 128), (20, 1024)] {
             let ms = least(|| super::attention(tokens, prefix));

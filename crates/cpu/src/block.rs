@@ -104,8 +104,7 @@ impl<F: Quantised, const RUNS: usize> Packed for Block<F, RUNS> {
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
         for col in (0..Self::COLS).step_by(2) {
             let codes = &self.codes[col / BLOCK];
-            let words =
-                codes.words(l, col / 16 % 2, col / 4 % 4, Self::TABLE.as_ref())[col / 2 % 2];
+            let words = codes.words(l, col % BLOCK / 8, Self::TABLE.as_ref())[col / 2 % 4];
             let [step, minimum] = self.scales.of(l, col / Self::GROUP);
             // One of both columns is multiplied with 1, the other with 0.
             for (which, one) in [1, 1 << 16].into_iter().enumerate() {
@@ -139,15 +138,13 @@ impl<F: Quantised, const RUNS: usize> Tile for Block<F, RUNS> {
                 for part in 0..BLOCK / Self::GROUP {
                     let total = x.map(|x| x.totals[if Self::GROUP == BLOCK { 2 } else { part }]);
                     let mut dots = total.map(|total| l.ints(-Self::LESS * total.int));
-                    let halves = Self::GROUP / 16 * part..Self::GROUP / 16 * (part + 1);
-                    for half in halves {
-                        for four in 0..4 {
-                            let words = codes.words(l, half, four, Self::TABLE.as_ref());
-                            for (which, words) in words.into_iter().enumerate() {
-                                for t in 0..T {
-                                    let x = l.pair(x[t].pairs[8 * half + 2 * four + which]);
-                                    dots[t] = l.dot(dots[t], words, x);
-                                }
+                    let eights = Self::GROUP / 8 * part..Self::GROUP / 8 * (part + 1);
+                    for eight in eights {
+                        let words = codes.words(l, eight, Self::TABLE.as_ref());
+                        for (pair, words) in words.into_iter().enumerate() {
+                            for t in 0..T {
+                                let x = l.pair(x[t].pairs[4 * eight + pair]);
+                                dots[t] = l.dot(dots[t], words, x);
                             }
                         }
                     }

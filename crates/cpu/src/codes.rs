@@ -11,15 +11,8 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Packs what `code` tells of a lane and a column.
     fn pack(code: impl Fn(usize, usize) -> u8) -> Self;
 
-    /// The columns `16 · half + 4 · four ..`, two and two; looked up in `table` where there is one.
-    /// Fast where `four` is a constant once loops are unrolled.
-    fn words<L: Lanes>(
-        &self,
-        lanes: L,
-        half: usize,
-        four: usize,
-        table: Option<&[u8; 16]>,
-    ) -> [L::Words; 2];
+    /// The columns `8 · eight ..`, two and two; looked up in `table` where there is one.
+    fn words<L: Lanes>(&self, lanes: L, eight: usize, table: Option<&[u8; 16]>) -> [L::Words; 4];
 }
 
 /// Signed bytes, two columns of each row at a time. Nothing looks them up.
@@ -36,14 +29,8 @@ impl Codes for Bytes {
     }
 
     #[inline(always)]
-    fn words<L: Lanes>(
-        &self,
-        l: L,
-        half: usize,
-        four: usize,
-        _table: Option<&[u8; 16]>,
-    ) -> [L::Words; 2] {
-        [0, 1].map(|which| l.words(&self.0[8 * half + 2 * four + which]))
+    fn words<L: Lanes>(&self, l: L, eight: usize, _table: Option<&[u8; 16]>) -> [L::Words; 4] {
+        [0, 1, 2, 3].map(|pair| l.words(&self.0[4 * eight + pair]))
     }
 }
 
@@ -65,26 +52,23 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
     }
 
     #[inline(always)]
-    fn words<L: Lanes>(
-        &self,
-        l: L,
-        half: usize,
-        four: usize,
-        table: Option<&[u8; 16]>,
-    ) -> [L::Words; 2] {
-        let mut codes = self.low.bytes(l, half, four, 0);
+    fn words<L: Lanes>(&self, l: L, eight: usize, table: Option<&[u8; 16]>) -> [L::Words; 4] {
+        let mut codes = self.low.bytes(l, eight, 0);
         if HIGH > 0 {
-            codes = l.or(codes, self.high.bytes(l, half, four, LOW));
+            let high = self.high.bytes(l, eight, LOW);
+            codes = [l.or(codes[0], high[0]), l.or(codes[1], high[1])];
         }
         if let Some(table) = table {
-            codes = l.look_up(table, codes);
+            codes = codes.map(|codes| l.look_up(table, codes));
         }
-        l.split(codes)
+        let [[a, b], [c, d]] = codes.map(|codes| l.split(codes));
+        [a, b, c, d]
     }
 }
 
-/// `BITS` of each code, in vectors of bytes: the byte for columns 4f, 4f + 1 and the one for 4f + 2,
-/// 4f + 3 of a row are the halves of a word, and a byte has `8 / BITS` such `f`, lowest first.
+/// `BITS` of each code, 1, 2 or 4, in vectors of bytes: those of columns 4f and 4f + 2 of a row are
+/// the two bytes of a word, those of 4f + 1 and 4f + 3 the next word's, and a byte has the bits of
+/// `8 / BITS` such `f`, lowest first. 0 is for no plane at all.
 #[derive(Debug, Clone)]
 struct Plane<const BITS: usize>([[u8; 4 * LANES]; BITS]);
 
@@ -104,15 +88,14 @@ impl<const BITS: usize> Plane<BITS> {
         }))
     }
 
-    /// The bits of columns `16 · half + 4 · four ..` in bytes of their own, `up` bits further up.
+    /// The bits of columns `8 · eight ..`, four and four, in bytes of their own and `up` bits further
+    /// up.
     #[inline(always)]
-    fn bytes<L: Lanes>(&self, l: L, half: usize, four: usize, up: usize) -> L::Words {
+    fn bytes<L: Lanes>(&self, l: L, eight: usize, up: usize) -> [L::Words; 2] {
         let each = 8 / BITS;
-        let mut all = l.load_bytes(&self.0[(4 * half + four) / each]);
-        if BITS == 1 {
-            // Both halves are in one vector: this shift is the only one that is no constant.
-            all = l.bits(all, 4 * half, 0xff, 0);
-        }
-        l.bits(all, BITS * (four % each), Self::MASK, up)
+        let all = l.load_bytes(&self.0[2 * eight / each]);
+        // Where the loop over eights stays one, only this shift is by no constant.
+        let all = l.bits(all, BITS * (2 * eight % each), 0xff, 0);
+        [0, BITS].map(|at| l.bits(all, at, Self::MASK, up))
     }
 }
