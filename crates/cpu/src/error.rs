@@ -6,6 +6,9 @@ use thiserror::Error;
 /// Why a matrix cannot be kept or multiplied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CpuError {
+    /// No product reads this format.
+    #[error("the CPU's products do not read {0}; convert it first")]
+    Format(Format),
     /// Rows are no whole blocks.
     #[error("rows of {cols} numbers are no whole blocks of {format}; convert them to F32")]
     Cols {

@@ -10,9 +10,10 @@ use crate::matrix::Rows;
 use crate::packed::{Brain, Half, Single};
 use crate::scales::{self, Halves, Nibbles, Steps, StepsAndMinima};
 
-/// No rows yet of a format.
-pub(crate) fn rows_of(format: Format) -> Box<dyn Rows> {
-    match format {
+/// No rows yet of a format; `None` for 8-bit floats, whose scales are another tensor's.
+pub(crate) fn rows_of(format: Format) -> Option<Box<dyn Rows>> {
+    Some(match format {
+        Format::F8E4M3 => return None,
         Format::F32 => Box::new(Vec::<Single>::new()),
         Format::F16 => Box::new(Vec::<Half>::new()),
         Format::BF16 => Box::new(Vec::<Brain>::new()),
@@ -29,7 +30,12 @@ pub(crate) fn rows_of(format: Format) -> Box<dyn Rows> {
         Format::Q5K => blocks_of_256::<Q5K>(),
         Format::Q6K => blocks_of_256::<Q6K>(),
         Format::IQ4XS => blocks_of_256::<IQ4XS>(),
-    }
+        Format::IQ2XXS => blocks_of_256::<IQ2XXS>(),
+        Format::IQ2XS => blocks_of_256::<IQ2XS>(),
+        Format::IQ2S => blocks_of_256::<IQ2S>(),
+        Format::IQ3XXS => blocks_of_256::<IQ3XXS>(),
+        Format::IQ3S => blocks_of_256::<IQ3S>(),
+    })
 }
 
 fn blocks_of_32<F: Quantised>() -> Box<dyn Rows> {
@@ -289,5 +295,145 @@ impl Quantised for Q6K {
 
     fn steps(block: &[u8], group: usize) -> [i8; 2] {
         [block[192 + group].cast_signed(), 0]
+    }
+}
+
+/// Eight signs of seven bits, which lie one group above another: the eighth makes the number of set
+/// bits even.
+fn even_signs(sevens: u32, eight: usize) -> u8 {
+    let seven = (sevens >> (7 * eight) & 127) as u8;
+    seven | ((seven.count_ones() & 1) as u8) << 7
+}
+
+/// A number of a code book, negative where its bit of eight is set; a byte, looked up once at load.
+fn signed(magnitude: i8, signs: u8, col: usize) -> u8 {
+    match signs >> (col % 8) & 1 {
+        0 => magnitude.cast_unsigned(),
+        _ => (-magnitude).cast_unsigned(),
+    }
+}
+
+/// Column `col` of an entry of an IQ2 book.
+fn of_eight(entry: u16, col: usize) -> i8 {
+    [8, 25, 43, 0][usize::from(entry >> (2 * (col % 8)) & 3)]
+}
+
+/// The three bits of column `col` of an entry of an IQ3 book.
+fn of_four(entry: u16, col: usize) -> usize {
+    usize::from(entry >> (3 * (col % 4)) & 7)
+}
+
+/// Four little-endian bytes.
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// Nibble `index`, low ones first: `s` of a step `d · (2 s + 1)`.
+fn odd_step(nibbles: &[u8], index: usize) -> [i8; 2] {
+    let nibble = nibbles[index / 2] >> (4 * (index % 2)) & 15;
+    [(2 * nibble + 1).cast_signed(), 0]
+}
+
+#[derive(Debug, Clone)]
+struct IQ2XXS;
+
+impl Quantised for IQ2XXS {
+    const FORMAT: Format = Format::IQ2XXS;
+    type Codes = Bytes;
+    /// d · (s + ½) / 4.
+    type Scales = Steps<8, 3>;
+
+    fn code(block: &[u8], col: usize) -> u8 {
+        let (group, eight) = (&block[2 + 8 * (col / 32)..], col % 32 / 8);
+        let entry = Self::FORMAT.grid()[usize::from(group[eight])];
+        let signs = even_signs(word(&group[4..]), eight);
+        signed(of_eight(entry, col), signs, col)
+    }
+
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        [(block[2 + 8 * group + 7] >> 4 << 1 | 1).cast_signed(), 0]
+    }
+}
+
+#[derive(Debug, Clone)]
+struct IQ2XS;
+
+impl Quantised for IQ2XS {
+    const FORMAT: Format = Format::IQ2XS;
+    type Codes = Bytes;
+    type Scales = Steps<16, 3>;
+
+    fn code(block: &[u8], col: usize) -> u8 {
+        let at = 2 + 2 * (col / 8);
+        let word = u16::from_le_bytes([block[at], block[at + 1]]);
+        let entry = Self::FORMAT.grid()[usize::from(word & 511)];
+        let signs = even_signs(u32::from(word >> 9), 0);
+        signed(of_eight(entry, col), signs, col)
+    }
+
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        odd_step(&block[66..], group)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct IQ2S;
+
+impl Quantised for IQ2S {
+    const FORMAT: Format = Format::IQ2S;
+    type Codes = Bytes;
+    type Scales = Steps<16, 3>;
+
+    fn code(block: &[u8], col: usize) -> u8 {
+        let eight = col / 8;
+        let high = usize::from(block[66 + eight / 4] >> (2 * (eight % 4)) & 3);
+        let entry = Self::FORMAT.grid()[usize::from(block[2 + eight]) | high << 8];
+        signed(of_eight(entry, col), block[34 + eight], col)
+    }
+
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        odd_step(&block[74..], group)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct IQ3XXS;
+
+impl Quantised for IQ3XXS {
+    const FORMAT: Format = Format::IQ3XXS;
+    type Codes = Bytes;
+    /// d · (s + ½) / 2.
+    type Scales = Steps<8, 2>;
+
+    fn code(block: &[u8], col: usize) -> u8 {
+        let entry = Self::FORMAT.grid()[usize::from(block[2 + col / 4])];
+        let magnitude = [4, 12, 20, 28, 36, 44, 52, 62][of_four(entry, col)];
+        let signs = even_signs(word(&block[66 + 4 * (col / 32)..]), col % 32 / 8);
+        signed(magnitude, signs, col)
+    }
+
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        [(block[66 + 4 * group + 3] >> 4 << 1 | 1).cast_signed(), 0]
+    }
+}
+
+#[derive(Debug, Clone)]
+struct IQ3S;
+
+impl Quantised for IQ3S {
+    const FORMAT: Format = Format::IQ3S;
+    type Codes = Bytes;
+    type Scales = Steps<8>;
+
+    fn code(block: &[u8], col: usize) -> u8 {
+        let four = col / 4;
+        let ninth = usize::from(block[66 + four / 8] >> (four % 8) & 1);
+        let entry = Self::FORMAT.grid()[usize::from(block[2 + four]) | ninth << 8];
+        let magnitude = [1, 3, 5, 7, 9, 11, 13, 15][of_four(entry, col)];
+        signed(magnitude, block[74 + col / 8], col)
+    }
+
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        odd_step(&block[106..], group)
     }
 }

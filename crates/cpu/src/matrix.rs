@@ -61,10 +61,15 @@ impl Clone for Box<dyn Rows> {
 }
 
 /// The format in which rows of `cols` numbers are kept that are stored as `stored`: that one, since
-/// products read them all, or F32 where rows are no whole blocks of it.
+/// products read them all. 8-bit floats, which are multiplied by scales on the way, become Q8_0, or
+/// F32 where rows are no whole blocks.
 pub fn kept(stored: Format, cols: usize) -> Format {
-    if cols.is_multiple_of(stored.block_elements()) {
-        stored
+    let best = match stored {
+        Format::F8E4M3 => Format::Q8_0,
+        _ => stored,
+    };
+    if cols.is_multiple_of(best.block_elements()) {
+        best
     } else {
         Format::F32
     }
@@ -325,7 +330,7 @@ impl Upload {
         if rows.checked_mul(row_bytes).is_none() {
             return Err(CpuError::TooLarge { rows, cols });
         }
-        let packed = rows_of(format);
+        let packed = rows_of(format).ok_or(CpuError::Format(format))?;
         Ok(Self {
             matrix: Matrix {
                 format,

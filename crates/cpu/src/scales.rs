@@ -57,14 +57,14 @@ impl Scales for Brain {
     }
 }
 
-/// A signed byte for each of `GROUPS` groups of 256 columns, times an f16.
+/// A signed byte for each of `GROUPS` groups of 256 columns, times an f16, over 2 to the `SHIFT`.
 #[derive(Debug, Clone)]
-pub(crate) struct Steps<const GROUPS: usize> {
+pub(crate) struct Steps<const GROUPS: usize, const SHIFT: u32 = 0> {
     scales: [u16; LANES],
     steps: [[i8; LANES]; GROUPS],
 }
 
-impl<const GROUPS: usize> Scales for Steps<GROUPS> {
+impl<const GROUPS: usize, const SHIFT: u32> Scales for Steps<GROUPS, SHIFT> {
     const GROUP: usize = 256 / GROUPS;
     const MINIMA: bool = false;
 
@@ -78,7 +78,12 @@ impl<const GROUPS: usize> Scales for Steps<GROUPS> {
 
     #[inline(always)]
     fn of<L: Lanes>(&self, l: L, group: usize) -> [L::Floats; 2] {
-        [l.times(l.halves(&self.scales), l.of_bytes(&self.steps[group])); 2]
+        let mut scales = l.halves(&self.scales);
+        if SHIFT > 0 {
+            // A power of two: nothing is rounded.
+            scales = l.times(scales, l.floats(1.0 / (1 << SHIFT) as f32));
+        }
+        [l.times(scales, l.of_bytes(&self.steps[group])); 2]
     }
 }
 

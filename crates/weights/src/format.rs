@@ -85,12 +85,12 @@ pub(crate) struct Layout {
 }
 
 impl Format {
-    /// All formats that can be read.
-    pub const ALL: [Self; 22] = [
+    /// All formats that a matrix can be kept in: not 8-bit floats, whose scales are tensors of their
+    /// own, and which are multiplied by them on the way.
+    pub const ALL: [Self; 21] = [
         Self::F32,
         Self::F16,
         Self::BF16,
-        Self::F8E4M3,
         Self::Q4_0,
         Self::Q4_1,
         Self::Q5_0,
