@@ -4,8 +4,7 @@
 
 DIR/CASE/hf-f32, hf-bf16, hf-shards, hf-spelling-4   folders as save_pretrained writes them
 DIR/CASE/f32.gguf, q4_k_m.gguf, ..                   by llama.cpp's converter and quantiser
-DIR/CASE/REFERENCE.json, REFERENCE.f32               prompts, greedy text and all logits; `on-gpu` ones
-                                                     with what a GPU keeps in Q8_0 rounded to that
+DIR/CASE/REFERENCE.json, REFERENCE.f32               prompts, greedy text and all logits
 DIR/models.json                                      what belongs together, one entry a comparison
 
 `cargo xtask parity` runs it and compares.
@@ -119,19 +118,12 @@ class Maker:
                 tools.convert(self.plain, path, kind, self.case.pre)
             kinds = makers.read_back(model, self.case, path, architecture)
             limit = EXACT if kind in ("f32", "f16", "bf16") else QUANTISED
-            rows = self.refer(model, kind, limit)
-            more = {"holds": kinds}
-            if makers.REQUANTISED.intersection(kinds):
-                makers.read_back(model, self.case, path, architecture, on_gpu=True)
-                moved = self.refer(model, f"{kind}-on-gpu", limit)
-                more["on_gpu"] = str((self.folder / f"{kind}-on-gpu").relative_to(self.out))
-                more["moved"] = float((abs(moved - rows).max(1) / abs(rows).max(1)).max())
-            self.add(kind, path, kind, limit, **more)
+            self.refer(model, kind, limit)
+            self.add(kind, path, kind, limit, holds=kinds)
 
     def refer(self, model, name, limit):
         prompts, rows, greedy = reference.compute(model, self.seed + 1, limit)
         reference.write(self.folder / name, prompts, rows, greedy)
-        return rows
 
     def add(self, format, path, refers, limit, **more):
         entry = {"family": self.case.family, "case": self.case.name, "format": format,

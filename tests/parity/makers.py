@@ -119,15 +119,10 @@ def spell_as_4(config):
     config["rope_scaling"] = None if kind == "default" else rope | {name: kind}
 
 
-# What a GPU keeps in Q8_0, whose steps do not hold all of their values.
-REQUANTISED = {"Q5_1", "Q5_K", "Q2_K", "IQ4_XS"}
-
-
-def gguf_matrices(path, names, on_gpu):
+def gguf_matrices(path, names):
     """Every matrix of a GGUF file, dequantised by the makers' own code, under its name of transformers.
 
-    `names` maps the names of transformers to those of GGUF. With `on_gpu` what a GPU keeps in
-    another format goes through that one.
+    `names` maps the names of transformers to those of GGUF.
     """
     import gguf
 
@@ -139,9 +134,6 @@ def gguf_matrices(path, names, on_gpu):
         if there in stored and len(stored[there].shape) == 2:
             tensor = stored[there]
             values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-            if on_gpu and tensor.tensor_type.name in REQUANTISED:
-                kept = gguf.GGMLQuantizationType.Q8_0
-                values = gguf.quants.dequantize(gguf.quants.quantize(values, kept), kept)
             found[name] = np.array(values)
     return found, kinds
 
@@ -168,9 +160,9 @@ def unpermute(array, heads):
     return array.reshape(heads, rows // heads // 2, 2, -1).swapaxes(1, 2).reshape(array.shape)
 
 
-def read_back(model, case, path, architecture, on_gpu=False):
+def read_back(model, case, path, architecture):
     """Puts the matrices of a GGUF file into the model; all else it has already. Returns their formats."""
-    found, kinds = gguf_matrices(path, gguf_names(model, architecture), on_gpu)
+    found, kinds = gguf_matrices(path, gguf_names(model, architecture))
     state = model.state_dict()
     config = model.config.get_text_config()
     with torch.no_grad():

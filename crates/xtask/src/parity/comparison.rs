@@ -20,9 +20,6 @@ pub struct Comparison {
     path: PathBuf,
     /// Stem of the reference: `.json` and `.f32`.
     reference: PathBuf,
-    /// The reference with what a GPU keeps in another format rounded to that, and how far that
-    /// moved a logit of the first one.
-    on_gpu: Option<(PathBuf, f64)>,
     /// The largest relative error that passes.
     limit: f64,
     /// Quantise while loading.
@@ -106,10 +103,6 @@ pub fn listed(folder: &Path) -> Result<Vec<Comparison>> {
                     .as_f64()
                     .context("an entry of models.json has no limit")?,
                 quantise: entry["quantise"].as_str().map(str::to_owned),
-                on_gpu: entry["on_gpu"]
-                    .as_str()
-                    .map(PathBuf::from)
-                    .zip(entry["moved"].as_f64()),
             })
         })
         .collect()
@@ -124,11 +117,6 @@ impl Comparison {
         named(families, &[&self.family, &self.case]) && named(formats, &[&self.format])
     }
 
-    /// How far rounding to the GPU's formats moves a logit, where it does.
-    pub fn moved(&self) -> Option<f64> {
-        self.on_gpu.as_ref().map(|(_, moved)| *moved)
-    }
-
     /// Runs the tool on the model and compares; `index` tells it from others that run meanwhile.
     pub fn run(&self, tool: &Path, device: &str, folder: &Path, index: usize) -> Outcome {
         self.compared(tool, device, folder, index)
@@ -136,10 +124,7 @@ impl Comparison {
     }
 
     fn compared(&self, tool: &Path, device: &str, folder: &Path, index: usize) -> Result<Outcome> {
-        let stem = folder.join(match &self.on_gpu {
-            Some((rounded, _)) => rounded,
-            None => &self.reference,
-        });
+        let stem = folder.join(&self.reference);
         let about = json(&stem.with_added_extension("json"))?;
         let wanted = floats(&stem.with_added_extension("f32"))?;
         let vocabulary = number(&about["vocabulary"])?;

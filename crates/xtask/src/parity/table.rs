@@ -20,7 +20,10 @@ const COLUMNS: [(&str, &[&str]); 11] = [
         "Q5_0, Q5_1, Q2_K, Q3_K_M, Q5_K_M",
         &["q5_0", "q5_1", "q2_k", "q3_k_m", "q5_k_m"],
     ),
-    ("IQ4_NL, IQ4_XS, MXFP4", &["iq4_nl", "iq4_xs", "mxfp4"]),
+    (
+        "IQ3_XXS, IQ3_M, IQ4_NL, IQ4_XS, MXFP4",
+        &["iq3_xxs", "iq3_m", "iq4_nl", "iq4_xs", "mxfp4"],
+    ),
 ];
 
 /// The table in Markdown, of the columns that were run, with a line that says what it shows.
@@ -68,14 +71,6 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
          5, 37 and 300 tokens, on {}; a figure stands only where 24 greedy tokens are identical.",
         devices.join(" and ")
     );
-    let moved = outcomes.iter().filter_map(|(one, _)| one.moved());
-    if let Some(most) = moved.reduce(f64::max) {
-        let _ = writeln!(
-            text,
-            "What is kept in another format is held to the model rounded to that; the \
-             rounding itself moves logits of these random models by up to {most:.0e}."
-        );
-    }
     text
 }
 
