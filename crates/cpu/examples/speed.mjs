@@ -18,7 +18,11 @@ function least(run) {
   return Math.min(...times).toFixed(2);
 }
 
-for (const [format, type] of Object.entries({ Q8_0: 8, Q4_0: 2, Q4_1: 3, Q4_K: 12, Q6_K: 14, F16: 1 })) {
+const formats = {
+  F32: 0, F16: 1, BF16: 30, Q8_0: 8, Q4_0: 2, Q4_1: 3, Q5_0: 6, Q5_1: 7, IQ4_NL: 20, MXFP4: 39,
+  Q2_K: 10, Q3_K: 11, Q4_K: 12, Q5_K: 13, Q6_K: 14, IQ4_XS: 23,
+};
+for (const [format, type] of Object.entries(formats)) {
   prepare(type);
   for (const tokens of [1, 20, 64]) {
     console.log(`${format} products of ${tokens} tokens: ${least(() => products(tokens))} ms`);

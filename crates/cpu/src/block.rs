@@ -102,18 +102,20 @@ impl<F: Quantised, const RUNS: usize> Packed for Block<F, RUNS> {
 
     #[inline(always)]
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
-        for col in (0..Self::COLS).step_by(2) {
-            let codes = &self.codes[col / BLOCK];
-            let words = codes.words(l, col % BLOCK / 8, Self::TABLE.as_ref())[col / 2 % 4];
+        for (few, col) in (0..Self::COLS).step_by(2 * F::Codes::FEW).enumerate() {
+            let few = few % (BLOCK / 2 / F::Codes::FEW);
+            let words = self.codes[col / BLOCK].words(l, few, Self::TABLE.as_ref());
             let [step, minimum] = self.scales.of(l, col / Self::GROUP);
-            // One of both columns is multiplied with 1, the other with 0.
-            for (which, one) in [1, 1 << 16].into_iter().enumerate() {
-                let level = l.dot(l.ints(-Self::LESS), words, l.pair(one));
-                let mut number = l.times(step, l.of_ints(level));
-                if F::Scales::MINIMA {
-                    number = l.plus(number, minimum);
+            for (pair, words) in words.into_iter().enumerate() {
+                // One of both columns is multiplied with 1, the other with 0.
+                for (which, one) in [1, 1 << 16].into_iter().enumerate() {
+                    let level = l.dot(l.ints(-Self::LESS), words, l.pair(one));
+                    let mut number = l.times(step, l.of_ints(level));
+                    if F::Scales::MINIMA {
+                        number = l.plus(number, minimum);
+                    }
+                    put(col + 2 * pair + which, number);
                 }
-                put(col + which, number);
             }
         }
     }
@@ -122,8 +124,9 @@ impl<F: Quantised, const RUNS: usize> Packed for Block<F, RUNS> {
 impl<F: Quantised, const RUNS: usize> Tile for Block<F, RUNS> {
     type Part = Quants;
 
-    /// No sum overflows: what is looked up or unpacked is at most 255, input at most 32767, and so
-    /// 32 products of both at most 2²⁸; what is taken away for `LESS` ≤ 128 is less again.
+    /// No sum overflows: bytes, and what is unpacked or looked up, are at most 255 without their sign,
+    /// input at most 32767, so that 32 products of both are less than 2²⁸; and what `LESS` ≤ 128 takes
+    /// away is less than 2²⁷.
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,
@@ -136,14 +139,15 @@ impl<F: Quantised, const RUNS: usize> Tile for Block<F, RUNS> {
             for (run, codes) in block.codes.iter().enumerate() {
                 let x: [&Quants; T] = std::array::from_fn(|t| &input[t][i][run]);
                 for part in 0..BLOCK / Self::GROUP {
-                    let total = x.map(|x| x.totals[if Self::GROUP == BLOCK { 2 } else { part }]);
+                    let total =
+                        x.map(|x| x.totals[if Self::GROUP == BLOCK { 0 } else { 1 + part }]);
                     let mut dots = total.map(|total| l.ints(-Self::LESS * total.int));
-                    let eights = Self::GROUP / 8 * part..Self::GROUP / 8 * (part + 1);
-                    for eight in eights {
-                        let words = codes.words(l, eight, Self::TABLE.as_ref());
+                    let fews = Self::GROUP / 2 / F::Codes::FEW;
+                    for few in fews * part..fews * (part + 1) {
+                        let words = codes.words(l, few, Self::TABLE.as_ref());
                         for (pair, words) in words.into_iter().enumerate() {
                             for t in 0..T {
-                                let x = l.pair(x[t].pairs[4 * eight + pair]);
+                                let x = l.pair(x[t].pairs[F::Codes::FEW * few + pair]);
                                 dots[t] = l.dot(dots[t], words, x);
                             }
                         }

@@ -11,8 +11,18 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Packs what `code` tells of a lane and a column.
     fn pack(code: impl Fn(usize, usize) -> u8) -> Self;
 
-    /// The columns `8 · eight ..`, two and two; looked up in `table` where there is one.
-    fn words<L: Lanes>(&self, lanes: L, eight: usize, table: Option<&[u8; 16]>) -> [L::Words; 4];
+    /// Pairs of columns that are unpacked at once: vectors have to stay in registers.
+    type Few<W>: IntoIterator<Item = W>;
+    /// How many.
+    const FEW: usize;
+
+    /// The pairs from `FEW · few` on; looked up in `table` where there is one.
+    fn words<L: Lanes>(
+        &self,
+        lanes: L,
+        few: usize,
+        table: Option<&[u8; 16]>,
+    ) -> Self::Few<L::Words>;
 }
 
 /// Signed bytes, two columns of each row at a time. Nothing looks them up.
@@ -20,6 +30,9 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
 impl Codes for Bytes {
+    type Few<W> = [W; 1];
+    const FEW: usize = 1;
+
     #[inline(always)]
     fn pack(code: impl Fn(usize, usize) -> u8) -> Self {
         let at = |pair: usize, i: usize| code(i / 2, 2 * pair + i % 2).cast_signed();
@@ -29,8 +42,8 @@ impl Codes for Bytes {
     }
 
     #[inline(always)]
-    fn words<L: Lanes>(&self, l: L, eight: usize, _table: Option<&[u8; 16]>) -> [L::Words; 4] {
-        [0, 1, 2, 3].map(|pair| l.words(&self.0[4 * eight + pair]))
+    fn words<L: Lanes>(&self, l: L, few: usize, _table: Option<&[u8; 16]>) -> [L::Words; 1] {
+        [l.words(&self.0[few])]
     }
 }
 
@@ -43,6 +56,9 @@ pub(crate) struct Bits<const LOW: usize, const HIGH: usize> {
 }
 
 impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
+    type Few<W> = [W; 4];
+    const FEW: usize = 4;
+
     #[inline(always)]
     fn pack(code: impl Fn(usize, usize) -> u8) -> Self {
         Self {

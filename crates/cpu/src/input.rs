@@ -17,7 +17,7 @@ pub(crate) struct Quants {
     pub pairs: [i32; BLOCK / 2],
     /// The step.
     pub scale: f32,
-    /// Of the first half, the second, and of all.
+    /// Of all, of the first half and of the second.
     pub totals: [Total; 3],
 }
 
@@ -168,6 +168,6 @@ fn quantise(values: &[f32; BLOCK]) -> Quants {
     Quants {
         pairs: std::array::from_fn(|i| pairs[i][1] << 16 | pairs[i][0] & 0xffff),
         scale,
-        totals: [total(first), total(second), total(&rounded)],
+        totals: [total(&rounded), total(first), total(second)],
     }
 }

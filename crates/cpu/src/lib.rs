@@ -39,6 +39,7 @@ mod codes;
 mod error;
 mod exp;
 mod formats;
+#[cfg(any(test, not(all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod half;
 mod input;
 mod lanes;

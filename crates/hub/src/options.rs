@@ -67,6 +67,6 @@ mod tests {
     fn downloads_are_as_patient_as_the_documents_say() {
         let usual = Options::default();
         assert_eq!((usual.chunk_bytes, usual.connections), (8 << 20, 4));
-        assert_eq!((usual.stall.as_secs(), usual.attempts), (30, 6));
+        assert_eq!((usual.stall.as_secs(), usual.attempts), (20, 6));
     }
 }
