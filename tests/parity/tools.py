@@ -22,7 +22,7 @@ BUILD = ("-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF
 # llama_ftype of llama.h, by the names people give these files.
 FILE_TYPES = {
     "q4_0": 2, "q4_1": 3, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k_m": 12, "q4_k_m": 15, "q5_k_m": 17, "q6_k": 18,
-    "iq3_xxs": 23, "iq3_m": 27, "iq4_nl": 25, "iq4_xs": 30, "mxfp4": 38,
+    "iq3_m": 27, "iq4_nl": 25, "iq4_xs": 30, "mxfp4": 38,
 }
 
 

@@ -276,22 +276,27 @@ impl<P: Tile> Work for Times<'_, P> {
             let count = self.out.len() / self.rows;
             let mut row = 0;
             while row < count {
-                match count - row {
+                // Three are two and one: a quarter of the products' code less.
+                row += match count - row {
                     1 => self.tile::<L, 1>(lanes, blocks, row, first),
-                    2 => self.tile::<L, 2>(lanes, blocks, row, first),
-                    3 => self.tile::<L, 3>(lanes, blocks, row, first),
+                    2 | 3 => self.tile::<L, 2>(lanes, blocks, row, first),
                     _ => self.tile::<L, MOST>(lanes, blocks, row, first),
-                }
-                row += MOST;
+                };
             }
         }
     }
 }
 
 impl<P: Tile> Times<'_, P> {
-    /// The products of eight rows of the matrix with `T` of input.
+    /// The products of eight rows of the matrix with `T` of input; `T`.
     #[inline(always)]
-    fn tile<L: Lanes, const T: usize>(&mut self, l: L, blocks: &[P], row: usize, first: usize) {
+    fn tile<L: Lanes, const T: usize>(
+        &mut self,
+        l: L,
+        blocks: &[P],
+        row: usize,
+        first: usize,
+    ) -> usize {
         let input = std::array::from_fn(|t| &self.input[(row + t) * self.parts..][..self.parts]);
         let sums = P::products::<L, T>(l, blocks, input);
         for (t, sums) in sums.into_iter().enumerate() {
@@ -304,6 +309,7 @@ impl<P: Tile> Times<'_, P> {
                 out.copy_from_slice(&eight[..out.len()]);
             }
         }
+        T
     }
 }
 

@@ -92,8 +92,9 @@ impl Reports {
         self.check_lost()?;
         let state = self.state();
         let news = state.count - heard.0.swap(state.count, Ordering::Relaxed);
-        let news = state.failed.iter().rev().take(news as usize);
-        news.last().map_or(Ok(()), |error| Err(error.clone()))
+        let first = state.failed.len().saturating_sub(news as usize);
+        let error = state.failed.get(first);
+        error.map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// The state is plain data: a thread that panicked with it leaves nothing half done.

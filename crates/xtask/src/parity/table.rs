@@ -21,8 +21,8 @@ const COLUMNS: [(&str, &[&str]); 11] = [
         &["q5_0", "q5_1", "q2_k", "q3_k_m", "q5_k_m"],
     ),
     (
-        "IQ3_XXS, IQ3_M, IQ4_NL, IQ4_XS, MXFP4",
-        &["iq3_xxs", "iq3_m", "iq4_nl", "iq4_xs", "mxfp4"],
+        "IQ3_M, IQ4_NL, IQ4_XS, MXFP4",
+        &["iq3_m", "iq4_nl", "iq4_xs", "mxfp4"],
     ),
 ];
 
