@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { Gpu } from "../protocol/backend.ts";
-import { ChoicesKept } from "../worker/choices-kept.ts";
+import { RememberedChoices } from "../worker/remembered-choices.ts";
 import { Conclave, type Port } from "../library/conclave.ts";
 import type { Adapter, Backend, Choices, Core, EngineModule, FusedEngine, Message, Settings } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
@@ -137,7 +137,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
   };
   const openStore = async (): Promise<Store> => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
   const gpu: Gpu | undefined = kept && { requestAdapter: async () => ({ info: { description: card } }) };
-  const choices = new ChoicesKept(async () => kept ?? new MemoryShelf());
+  const choices = new RememberedChoices(async () => kept ?? new MemoryShelf());
   const fetchOpenCore = async (onFetched: (loaded: number, total: number) => void): Promise<WebAssembly.Module> => {
     journal.push("fetch the open core");
     onFetched(3, 7);

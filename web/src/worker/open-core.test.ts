@@ -8,7 +8,7 @@ import type { Script } from "../testing/scripted.ts";
 import { begun, collect, file, hello, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 
-const turns = async (): Promise<void> => {
+const settle = async (): Promise<void> => {
   for (let count = 0; count < 20; count++) await setImmediate();
 };
 
@@ -211,11 +211,11 @@ test("who stops while the module is fetched is answered at once; the member neve
   const made = await open(four, 2, { fetching: () => arrived });
   const controller = new AbortController();
   const adding = made.conclave.add(from("Ada", "burn"), { signal: controller.signal });
-  await turns();
+  await settle();
   controller.abort();
   await assert.rejects(adding, { name: "AbortError" });
   arrive();
-  await turns();
+  await settle();
   assert.deepEqual(made.threads, []);
 });
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { ChoicesKept } from "./choices-kept.ts";
+import { RememberedChoices } from "./remembered-choices.ts";
 import { Conclave } from "../library/conclave.ts";
 import type { Message, Rule } from "../protocol/engine.ts";
 import { ConclaveError, ContextFull, DeviceLost, Download, EngineFailure } from "../protocol/errors.ts";
@@ -11,7 +11,7 @@ import { ranges, rules, settings, type Script } from "../testing/scripted.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 import { begun, collect, file, hello, open, stage, talker } from "../testing/staged.ts";
 
-const turns = async (): Promise<void> => {
+const settle = async (): Promise<void> => {
   for (let count = 0; count < 20; count++) await setImmediate();
 };
 
@@ -246,7 +246,7 @@ test("a stop while a full context is found out ends the answer as stopped", asyn
     const onMove = async (made: string): Promise<void> => {
       if (made !== move) return;
       controller.abort();
-      await turns();
+      await settle();
     };
     const { conclave } = await open({ Ada: { ...talker, onMove, failure: { move, call: 1, error: tooLong } } });
     const end = (await collect(conclave.ask(hello, { signal: controller.signal }))).at(-1);
@@ -294,11 +294,11 @@ test("who stops a load is answered while the engine still builds; the member nev
     const conclave = await Conclave.open({ backend: "cpu" }, made.port);
     const controller = new AbortController();
     const adding = conclave.add({ name: "Ada", files: [file] }, { signal: controller.signal });
-    await turns();
+    await settle();
     controller.abort();
     await assert.rejects(adding, { name: "AbortError" });
     const next = conclave.add({ name: "Bo", files: [file] });
-    await turns();
+    await settle();
     assert.deepEqual([...made.members.keys()], [], "the engine has it in hand");
     built();
     await next;
@@ -312,7 +312,7 @@ test("an engine is not opened for who has stopped", async () => {
   const { port, journal } = stage({}, 1, { starting: new Promise(() => {}) });
   const controller = new AbortController();
   const opening = Conclave.open({ backend: "cpu", signal: controller.signal }, port);
-  await turns();
+  await settle();
   controller.abort();
   await assert.rejects(opening, { name: "AbortError" });
   assert.ok(journal.includes("terminate"));
@@ -347,7 +347,7 @@ test("kernels are chosen by measure with the first model, and the next visit rem
     for (const name of names) await conclave.remove(name); // Comes behind what is done after an answer.
     return journal.filter((entry) => /^(measure|choose)/.test(entry));
   };
-  const kept = new ChoicesKept(async () => shelf);
+  const kept = new RememberedChoices(async () => shelf);
   assert.deepEqual([await visit([]), await visit(["Ada"], "SwiftShader"), await visit(["Ada"], undefined, "cpu")], [[], [], []]);
   assert.deepEqual(await shelf.list(), [], "nothing is kept of what was not measured");
   assert.deepEqual(await visit(["Ada", "Bo"]), ["measure"]);
@@ -430,7 +430,7 @@ test("files are fetched while the engine opens", async (context) => {
   context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
   let open = false;
   const loading = Conclave.load({ backend: "cpu", members: [ada] }, port).finally(() => (open = true));
-  await turns();
+  await settle();
   assert.deepEqual({ asked, open }, { asked: [ada.url], open: false });
   start();
   assert.equal((await collect((await loading).ask(hello))).at(-1)?.type, "end");
@@ -443,7 +443,7 @@ test("members can be added to an engine that has only been started; what it runs
   context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const adding = conclave.add(ada);
-  await turns();
+  await settle();
   assert.deepEqual(asked, [ada.url]);
   assert.throws(() => conclave.backend, { name: "Engine", message: /not open yet/ });
   start();
@@ -457,11 +457,11 @@ test("where the engine can't open, fetching ends, and that is what is told", asy
   const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
   const host = silentHost(context);
   const loading = Conclave.load({ backend: "cpu", members: [ada] }, port);
-  await turns();
+  await settle();
   assert.deepEqual(host, { asked: [ada.url], ended: [] });
   fail(new Download("There is no pkg/. Build it."));
   await assert.rejects(loading, { name: "Download", message: /no pkg/ });
-  await turns();
+  await settle();
   assert.deepEqual(host.ended, [ada.url]);
   assert.ok(journal.includes("terminate"));
 });
@@ -472,7 +472,7 @@ test("who adds a member to an engine that can't open hears why, then and later",
   const host = silentHost(context);
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const adding = assert.rejects(conclave.add(ada), { name: "Download", message: /no pkg/ });
-  await turns();
+  await settle();
   fail(new Download("There is no pkg/. Build it."));
   await adding;
   await assert.rejects(conclave.ready, { name: "Download" });
@@ -493,10 +493,10 @@ test("models are planned, listed and asked about whether or not the engine can o
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const ref = "hf:o/r/m.gguf";
   const under = conclave.plan(ref);
-  await turns();
+  await settle();
   fail(new Download("There is no pkg/. Build it."));
   await assert.rejects(conclave.ready, { name: "Download" });
-  await turns();
+  await settle();
   answer();
   for (const plan of [await under, await conclave.plan(ref)]) assert.deepEqual([plan.bytes, plan.commit], [5, sha]);
   assert.equal(await conclave.latestCommit(ref), sha);
@@ -511,10 +511,10 @@ test("a load that is aborted while the engine opens fetches no further", async (
   const host = silentHost(context);
   const controller = new AbortController();
   const loading = Conclave.load({ backend: "cpu", members: [ada], signal: controller.signal }, port);
-  await turns();
+  await settle();
   controller.abort();
   await assert.rejects(loading, { name: "AbortError" });
-  await turns();
+  await settle();
   assert.deepEqual(host, { asked: [ada.url], ended: [ada.url] });
   assert.ok(journal.includes("terminate"));
 });

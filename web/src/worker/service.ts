@@ -3,7 +3,7 @@
  * the other where they touch the engine, side by side where they only download.
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
-import type { ChoicesKept } from "./choices-kept.ts";
+import type { RememberedChoices } from "./remembered-choices.ts";
 import { defaultCore, defaultRule, mostMembers, type Core, type Counters, type Engine, type EngineModule, type FusedEngine, type Member, type Message, type Thinking } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
@@ -15,7 +15,7 @@ import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { rounds, type StopReason } from "./round.ts";
 import type { Store } from "../store/store.ts";
-import { together, turn } from "./together.ts";
+import { nextTask, together } from "./together.ts";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
@@ -38,7 +38,7 @@ export interface Surroundings {
   openStore: (hub: string | undefined) => Promise<Store>;
   gpu: Gpu | undefined;
   /** What engines of earlier visits have measured. */
-  choices: ChoicesKept;
+  choices: RememberedChoices;
   post: (reply: Reply) => void;
 }
 
@@ -270,7 +270,7 @@ export class Service {
         const prefixes = await together(members, (member, index) =>
           member.begin(request.messages, request.sampling, index, async (done, total) => {
             emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
-            await turn(); // lets a stop in
+            await nextTask(); // lets a stop in
             return !signal.aborted;
           }),
         );
@@ -311,7 +311,7 @@ export class Service {
     const thoughts = await together(members, (member, index) =>
       member.think(async (text) => {
         emit({ type: "thinking", member: names[index]!, text });
-        await turn(); // lets a stop in
+        await nextTask(); // lets a stop in
         return !signal.aborted;
       }),
     );

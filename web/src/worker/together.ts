@@ -1,7 +1,7 @@
 /**
  * Runs one task for every member side by side. Unlike Promise.all it lets all of them settle before
  * it throws the first failure: a member must not be called again while a call of it is under way.
- * And it lets the event loop turn once: on the CPU backend everything else resolves in microtasks,
+ * And it lets the event loop take its next task: on the CPU backend everything else resolves in microtasks,
  * and a stop, which comes as a message, would wait for the end of the answer.
  */
 import { typed, type ConclaveError } from "../protocol/errors.ts";
@@ -22,7 +22,7 @@ export async function failures<M extends { readonly name: string }>(members: rea
 
 async function settle<M extends { readonly name: string }, T>(members: readonly M[], task: Task<M, T>): Promise<({ value: T } | { error: ConclaveError })[]> {
   const settled = await Promise.allSettled(members.map(async (member, index) => task(member, index)));
-  await turn();
+  await nextTask();
   return settled.map((outcome, index) => {
     if (outcome.status === "fulfilled") return { value: outcome.value };
     const error = typed(outcome.reason);
@@ -31,8 +31,8 @@ async function settle<M extends { readonly name: string }, T>(members: readonly 
   });
 }
 
-/** One turn of the event loop; a timer would be held back by 4 ms. */
-export function turn(): Promise<void> {
+/** Lets the event loop take its next task; a timer would be held back by 4 ms. */
+export function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {

@@ -1,6 +1,6 @@
 /** The worker: starts the fused module beside it and serves the library's requests. */
 import type { Gpu } from "../protocol/backend.ts";
-import { ChoicesKept } from "./choices-kept.ts";
+import { RememberedChoices } from "./remembered-choices.ts";
 import { compileModule, startModule } from "./engine-module.ts";
 import { openLocks } from "../store/locks.ts";
 import { Service } from "./service.ts";
@@ -25,7 +25,7 @@ const service = new Service({
   gpu: scope.navigator.gpu,
   post: (reply) => scope.postMessage(reply),
   openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
-  choices: new ChoicesKept(() => openShelf(scope.navigator.storage, "conclave-choices")),
+  choices: new RememberedChoices(() => openShelf(scope.navigator.storage, "conclave-choices")),
   startModule: async () => (await early) ?? startModule("fused"),
   fetchOpenCore: (onFetched) => compileModule("burn", onFetched),
   // Some browsers give workers no workers.

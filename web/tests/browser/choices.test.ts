@@ -14,7 +14,7 @@ import type { Watched } from "./watched-worker.ts";
 const stand = stage("swiftshader");
 const patience = 400_000;
 
-/** As choices-kept.ts writes it. */
+/** As remembered-choices.ts writes it. */
 interface Kept {
   of: string;
   normInside: boolean;

@@ -1,10 +1,10 @@
 /** Measured choices from one visit to the next, in the store's own files, held in memory here. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ChoicesKept } from "./choices-kept.ts";
+import { RememberedChoices } from "./remembered-choices.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 
-const open = (shelf: Shelf) => new ChoicesKept(async () => shelf);
+const open = (shelf: Shelf) => new RememberedChoices(async () => shelf);
 
 /** A shelf on which this lies where choices are kept. */
 async function holding(content: string): Promise<Shelf> {
@@ -47,7 +47,7 @@ test("what is no choice is ignored, and written over", async () => {
 });
 
 test("where nothing can be kept, nothing is said of it", async () => {
-  const refused = new ChoicesKept(() => Promise.reject(new DOMException("private", "SecurityError")));
+  const refused = new RememberedChoices(() => Promise.reject(new DOMException("private", "SecurityError")));
   await refused.keep("card 1", { normInside: true });
   assert.equal(await refused.recall("card 1"), undefined);
 });

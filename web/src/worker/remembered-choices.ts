@@ -14,7 +14,7 @@ const mostBytes = 4096;
 /** `asATile`: rows of a tile; with one it never pays, and it is full with 32. */
 const kept = shape({ of: text, normInside: flag, asATile: optional(whole(2, 32)) });
 
-export class ChoicesKept {
+export class RememberedChoices {
   readonly #open: () => Promise<Shelf>;
 
   constructor(open: () => Promise<Shelf>) {
