@@ -165,4 +165,19 @@ def cases(seed=0, tiny=False):
          shape(free_heads=False, tie_word_embeddings=True, embedding_multiplier=12.0, residual_multiplier=0.22,
                attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0,
                rope_parameters=default_rope(10000000.0)))
+    case("ernie4_5", "Ernie4_5", "spm", "default",
+         shape(tie_word_embeddings=True, use_bias=False, rope_parameters=default_rope(500000.0)))
+    case("ernie4_5-bias", "Ernie4_5", "spm", "default", family="ernie4_5", worlds=("hf",), config=
+         shape(tie_word_embeddings=False, use_bias=True, rope_parameters=default_rope(10000.0)))
+    yarn = {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 8.0, "original_max_position_embeddings": 64,
+            "beta_fast": 32.0, "beta_slow": 1.0, "attention_factor": 1.2079441541679836}
+    case("olmo3", "Olmo3", "gpt-4o", "olmo", family="olmo2", config=
+         shape(free_heads=False, layers=5, tie_word_embeddings=False, sliding_window=45,
+               rope_parameters={"full_attention": yarn, "sliding_attention": default_rope(500000.0)}))
+    case("exaone4", "Exaone4", "gpt2", "exaone4",
+         shape(layers=3, sliding_window=None, layer_types=["full_attention"] * 3,
+               rope_parameters=llama3 | {"factor": 16.0}) | {"tie_word_embeddings": False})
+    case("exaone4-window", "Exaone4", "gpt2", "exaone4", family="exaone4", worlds=("hf",), config=
+         shape(layers=5, sliding_window=40, sliding_window_pattern=4,
+               rope_parameters=default_rope(1000000.0)) | {"tie_word_embeddings": False})
     return made

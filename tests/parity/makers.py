@@ -105,8 +105,9 @@ def spell_as_4(config):
                 "full_attention" if n % 6 == 5 else "sliding_attention" for n in range(config["num_hidden_layers"])]:
             del config["layer_types"]
             config["sliding_window_pattern"] = 6
-    elif "layer_types" in config:
-        # Written since 4.53; before, each family had its own keys.
+    elif "layer_types" in config and (config["model_type"] != "exaone4" or config["sliding_window"]):
+        # Written since 4.53; before, each family had its own keys. transformers can't read an EXAONE 4
+        # without a window that lacks them.
         del config["layer_types"]
     config["rope_theta"] = rope.pop("rope_theta", config.get("rope_theta"))
     if "partial_rotary_factor" in rope:

@@ -53,7 +53,7 @@ const PLAIN: PreTokeniser = PreTokeniser {
 
 const KNOWN: [PreTokeniser; 18] = [
     PreTokeniser {
-        names: &["gpt-2", "default", "phi-2", "granite-docling"],
+        names: &["gpt-2", "default", "phi-2", "granite-docling", "exaone4"],
         ..PLAIN
     },
     PreTokeniser {

@@ -38,16 +38,9 @@ pub const FAMILY: Family = Family {
 
 fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     // Widths of 0 and periods of 1 mean that there is no window.
-    let mut config = alternating(keys, scaled(keys, config)?, 6, None)?;
-    let local = local_rope(keys, &config)?;
-    config.ropes.push(local);
-    for layer in config
-        .layers
-        .iter_mut()
-        .filter(|layer| layer.window.is_some())
-    {
-        layer.rope = Some(1);
-    }
+    let config = alternating(keys, scaled(keys, config)?, 6, None)?;
+    let base = Key("rope.freq_base_swa", "rope_local_base_freq");
+    let config = rope_of_windows(keys, config, base, 10_000.0)?;
     let logits = Key("final_logit_softcapping", "final_logit_softcapping");
     Ok(Config {
         attention_scale: query_scale(keys, &config)?,
@@ -56,15 +49,30 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     })
 }
 
-/// The rotary embedding of the layers with a window.
-fn local_rope(keys: &Keys<'_>, config: &Config) -> Result<Rope, ModelError> {
-    let base = Key("rope.freq_base_swa", "rope_local_base_freq");
-    if keys.is_gguf() {
+/// Gives the layers with a window a rotary embedding of their own, with the base that `base` names,
+/// `usual` in GGUF where it is not there, and the scaling that is given for them alone.
+///
+/// # Errors
+/// As [`rope_keys::of_hugging_face`].
+pub fn rope_of_windows(
+    keys: &Keys<'_>,
+    mut config: Config,
+    base: Key,
+    usual: f32,
+) -> Result<Config, ModelError> {
+    let rope = if keys.is_gguf() {
         let rotary_dim = config.ropes[0].rotary_dim;
-        return Ok(Rope::plain(keys.float_or(base, 10_000.0)?, rotary_dim));
+        Rope::plain(keys.float_or(base, usual)?, rotary_dim)
+    } else {
+        let scaling = keys
+            .within("rope_parameters")
+            .and_then(|all| all.within("sliding_attention"));
+        rope_keys::of_hugging_face(keys, scaling, base, config.head_dim)?
+    };
+    config.ropes.push(rope);
+    let windows = config.layers.iter_mut();
+    for layer in windows.filter(|layer| layer.window.is_some()) {
+        layer.rope = Some(1);
     }
-    let scaling = keys
-        .within("rope_parameters")
-        .and_then(|all| all.within("sliding_attention"));
-    rope_keys::of_hugging_face(keys, scaling, base, config.head_dim)
+    Ok(config)
 }

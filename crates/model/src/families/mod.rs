@@ -1,5 +1,7 @@
 //! One file a family: see [`crate::family::Family`] for what it may say.
 
+mod ernie4_5;
+mod exaone4;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -29,4 +31,6 @@ pub const ALL: &[&Family] = &[
     &olmo2::FAMILY,
     &glm4::FAMILY,
     &granite::FAMILY,
+    &ernie4_5::FAMILY,
+    &exaone4::FAMILY,
 ];
