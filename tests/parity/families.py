@@ -180,4 +180,12 @@ def cases(seed=0, tiny=False):
     case("exaone4-window", "Exaone4", "gpt2", "exaone4", family="exaone4", worlds=("hf",), config=
          shape(layers=5, sliding_window=40, sliding_window_pattern=4,
                rope_parameters=default_rope(1000000.0)) | {"tie_word_embeddings": False})
+    case("ministral3", "Ministral3", "llama-bpe", "llama-bpe",
+         shape(tie_word_embeddings=False, rope_parameters={
+             "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": CONTEXT,
+             "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1,
+         }) | {"max_position_embeddings": 16 * CONTEXT})
+    case("llama-dynamic", "Llama", "llama-bpe", "llama-bpe", family="llama", worlds=("hf",), config=
+         shape(tie_word_embeddings=False, rope_parameters={
+             "rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}))
     return made

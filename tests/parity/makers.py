@@ -168,7 +168,7 @@ def read_back(model, case, path, architecture):
     config = model.config.get_text_config()
     with torch.no_grad():
         for name, array in found.items():
-            if architecture in ("llama", "smollm3", "granite"):
+            if architecture in ("llama", "smollm3", "granite", "mistral3"):
                 if name.endswith("q_proj.weight"):
                     array = unpermute(array, config.num_attention_heads)
                 if name.endswith("k_proj.weight"):

@@ -70,6 +70,8 @@ pub fn of_hugging_face(
     let given = inner.optional_float(Key("", "attention_factor"))?;
     match kind.as_deref().unwrap_or("default") {
         "default" => {}
+        // The base grows with texts longer than the context, and there are none.
+        "dynamic" if !inner.has("alpha") => {}
         "linear" => {
             let factor = inner.float(FACTOR)?;
             rope.scaling = Scaling::Linear { factor };
@@ -167,7 +169,11 @@ fn of_gguf(keys: &Keys<'_>, head_dim: usize) -> Result<Rope, ModelError> {
         Some("yarn") => {
             let factor = factor.ok_or_else(|| keys.wrong(FACTOR, "is missing"))?;
             let given = keys.optional_float(Key("rope.scaling.yarn_attn_factor", ""))?;
-            let given = given.unwrap_or_else(|| yarn_attention(factor, 1.0));
+            let all = keys.optional_float(Key("rope.scaling.yarn_log_multiplier", ""))?;
+            let given = given.unwrap_or_else(|| {
+                let all = all.map_or(1.0, |all| yarn_attention(factor, all));
+                yarn_attention(factor, 1.0) / all
+            });
             rope.attention_factor = given * attention.unwrap_or(1.0);
             rope.scaling = Scaling::Yarn {
                 factor,

@@ -8,6 +8,7 @@ mod gemma3;
 mod glm4;
 mod granite;
 mod llama;
+mod ministral3;
 mod mistral;
 mod olmo2;
 mod phi3;
@@ -33,4 +34,5 @@ pub const ALL: &[&Family] = &[
     &granite::FAMILY,
     &ernie4_5::FAMILY,
     &exaone4::FAMILY,
+    &ministral3::FAMILY,
 ];

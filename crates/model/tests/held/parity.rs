@@ -119,4 +119,11 @@ parity! {
     glm4 "glm4-hf";
     granite_in_q8_0 "granite-gguf";
     granite "granite-hf";
+    ernie "ernie4_5-gguf";
+    ernie_with_biases "ernie4_5-bias-hf";
+    olmo3_in_q8_0 "olmo3-gguf";
+    olmo3_with_yarn_beside_windows "olmo3-hf";
+    exaone4_in_q8_0 "exaone4-gguf";
+    exaone4_with_windows "exaone4-window-hf";
+    ministral3 "ministral3-gguf";
 }
