@@ -188,4 +188,9 @@ def cases(seed=0, tiny=False):
     case("llama-dynamic", "Llama", "llama-bpe", "llama-bpe", family="llama", worlds=("hf",), config=
          shape(tie_word_embeddings=False, rope_parameters={
              "rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}))
+    case("granite4", "GraniteMoeHybrid", "gpt2", "refact", family="granite", worlds=("hf",), config=
+         shape(free_heads=False, layers=3, tie_word_embeddings=True, embedding_multiplier=12.0, residual_multiplier=0.22,
+               attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0, num_local_experts=0,
+               num_experts_per_tok=0, mamba_n_heads=1, shared_intermediate_size=32 if tiny else 512, layer_types=["attention"] * 3,
+               position_embedding_type="rope", rope_parameters=default_rope(10000000.0)))
     return made

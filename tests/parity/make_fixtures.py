@@ -37,7 +37,8 @@ FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-win
            ("qwen3-yarn", "float16", 4), ("gemma2-scalar", "float16", 5), ("gemma3-layers", "float16", 4),
            ("phi4-mini", "float16", 4), ("smollm3-layers", "float16", 5), ("olmo2", "bfloat16", 5),
            ("glm4", "float16", 5), ("granite", "float16", 4),
-           ("ernie4_5-bias", "float16", 5), ("olmo3", "bfloat16", 5), ("exaone4-window", "float16", 5)]
+           ("ernie4_5-bias", "float16", 5), ("olmo3", "bfloat16", 5), ("exaone4-window", "float16", 5),
+           ("granite4", "float16", 5)]
 # Of each prompt: the first and last tokens, and some around the windows and the change of factors.
 ROWS = [[0, 4], [20, 36], [63, 150, 299]]
 

@@ -268,7 +268,8 @@ impl<'a> Keys<'a> {
         self.check_layers(key, list.len(), layers)?;
         let sliding = |json: &Json| match json.as_str() {
             Some("sliding_attention") => Some(true),
-            Some("full_attention") => Some(false),
+            // Granite 4's, whose other layers are no attention.
+            Some("full_attention" | "attention") => Some(false),
             _ => None,
         };
         list.iter()

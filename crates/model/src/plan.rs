@@ -71,6 +71,9 @@ const UP: Name = Name("ffn_up", "mlp.up_proj");
 /// GGUF calls gate and up in one tensor as it calls up alone.
 const GATE_UP: Name = Name("ffn_up", "mlp.gate_up_proj");
 const DOWN: Name = Name("ffn_down", "mlp.down_proj");
+/// What folders of Granite 4 call them, gate above up.
+const SHARED_GATE_UP: Name = Name("ffn_up", "shared_mlp.input_linear");
+const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
 
 /// What may stand before a Hugging Face tensor's name: a causal model's, a bare one's, and those
 /// of models that also see, as transformers 4 and 5 write them.
@@ -228,11 +231,16 @@ impl Planner<'_> {
             self.part(layer, names, fused, sizes, which, order, bias)
         };
         let heads = |which, order| part(&[QUERY, KEY, VALUE], QKV, &qkv, which, order, c.qkv_bias);
+        let shared = format!("{}.weight", self.names.inside(layer, SHARED_DOWN));
+        let (gate_up, down) = match !self.names.gguf && self.has(&shared) {
+            true => (SHARED_GATE_UP, SHARED_DOWN),
+            false => (GATE_UP, DOWN),
+        };
         let two = [c.feed_forward; 2];
         let gated = |which| {
             let names = [GATE, UP];
             let bias = c.feed_forward_bias;
-            part(&names, GATE_UP, &two, which, Order::Stored, bias)
+            part(&names, gate_up, &two, which, Order::Stored, bias)
         };
         Ok(Block {
             attention_norm: norm(norms.attention, "attn_norm", c.hidden)?,
@@ -246,7 +254,7 @@ impl Planner<'_> {
             feed_forward_norm: norm(norms.feed_forward, "ffn_norm", c.hidden)?,
             gate: gated(0)?,
             up: gated(1)?,
-            down: self.linear(layer, DOWN, [c.hidden, c.feed_forward], c.feed_forward_bias)?,
+            down: self.linear(layer, down, [c.hidden, c.feed_forward], c.feed_forward_bias)?,
             feed_forward_post_norm: norm(norms.feed_forward_post, "post_ffw_norm", c.hidden)?,
         })
     }

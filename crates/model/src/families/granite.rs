@@ -1,4 +1,5 @@
-//! Granite: Llama with factors on embedding, attention, residuals and logits.
+//! Granite: Llama with factors on embedding, attention, residuals and logits. Folders of Granite 4 call
+//! themselves a hybrid of experts, of which the dense ones have neither.
 
 use crate::config::{Config, RotaryPairs};
 use crate::error::ModelError;
@@ -8,7 +9,7 @@ use crate::keys::{Key, Keys};
 /// Granite's conventions.
 pub const FAMILY: Family = Family {
     gguf: "granite",
-    hugging_face: &["granite"],
+    hugging_face: &["granite", "granitemoehybrid"],
     pairs: RotaryPairs::NeighboursInGguf,
     defaults: &[
         ("hidden_size", 4096.0),
@@ -23,7 +24,19 @@ pub const FAMILY: Family = Family {
     ..Family::PLAIN
 };
 
-fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
+fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
+    if keys.word(Key("", "model_type"))?.as_deref() == Some("granitemoehybrid") {
+        let experts = Key("", "num_local_experts");
+        if keys.size_above_zero(experts)?.is_some() {
+            return Err(keys.wrong(experts, "asks for experts, which are not supported"));
+        }
+        // Refuses layers that are no attention.
+        keys.sliding_layers(config.layers.len())?;
+        config.feed_forward = keys.size(Key("", "shared_intermediate_size"))?;
+        if keys.word(Key("", "position_embedding_type"))?.as_deref() != Some("rope") {
+            config.layers.iter_mut().for_each(|layer| layer.rope = None);
+        }
+    }
     let attention = Key("attention.scale", "attention_multiplier");
     let logits = Key("logit_scale", "logits_scaling");
     Ok(Config {

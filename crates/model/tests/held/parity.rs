@@ -126,4 +126,5 @@ parity! {
     exaone4_in_q8_0 "exaone4-gguf";
     exaone4_with_windows "exaone4-window-hf";
     ministral3 "ministral3-gguf";
+    granite4 "granite4-hf";
 }
