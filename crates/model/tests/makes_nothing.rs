@@ -162,7 +162,7 @@ fn memory_is_what_was_foretold() {
 
 /// A prompt longer than a turn, and one pass of as many candidates as there is room for.
 #[test]
-fn long_passes_run_in_turns() {
+fn long_passes_run_in_portions() {
     let candidates: Vec<Vec<u32>> = (0..8)
         .map(|i| (0..60).map(|j| (i * 7 + j * 3) % 60).collect())
         .collect();
