@@ -18,7 +18,7 @@ const maxRounds = 4;
 /** What a later round of the three bundled members may ask for at most. */
 const most: Partial<GpuStep> = {
   readbacks: 2,
-  readBytes: 499,
+  readBytes: 899,
   submits: 27,
   passes: 27,
   dispatches: 1_500,

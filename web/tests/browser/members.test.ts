@@ -57,7 +57,7 @@ for (const backend of ["webgpu", "cpu"]) {
     const { page } = visitor;
     await visitor.set("seed", "1");
     for (const { name, quantise, formats } of [
-      { name: "Reciter", quantise: undefined, formats: "BF16 kept as F16" },
+      { name: "Reciter", quantise: undefined, formats: "BF16" },
       { name: "Reciter 2", quantise: "Q8_0", formats: "BF16 kept as Q8_0" },
     ]) {
       await pickFolder(visitor, path, quantise);
