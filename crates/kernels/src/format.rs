@@ -48,9 +48,10 @@ impl Format {
 
     /// Bytes of so many rows of `cols` numbers on the GPU: their planes up to a multiple of 16 bytes,
     /// and the code book.
-    pub fn bytes(self, rows: usize, cols: usize) -> usize {
-        let planes = rows * (cols / self.block()) * self.block_bytes();
-        planes.next_multiple_of(16) + self.book().len()
+    pub fn bytes(self, rows: u64, cols: usize) -> u64 {
+        // In 64 bits: a model that is too large for this machine has a size, too.
+        let planes = rows * (cols / self.block() * self.block_bytes()) as u64;
+        planes.next_multiple_of(16) + self.book().len() as u64
     }
 
     /// Where the second plane of so many rows of `cols` numbers begins, in words.

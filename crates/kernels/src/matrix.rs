@@ -1,7 +1,8 @@
 //! Weight matrices on the GPU, still quantised.
 //!
 //! A part of a matrix is one buffer: its planes ([`Format::planes`]) one behind another,
-//! each row by row, and the format's code book, if it has one. What exceeds the device's binding limit is split by rows into parts.
+//! each row by row, and the format's code book, if it has one. What exceeds the device's binding
+//! limit is split by rows into parts.
 
 use std::ops::Range;
 
@@ -173,7 +174,7 @@ impl Matrix {
             .step_by(rows_a_part)
             .map(|begin| {
                 let rows = begin..rows.min(begin + rows_a_part);
-                let bytes = format.bytes(rows.len(), cols);
+                let bytes = format.bytes(rows.len() as u64, cols) as usize;
                 let buffer = gpu.allocate(bytes)?;
                 if !format.book().is_empty() {
                     gpu.write_at(&buffer, bytes - format.book().len(), format.book())?;

@@ -71,7 +71,7 @@ pub fn exact_with(format: GpuFormat) -> bool {
 
 /// Bytes of a matrix on the GPU.
 fn matrix_bytes(format: GpuFormat, rows: u64, cols: usize) -> u64 {
-    format.bytes(rows as usize, cols) as u64
+    format.bytes(rows, cols)
 }
 
 /// Checks that the kernels read heads of the model's width.

@@ -45,7 +45,7 @@ pub fn matrix(
     rows_a_part: usize,
 ) -> Matrix {
     let row_bytes = cols / format.block() * format.block_bytes();
-    let limit = (format.bytes(rows_a_part, cols) + 16) as u64;
+    let limit = format.bytes(rows_a_part as u64, cols) + 16;
     let mut upload = Matrix::begin_split(gpu(), format, rows, cols, limit).expect("a matrix");
     let mut numbers = Numbers(rows as u64);
     let mut rest = blocks;

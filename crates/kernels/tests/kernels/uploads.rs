@@ -16,7 +16,7 @@ fn rows_arrive_in_any_pieces() {
         let ids: Vec<u32> = (0..rows as u32).collect();
         let expected = embed_cpu(&ids, &dequantised(format, &blocks), cols, 1.0);
         for (rows_a_part, pieces) in [(23, vec![23]), (23, vec![1; 23]), (5, vec![2, 9, 0, 12])] {
-            let limit = (format.bytes(rows_a_part, cols) + 16) as u64;
+            let limit = format.bytes(rows_a_part as u64, cols) + 16;
             let mut upload = Matrix::begin_split(gpu(), format, rows, cols, limit).unwrap();
             assert_eq!(upload.row_bytes(), row_bytes);
             let mut rest = &blocks[..];
