@@ -47,8 +47,8 @@ fn number(head: Head, i: u32) -> f32 {
     return v * head.factor * k_norm[head.weights + i];
 }
 
-// Number i behind the rotation: values do not rotate.
-fn rotated(head: Head, i: u32) -> f32 {
+// Number i as the cache has it, behind the rotation: values do not rotate.
+fn stored(head: Head, i: u32) -> f32 {
     let half = params.half_rotary;
     let v = number(head, i);
     if (head.is_value || i >= 2u * half) {
@@ -100,7 +100,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     );
     if (is_query) {
         for (var i = local; i < width; i += THREADS) {
-            q[(at.y * params.heads + which) * width + i] = rotated(head, i);
+            q[(at.y * params.heads + which) * width + i] = stored(head, i);
         }
         return;
     }
@@ -112,7 +112,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     let into = (place.y * params.kv_heads + kv_head) * words;
     var peak = 0.0;
     for (var i = local; i < width; i += THREADS) {
-        peak = max(peak, abs(rotated(head, i)));
+        peak = max(peak, abs(stored(head, i)));
     }
     let unit = most_of_all(peak, local);
     for (var i = local; i < words; i += THREADS) {

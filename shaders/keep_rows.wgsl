@@ -1,5 +1,5 @@
-// Keep the winner's rows: move rows src..src+count of both caches to dst..,
-// where dst ≤ src. A thread owns two words of a row and goes through the rows upwards:
+// Keep the winner's rows: move rows src..src+count of a block's caches to dst..,
+// where dst ≤ src; which caches those are is the business of `shared/cache/keep_*.wgsl`. A thread owns two words of a row and goes through the rows upwards:
 // overlapping moves need no scratch.
 struct Params {
     pairs: u32,     // words of a row / 2
@@ -9,9 +9,6 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> moves: array<u32>;                 // [3] src, dst, count
-@group(0) @binding(1) var<storage, read_write> keys: array<vec2<u32>>;      // [capacity, pairs]
-@group(0) @binding(2) var<storage, read_write> values: array<vec2<u32>>;    // [capacity, pairs]
-@group(0) @binding(3) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
 
@@ -29,9 +26,6 @@ fn main(
     let src = min(moves[0], params.capacity);
     let count = min(moves[2], params.capacity - src);
     for (var i = 0u; i < count; i++) {
-        let into = (moves[1] + i) * params.pairs + column;
-        let at = (src + i) * params.pairs + column;
-        keys[into] = keys[at];
-        values[into] = values[at];
+        keep((moves[1] + i) * params.pairs + column, (src + i) * params.pairs + column);
     }
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::activation::{gelu_approximate, silu};
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{Heads, Heard, Place, Scores};
-use conclave_model::config::{Activation, Config, Layer, QkNorm};
-use conclave_model::memory::check_heads;
+use conclave_model::config::{self, Activation, Config, QkNorm};
+use conclave_model::memory::reads_heads;
 use conclave_model::pass::{Pass, TargetScore, rows_of};
 use conclave_model::slots::{PREFIX, SLOTS};
-use conclave_model::weights::{Block, Linear, Weights};
+use conclave_model::weights::{Attention, Convolution, Linear, Mixer, Weights};
 use conclave_model::{Decoder, ModelError, Wait};
 
 use crate::device::Burn;
@@ -19,9 +19,18 @@ use crate::weights::Matrix;
 
 type Vector = Tensor<1>;
 
-/// Keys and values of one block, as [`Heads`] says.
+/// What the tokens of a text leave in one block.
 #[derive(Debug)]
 enum Cache {
+    /// Keys and values, as [`Heads`] says.
+    Attention(Heads, KeysAndValues),
+    /// Inputs of a convolution, `[rows, hidden]`.
+    Convolution(Tensor<2>),
+}
+
+/// Keys and values of one block.
+#[derive(Debug)]
+enum KeysAndValues {
     /// Each `[rows, words of a row]`.
     Device([Tensor<2, Int>; 2]),
     /// Where a CPU attends.
@@ -39,8 +48,8 @@ pub struct BurnDecoder {
     config: Config,
     context: usize,
     weights: Weights<Matrix, Vector>,
-    /// Of its attention, and their caches.
-    heads: Heads,
+    /// Keys and values are f32.
+    exact: bool,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Vec<f32>>,
     /// Empty while released.
@@ -58,7 +67,6 @@ struct Run {
     places: Arc<Vec<Place>>,
     /// The same on the device, `[4 · tokens]`.
     on_device: Tensor<1, Int>,
-    heads: Heads,
 }
 
 impl BurnDecoder {
@@ -69,18 +77,12 @@ impl BurnDecoder {
         context: usize,
         burn: &Burn,
     ) -> Self {
-        let heads = Heads {
-            heads: config.heads,
-            kv_heads: config.kv_heads,
-            width: config.head_dim,
-            capacity: rows_of(context),
-            exact: weights.matrices().all(Matrix::is_exact),
-        };
+        let exact = weights.matrices().all(Matrix::is_exact);
         let mut decoder = Self {
             config: config.clone(),
             context,
             weights,
-            heads,
+            exact,
             ropes: Vec::new(),
             caches: Vec::new(),
             states: Tensor::zeros([SLOTS, config.hidden], burn.device()),
@@ -97,38 +99,68 @@ impl BurnDecoder {
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
-    /// What its attention is launched with, where kernels make it.
-    pub fn attention(&self) -> Option<(Heads, Scores)> {
+    /// What its attentions are launched with, where kernels make them.
+    pub fn attentions(&self) -> Vec<(Heads, Scores)> {
         let c = &self.config;
         let scores = Scores {
             scale: c.attention_scale,
             window: None,
             softcap: c.attention_softcap,
         };
-        let kernels = self.burn.binding().is_some() && check_heads(c).is_ok();
-        kernels.then_some((self.heads, scores))
+        let mut all: Vec<(Heads, Scores)> = Vec::new();
+        for of in c
+            .attentions()
+            .filter(|of| self.burn.binding().is_some() && reads_heads(of))
+        {
+            let heads = self.heads(of);
+            if all.iter().all(|(known, _)| *known != heads) {
+                all.push((heads, scores));
+            }
+        }
+        all
     }
 
-    /// Allocates the KV cache once, for the whole context.
-    fn reserve(&mut self) {
-        let heads = self.heads;
-        let device = self.burn.device();
-        while self.caches.len() < self.config.layers.len() {
-            self.caches.push(match self.burn.binding() {
-                Some(_) if check_heads(&self.config).is_err() => {
-                    Cache::Plain(PlainCache::new(heads, device))
-                }
-                Some(_) => Cache::Device(std::array::from_fn(|_| {
-                    Tensor::zeros([heads.capacity, heads.row_words()], device)
-                })),
-                None => Cache::Host(Arc::new(Mutex::new(conclave_cpu::Cache::new(
-                    heads.capacity,
-                    heads.kv_heads,
-                    heads.width,
-                    heads.exact,
-                )))),
-            });
+    fn heads(&self, of: &config::Attention) -> Heads {
+        Heads {
+            heads: of.heads,
+            kv_heads: of.kv_heads,
+            width: of.head_dim,
+            capacity: rows_of(self.context),
+            exact: self.exact,
         }
+    }
+
+    /// Room for the whole context of one layer.
+    fn cache(&self, layer: &config::Layer) -> Cache {
+        let device = self.burn.device();
+        let of = match &layer.mixer {
+            config::Mixer::Attention(of) => of,
+            config::Mixer::Convolution(_) => {
+                let shape = [rows_of(self.context), self.config.hidden];
+                return Cache::Convolution(Tensor::zeros(shape, device));
+            }
+        };
+        let heads = self.heads(of);
+        let keys_and_values = match self.burn.binding() {
+            Some(_) if !reads_heads(of) => KeysAndValues::Plain(PlainCache::new(heads, device)),
+            Some(_) => KeysAndValues::Device(std::array::from_fn(|_| {
+                Tensor::zeros([heads.capacity, heads.row_words()], device)
+            })),
+            None => KeysAndValues::Host(Arc::new(Mutex::new(conclave_cpu::Cache::new(
+                heads.capacity,
+                heads.kv_heads,
+                heads.width,
+                heads.exact,
+            )))),
+        };
+        Cache::Attention(heads, keys_and_values)
+    }
+
+    /// Allocates the KV cache once.
+    fn reserve(&mut self) {
+        let missing = self.config.layers.iter().skip(self.caches.len());
+        let missing: Vec<Cache> = missing.map(|layer| self.cache(layer)).collect();
+        self.caches.extend(missing);
     }
 
     /// cos and sin of rotary embedding `rope` at the pass's positions.
@@ -153,8 +185,18 @@ impl BurnDecoder {
     /// A block: what it makes of the stream `[tokens, hidden]`.
     fn block(&self, index: usize, x: Tensor<2>, cache: &mut Cache, run: &Run) -> Tensor<2> {
         let (c, block) = (&self.config, &self.weights.blocks[index]);
-        let attended = self.attend(block, cache, &c.layers[index], &x, run);
-        let x = x + post(c, attended, &block.attention_post_norm);
+        let normed = before(c, &x, &block.mixer_norm);
+        let mixed = match (&block.mixer, cache) {
+            (Mixer::Attention(block), Cache::Attention(heads, cache)) => {
+                self.attend(block, *heads, cache, normed, run)
+            }
+            (Mixer::Convolution(block), Cache::Convolution(cache)) => {
+                self.convolve(block, cache, normed, run)
+            }
+            // Caches are made from the layers that the blocks are planned by.
+            _ => unreachable!("a block's cache is another block's"),
+        };
+        let x = x + post(c, mixed, &block.mixer_post_norm);
         let normed = before(c, &x, &block.feed_forward_norm);
         let gate = product(normed.clone(), &block.gate);
         let gate = match c.activation {
@@ -169,30 +211,29 @@ impl BurnDecoder {
     /// Attention of one block with its output product: `[tokens, hidden]`.
     fn attend(
         &self,
-        block: &Block<Matrix, Vector>,
-        cache: &mut Cache,
-        layer: &Layer,
-        x: &Tensor<2>,
+        block: &Attention<Matrix, Vector>,
+        heads: Heads,
+        cache: &mut KeysAndValues,
+        x: Tensor<2>,
         run: &Run,
     ) -> Tensor<2> {
-        let c = &self.config;
+        let (c, of) = (&self.config, &block.of);
         let [count, _] = x.dims();
-        let normed = before(c, x, &block.attention_norm);
-        let heads = |linear: &Linear<Matrix, Vector>, norm: &Option<Vector>, heads: usize| {
-            let mut x = product(normed.clone(), linear);
+        let split = |linear: &Linear<Matrix, Vector>, norm: &Option<Vector>, heads: usize| {
+            let mut x = product(x.clone(), linear);
             if let (Some(norm), QkNorm::Whole) = (norm, c.qk_norm) {
                 x = rms_norm(x, norm, c.norm_epsilon);
             }
-            let x = x.reshape([count, heads, c.head_dim]);
+            let x = x.reshape([count, heads, of.head_dim]);
             match norm {
                 Some(norm) if c.qk_norm == QkNorm::PerHead => rms_norm(x, norm, c.norm_epsilon),
                 _ => x,
             }
         };
-        let mut query = heads(&block.query, &block.query_norm, c.heads);
-        let mut key = heads(&block.key, &block.key_norm, c.kv_heads);
-        let value = heads(&block.value, &None, c.kv_heads);
-        if let Some(rope) = layer.rope {
+        let mut query = split(&block.query, &block.query_norm, of.heads);
+        let mut key = split(&block.key, &block.key_norm, of.kv_heads);
+        let value = split(&block.value, &None, of.kv_heads);
+        if let Some(rope) = of.rope {
             let rotation = &run.rotations[rope];
             query = rotate(query, rotation);
             key = rotate(key, rotation);
@@ -200,12 +241,12 @@ impl BurnDecoder {
         let qkv = Tensor::cat(vec![query, key, value], 1);
         let scores = Scores {
             scale: c.attention_scale,
-            window: layer.window,
+            window: of.window,
             softcap: c.attention_softcap,
         };
         let rows = |host| Rows {
             places: run.places.clone(),
-            heads: run.heads,
+            heads,
             host,
         };
         let in_line = |qkv, tensors: [Tensor<2, Int>; 2], rows: Rows| {
@@ -214,15 +255,53 @@ impl BurnDecoder {
             operations::attention(query, tensors, places.clone(), rows, scores)
         };
         let attended = match cache {
-            Cache::Device(tensors) => in_line(qkv, tensors.clone(), rows(None)),
-            Cache::Host(host) => {
+            KeysAndValues::Device(tensors) => in_line(qkv, tensors.clone(), rows(None)),
+            KeysAndValues::Host(host) => {
                 // On a host the cache is no tensor, and any two stand for it.
                 let none = std::array::from_fn(|_| Tensor::zeros([1, 1], self.burn.device()));
                 in_line(qkv, none, rows(Some(host.clone())))
             }
-            Cache::Plain(cache) => cache.attend(qkv, &run.places, run.heads, scores),
+            KeysAndValues::Plain(cache) => cache.attend(qkv, &run.places, heads, scores),
         };
-        product(attended.reshape([count, c.query_width()]), &block.output)
+        product(attended.reshape([count, of.query_width()]), &block.output)
+    }
+
+    /// The gated convolution of one block with its output product: `[tokens, hidden]`.
+    fn convolve(
+        &self,
+        block: &Convolution<Matrix, Vector>,
+        cache: &mut Tensor<2>,
+        x: Tensor<2>,
+        run: &Run,
+    ) -> Tensor<2> {
+        let [count, width] = x.dims();
+        let bcx = product(x, &block.input);
+        let [b, c, x] = [0, 1, 2].map(|part| bcx.clone().narrow(1, part * width, width));
+        let first = run.places.first().map_or(0, |place| place.row as usize);
+        let place = [first..first + count, 0..width];
+        cache.inplace(|rows| rows.slice_assign(place, b * x));
+        let taps = block.taps.clone().reshape([width, block.of.taps]);
+        let mut sum = Tensor::zeros([count, width], self.burn.device());
+        for tap in 0..block.of.taps {
+            let back = (block.of.taps - 1 - tap) as u32;
+            let rows = run.places.iter().map(|place| place.before(back));
+            // What is before the text counts for nothing, whatever a row has.
+            let there: Vec<f32> = rows
+                .clone()
+                .map(|row| f32::from(u8::from(row.is_some())))
+                .collect();
+            let there = TensorData::new(there, [count, 1]);
+            let rows = self
+                .burn
+                .ints(rows.map(|row| row.unwrap_or(0) as i32).collect());
+            let seen = cache.clone().select(0, rows);
+            let seen = seen * Tensor::from_data(there, self.burn.device());
+            sum = sum + seen * taps.clone().narrow(1, tap, 1).swap_dims(0, 1);
+        }
+        if let Some(bias) = &block.bias {
+            sum = sum + bias.clone().unsqueeze();
+        }
+        product(c * sum, &block.output)
     }
 
     /// Logits of the states in these slots, `[slots, vocabulary]`.
@@ -259,7 +338,6 @@ impl Decoder for BurnDecoder {
                 .collect(),
             places: Arc::new(pass.places.clone()),
             on_device: self.burn.ints(bytemuck::cast_slice(&pass.places).to_vec()),
-            heads: self.heads,
         };
         let mut caches = std::mem::take(&mut self.caches);
         for (index, cache) in caches.iter_mut().enumerate() {
@@ -326,18 +404,30 @@ impl Decoder for BurnDecoder {
 
     fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
         for cache in &mut self.caches {
-            match cache {
-                Cache::Host(host) => {
+            let keys_and_values = match cache {
+                Cache::Attention(_, keys_and_values) => keys_and_values,
+                Cache::Convolution(rows) => {
+                    rows.inplace(|rows| {
+                        let [_, width] = rows.dims();
+                        // A copy, so that the cache is written in place and not cloned whole.
+                        let moved = rows.clone().narrow(0, from, count) + 0.0;
+                        rows.slice_assign([to..to + count, 0..width], moved)
+                    });
+                    continue;
+                }
+            };
+            match keys_and_values {
+                KeysAndValues::Host(host) => {
                     let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
                     host.move_rows(from, to, count);
                 }
-                Cache::Plain(cache) => cache.move_rows(from, to, count),
-                Cache::Device(tensors) => {
+                KeysAndValues::Plain(cache) => cache.move_rows(from, to, count),
+                KeysAndValues::Device(tensors) => {
                     for rows in tensors {
                         rows.inplace(|rows| {
                             let [_, width] = rows.dims();
                             let moved = rows.clone().narrow(0, from, count);
-                            // A copy, so that the cache is written in place and not cloned whole.
+                            // Likewise.
                             let moved = moved + 0;
                             rows.slice_assign([to..to + count, 0..width], moved)
                         });

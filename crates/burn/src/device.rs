@@ -125,7 +125,7 @@ impl Backend for Burn {
             for sample in sink.proofs()? {
                 prove_products(self, &sink.heard, &sample).await?;
             }
-            if let Some((heads, scores)) = decoder.attention() {
+            for (heads, scores) in decoder.attentions() {
                 prove_attention(self, &sink.heard, heads, scores).await?;
             }
             self.check(&sink.heard)?;

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use conclave_hub::in_words;
+use conclave_model::config::{Config, Mixer};
 use conclave_model::{About, LoadOptions, ModelError};
 use conclave_text::{ChatTemplate, TextError, Tokenizer};
 use conclave_weights::{Checkpoint, Description, SourceFile, Tensor};
@@ -105,18 +106,42 @@ impl Inspected {
     }
 }
 
+/// What mixes tokens in the layers: how many of each where they differ.
+fn mixers(config: &Config) -> String {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for layer in &config.layers {
+        let kind = match &layer.mixer {
+            Mixer::Attention(a) => {
+                format!("{} heads of {} on {}", a.heads, a.head_dim, a.kv_heads)
+            }
+            Mixer::Convolution(c) => format!("a convolution of {} tokens", c.taps),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, layers)) => *layers += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    match &kinds[..] {
+        [(kind, _)] => kind.clone(),
+        _ => {
+            let each = kinds
+                .iter()
+                .map(|(kind, layers)| format!("{kind} in {layers}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
 fn describe(about: &About, text: &mut String) {
     let (config, memory) = (&about.config, &about.memory);
     let _ = writeln!(
         text,
-        "family    {}, {} weights, {} layers, width {}, {} heads of {} on {}, vocabulary {}",
+        "family    {}, {} weights, {} layers, width {}, {}, vocabulary {}",
         config.architecture,
         count(about.parameters),
         config.layers.len(),
         config.hidden,
-        config.heads,
-        config.head_dim,
-        config.kv_heads,
+        mixers(config),
         config.vocabulary,
     );
     for (index, kept) in about.formats.iter().enumerate() {

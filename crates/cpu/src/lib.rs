@@ -7,6 +7,7 @@
 //! | multiply | [`Input::set`], then [`Matrix::times`] for all rows or a share of them |
 //! | look up an embedding | [`Matrix::row`] |
 //! | attend | [`Cache::write`], then [`Attention::run`] |
+//! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
 //! | judge tokens without a row of logits | [`judge`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
 //!
@@ -36,6 +37,7 @@ mod attention;
 mod block;
 mod cache;
 mod codes;
+mod convolution;
 mod error;
 mod exp;
 mod formats;
@@ -52,6 +54,7 @@ mod tile;
 
 pub use attention::{Attention, Seen};
 pub use cache::Cache;
+pub use convolution::ConvolutionCache;
 pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;

@@ -7,6 +7,7 @@
 //! | [`product()`] | products with weights in every [`Format`], with norm, bias, gate and residual |
 //! | [`append()`] | norms of queries and keys, rotary embedding, append to the KV cache |
 //! | [`attention()`] | masked attention over prefix and own candidate |
+//! | [`convolve()`] | gated short convolution over prefix and own candidate, append to its cache |
 //! | [`gated()`] | act(gate) · up |
 //! | [`score_head()`], [`target_logits()`] | raw logit and log-sum-exp of target ids, from hidden states |
 //! | [`sample()`] | draws the next token |
@@ -57,10 +58,11 @@ pub use ops::attention::{
     Attention, Scores, attention, attention_cpu, attention_dispatch, attention_partials,
     attention_room,
 };
+pub use ops::convolve::{Channels, Taps, convolve, convolve_cpu};
 pub use ops::embed::{embed, embed_cpu, embed_dispatch};
 pub use ops::gated::{Activation, gated, gated_cpu};
 pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
-pub use ops::keep_rows::{keep_rows, keep_rows_cpu};
+pub use ops::keep_rows::{Caches, keep_rows, keep_rows_cpu};
 pub use ops::norm_add::{norm_add, norm_add_cpu};
 pub use ops::pick_norm::{pick_norm, pick_norm_cpu};
 pub use ops::product::{

@@ -3,6 +3,7 @@
 
 pub(crate) mod append;
 pub(crate) mod attention;
+pub(crate) mod convolve;
 pub(crate) mod embed;
 pub(crate) mod gated;
 pub(crate) mod gather_rows;
@@ -23,7 +24,6 @@ use crate::serial;
 pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
     let others = [
         &attention::COMBINE_SHADER,
-        &keep_rows::SHADER,
         &put_rows::SHADER,
         &score_head::COMBINE_SHADER,
         &gated::SHADER,
@@ -33,6 +33,8 @@ pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
         .iter()
         .chain(product::FAMILIES.into_iter().flatten())
         .chain(append::SHADERS.as_flattened())
+        .chain(convolve::SHADERS.as_flattened())
+        .chain(&keep_rows::SHADERS)
         .chain(&attention::SHADERS)
         .chain(&serial::attention::SHADERS)
         .chain(&rms_norm::SHADERS)

@@ -32,6 +32,17 @@ impl Place {
             from(row).max(start)..row + 1,
         )
     }
+
+    /// The cache's row of the token so many before this one, in its own candidate and then in the
+    /// prefix; `None` before the text's beginning.
+    pub fn before(&self, tokens: u32) -> Option<usize> {
+        let own = self.row - self.start;
+        let row = match tokens <= own {
+            true => Some(self.row - tokens),
+            false => self.prefix.checked_sub(tokens - own),
+        };
+        row.map(|row| row as usize)
+    }
 }
 
 /// Places of `count` tokens that follow one another behind `prefix` kept rows: a decode

@@ -35,8 +35,10 @@ pub struct Kernels {
     pub apart: bool,
     /// Some product is followed by a norm.
     pub norms_behind: bool,
-    /// Of its attention, and their caches.
-    pub heads: Heads,
+    /// Of its attentions, and their caches.
+    pub heads: Vec<Heads>,
+    /// Some block is a gated convolution, on a cache that is exact or not.
+    pub convolves: Option<bool>,
 }
 
 /// What a device is for, and what of it has passed.

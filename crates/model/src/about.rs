@@ -10,7 +10,7 @@ use crate::family::Family;
 use crate::formats::on_gpu;
 use crate::keys::Keys;
 use crate::memory::{Memory, check_heads};
-use crate::plan::{Plan, embedding, plan};
+use crate::plan::{Plan, VectorPart, embedding, plan};
 
 /// How to load a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,10 +113,7 @@ pub(crate) fn describe(
         let rows = part.rows.end - part.rows.start;
         rows * part.cols as u64
     });
-    let read = plan.vectors().map(|part| {
-        let whole = part.numbers.len() as u64;
-        whole.saturating_mul(part.tensor.bytes) / part.tensor.cols().max(1)
-    });
+    let read = plan.vectors().map(VectorPart::bytes);
     let most = formats.iter().max_by_key(|kept| kept.bytes);
     let about = About {
         parameters: vectors.chain(matrices).sum(),

@@ -42,13 +42,57 @@ pub enum Bias {
     Always,
 }
 
-/// What a layer does differently from its neighbours.
+/// One block: what mixes tokens in it, and its MLP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Layer {
+    /// What mixes tokens.
+    pub mixer: Mixer,
+    /// Width of the gated MLP.
+    pub feed_forward: usize,
+}
+
+/// What mixes tokens in a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Mixer {
+    /// Of what a query sees.
+    Attention(Attention),
+    /// A gated convolution over the last tokens.
+    Convolution(Convolution),
+}
+
+/// A layer's attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Attention {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of one head.
+    pub head_dim: usize,
     /// Positions a query sees back from itself, itself included; all without.
     pub window: Option<u32>,
     /// Index of its rotary embedding in [`Config::ropes`]; none rotates nothing.
     pub rope: Option<usize>,
+}
+
+impl Attention {
+    /// Width of all query heads together.
+    pub fn query_width(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Width of all key (or value) heads together.
+    pub fn kv_width(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+}
+
+/// A layer's gated convolution (LFM2): of B, C and x, each as wide as the stream, C · conv(B · x).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Convolution {
+    /// Tokens that one sees, itself included.
+    pub taps: usize,
 }
 
 /// Everything that tells one decoder-only transformer from another.
@@ -62,14 +106,6 @@ pub struct Config {
     pub hidden: usize,
     /// The blocks, one after another.
     pub layers: Vec<Layer>,
-    /// Query heads.
-    pub heads: usize,
-    /// Key and value heads; divides `heads`.
-    pub kv_heads: usize,
-    /// Width of one head.
-    pub head_dim: usize,
-    /// Width of the gated MLP.
-    pub feed_forward: usize,
     /// Longest context the model was made for, in tokens.
     pub context: usize,
     /// ε of every RMSNorm.
@@ -121,29 +157,39 @@ impl Config {
 
     /// What all families share.
     fn plain(keys: &Keys<'_>, family: &Family, vocabulary: usize) -> Result<Self, ModelError> {
-        let hidden = keys.size(Key("embedding_length", "hidden_size"))?;
-        let heads_key = Key("attention.head_count", "num_attention_heads");
-        let heads = keys.size(heads_key)?;
-        let kv_key = Key("attention.head_count_kv", "num_key_value_heads");
-        let kv_heads = keys.optional_size(kv_key)?.unwrap_or(heads);
-        if heads % kv_heads != 0 {
-            return Err(keys.wrong(kv_key, "does not divide the number of heads"));
-        }
-        let width_key = Key("attention.key_length", "head_dim");
-        let head_dim = match keys.optional_size(width_key)? {
-            Some(width) => width,
-            None if hidden.is_multiple_of(heads) => hidden / heads,
-            None => return Err(keys.wrong(heads_key, "does not divide the hidden width")),
-        };
-        let value_key = Key("attention.value_length", "");
-        if keys.optional_size(value_key)?.unwrap_or(head_dim) != head_dim {
-            return Err(keys.wrong(value_key, "differs from key_length"));
-        }
         let layers = keys.size(Key("block_count", "num_hidden_layers"))?;
         if layers > MOST_LAYERS {
             let key = Key("block_count", "num_hidden_layers");
             return Err(keys.wrong(key, "is beyond any known model"));
         }
+        let hidden = keys.size(Key("embedding_length", "hidden_size"))?;
+        let heads = keys.size(HEADS)?;
+        // GGUF says 0 of a layer that has no attention.
+        let kv_heads = match keys.layer_sizes(KV_HEADS, layers)? {
+            Some(listed) => listed,
+            None => vec![heads; layers],
+        };
+        let width_key = Key("attention.key_length", "head_dim");
+        let head_dim = match keys.optional_size(width_key)? {
+            Some(width) => width,
+            None if hidden.is_multiple_of(heads) => hidden / heads,
+            None => return Err(keys.wrong(HEADS, "does not divide the hidden width")),
+        };
+        let value_key = Key("attention.value_length", "");
+        if keys.optional_size(value_key)?.unwrap_or(head_dim) != head_dim {
+            return Err(keys.wrong(value_key, "differs from key_length"));
+        }
+        let feed_forward = keys.size(Key("feed_forward_length", "intermediate_size"))?;
+        let layer = |kv_heads| Layer {
+            mixer: Mixer::Attention(Attention {
+                heads,
+                kv_heads,
+                head_dim,
+                window: None,
+                rope: Some(0),
+            }),
+            feed_forward,
+        };
         let gguf = keys.is_gguf();
         // GGUF has a bias where it has the tensor; `config.json` says so.
         let bias = |asked: Option<bool>| match (gguf, asked) {
@@ -153,23 +199,19 @@ impl Config {
         };
         let attention_bias = keys.flag(Key("", "attention_bias"))?;
         let epsilon = Key("attention.layer_norm_rms_epsilon", "rms_norm_eps");
+        let norm_epsilon = match keys.optional_float(epsilon)? {
+            Some(epsilon) => epsilon,
+            None => keys
+                .optional_float(Key("", "norm_eps"))?
+                .map_or_else(|| keys.float(epsilon), Ok)?,
+        };
         Ok(Self {
             architecture: family.gguf.to_owned(),
             vocabulary,
             hidden,
-            layers: vec![
-                Layer {
-                    window: None,
-                    rope: Some(0),
-                };
-                layers
-            ],
-            heads,
-            kv_heads,
-            head_dim,
-            feed_forward: keys.size(Key("feed_forward_length", "intermediate_size"))?,
+            layers: kv_heads.into_iter().map(layer).collect(),
             context: keys.size(Key("context_length", "max_position_embeddings"))?,
-            norm_epsilon: keys.float(epsilon)?,
+            norm_epsilon,
             norm_offset: if gguf { 0.0 } else { family.norm_offset },
             qk_norm: family.qk_norm,
             ropes: vec![rope_keys::read(keys, head_dim)?],
@@ -195,22 +237,35 @@ impl Config {
     /// The same window in the layers for which `slides` is true.
     #[must_use]
     pub fn windowed(mut self, window: Option<usize>, slides: impl Fn(usize) -> bool) -> Self {
-        for (index, layer) in self.layers.iter_mut().enumerate() {
+        for (index, attention) in self.attentions_mut() {
             if slides(index) {
-                layer.window = window.map(|window| window as u32);
+                attention.window = window.map(|window| window as u32);
             }
         }
         self
     }
 
-    /// Width of all query heads together.
-    pub fn query_width(&self) -> usize {
-        self.heads * self.head_dim
+    /// The layers that attend.
+    pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
+        self.layers.iter().filter_map(|layer| match &layer.mixer {
+            Mixer::Attention(attention) => Some(attention),
+            Mixer::Convolution(_) => None,
+        })
     }
 
-    /// Width of all key (or value) heads together.
-    pub fn kv_width(&self) -> usize {
-        self.kv_heads * self.head_dim
+    /// The layers that attend, with their numbers among all.
+    pub fn attentions_mut(&mut self) -> impl Iterator<Item = (usize, &mut Attention)> {
+        let layers = self.layers.iter_mut().enumerate();
+        layers.filter_map(|(index, layer)| match &mut layer.mixer {
+            Mixer::Attention(attention) => Some((index, attention)),
+            Mixer::Convolution(_) => None,
+        })
+    }
+
+    /// Width of the widest MLP.
+    pub fn feed_forward(&self) -> usize {
+        let widths = self.layers.iter().map(|layer| layer.feed_forward);
+        widths.max().unwrap_or_default()
     }
 
     /// Factor on the embedding where the residual stream is run as x / `residual_scale`, which
@@ -232,9 +287,13 @@ impl Config {
 
     /// Refuses numbers that would overflow or divide by zero further on.
     fn check(&self, keys: &Keys<'_>) -> Result<(), ModelError> {
-        let heads = Key("attention.head_count", "num_attention_heads");
-        if self.query_width() > crate::keys::LARGEST {
-            return Err(keys.wrong(heads, "makes heads wider than any known model's"));
+        for attention in self.attentions() {
+            if attention.query_width() > crate::keys::LARGEST {
+                return Err(keys.wrong(HEADS, "makes heads wider than any known model's"));
+            }
+            if attention.kv_heads == 0 || attention.heads % attention.kv_heads != 0 {
+                return Err(keys.wrong(KV_HEADS, "does not divide the number of heads"));
+            }
         }
         let base = Key("rope.freq_base", "rope_theta");
         for rope in &self.ropes {
@@ -249,6 +308,9 @@ impl Config {
         Ok(())
     }
 }
+
+const HEADS: Key = Key("attention.head_count", "num_attention_heads");
+const KV_HEADS: Key = Key("attention.head_count_kv", "num_key_value_heads");
 
 /// Blocks of the deepest model there is a use for: each is a list entry before any tensor is seen.
 const MOST_LAYERS: usize = 1024;

@@ -12,10 +12,10 @@ use crate::keys::{Keys, language_model};
 /// one name for each place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Norms {
-    /// Before attention: `attn_norm` in GGUF.
-    pub attention: Option<&'static str>,
-    /// After attention, before its sum: `post_attention_norm` in GGUF.
-    pub attention_post: Option<&'static str>,
+    /// Before what mixes tokens: `attn_norm` in GGUF.
+    pub mixer: Option<&'static str>,
+    /// After it, before its sum: `post_attention_norm` in GGUF.
+    pub mixer_post: Option<&'static str>,
     /// Before the MLP: `ffn_norm` in GGUF.
     pub feed_forward: Option<&'static str>,
     /// After the MLP, before its sum: `post_ffw_norm` in GGUF.
@@ -37,6 +37,9 @@ pub struct Family {
     pub qk_norm: QkNorm,
     /// Which dimensions of a head rotate together.
     pub pairs: RotaryPairs,
+    /// Tensors that Llama calls otherwise, in either world: its name within a block or outside, and this
+    /// family's.
+    pub renamed: &'static [(&'static str, &'static str)],
     /// What Hugging Face's norms lack of their weight (GGUF stores it whole).
     pub norm_offset: f32,
     /// transformers' values for keys that `config.json` leaves out; 0 and 1 for switches.
@@ -52,13 +55,14 @@ impl Family {
         hugging_face: &[],
         activation: Activation::Silu,
         norms: Norms {
-            attention: Some("input_layernorm"),
-            attention_post: None,
+            mixer: Some("input_layernorm"),
+            mixer_post: None,
             feed_forward: Some("post_attention_layernorm"),
             feed_forward_post: None,
         },
         qk_norm: QkNorm::None,
         pairs: RotaryPairs::Halves,
+        renamed: &[],
         norm_offset: 0.0,
         defaults: &[],
         shape: |_, config| Ok(config),

@@ -224,6 +224,38 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "holds what is no positive number"))
     }
 
+    /// One size a layer, of which some may be 0: a list, or a number for all. What is beyond `layers`
+    /// is ignored.
+    ///
+    /// # Errors
+    /// [`ModelError::Key`] for a list that is shorter, and as [`size`](Self::size) for a number.
+    pub fn layer_sizes(&self, key: Key, layers: usize) -> Result<Option<Vec<usize>>, ModelError> {
+        let listed: Vec<Option<u64>> = match self.world {
+            World::Gguf { metadata, .. } if !key.0.is_empty() => {
+                let name = self.name(key);
+                if !matches!(metadata.get(&name), Some(Value::Array(_))) {
+                    return Ok(self.optional_size(key)?.map(|size| vec![size; layers]));
+                }
+                let sizes = metadata.opt_i32s(&name)?.unwrap_or_default();
+                sizes.iter().map(|&size| u64::try_from(size).ok()).collect()
+            }
+            World::HuggingFace { config, .. } if config.get(key.1).is_some_and(Json::is_array) => {
+                let list = self.list(key)?.into_iter().flatten();
+                list.map(Json::as_u64).collect()
+            }
+            _ => return Ok(self.optional_size(key)?.map(|size| vec![size; layers])),
+        };
+        self.check_layers(key, listed.len(), layers)?;
+        let size = |size: Option<u64>| Some(usize::try_from(size?).ok()?).filter(|&n| n <= LARGEST);
+        listed
+            .into_iter()
+            .take(layers)
+            .map(size)
+            .collect::<Option<_>>()
+            .map(Some)
+            .ok_or_else(|| self.wrong(key, "holds what is no size"))
+    }
+
     /// One switch a layer: a list of booleans, or of 0 and 1. What is beyond `layers` is ignored.
     ///
     /// # Errors
@@ -256,24 +288,56 @@ impl<'a> Keys<'a> {
         Ok(Some(flags))
     }
 
+    /// What `config.json` calls each layer, by its `layer_types`.
+    ///
+    /// # Errors
+    /// [`ModelError::Key`] for a shorter list, or one of anything but words.
+    pub fn layer_kinds(&self, layers: usize) -> Result<Option<Vec<String>>, ModelError> {
+        let key = Key("", "layer_types");
+        let Some(list) = self.list(key)? else {
+            return Ok(None);
+        };
+        self.check_layers(key, list.len(), layers)?;
+        let word = |json: &Json| Some(json.as_str()?.chars().take(64).collect());
+        let words = list.iter().take(layers).map(word);
+        words
+            .collect::<Option<_>>()
+            .map(Some)
+            .ok_or_else(|| self.wrong(key, "holds what is no word"))
+    }
+
+    /// Numbers of layers that `config.json` lists.
+    ///
+    /// # Errors
+    /// [`ModelError::Key`] for a list of anything else.
+    pub fn layer_numbers(&self, key: Key) -> Result<Option<Vec<usize>>, ModelError> {
+        let Some(list) = self.list(key)? else {
+            return Ok(None);
+        };
+        let numbers = list.iter().map(|json| usize::try_from(json.as_u64()?).ok());
+        numbers
+            .collect::<Option<_>>()
+            .map(Some)
+            .ok_or_else(|| self.wrong(key, "holds what is no layer"))
+    }
+
     /// Which layers `config.json` calls `sliding_attention`, by its `layer_types`.
     ///
     /// # Errors
     /// [`ModelError::Key`] for a shorter list or a type of layer that is not known.
     pub fn sliding_layers(&self, layers: usize) -> Result<Option<Vec<bool>>, ModelError> {
         let key = Key("", "layer_types");
-        let Some(list) = self.list(key)? else {
+        let Some(kinds) = self.layer_kinds(layers)? else {
             return Ok(None);
         };
-        self.check_layers(key, list.len(), layers)?;
-        let sliding = |json: &Json| match json.as_str() {
-            Some("sliding_attention") => Some(true),
+        let sliding = |kind: &String| match kind.as_str() {
+            "sliding_attention" => Some(true),
             // Granite 4's, whose other layers are no attention.
-            Some("full_attention" | "attention") => Some(false),
+            "full_attention" | "attention" => Some(false),
             _ => None,
         };
-        list.iter()
-            .take(layers)
+        kinds
+            .iter()
             .map(sliding)
             .collect::<Option<_>>()
             .map(Some)

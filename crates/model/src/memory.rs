@@ -5,7 +5,7 @@ use conclave_kernels::{Format as GpuFormat, Matrix};
 use conclave_weights::Format;
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Attention, Config, Mixer};
 use crate::error::ModelError;
 use crate::formats::on_gpu;
 use crate::gpu::scratch;
@@ -42,7 +42,7 @@ impl Memory {
             let parts = [&block.gate.weight, &block.up.weight];
             let format = |part: &crate::plan::MatrixPart| {
                 let kept = on_gpu(part.tensor.format, part.cols, quantise)?;
-                Some((kept.1, config.feed_forward))
+                Some((kept.1, (part.rows.end - part.rows.start) as usize))
             };
             let of: Vec<_> = parts.into_iter().filter_map(format).collect();
             !Matrix::stacks(&of, config.hidden)
@@ -54,10 +54,13 @@ impl Memory {
         let exact = kept.all(exact_with);
         let ropes = config.ropes.iter().map(|rope| rope.rotary_dim as u64);
         let tables: u64 = ropes.map(|width| 4 * context as u64 * width).sum();
-        let cache = scratch::heads(config, context, exact).cache_bytes() as u64;
+        let caches = config.layers.iter().map(|layer| match &layer.mixer {
+            Mixer::Attention(of) => 2 * scratch::heads(of, context, exact).cache_bytes(),
+            Mixer::Convolution(_) => scratch::channels(config, context, exact).cache_bytes(),
+        });
         Self {
             weights: matrices + 4 * numbers + tables,
-            kv: 2 * cache * config.layers.len() as u64,
+            kv: caches.map(|bytes| bytes as u64).sum(),
             scratch: scratch::bytes(config, context, apart),
         }
     }
@@ -74,15 +77,18 @@ fn matrix_bytes(format: GpuFormat, rows: u64, cols: usize) -> u64 {
     format.bytes(rows, cols)
 }
 
-/// Checks that the kernels read heads of the model's width.
+/// Whether the kernels read heads of an attention's width.
+pub fn reads_heads(of: &Attention) -> bool {
+    of.head_dim.is_multiple_of(4) && of.head_dim <= 256
+}
+
+/// Checks that the kernels read heads of the model's widths.
 ///
 /// # Errors
 /// [`ModelError::HeadWidth`].
 pub fn check_heads(config: &Config) -> Result<(), ModelError> {
-    let width = config.head_dim;
-    if width.is_multiple_of(4) && width <= 256 {
-        Ok(())
-    } else {
-        Err(ModelError::HeadWidth { width })
+    match config.attentions().find(|of| !reads_heads(of)) {
+        Some(of) => Err(ModelError::HeadWidth { width: of.head_dim }),
+        None => Ok(()),
     }
 }

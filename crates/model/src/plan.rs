@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use conclave_weights::{Checkpoint, Tensor};
 
-use crate::config::{Bias, Config, QkNorm};
+use crate::config::{self, Bias, Config, QkNorm};
 use crate::error::ModelError;
 use crate::family::Family;
-use crate::weights::{Block, Linear, Weights};
+use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
 
 /// The rows of a tensor that make a matrix.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct MatrixPart {
 /// The numbers of a tensor that make a vector.
 #[derive(Debug, Clone)]
 pub struct VectorPart {
-    /// The tensor, one row.
+    /// The tensor, its rows one behind another.
     pub tensor: Tensor,
     /// Its numbers that are wanted.
     pub numbers: Range<usize>,
@@ -36,6 +36,14 @@ pub struct VectorPart {
     pub offset: f32,
     /// Multiplies each number then.
     pub scale: f32,
+}
+
+impl VectorPart {
+    /// Bytes that are read of it.
+    pub fn bytes(&self) -> u64 {
+        let wanted = (self.numbers.len() as u64).saturating_mul(self.tensor.bytes);
+        wanted / self.tensor.elements().max(1)
+    }
 }
 
 /// The order of rows, or of a vector's numbers.
@@ -75,6 +83,10 @@ const DOWN: Name = Name("ffn_down", "mlp.down_proj");
 const SHARED_GATE_UP: Name = Name("ffn_up", "shared_mlp.input_linear");
 const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
 
+const CONVOLUTION_IN: Name = Name("shortconv.in_proj", "conv.in_proj");
+const CONVOLUTION: Name = Name("shortconv.conv", "conv.conv");
+const CONVOLUTION_OUT: Name = Name("shortconv.out_proj", "conv.out_proj");
+
 /// What may stand before a Hugging Face tensor's name: a causal model's, a bare one's, and those
 /// of models that also see, as transformers 4 and 5 write them.
 const PREFIXES: [&str; 4] = [
@@ -89,7 +101,7 @@ const PREFIXES: [&str; 4] = [
 /// # Errors
 /// [`ModelError::Tensor`] where it is missing or has more rows than any model.
 pub fn embedding(checkpoint: &Checkpoint, gguf: bool) -> Result<(&Tensor, usize), ModelError> {
-    let name = Names::of(checkpoint, gguf).embedding();
+    let name = Names::of(checkpoint, gguf, &[]).embedding();
     let tensor = find(checkpoint, &name)?;
     let rows = usize::try_from(tensor.rows()).ok();
     match rows.filter(|&rows| rows <= crate::keys::LARGEST) {
@@ -112,7 +124,7 @@ pub fn plan(
         checkpoint,
         family,
         config,
-        names: Names::of(checkpoint, gguf),
+        names: Names::of(checkpoint, gguf, family.renamed),
     };
     let c = config;
     let embedding = planner.names.embedding();
@@ -133,16 +145,26 @@ pub fn plan(
 struct Names {
     gguf: bool,
     prefix: &'static str,
+    /// What the family calls otherwise.
+    renamed: &'static [(&'static str, &'static str)],
 }
 
 impl Names {
-    fn of(checkpoint: &Checkpoint, gguf: bool) -> Self {
+    fn of(
+        checkpoint: &Checkpoint,
+        gguf: bool,
+        renamed: &'static [(&'static str, &'static str)],
+    ) -> Self {
         let has = |prefix: &&str| {
             let name = format!("{prefix}embed_tokens.weight");
             checkpoint.has(&name)
         };
         let prefix = PREFIXES.into_iter().find(has).unwrap_or(PREFIXES[0]);
-        Self { gguf, prefix }
+        Self {
+            gguf,
+            prefix,
+            renamed,
+        }
     }
 
     fn embedding(self) -> String {
@@ -153,20 +175,26 @@ impl Names {
         self.outside("output_norm", "norm")
     }
 
-    fn outside(self, gguf: &str, hugging_face: &str) -> String {
+    fn outside(self, gguf: &'static str, hugging_face: &'static str) -> String {
         if self.gguf {
-            gguf.to_owned()
+            self.own(gguf).to_owned()
         } else {
-            format!("{}{hugging_face}", self.prefix)
+            format!("{}{}", self.prefix, self.own(hugging_face))
         }
     }
 
     fn inside(self, layer: usize, name: Name) -> String {
         if self.gguf {
-            format!("blk.{layer}.{}", name.0)
+            format!("blk.{layer}.{}", self.own(name.0))
         } else {
-            format!("{}layers.{layer}.{}", self.prefix, name.1)
+            format!("{}layers.{layer}.{}", self.prefix, self.own(name.1))
         }
+    }
+
+    /// What the family calls a tensor that others call `usual`.
+    fn own(self, usual: &'static str) -> &'static str {
+        let renamed = self.renamed.iter().find(|(name, _)| *name == usual);
+        renamed.map_or(usual, |(_, own)| own)
     }
 }
 
@@ -207,63 +235,104 @@ impl Planner<'_> {
 
     fn block(&self, layer: usize) -> Result<Block<MatrixPart, VectorPart>, ModelError> {
         let c = self.config;
+        let width = c.layers[layer].feed_forward;
         let norms = self.family.norms;
-        let norm = |name: Option<&'static str>, gguf: &'static str, width: usize| {
-            name.map(|name| self.norm(self.names.inside(layer, Name(gguf, name)), width))
+        let norm = |name: Option<&'static str>, gguf: &'static str| {
+            name.map(|name| self.norm(self.names.inside(layer, Name(gguf, name)), c.hidden))
                 .transpose()
         };
-        let (query, kv) = (c.query_width(), c.kv_width());
-        let (query_norm, key_norm) = match c.qk_norm {
-            QkNorm::None => (None, None),
-            QkNorm::PerHead => (Some(c.head_dim), Some(c.head_dim)),
-            QkNorm::Whole => (Some(query), Some(kv)),
+        let part = |names: &[Name], fused, sizes: &[usize], which, bias| {
+            self.part(layer, names, fused, sizes, which, Order::Stored, bias)
         };
-        let qk_norm = |name: Name, width: Option<usize>| {
-            let part = |width| {
-                let mut part = self.norm(self.names.inside(layer, name), width)?;
-                part.order = self.pairs();
-                Ok::<_, ModelError>(part)
-            };
-            width.map(part).transpose()
-        };
-        let qkv = [query, kv, kv];
-        let part = |names: &[Name], fused, sizes: &[usize], which, order, bias| {
-            self.part(layer, names, fused, sizes, which, order, bias)
-        };
-        let heads = |which, order| part(&[QUERY, KEY, VALUE], QKV, &qkv, which, order, c.qkv_bias);
         let shared = format!("{}.weight", self.names.inside(layer, SHARED_DOWN));
         let (gate_up, down) = match !self.names.gguf && self.has(&shared) {
             true => (SHARED_GATE_UP, SHARED_DOWN),
             false => (GATE_UP, DOWN),
         };
-        let two = [c.feed_forward; 2];
         let gated = |which| {
-            let names = [GATE, UP];
-            let bias = c.feed_forward_bias;
-            part(&names, gate_up, &two, which, Order::Stored, bias)
+            part(
+                &[GATE, UP],
+                gate_up,
+                &[width; 2],
+                which,
+                c.feed_forward_bias,
+            )
         };
         Ok(Block {
-            attention_norm: norm(norms.attention, "attn_norm", c.hidden)?,
-            query: heads(0, self.pairs())?,
-            key: heads(1, self.pairs())?,
-            value: heads(2, Order::Stored)?,
-            query_norm: qk_norm(QUERY_NORM, query_norm)?,
-            key_norm: qk_norm(KEY_NORM, key_norm)?,
-            output: self.linear(layer, OUTPUT, [c.hidden, query], c.output_bias)?,
-            attention_post_norm: norm(norms.attention_post, "post_attention_norm", c.hidden)?,
-            feed_forward_norm: norm(norms.feed_forward, "ffn_norm", c.hidden)?,
+            mixer_norm: norm(norms.mixer, "attn_norm")?,
+            mixer: match c.layers[layer].mixer {
+                config::Mixer::Attention(of) => Mixer::Attention(self.attention(layer, of)?),
+                config::Mixer::Convolution(of) => Mixer::Convolution(self.convolution(layer, of)?),
+            },
+            mixer_post_norm: norm(norms.mixer_post, "post_attention_norm")?,
+            feed_forward_norm: norm(norms.feed_forward, "ffn_norm")?,
             gate: gated(0)?,
             up: gated(1)?,
-            down: self.linear(layer, down, [c.hidden, c.feed_forward], c.feed_forward_bias)?,
-            feed_forward_post_norm: norm(norms.feed_forward_post, "post_ffw_norm", c.hidden)?,
+            down: self.linear(layer, down, [c.hidden, width], c.feed_forward_bias)?,
+            feed_forward_post_norm: norm(norms.feed_forward_post, "post_ffw_norm")?,
+        })
+    }
+
+    fn attention(
+        &self,
+        layer: usize,
+        of: config::Attention,
+    ) -> Result<Attention<MatrixPart, VectorPart>, ModelError> {
+        let c = self.config;
+        let (query, kv) = (of.query_width(), of.kv_width());
+        let pairs = self.pairs(of);
+        let norm = |name: Name, whole: usize| {
+            let width = match c.qk_norm {
+                QkNorm::None => return Ok(None),
+                QkNorm::PerHead => of.head_dim,
+                QkNorm::Whole => whole,
+            };
+            let mut part = self.norm(self.names.inside(layer, name), width)?;
+            part.order = pairs;
+            Ok::<_, ModelError>(Some(part))
+        };
+        let sizes = [query, kv, kv];
+        let heads = |which, order| {
+            let names = [QUERY, KEY, VALUE];
+            self.part(layer, &names, QKV, &sizes, which, order, c.qkv_bias)
+        };
+        Ok(Attention {
+            of,
+            query: heads(0, pairs)?,
+            key: heads(1, pairs)?,
+            value: heads(2, Order::Stored)?,
+            query_norm: norm(QUERY_NORM, query)?,
+            key_norm: norm(KEY_NORM, kv)?,
+            output: self.linear(layer, OUTPUT, [c.hidden, query], c.output_bias)?,
+        })
+    }
+
+    fn convolution(
+        &self,
+        layer: usize,
+        of: config::Convolution,
+    ) -> Result<Convolution<MatrixPart, VectorPart>, ModelError> {
+        let hidden = self.config.hidden;
+        let taps = self.names.inside(layer, CONVOLUTION);
+        let bias = format!("{taps}.bias");
+        Ok(Convolution {
+            of,
+            input: self.linear(layer, CONVOLUTION_IN, [3 * hidden, hidden], Bias::Where)?,
+            taps: self.numbers(format!("{taps}.weight"), [hidden, of.taps])?,
+            bias: match self.has(&bias) {
+                true => Some(self.vector(bias, 0..hidden, hidden)?),
+                false => None,
+            },
+            output: self.linear(layer, CONVOLUTION_OUT, [hidden; 2], Bias::Where)?,
         })
     }
 
     /// The order of query and key rows.
-    fn pairs(&self) -> Order {
-        match (self.config.interleaved, self.config.ropes.first()) {
+    fn pairs(&self, of: config::Attention) -> Order {
+        let rope = self.config.ropes.get(of.rope.unwrap_or(0));
+        match (self.config.interleaved, rope) {
             (true, Some(rope)) => Order::Pairs {
-                width: self.config.head_dim,
+                width: of.head_dim,
                 turning: rope.rotary_dim,
             },
             _ => Order::Stored,
@@ -363,6 +432,18 @@ impl Planner<'_> {
             rows: 0..rows as u64,
             cols,
             order: Order::Stored,
+        })
+    }
+
+    /// All numbers of a tensor, checked to be `[rows, cols]`.
+    fn numbers(&self, name: String, [rows, cols]: [usize; 2]) -> Result<VectorPart, ModelError> {
+        let tensor = self.matrix(&name, rows, cols)?.tensor;
+        Ok(VectorPart {
+            tensor,
+            numbers: 0..rows * cols,
+            order: Order::Stored,
+            offset: 0.0,
+            scale: 1.0,
         })
     }
 

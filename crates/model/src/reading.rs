@@ -5,7 +5,7 @@ use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
-use crate::weights::{Block, Linear, Weights};
+use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
 
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
 const PIECE: u64 = 4 << 20;
@@ -134,14 +134,26 @@ impl<K: WeightSink> Reader<'_, K> {
         plan: &Block<MatrixPart, VectorPart>,
     ) -> Result<Block<K::Matrix, K::Vector>, ModelError> {
         Ok(Block {
-            attention_norm: self.optional(&plan.attention_norm).await?,
-            query: self.linear(&plan.query).await?,
-            key: self.linear(&plan.key).await?,
-            value: self.linear(&plan.value).await?,
-            query_norm: self.optional(&plan.query_norm).await?,
-            key_norm: self.optional(&plan.key_norm).await?,
-            output: self.linear(&plan.output).await?,
-            attention_post_norm: self.optional(&plan.attention_post_norm).await?,
+            mixer_norm: self.optional(&plan.mixer_norm).await?,
+            mixer: match &plan.mixer {
+                Mixer::Attention(plan) => Mixer::Attention(Attention {
+                    of: plan.of,
+                    query: self.linear(&plan.query).await?,
+                    key: self.linear(&plan.key).await?,
+                    value: self.linear(&plan.value).await?,
+                    query_norm: self.optional(&plan.query_norm).await?,
+                    key_norm: self.optional(&plan.key_norm).await?,
+                    output: self.linear(&plan.output).await?,
+                }),
+                Mixer::Convolution(plan) => Mixer::Convolution(Convolution {
+                    of: plan.of,
+                    input: self.linear(&plan.input).await?,
+                    taps: self.vector(&plan.taps).await?,
+                    bias: self.optional(&plan.bias).await?,
+                    output: self.linear(&plan.output).await?,
+                }),
+            },
+            mixer_post_norm: self.optional(&plan.mixer_post_norm).await?,
             feed_forward_norm: self.optional(&plan.feed_forward_norm).await?,
             gate: self.linear(&plan.gate).await?,
             up: self.linear(&plan.up).await?,
@@ -217,9 +229,9 @@ impl<K: WeightSink> Reader<'_, K> {
     async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {
         let tensor = &part.tensor;
         self.checkpoint
-            .read_rows(self.source, tensor, 0..1, &mut self.stored)
+            .read_rows(self.source, tensor, 0..tensor.rows(), &mut self.stored)
             .await?;
-        let mut values = vec![0.0; tensor.cols() as usize];
+        let mut values = vec![0.0; tensor.elements() as usize];
         dequantise(tensor.read_as(), &self.stored, &mut values)
             .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
         let mut values: Vec<f32> = values[part.numbers.clone()]
@@ -231,8 +243,7 @@ impl<K: WeightSink> Reader<'_, K> {
             halves(stored, size_of::<f32>(), width, turning, &mut self.ordered);
             values = bytemuck::pod_collect_to_vec(&self.ordered);
         }
-        self.bytes +=
-            (part.numbers.len() as u64).saturating_mul(tensor.bytes) / tensor.cols().max(1);
+        self.bytes += part.bytes();
         (self.progress)(self.bytes);
         self.sink.vector(values)
     }

@@ -1,6 +1,8 @@
 //! All weights of a decoder, whatever they are kept in: the plan of a checkpoint's tensors, burn
 //! tensors and GPU matrices are the same [`Weights`] of different things.
 
+use crate::config;
+
 /// All weights of a decoder-only transformer, its matrices as `M`, its vectors as `V`.
 #[derive(Debug, Clone)]
 pub struct Weights<M, V> {
@@ -14,11 +16,41 @@ pub struct Weights<M, V> {
     pub head: Option<Linear<M, V>>,
 }
 
-/// The weights of one block: attention and gated MLP, each between norms.
+/// The weights of one block: what mixes tokens, and a gated MLP, each between norms.
 #[derive(Debug, Clone)]
 pub struct Block<M, V> {
-    /// Before attention, `[hidden]`.
-    pub attention_norm: Option<V>,
+    /// Before the mixer, `[hidden]`.
+    pub mixer_norm: Option<V>,
+    /// What mixes tokens.
+    pub mixer: Mixer<M, V>,
+    /// After the mixer, `[hidden]`.
+    pub mixer_post_norm: Option<V>,
+    /// Before the MLP, `[hidden]`.
+    pub feed_forward_norm: Option<V>,
+    /// `[feed_forward, hidden]`.
+    pub gate: Linear<M, V>,
+    /// `[feed_forward, hidden]`.
+    pub up: Linear<M, V>,
+    /// `[hidden, feed_forward]`.
+    pub down: Linear<M, V>,
+    /// After the MLP, `[hidden]`.
+    pub feed_forward_post_norm: Option<V>,
+}
+
+/// The weights of what mixes tokens, as [`config::Mixer`] says it.
+#[derive(Debug, Clone)]
+pub enum Mixer<M, V> {
+    /// Attention.
+    Attention(Attention<M, V>),
+    /// A gated convolution.
+    Convolution(Convolution<M, V>),
+}
+
+/// The weights of an attention.
+#[derive(Debug, Clone)]
+pub struct Attention<M, V> {
+    /// Its heads, its window and its rotary embedding.
+    pub of: config::Attention,
     /// `[heads · head_dim, hidden]`.
     pub query: Linear<M, V>,
     /// `[kv_heads · head_dim, hidden]`.
@@ -31,18 +63,21 @@ pub struct Block<M, V> {
     pub key_norm: Option<V>,
     /// `[hidden, heads · head_dim]`.
     pub output: Linear<M, V>,
-    /// After attention, `[hidden]`.
-    pub attention_post_norm: Option<V>,
-    /// Before the MLP, `[hidden]`.
-    pub feed_forward_norm: Option<V>,
-    /// `[feed_forward, hidden]`.
-    pub gate: Linear<M, V>,
-    /// `[feed_forward, hidden]`.
-    pub up: Linear<M, V>,
-    /// `[hidden, feed_forward]`.
-    pub down: Linear<M, V>,
-    /// After the MLP, `[hidden]`.
-    pub feed_forward_post_norm: Option<V>,
+}
+
+/// The weights of a gated convolution.
+#[derive(Debug, Clone)]
+pub struct Convolution<M, V> {
+    /// Its taps.
+    pub of: config::Convolution,
+    /// B, C and x below each other, `[3 · hidden, hidden]`.
+    pub input: Linear<M, V>,
+    /// Of each channel the factor on the oldest token first, `[hidden, taps]`.
+    pub taps: V,
+    /// `[hidden]`.
+    pub bias: Option<V>,
+    /// `[hidden, hidden]`.
+    pub output: Linear<M, V>,
 }
 
 /// A product's weight `[outputs, inputs]` and, where it has one, its bias `[outputs]`.
@@ -58,44 +93,54 @@ impl<M, V> Weights<M, V> {
     /// Every matrix.
     pub fn matrices(&self) -> impl Iterator<Item = &M> {
         let heads = self.head.iter().map(|head| &head.weight);
-        let blocks = self.blocks.iter().flat_map(|block| {
-            [
-                &block.query,
-                &block.key,
-                &block.value,
-                &block.output,
-                &block.gate,
-                &block.up,
-                &block.down,
-            ]
-        });
+        let linears = self.blocks.iter().flat_map(Block::linears);
         std::iter::once(&self.embedding)
-            .chain(blocks.map(|linear| &linear.weight))
+            .chain(linears.map(|linear| &linear.weight))
             .chain(heads)
     }
 
-    /// Every vector: norms and biases.
+    /// Every vector: norms, biases and taps.
     pub fn vectors(&self) -> impl Iterator<Item = &V> {
-        let blocks = self.blocks.iter().flat_map(|block| {
-            [
-                &block.attention_norm,
-                &block.query.bias,
-                &block.key.bias,
-                &block.value.bias,
-                &block.query_norm,
-                &block.key_norm,
-                &block.output.bias,
-                &block.attention_post_norm,
-                &block.feed_forward_norm,
-                &block.gate.bias,
-                &block.up.bias,
-                &block.down.bias,
-                &block.feed_forward_post_norm,
-            ]
-        });
+        let blocks = self.blocks.iter().flat_map(Block::vectors);
         let head = self.head.iter().filter_map(|head| head.bias.as_ref());
-        std::iter::once(&self.norm)
-            .chain(blocks.flatten())
-            .chain(head)
+        std::iter::once(&self.norm).chain(blocks).chain(head)
+    }
+}
+
+impl<M, V> Mixer<M, V> {
+    /// Its products.
+    pub fn linears(&self) -> Vec<&Linear<M, V>> {
+        match self {
+            Self::Attention(a) => vec![&a.query, &a.key, &a.value, &a.output],
+            Self::Convolution(c) => vec![&c.input, &c.output],
+        }
+    }
+}
+
+impl<M, V> Block<M, V> {
+    /// Its products.
+    pub fn linears(&self) -> Vec<&Linear<M, V>> {
+        let mut all = self.mixer.linears();
+        all.extend([&self.gate, &self.up, &self.down]);
+        all
+    }
+
+    /// Its norms, biases and taps.
+    fn vectors(&self) -> Vec<&V> {
+        let of_mixer = match &self.mixer {
+            Mixer::Attention(a) => [&a.query_norm, &a.key_norm].map(Option::as_ref),
+            Mixer::Convolution(c) => [Some(&c.taps), c.bias.as_ref()],
+        };
+        let norms = [
+            &self.mixer_norm,
+            &self.mixer_post_norm,
+            &self.feed_forward_norm,
+            &self.feed_forward_post_norm,
+        ];
+        let norms = norms.into_iter().map(Option::as_ref);
+        let linears = self.linears().into_iter();
+        let biases = linears.map(|linear| linear.bias.as_ref());
+        let all = of_mixer.into_iter().chain(norms).chain(biases);
+        all.flatten().collect()
     }
 }

@@ -167,8 +167,8 @@ impl Model {
             add("attn_output", plain, Some(s.hidden), query);
             add("ffn_down", finer, Some(s.hidden), s.feed_forward);
             let norms = [
-                (family.norms.attention, "attn_norm"),
-                (family.norms.attention_post, "post_attention_norm"),
+                (family.norms.mixer, "attn_norm"),
+                (family.norms.mixer_post, "post_attention_norm"),
                 (family.norms.feed_forward, "ffn_norm"),
                 (family.norms.feed_forward_post, "post_ffw_norm"),
             ];
@@ -213,9 +213,11 @@ impl Model {
         let [one, two, most] = [CONTEXT, 2 * CONTEXT, usize::MAX].map(|context| {
             let about = told(context);
             let c = &about.config;
-            let cache = Cache::new(rows_of(about.context), c.kv_heads, c.head_dim, false);
             // One for the keys and values of a layer.
-            let on_cpu = (c.layers.len() * cache.bytes()) as u64;
+            let on_cpu = c.attentions().map(|of| {
+                Cache::new(rows_of(about.context), of.kv_heads, of.head_dim, false).bytes() as u64
+            });
+            let on_cpu: u64 = on_cpu.sum();
             (about.context as u64, about.memory, on_cpu)
         });
         let tokens = two.0 - one.0;

@@ -5,5 +5,5 @@ fn words_of_head() -> u32 {
 }
 
 fn word_of_head(i: u32, head: Head, unit: f32) -> u32 {
-    return bitcast<u32>(rotated(head, i));
+    return bitcast<u32>(stored(head, i));
 }

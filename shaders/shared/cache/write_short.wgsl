@@ -9,7 +9,7 @@ fn word_of_head(i: u32, head: Head, unit: f32) -> u32 {
     if (i < words) {
         // Below this, its inverse would be infinite.
         let inverse = select(0.0, 1.0 / unit, unit > 1.0e-37);
-        let pair = vec2<f32>(rotated(head, 2u * i), rotated(head, 2u * i + 1u));
+        let pair = vec2<f32>(stored(head, 2u * i), stored(head, 2u * i + 1u));
         return pack2x16snorm(pair * inverse);
     }
     return select(0u, bitcast<u32>(unit), i == words);

@@ -6,6 +6,8 @@ use conclave_gpu::{Shader, Use, flat};
 use crate::{Buffer, Gpu, GpuError, Heads};
 
 const WGSL: &str = include_str!("../../../../shaders/keep_rows.wgsl");
+const ONE: &str = include_str!("../../../../shaders/shared/cache/keep_one.wgsl");
+const PAIR: &str = include_str!("../../../../shaders/shared/cache/keep_pair.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -15,9 +17,22 @@ struct Params {
     spare: [u32; 2],
 }
 
-pub(crate) static SHADER: Shader = Shader::of::<Params>("keep_rows", &[WGSL]);
+/// Of one cache, and of two.
+pub(crate) static SHADERS: [Shader; 2] = [
+    Shader::of::<Params>("keep_rows_of_one", &[WGSL, ONE]),
+    Shader::of::<Params>("keep_rows", &[WGSL, PAIR]),
+];
 
-/// Move rows of both caches as `moves` `[3]` (u32) says: its first number of rows is where
+/// What a block's tokens leave, as [`Heads`] says.
+#[derive(Debug, Clone, Copy)]
+pub enum Caches<'a> {
+    /// Of a convolution.
+    One(&'a Buffer),
+    /// Keys and values.
+    Pair([&'a Buffer; 2]),
+}
+
+/// Move rows of a block's caches as `moves` `[3]` (u32) says: its first number of rows is where
 /// they are, the second where they go, not behind the first, the third how many. They may
 /// overlap; no rows, or a move to where they are, does nothing.
 ///
@@ -27,21 +42,28 @@ pub fn keep_rows(
     gpu: &Gpu,
     moves: &Buffer,
     heads: Heads,
-    [keys, values]: [&Buffer; 2],
+    caches: Caches<'_>,
 ) -> Result<(), GpuError> {
-    let name = SHADER.name;
+    let shader = &SHADERS[usize::from(matches!(caches, Caches::Pair(_)))];
+    let name = shader.name;
     heads.check(name)?;
     moves.holds(3, name, "moves")?;
-    keys.holds(heads.cache_bytes() / 4, name, "keys")?;
-    values.holds(heads.cache_bytes() / 4, name, "values")?;
     let pairs = heads.row_words() / 2;
     let params = Params {
         pairs: pairs as u32,
         capacity: heads.capacity as u32,
         spare: [0; 2],
     };
-    let buffers = [Use::Read(moves), Use::Write(keys), Use::Write(values)];
-    gpu.launch(&SHADER, &buffers, &params, flat(&SHADER, pairs))
+    let caches: &[&Buffer] = match &caches {
+        Caches::One(cache) => &[cache],
+        Caches::Pair(pair) => pair,
+    };
+    let mut buffers = vec![Use::Read(moves)];
+    for &cache in caches {
+        cache.holds(heads.cache_bytes() / 4, name, "cache")?;
+        buffers.push(Use::Write(cache));
+    }
+    gpu.launch(shader, &buffers, &params, flat(shader, pairs))
 }
 
 /// The CPU twin, for one cache of rows of so many words.

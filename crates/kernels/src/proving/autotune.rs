@@ -325,13 +325,14 @@ mod tests {
             gates: vec![FORMAT],
             apart: false,
             norms_behind: false,
-            heads: Heads {
+            convolves: None,
+            heads: vec![Heads {
                 heads: 1,
                 kv_heads: 1,
                 width: 64,
                 capacity: 64,
                 exact: false,
-            },
+            }],
         };
         let launcher = pollster::block_on(Launcher::init(AdapterChoice::Best))
             .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"));

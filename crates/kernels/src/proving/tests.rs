@@ -32,7 +32,8 @@ fn all_in(format: Format) -> Kernels {
         gates: vec![format],
         apart: false,
         norms_behind: false,
-        heads: heads(format == Format::F32, 64),
+        heads: vec![heads(format == Format::F32, 64)],
+        convolves: Some(format == Format::F32),
     }
 }
 
@@ -241,6 +242,17 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("keep_rows", "i < count", "i + 1u < count"),
     ("keep_rows", "= values[at];", "= keys[at];"),
+    ("keep_rows_of_one", "cache[at];", "cache[into];"),
+    ("convolve", "var sum = 0.0;", "var sum = 1e-2;"),
+    ("convolve", "sum = bias[channel];", "sum = -bias[channel];"),
+    ("convolve", "back <= own)", "back < own)"),
+    ("convolve", "back > own + place.w", "back >= own + place.w"),
+    ("convolve", "row >= first", "row > first"),
+    (
+        "convolve",
+        "place.y >= params.capacity",
+        "place.y + 1u >= params.capacity",
+    ),
     ("sample", "0x80000000u - ((rest", "0x80000000u + ((rest"),
     (
         "sample",
@@ -525,7 +537,7 @@ fn what_serves_long_caches_is_tried_too() {
         }
 
         let kernels = Kernels {
-            heads: heads(exact, 9_000),
+            heads: vec![heads(exact, 9_000)],
             ..all_in(format)
         };
         run(&launcher, &all_in(format)).unwrap();

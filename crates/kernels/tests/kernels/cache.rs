@@ -159,10 +159,52 @@ proptest! {
         let heads = Heads { heads: 3, kv_heads: 3, width: 4 * quads, capacity: 40, exact: count % 2 == 0 };
         let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
         let (gpu_keys, gpu_values) = (upload(&keys), upload(&values));
-        keep_rows(gpu(), &upload(&[src, dst, count]), heads, [&gpu_keys, &gpu_values]).unwrap();
+        keep_rows(gpu(), &upload(&[src, dst, count]), heads, Caches::Pair([&gpu_keys, &gpu_values])).unwrap();
         keep_rows_cpu(&mut keys, heads.row_words(), [src, dst, count]);
         keep_rows_cpu(&mut values, heads.row_words(), [src, dst, count]);
-        prop_assert_eq!(read_words(&[&gpu_keys, &gpu_values]), vec![keys, values]);
+        prop_assert_eq!(read_words(&[&gpu_keys, &gpu_values]), vec![keys, values.clone()]);
+        let gpu_cache = upload(&values);
+        keep_rows(gpu(), &upload(&[src, dst, count]), heads, Caches::One(&gpu_cache)).unwrap();
+        keep_rows_cpu(&mut values, heads.row_words(), [src, dst, count]);
+        prop_assert_eq!(read_words(&[&gpu_cache]), vec![values]);
+    }
+
+    /// One pass over ragged candidates equals its twin, and a plain pass a candidate.
+    #[test]
+    fn convolve_in_line_equals_its_twin_and_plain_passes(
+        seed: u64, lengths in prop::collection::vec(1_u32..=9, 1..=5), prefix in 0_u32..=6,
+        quads in 1_usize..=40, count in 1_usize..=6, biased: bool, exact: bool, spare in 0_usize..4,
+    ) {
+        let mut numbers = Numbers(seed);
+        let places = places_in_line(prefix, &lengths);
+        let tokens = places.len();
+        let width = 4 * quads;
+        // One row may lie past the cache.
+        let channels = Channels { width, capacity: prefix as usize + tokens - 1 + spare, exact };
+        let heads = channels.heads();
+        let [bcx, weight, bias] = [3 * tokens, count, 1].map(|rows| numbers.many(rows * width));
+        let bias = biased.then_some(&bias[..]);
+        let mut cache = heads.pack(&numbers.many(channels.capacity * width));
+        let run = |bcx: &[f32], places: &[Place], cache: &[u32]| {
+            let (gpu_cache, out) = (upload(cache), marked(places.len() * width));
+            let (weight, bias) = (upload(&weight), bias.map(upload));
+            let taps = Taps { weight: &weight, count, bias: bias.as_ref() };
+            convolve(gpu(), &upload(bcx), places.len(), taps, &upload(places), channels, &gpu_cache, &out)
+                .unwrap();
+            (read(&[&out]).remove(0), read_words(&[&gpu_cache]).remove(0))
+        };
+        let before = cache.clone();
+        let (found, found_cache) = run(&bcx, &places, &cache);
+        let expected = convolve_cpu(&bcx, &weight, bias, &places, channels, &mut cache);
+        assert_close(&found, &expected, 1e-5);
+        assert_close(&heads.unpack(&found_cache), &heads.unpack(&cache), 4e-5);
+        let mut first = 0;
+        for length in lengths.iter().map(|&length| length as usize) {
+            let own = &bcx[3 * first * width..3 * (first + length) * width];
+            let (alone, _) = run(own, &places_in_sequence(prefix, length as u32), &before);
+            assert_close(&found[first * width..(first + length) * width], &alone, 1e-5);
+            first += length;
+        }
     }
 }
 

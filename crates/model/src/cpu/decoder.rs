@@ -4,21 +4,29 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    Attention, Cache, Input, Matrix, Seen, Upload, judge, kept, log_sum_exp, rows, softcap,
+    ConvolutionCache, Input, Matrix, Seen, Upload, judge, kept, log_sum_exp, rows, softcap,
     target_logits,
 };
 use conclave_weights::Format;
 
-use crate::config::{Activation, Config, Layer};
+use crate::config::{self, Activation, Config};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::quantised;
 use crate::pass::{Pass, TargetScore, rows_of};
 use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
-use crate::weights::{Block, Linear, Weights};
+use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
 
 type Vector = Vec<f32>;
+
+/// What the tokens of a text leave in one block.
+#[derive(Debug)]
+enum Cache {
+    /// Keys and values.
+    Attention(conclave_cpu::Cache),
+    Convolution(ConvolutionCache),
+}
 
 /// A transformer with its KV cache in the memory of the machine.
 #[derive(Debug)]
@@ -81,15 +89,18 @@ impl CpuDecoder {
     fn reserve(&mut self) {
         let (c, rows) = (&self.config, rows_of(self.context));
         // A model of plain numbers is run to be exact, or is small.
-        let exact = self
-            .weights
-            .blocks
-            .iter()
-            .all(|b| !b.key.weight.is_quantised());
-        while self.caches.len() < c.layers.len() {
-            let cache = Cache::new(rows, c.kv_heads, c.head_dim, exact);
-            self.caches.push(cache);
-        }
+        let exact = !self.weights.matrices().any(Matrix::is_quantised);
+        let missing = c.layers.iter().skip(self.caches.len());
+        let cache = |layer: &config::Layer| match layer.mixer {
+            config::Mixer::Attention(of) => {
+                let cache = conclave_cpu::Cache::new(rows, of.kv_heads, of.head_dim, exact);
+                Cache::Attention(cache)
+            }
+            config::Mixer::Convolution(_) => {
+                Cache::Convolution(ConvolutionCache::new(rows, c.hidden, exact))
+            }
+        };
+        self.caches.extend(missing.map(cache));
         self.states.resize(SLOTS * c.hidden, 0.0);
         self.log_sums.resize(SLOTS, None);
     }
@@ -179,20 +190,28 @@ impl Decoder for CpuDecoder {
         }
         // Layers have few different windows.
         let mut seen: Vec<(Option<u32>, Vec<Seen>)> = Vec::new();
-        for layer in &c.layers {
-            if seen.iter().all(|(window, _)| *window != layer.window) {
+        for of in c.attentions() {
+            if seen.iter().all(|(window, _)| *window != of.window) {
                 let places = pass.places.iter();
-                let rows = places.map(|place| place.sees(layer.window));
+                let rows = places.map(|place| place.sees(of.window));
                 let rows = rows.map(|(prefix, own)| Seen { prefix, own }).collect();
-                seen.push((layer.window, rows));
+                seen.push((of.window, rows));
             }
         }
-        let blocks = self.weights.blocks.iter().zip(&mut self.caches);
-        for ((block, cache), layer) in blocks.zip(&c.layers) {
-            let of_window = seen.iter().find(|(window, _)| *window == layer.window);
-            let seen = of_window.map_or(&[][..], |(_, seen)| seen);
-            attend(c, block, cache, layer, &self.ropes, pass, seen, s)?;
-            post(c, &block.attention_post_norm, s);
+        for (block, cache) in self.weights.blocks.iter().zip(&mut self.caches) {
+            before(c, &block.mixer_norm, s);
+            match (&block.mixer, cache) {
+                (Mixer::Attention(block), Cache::Attention(cache)) => {
+                    let of_window = seen.iter().find(|(window, _)| *window == block.of.window);
+                    let seen = of_window.map_or(&[][..], |(_, seen)| seen);
+                    attend(c, block, cache, &self.ropes, pass, seen, s)?;
+                }
+                (Mixer::Convolution(block), Cache::Convolution(cache)) => {
+                    convolve(c, block, cache, pass, s)?;
+                }
+                _ => return Err(ModelError::Order("a block's cache is another block's")),
+            }
+            post(c, &block.mixer_post_norm, s);
             gate(c, block, s)?;
             post(c, &block.feed_forward_post_norm, s);
         }
@@ -237,7 +256,10 @@ impl Decoder for CpuDecoder {
 
     fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
         for cache in &mut self.caches {
-            cache.move_rows(from, to, count);
+            match cache {
+                Cache::Attention(cache) => cache.move_rows(from, to, count),
+                Cache::Convolution(cache) => cache.move_rows(from, to, count),
+            }
         }
         Ok(())
     }
@@ -265,22 +287,17 @@ impl Weights<Matrix, Vector> {
     }
 }
 
-/// Attention of one block with its output product, into `s.added`.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a block's parts, each of another owner"
-)]
+/// Attention of one block with its output product, from `s.input` into `s.added`.
 fn attend(
     c: &Config,
-    block: &Block<Matrix, Vector>,
-    cache: &mut Cache,
-    layer: &Layer,
+    block: &Attention<Matrix, Vector>,
+    cache: &mut conclave_cpu::Cache,
     ropes: &[Vec<f32>],
     pass: &Pass,
     seen: &[Seen],
     s: &mut Scratch,
 ) -> Result<(), ModelError> {
-    before(c, &block.attention_norm, s);
+    let of = block.of;
     product(&block.query, &s.input, &mut s.query)?;
     product(&block.key, &s.input, &mut s.key)?;
     product(&block.value, &s.input, &mut s.value)?;
@@ -293,27 +310,52 @@ fn attend(
             rows::rms_norm(x, norm, c.norm_epsilon);
         }
     }
-    let (query, kv) = (c.query_width(), c.kv_width());
+    let (query, kv) = (of.query_width(), of.kv_width());
     let heads = s.query.chunks_exact_mut(query);
     let heads = heads.zip(s.key.chunks_exact_mut(kv));
     let places = pass.places.iter().zip(s.value.chunks_exact(kv));
     for ((query, key), (place, value)) in heads.zip(places) {
-        if let Some(rope) = layer.rope {
+        if let Some(rope) = of.rope {
             let rotary = c.ropes[rope].rotary_dim;
             let rotation = &ropes[rope][place.position as usize * rotary..][..rotary];
-            rows::rotate(query, c.head_dim, rotation);
-            rows::rotate(key, c.head_dim, rotation);
+            rows::rotate(query, of.head_dim, rotation);
+            rows::rotate(key, of.head_dim, rotation);
         }
         cache.write(place.row as usize, key, value);
     }
-    let attention = Attention {
-        heads: c.heads,
+    let attention = conclave_cpu::Attention {
+        heads: of.heads,
         scale: c.attention_scale,
         softcap: c.attention_softcap,
     };
     s.attended.resize(s.query.len(), 0.0);
     attention.run(cache, &s.query, seen, &mut s.scores, &mut s.attended);
     s.input.set(&s.attended, query);
+    product(&block.output, &s.input, &mut s.added)
+}
+
+/// The gated convolution of one block with its output product, from `s.input` into `s.added`.
+fn convolve(
+    c: &Config,
+    block: &Convolution<Matrix, Vector>,
+    cache: &mut ConvolutionCache,
+    pass: &Pass,
+    s: &mut Scratch,
+) -> Result<(), ModelError> {
+    // B, C and x of a token side by side.
+    product(&block.input, &s.input, &mut s.query)?;
+    let tokens = s.query.chunks_exact(3 * c.hidden).zip(&pass.places);
+    for (row, place) in tokens.clone() {
+        cache.write(place.row as usize, &row[..c.hidden], &row[2 * c.hidden..]);
+    }
+    s.attended.resize(pass.len() * c.hidden, 0.0);
+    let bias = block.bias.as_deref();
+    for ((row, place), out) in tokens.zip(s.attended.chunks_exact_mut(c.hidden)) {
+        let oldest_first = (0..block.of.taps as u32).rev();
+        let rows: Vec<Option<usize>> = oldest_first.map(|tokens| place.before(tokens)).collect();
+        cache.convolve(&rows, &block.taps, bias, &row[c.hidden..2 * c.hidden], out);
+    }
+    s.input.set(&s.attended, c.hidden);
     product(&block.output, &s.input, &mut s.added)
 }
 
@@ -327,7 +369,7 @@ fn gate(c: &Config, block: &Block<Matrix, Vector>, s: &mut Scratch) -> Result<()
         Activation::Gelu => rows::Activation::Gelu,
     };
     rows::gated(activation, &mut s.gate, &s.up);
-    s.input.set(&s.gate, c.feed_forward);
+    s.input.set(&s.gate, block.gate.weight.rows());
     product(&block.down, &s.input, &mut s.added)
 }
 

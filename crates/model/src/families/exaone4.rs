@@ -43,10 +43,10 @@ fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
         }
         _ => alternating(keys, config, 4, None)?,
     };
-    if config.layers.iter().any(|layer| layer.window.is_some()) {
-        let full = config.layers.iter_mut();
-        for layer in full.filter(|layer| layer.window.is_none()) {
-            layer.rope = None;
+    if config.attentions().any(|one| one.window.is_some()) {
+        let all = config.attentions_mut();
+        for (_, one) in all.filter(|(_, one)| one.window.is_none()) {
+            one.rope = None;
         }
     }
     Ok(config)

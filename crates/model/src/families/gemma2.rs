@@ -8,8 +8,8 @@ use crate::keys::{Key, Keys};
 
 /// Norms on both sides, as Gemma 2 and 3 name them.
 pub const SANDWICH: Norms = Norms {
-    attention: Some("input_layernorm"),
-    attention_post: Some("post_attention_layernorm"),
+    mixer: Some("input_layernorm"),
+    mixer_post: Some("post_attention_layernorm"),
     feed_forward: Some("pre_feedforward_layernorm"),
     feed_forward_post: Some("post_feedforward_layernorm"),
 };

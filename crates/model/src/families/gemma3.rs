@@ -67,12 +67,16 @@ pub fn rope_of_windows(
         let scaling = keys
             .within("rope_parameters")
             .and_then(|all| all.within("sliding_attention"));
-        rope_keys::of_hugging_face(keys, scaling, base, config.head_dim)?
+        let windowed = config.attentions().find(|one| one.window.is_some());
+        let Some(width) = windowed.map(|one| one.head_dim) else {
+            return Ok(config);
+        };
+        rope_keys::of_hugging_face(keys, scaling, base, width)?
     };
     config.ropes.push(rope);
-    let windows = config.layers.iter_mut();
-    for layer in windows.filter(|layer| layer.window.is_some()) {
-        layer.rope = Some(1);
+    let attentions = config.attentions_mut();
+    for (_, one) in attentions.filter(|(_, one)| one.window.is_some()) {
+        one.rope = Some(1);
     }
     Ok(config)
 }

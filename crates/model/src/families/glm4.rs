@@ -9,8 +9,8 @@ pub const FAMILY: Family = Family {
     gguf: "glm4",
     hugging_face: &["glm4"],
     norms: Norms {
-        attention: Some("input_layernorm"),
-        attention_post: Some("post_self_attn_layernorm"),
+        mixer: Some("input_layernorm"),
+        mixer_post: Some("post_self_attn_layernorm"),
         feed_forward: Some("post_attention_layernorm"),
         feed_forward_post: Some("post_mlp_layernorm"),
     },

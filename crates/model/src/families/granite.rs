@@ -32,9 +32,12 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
         }
         // Refuses layers that are no attention.
         keys.sliding_layers(config.layers.len())?;
-        config.feed_forward = keys.size(Key("", "shared_intermediate_size"))?;
+        let shared = keys.size(Key("", "shared_intermediate_size"))?;
+        for layer in &mut config.layers {
+            layer.feed_forward = shared;
+        }
         if keys.word(Key("", "position_embedding_type"))?.as_deref() != Some("rope") {
-            config.layers.iter_mut().for_each(|layer| layer.rope = None);
+            config.attentions_mut().for_each(|(_, one)| one.rope = None);
         }
     }
     let attention = Key("attention.scale", "attention_multiplier");

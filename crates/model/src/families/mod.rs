@@ -7,6 +7,7 @@ mod gemma2;
 mod gemma3;
 mod glm4;
 mod granite;
+mod lfm2;
 mod llama;
 mod ministral3;
 mod mistral;
@@ -35,4 +36,5 @@ pub const ALL: &[&Family] = &[
     &ernie4_5::FAMILY,
     &exaone4::FAMILY,
     &ministral3::FAMILY,
+    &lfm2::FAMILY,
 ];

@@ -10,8 +10,8 @@ use crate::keys::{Key, Keys};
 
 /// Norms behind attention and MLP alone.
 pub const BEHIND: Norms = Norms {
-    attention: None,
-    attention_post: Some("post_attention_layernorm"),
+    mixer: None,
+    mixer_post: Some("post_attention_layernorm"),
     feed_forward: None,
     feed_forward_post: Some("post_feedforward_layernorm"),
 };
@@ -37,7 +37,7 @@ pub const FAMILY: Family = Family {
 fn shape(keys: &Keys<'_>, config: Config) -> Result<Config, ModelError> {
     let third = keys.word(Key("", "model_type"))?.as_deref() == Some("olmo3");
     let config = alternating(keys, config, 4, third.then_some(4096))?;
-    if config.layers.iter().all(|layer| layer.window.is_none()) {
+    if config.attentions().all(|one| one.window.is_none()) {
         return Ok(config);
     }
     // Frequencies are scaled in the layers that see everything alone.

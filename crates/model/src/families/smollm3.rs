@@ -34,18 +34,18 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     let listed = keys.layer_flags(Key("", "no_rope_layers"), layers)?;
     let period = keys.optional_size(Key("", "no_rope_layer_interval"))?;
     let period = period.unwrap_or(PERIOD);
-    for (index, layer) in config.layers.iter_mut().enumerate() {
+    for (index, one) in config.attentions_mut() {
         let rotates = match &listed {
             Some(rotates) => rotates[index],
             None => (index + 1) % period != 0,
         };
-        layer.rope = rotates.then_some(0);
+        one.rope = rotates.then_some(0);
     }
     if keys.flag(Key("", "use_sliding_window"))? != Some(true) {
         return Ok(config);
     }
     let window = keys.size_above_zero(Key("", "sliding_window"))?;
-    let unturned: Vec<bool> = config.layers.iter().map(|l| l.rope.is_none()).collect();
+    let unturned: Vec<bool> = config.attentions().map(|one| one.rope.is_none()).collect();
     let sliding = keys.sliding_layers(layers)?.unwrap_or(unturned);
     Ok(config.windowed(window, |layer| sliding[layer]))
 }

@@ -8,15 +8,15 @@
 //! draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention, Buffer, DrawBuffers, Draws, Fused, Head, Heads,
-    Launcher, Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, append,
-    attention, embed, gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows,
-    sample, score_head, target_logits,
+    Activation as GpuActivation, Attention, Buffer, Caches, DrawBuffers, Draws, Fused, Head,
+    Launcher, Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps,
+    append, attention, convolve, embed, gated, gather_rows, keep_rows, norm_add, pick_norm,
+    product, put_rows, sample, score_head, target_logits,
 };
 
-use super::scratch::{SCORED, Scratch, TOKENS, heads};
-use super::weights::{Gate, GpuBlock, GpuModel, Product};
-use crate::config::{Activation, Config, Layer, QkNorm};
+use super::scratch::{SCORED, Scratch, TOKENS, channels, heads};
+use super::weights::{Gate, GpuBlock, GpuMixer, GpuModel, Product};
+use crate::config::{self, Activation, Config, Layer, Mixer, QkNorm};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::memory::exact_with;
@@ -28,11 +28,12 @@ use crate::weights::Weights;
 /// Bytes of logits held at once; more rows are taken in portions.
 const LOGITS_BYTES: usize = 64 << 20;
 
-/// Keys and values of one block, as [`Heads`] says.
+/// What the tokens of a text leave in one block.
 #[derive(Debug)]
-struct Cache {
-    keys: Buffer,
-    values: Buffer,
+enum Cache {
+    /// Keys and values.
+    Attention([Buffer; 2]),
+    Convolution(Buffer),
 }
 
 /// A transformer with its KV cache on the GPU.
@@ -108,13 +109,13 @@ impl GpuDecoder {
         )?;
         let early = blocks_a_submit(self.parameters, c.layers.len(), count);
         let blocks = self.weights.blocks.iter().zip(&self.caches);
-        for (done, ((block, cache), layer)) in blocks.zip(&c.layers).enumerate() {
+        for (done, (block, cache)) in blocks.enumerate() {
             if early.is_some_and(|blocks| done > 0 && done.is_multiple_of(blocks)) {
                 gpu.flush()?;
             }
-            self.attend(block, cache, layer, run)?;
-            let norm = &block.attention_post_norm;
-            self.add(&s.attended, &block.output, norm, run.rows)?;
+            self.mix(block, cache, run)?;
+            let norm = &block.mixer_post_norm;
+            self.add(&s.mixed, &block.output, norm, run.rows)?;
             self.gate(block, run.rows)?;
             let norm = &block.feed_forward_post_norm;
             self.add(&s.active, &block.down, norm, run.rows)?;
@@ -122,18 +123,48 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// Attention of one block up to its output product, into `scratch.attended`.
+    /// What mixes tokens in one block, up to its output product, into `scratch.mixed`.
+    fn mix(&self, block: &GpuBlock, cache: &Cache, run: Run<'_>) -> Result<(), ModelError> {
+        let s = &self.scratch;
+        let norm = self.norm(&block.mixer_norm, run.rows);
+        self.multiply(&s.stream, run.rows, &block.projection, norm, &s.projected)?;
+        match (&block.mixer, cache) {
+            (GpuMixer::Attention { of, qk_norm }, Cache::Attention(caches)) => {
+                self.attend(of, qk_norm.as_ref(), caches, run)
+            }
+            (GpuMixer::Convolution { of, taps, bias }, Cache::Convolution(cache)) => {
+                let taps = Taps {
+                    weight: taps,
+                    count: of.taps,
+                    bias: bias.as_ref(),
+                };
+                let channels = channels(&self.config, self.context, self.exact);
+                let (gpu, count) = (&self.gpu, run.rows.count);
+                Ok(convolve(
+                    gpu,
+                    &s.projected,
+                    count,
+                    taps,
+                    run.places,
+                    channels,
+                    cache,
+                    &s.mixed,
+                )?)
+            }
+            _ => Err(ModelError::Order("a block's cache is another block's")),
+        }
+    }
+
+    /// Attention to the caches of one block, from `scratch.projected` into `scratch.mixed`.
     fn attend(
         &self,
-        block: &GpuBlock,
-        cache: &Cache,
-        layer: &Layer,
+        of: &config::Attention,
+        qk_norm: Option<&[Buffer; 2]>,
+        [keys, values]: &[Buffer; 2],
         run: Run<'_>,
     ) -> Result<(), ModelError> {
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let norm = self.norm(&block.attention_norm, run.rows);
-        self.multiply(&s.stream, run.rows, &block.qkv, norm, &s.qkv)?;
-        let qk_norm = block.qk_norm.as_ref().map(|[query, key]| GpuQkNorm {
+        let qk_norm = qk_norm.map(|[query, key]| GpuQkNorm {
             query,
             key,
             epsilon: c.norm_epsilon,
@@ -141,18 +172,26 @@ impl GpuDecoder {
         });
         let rope = Rotary {
             // A layer that rotates nothing reads no table; any will do.
-            table: &self.ropes[layer.rope.unwrap_or(0)],
+            table: &self.ropes[of.rope.unwrap_or(0)],
             context: self.context,
-            rotary: layer.rope.map_or(0, |rope| c.ropes[rope].rotary_dim),
+            rotary: of.rope.map_or(0, |rope| c.ropes[rope].rotary_dim),
         };
-        let (heads, caches) = (self.heads(), [&cache.keys, &cache.values]);
+        let (heads, caches) = (heads(of, self.context, self.exact), [keys, values]);
         let (count, places) = (run.rows.count, run.places);
         append(
-            gpu, &s.qkv, count, qk_norm, rope, places, heads, &s.query, caches,
+            gpu,
+            &s.projected,
+            count,
+            qk_norm,
+            rope,
+            places,
+            heads,
+            &s.query,
+            caches,
         )?;
         let scores = Scores {
             scale: c.attention_scale,
-            window: layer.window,
+            window: of.window,
             softcap: c.attention_softcap,
         };
         let attention_of = Attention {
@@ -164,7 +203,7 @@ impl GpuDecoder {
             scores,
             caches,
             partials: &s.partials,
-            out: &s.attended,
+            out: &s.mixed,
         };
         Ok(attention(gpu, attention_of)?)
     }
@@ -191,7 +230,7 @@ impl GpuDecoder {
             (Gate::Apart([gate, up]), Some([gates, ups])) => {
                 self.multiply(&s.stream, rows, gate, norm, gates)?;
                 self.multiply(&s.stream, rows, up, norm, ups)?;
-                let numbers = rows.count * self.config.feed_forward;
+                let numbers = rows.count * self.config.feed_forward();
                 gated(gpu, gates, ups, activation, numbers, &s.active)?;
             }
             (Gate::Apart(_), None) => {
@@ -265,8 +304,28 @@ impl GpuDecoder {
         )?)
     }
 
-    fn heads(&self) -> Heads {
-        heads(&self.config, self.context, self.exact)
+    /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
+    fn chunks(&self, tokens: usize, keys: usize) -> usize {
+        let chunks = self.config.attentions().map(|of| {
+            let heads = heads(of, self.context, self.exact);
+            self.gpu.attention_chunks(tokens, heads, keys)
+        });
+        chunks.min().unwrap_or(1)
+    }
+
+    /// Room for the whole context of one layer.
+    fn cache(&self, layer: &Layer) -> Result<Cache, ModelError> {
+        let gpu = &self.gpu;
+        Ok(match &layer.mixer {
+            Mixer::Attention(of) => {
+                let bytes = heads(of, self.context, self.exact).cache_bytes();
+                Cache::Attention([gpu.allocate(bytes)?, gpu.allocate(bytes)?])
+            }
+            Mixer::Convolution(_) => {
+                let channels = channels(&self.config, self.context, self.exact);
+                Cache::Convolution(gpu.allocate(channels.cache_bytes())?)
+            }
+        })
     }
 
     /// Allocates the KV cache once, for the whole context.
@@ -274,11 +333,9 @@ impl GpuDecoder {
         if self.caches.len() == self.config.layers.len() {
             return Ok(());
         }
-        let bytes = self.heads().cache_bytes();
-        while self.caches.len() < self.config.layers.len() {
-            let keys = self.gpu.allocate(bytes)?;
-            let values = self.gpu.allocate(bytes)?;
-            self.caches.push(Cache { keys, values });
+        for layer in &self.config.layers[self.caches.len()..] {
+            let cache = self.cache(layer)?;
+            self.caches.push(cache);
         }
         // Moves none: the first winner that has to move may come in any round, and finds all made.
         self.move_rows(0, 0, 0)
@@ -302,7 +359,7 @@ impl Decoder for GpuDecoder {
         let mut slot = slot as u32;
         for (tokens, places) in portions {
             let count = tokens.len();
-            let chunks = gpu.attention_chunks(count, self.heads(), pass.rows());
+            let chunks = self.chunks(count, pass.rows());
             gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
             gpu.write(&s.places.part(0, 16 * count)?, places)?;
             gpu.write(&s.counts, &[count as u32, chunks as u32, slot, 0])?;
@@ -332,7 +389,7 @@ impl Decoder for GpuDecoder {
         Box::pin(async move {
             self.reserve()?;
             let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-            let chunks = gpu.attention_chunks(1, self.heads(), prefix + steps);
+            let chunks = self.chunks(1, prefix + steps);
             let place = Place {
                 position: prefix as u32 - 1,
                 row: prefix as u32 - 1,
@@ -510,8 +567,19 @@ impl Decoder for GpuDecoder {
         let moves = &self.scratch.moves;
         self.gpu
             .write(moves, &[from as u32, to as u32, count as u32, 0])?;
-        for Cache { keys, values } in &self.caches {
-            keep_rows(&self.gpu, moves, self.heads(), [keys, values])?;
+        for (cache, layer) in self.caches.iter().zip(&self.config.layers) {
+            let (heads, caches) = match (cache, &layer.mixer) {
+                (Cache::Attention([keys, values]), Mixer::Attention(of)) => (
+                    heads(of, self.context, self.exact),
+                    Caches::Pair([keys, values]),
+                ),
+                (Cache::Convolution(cache), _) => {
+                    let channels = channels(&self.config, self.context, self.exact);
+                    (channels.heads(), Caches::One(cache))
+                }
+                _ => return Err(ModelError::Order("a block's cache is another block's")),
+            };
+            keep_rows(&self.gpu, moves, heads, caches)?;
         }
         Ok(())
     }

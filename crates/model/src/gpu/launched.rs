@@ -1,14 +1,20 @@
 //! Which of the GPU's kernels a model launches, told from its plan: they are built and tried while
 //! its weights are still on their way.
 
-use conclave_kernels::{Format as GpuFormat, Kernels, Matrix};
+use conclave_kernels::{Kernels, Matrix};
 use conclave_weights::Format;
 
-use crate::config::Config;
+use crate::config::{Config, Mixer};
 use crate::formats::on_gpu;
 use crate::gpu::scratch::heads;
 use crate::memory::exact_with;
 use crate::plan::{MatrixPart, Plan};
+
+fn add<T: PartialEq>(to: &mut Vec<T>, one: T) {
+    if !to.contains(&one) {
+        to.push(one);
+    }
+}
 
 /// The kernels of a model that is loaded by this plan with a context of `context` tokens; `None`
 /// where one reads no matrix of it.
@@ -25,6 +31,14 @@ pub fn launched(
     let head = plan.head.as_ref().map(|head| kept(&head.weight));
     let all = plan.matrices().map(kept).collect::<Option<Vec<_>>>()?;
     let exact = all.into_iter().all(exact_with);
+    let mut of_heads = Vec::new();
+    for of in config.attentions() {
+        add(&mut of_heads, heads(of, context, exact));
+    }
+    let convolves = config
+        .layers
+        .iter()
+        .any(|layer| matches!(layer.mixer, Mixer::Convolution(_)));
     let mut kernels = Kernels {
         embedding,
         head: head.unwrap_or(Some(embedding))?,
@@ -32,25 +46,15 @@ pub fn launched(
         gates: Vec::new(),
         apart: false,
         norms_behind: false,
-        heads: heads(config, context, exact),
+        heads: of_heads,
+        convolves: convolves.then_some(exact),
     };
-    let add = |to: &mut Vec<GpuFormat>, format| {
-        if !to.contains(&format) {
-            to.push(format);
-        }
-    };
-    for block in &plan.blocks {
-        for linear in [
-            &block.query,
-            &block.key,
-            &block.value,
-            &block.output,
-            &block.down,
-        ] {
+    for (block, layer) in plan.blocks.iter().zip(&config.layers) {
+        for linear in block.mixer.linears().into_iter().chain([&block.down]) {
             add(&mut kernels.products, kept(&linear.weight)?);
         }
         let [gate, up] = [kept(&block.gate.weight)?, kept(&block.up.weight)?];
-        let of = [gate, up].map(|format| (format, config.feed_forward));
+        let of = [gate, up].map(|format| (format, layer.feed_forward));
         match Matrix::stacks(&of, config.hidden) {
             true => add(&mut kernels.gates, gate),
             false => {
@@ -59,7 +63,7 @@ pub fn launched(
                 add(&mut kernels.products, up);
             }
         }
-        let norms = [&block.attention_post_norm, &block.feed_forward_post_norm];
+        let norms = [&block.mixer_post_norm, &block.feed_forward_post_norm];
         kernels.norms_behind |= norms.into_iter().any(Option::is_some);
     }
     Some(kernels)

@@ -1,8 +1,8 @@
 //! The GPU memory that passes work in: allocated once for the largest pass, used by all.
 
-use conclave_kernels::{Buffer, Gpu, Heads, attention_room};
+use conclave_kernels::{Buffer, Channels, Gpu, Heads, attention_room};
 
-use crate::config::Config;
+use crate::config::{Attention, Config, Layer, Mixer};
 use crate::error::ModelError;
 use crate::pass::rows_of;
 use crate::slots::{MOST_DRAFTED, SLOTS};
@@ -19,12 +19,21 @@ const PORTIONS: usize = SLOTS.div_ceil(SCORED);
 /// Rows of the output matrix in a tile of the scoring kernel, at least.
 const TILE: usize = 16;
 
-/// The heads of a model's attention and their caches.
-pub fn heads(c: &Config, context: usize, exact: bool) -> Heads {
+/// The heads of an attention and their caches.
+pub fn heads(of: &Attention, context: usize, exact: bool) -> Heads {
     Heads {
-        heads: c.heads,
-        kv_heads: c.kv_heads,
-        width: c.head_dim,
+        heads: of.heads,
+        kv_heads: of.kv_heads,
+        width: of.head_dim,
+        capacity: rows_of(context),
+        exact,
+    }
+}
+
+/// The channels of a model's convolutions and their cache.
+pub fn channels(c: &Config, context: usize, exact: bool) -> Channels {
+    Channels {
+        width: c.hidden,
         capacity: rows_of(context),
         exact,
     }
@@ -39,12 +48,12 @@ pub struct Scratch<B> {
     pub normed: B,
     /// A product before its norm is added to the stream, `[m, hidden]`.
     pub behind: B,
-    /// Queries, keys and values of a token side by side.
-    pub qkv: B,
+    /// Queries, keys and values of a token side by side, or what a convolution takes.
+    pub projected: B,
     /// Queries, rotated.
     pub query: B,
-    /// What attention gives.
-    pub attended: B,
+    /// What attention or a convolution gives.
+    pub mixed: B,
     /// Attention's partial results.
     pub partials: B,
     /// The gated activations, `[m, feed_forward]`.
@@ -96,20 +105,27 @@ fn lay_out<B>(
 ) -> Result<Scratch<B>, ModelError> {
     let m = TOKENS;
     // Both kinds of caches need the same room here.
-    let heads = heads(c, context, false);
+    let all: Vec<Heads> = c.attentions().map(|of| heads(of, context, false)).collect();
+    let most = |of: &dyn Fn(&Heads) -> usize| all.iter().map(of).max().unwrap_or_default();
+    let queries = most(&|heads| heads.heads * heads.width);
+    let convolves = |layer: &Layer| matches!(layer.mixer, Mixer::Convolution(_));
+    let channels = match c.layers.iter().any(convolves) {
+        true => c.hidden,
+        false => 0,
+    };
     let scored = PORTIONS * SCORED;
     let mut words = |words: usize| take(4 * words);
     Ok(Scratch {
         stream: words(m * c.hidden)?,
         normed: words(m * c.hidden)?,
         behind: words(m * c.hidden)?,
-        qkv: words(m * heads.row())?,
-        query: words(m * c.query_width())?,
-        attended: words(m * c.query_width())?,
-        partials: words(attention_room(m, heads))?,
-        active: words(m * c.feed_forward)?,
+        projected: words(m * most(&Heads::row).max(3 * channels))?,
+        query: words(m * queries)?,
+        mixed: words(m * queries.max(channels))?,
+        partials: words(most(&|heads| attention_room(m, *heads)))?,
+        active: words(m * c.feed_forward())?,
         apart: match apart {
-            true => Some([words(m * c.feed_forward)?, words(m * c.feed_forward)?]),
+            true => Some([words(m * c.feed_forward())?, words(m * c.feed_forward())?]),
             false => None,
         },
         states: words(SLOTS * c.hidden)?,

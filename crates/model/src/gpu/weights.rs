@@ -3,10 +3,11 @@
 use conclave_kernels::{Buffer, Format as GpuFormat, Gpu, Matrix, MatrixUpload};
 use conclave_weights::Format;
 
+use crate::config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
 use crate::reading::WeightSink;
-use crate::weights::{Block, Linear, Weights};
+use crate::weights::{Block, Linear, Mixer, Weights};
 
 /// One or more matrices with the same input, their outputs side by side, and their biases.
 #[derive(Debug)]
@@ -26,19 +27,40 @@ pub enum Gate {
     Apart([Product; 2]),
 }
 
+/// What mixes tokens in a block.
+#[derive(Debug)]
+pub enum GpuMixer {
+    /// Attention.
+    Attention {
+        /// Its heads.
+        of: config::Attention,
+        /// Norms of queries and keys.
+        qk_norm: Option<[Buffer; 2]>,
+    },
+    /// A gated convolution.
+    Convolution {
+        /// Its taps.
+        of: config::Convolution,
+        /// Of each channel the oldest first.
+        taps: Buffer,
+        /// Of each channel.
+        bias: Option<Buffer>,
+    },
+}
+
 /// The weights of one block, as launches take them.
 #[derive(Debug)]
 pub struct GpuBlock {
-    /// Before attention.
-    pub attention_norm: Option<Buffer>,
-    /// Queries, keys and values.
-    pub qkv: Product,
-    /// Norms of queries and keys.
-    pub qk_norm: Option<[Buffer; 2]>,
-    /// Attention's output.
+    /// Before the mixer.
+    pub mixer_norm: Option<Buffer>,
+    /// What leads into it: queries, keys and values, or B, C and x.
+    pub projection: Product,
+    /// What mixes tokens.
+    pub mixer: GpuMixer,
+    /// The mixer's output.
     pub output: Product,
-    /// After attention.
-    pub attention_post_norm: Option<Buffer>,
+    /// After the mixer.
+    pub mixer_post_norm: Option<Buffer>,
     /// Before the MLP.
     pub feed_forward_norm: Option<Buffer>,
     /// Gate and up.
@@ -56,15 +78,30 @@ impl GpuBlock {
     /// The device's.
     pub fn new(gpu: &Gpu, block: Block<Matrix, Buffer>) -> Result<Self, ModelError> {
         let gate = stack(gpu, vec![block.gate, block.up])?;
+        let (projection, mixer, output) = match block.mixer {
+            Mixer::Attention(a) => {
+                let norms = a.query_norm.zip(a.key_norm);
+                let mixer = GpuMixer::Attention {
+                    of: a.of,
+                    qk_norm: norms.map(|(query, key)| [query, key]),
+                };
+                (vec![a.query, a.key, a.value], mixer, a.output)
+            }
+            Mixer::Convolution(c) => {
+                let mixer = GpuMixer::Convolution {
+                    of: c.of,
+                    taps: c.taps,
+                    bias: c.bias,
+                };
+                (vec![c.input], mixer, c.output)
+            }
+        };
         Ok(Self {
-            attention_norm: block.attention_norm,
-            qkv: join(gpu, stack(gpu, vec![block.query, block.key, block.value])?)?,
-            qk_norm: block
-                .query_norm
-                .zip(block.key_norm)
-                .map(|(query, key)| [query, key]),
-            output: alone(block.output),
-            attention_post_norm: block.attention_post_norm,
+            mixer_norm: block.mixer_norm,
+            projection: join(gpu, stack(gpu, projection)?)?,
+            mixer,
+            output: alone(output),
+            mixer_post_norm: block.mixer_post_norm,
             feed_forward_norm: block.feed_forward_norm,
             gate: match <[Linear<Matrix, Buffer>; 2]>::try_from(gate) {
                 Ok(two) => Gate::Apart(two.map(alone)),

@@ -4,8 +4,8 @@ use super::numbers::{Numbers, unwritten};
 use super::{Trial, close};
 use crate::ops::attention::attention_by;
 use crate::{
-    Attention, Gpu, GpuError, Heads, QkNorm, Rotary, Rows, Scores, attention_partials,
-    places_in_line, rope_table,
+    Attention, Buffer, Caches, Channels, Gpu, GpuError, Heads, Place, QkNorm, Rotary, Rows, Scores,
+    Taps, attention_partials, places_in_line, places_of_candidate, rope_table,
 };
 
 pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
@@ -138,27 +138,86 @@ pub(super) fn attention(
 
 /// Rows that overlap where they go, wider than a workgroup has threads.
 pub(super) fn keep_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
-    let heads = Heads {
-        heads: 3,
-        kv_heads: 3,
-        width: 48,
-        capacity: 9,
-        exact: true,
-    };
-    let moves = [4_u32, 2, 3];
-    let mut numbers = Numbers(5);
-    let mut cache = || heads.pack(&numbers.many(heads.capacity * heads.kv_heads * heads.width));
-    let mut caches = [cache(), cache()];
-    let [keys, values] = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
-    for cache in &mut caches {
-        crate::keep_rows_cpu(cache, heads.row_words(), moves);
-    }
+    let (moves, [keys, values], expected) = moved(gpu)?;
     let found = [keys.clone(), values.clone()];
-    let moves = gpu.upload(&moves)?;
-    let trial =
-        Trial::new(move |launcher| crate::keep_rows(launcher, &moves, heads, [&keys, &values]));
-    let answers = found.iter().zip(caches);
+    let trial = Trial::new(move |launcher| {
+        crate::keep_rows(launcher, &moves, MOVED, Caches::Pair([&keys, &values]))
+    });
+    let answers = found.iter().zip(expected);
     Ok(answers.fold(trial, |trial, (found, expected)| {
         trial.words(found, expected)
+    }))
+}
+
+pub(super) fn keep_rows_of_one(gpu: &Gpu) -> Result<Trial, GpuError> {
+    let (moves, [cache, _], [expected, _]) = moved(gpu)?;
+    let found = cache.clone();
+    let trial =
+        Trial::new(move |launcher| crate::keep_rows(launcher, &moves, MOVED, Caches::One(&cache)));
+    Ok(trial.words(&found, expected))
+}
+
+const MOVED: Heads = Heads {
+    heads: 3,
+    kv_heads: 3,
+    width: 48,
+    capacity: 9,
+    exact: true,
+};
+
+/// Moves, two caches, and those behind the moves.
+fn moved(gpu: &Gpu) -> Result<(Buffer, [Buffer; 2], [Vec<u32>; 2]), GpuError> {
+    let moves = [4_u32, 2, 3];
+    let mut numbers = Numbers(5);
+    let mut cache = || MOVED.pack(&numbers.many(MOVED.capacity * MOVED.kv_heads * MOVED.width));
+    let mut caches = [cache(), cache()];
+    let buffers = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
+    for cache in &mut caches {
+        crate::keep_rows_cpu(cache, MOVED.row_words(), moves);
+    }
+    Ok((gpu.upload(&moves)?, buffers, caches))
+}
+
+/// Two candidates: of the first some tokens ran before, the second has a row past the cache, and sees
+/// what would be before the text.
+pub(super) fn convolve(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
+    const TAPS: usize = 4;
+    let channels = Channels {
+        width: 72,
+        capacity: 6,
+        exact,
+    };
+    let mut places: Vec<Place> = places_of_candidate(2, 2, 2, 1).collect();
+    places.extend(places_of_candidate(2, 5, 0, 2));
+    let tokens = places.len();
+    let mut numbers = Numbers(6);
+    let bcx = numbers.many(3 * tokens * channels.width);
+    let [weight, bias] = [TAPS, 1].map(|count| numbers.many(count * channels.width));
+    let heads = channels.heads();
+    let mut cache = heads.pack(&numbers.many(channels.capacity * channels.width));
+    let gpu_cache = gpu.upload(&cache)?;
+    let expected = crate::convolve_cpu(&bcx, &weight, Some(&bias), &places, channels, &mut cache);
+    let out = unwritten(gpu, expected.len())?;
+    let (found, found_cache) = (out.clone(), gpu_cache.clone());
+    let [bcx, weight, bias] = [gpu.upload(&bcx)?, gpu.upload(&weight)?, gpu.upload(&bias)?];
+    let places = gpu.upload(&places)?;
+    let trial = Trial::new(move |launcher| {
+        let taps = Taps {
+            weight: &weight,
+            count: TAPS,
+            bias: Some(&bias),
+        };
+        crate::convolve(
+            launcher, &bcx, tokens, taps, &places, channels, &gpu_cache, &out,
+        )
+    });
+    let expected_cache = heads.unpack(&cache);
+    let trial = trial.numbers(&found, expected);
+    // The last bit of an f32 may decide a rounding.
+    Ok(trial.answer(&found_cache, move |bytes| {
+        close(
+            &heads.unpack(&bytemuck::pod_collect_to_vec(bytes)),
+            &expected_cache,
+        )
     }))
 }

@@ -29,6 +29,10 @@ pub(crate) enum Subject {
         long: bool,
     },
     KeepRows,
+    KeepRowsOfOne,
+    Convolve {
+        exact: bool,
+    },
     Product(Product),
     Sample,
     TargetLogits(Format),
@@ -48,29 +52,34 @@ pub(crate) struct Product {
 impl Kernels {
     /// What a device with these choices launches, those that others rest on first.
     pub(crate) fn subjects(&self, choices: Choices) -> Vec<Subject> {
-        let exact = self.heads.exact;
         let mut all = vec![
             Subject::Embed(self.embedding),
             Subject::RmsNorm,
             Subject::PickNorm,
             Subject::PutRows,
             Subject::GatherRows,
-            Subject::Append { exact },
-            Subject::Attention { exact, long: false },
-            Subject::KeepRows,
             Subject::Sample,
             Subject::TargetLogits(self.head),
         ];
-        // Where a serial thread cannot take a cache in one chunk, in enough chunks it can.
-        let long = choices.serial && !fits(self.heads, 1);
-        if long {
-            all.push(Subject::Attention { exact, long });
+        for &heads in &self.heads {
+            let exact = heads.exact;
+            let attention = |long| {
+                [
+                    Subject::Attention { exact, long },
+                    Subject::Chunks { exact, long },
+                ]
+            };
+            // Where a serial thread cannot take a cache in one chunk, in enough chunks it can.
+            let long = choices.serial && !fits(heads, 1);
+            let mut of_heads = vec![Subject::Append { exact }, Subject::KeepRows];
+            for long in [false, true].into_iter().take(1 + usize::from(long)) {
+                of_heads.extend(&attention(long)[..1 + usize::from(choices.chunks)]);
+            }
+            of_heads.retain(|subject| !all.contains(subject));
+            all.extend(of_heads);
         }
-        if choices.chunks {
-            all.push(Subject::Chunks { exact, long: false });
-        }
-        if long && choices.chunks {
-            all.push(Subject::Chunks { exact, long });
+        if let Some(exact) = self.convolves {
+            all.extend([Subject::Convolve { exact }, Subject::KeepRowsOfOne]);
         }
         if self.apart {
             all.push(Subject::Gated);
@@ -157,6 +166,8 @@ impl Subject {
             Self::Attention { exact, long } => cache::attention(launcher, exact, long, 1),
             Self::Chunks { exact, long } => cache::attention(launcher, exact, long, 2),
             Self::KeepRows => cache::keep_rows(launcher),
+            Self::KeepRowsOfOne => cache::keep_rows_of_one(launcher),
+            Self::Convolve { exact } => cache::convolve(launcher, exact),
             Self::Product(product) => products::product(launcher, product),
             Self::Sample => draws::sample(launcher),
             Self::TargetLogits(format) => products::target_logits(launcher, format),

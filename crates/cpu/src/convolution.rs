@@ -1,0 +1,132 @@
+//! The gated short convolution (LFM2) and its cache: of B, C and x, C · conv(B · x), where a token sees
+//! its own B · x and that of the tokens before it.
+//!
+//! A token leaves B · x as a row of the cache, as its keys and values would be left: 16 bits a number
+//! beside the largest of each 64, or f32 where no rounding may be.
+
+use crate::input::{nearest, step_of};
+
+/// Numbers that share a scale.
+const GROUP: usize = 64;
+
+/// What the tokens of a text left for the convolution of one block, `[rows, width]`.
+#[derive(Debug, Clone)]
+pub struct ConvolutionCache {
+    width: usize,
+    rows: usize,
+    numbers: Numbers,
+}
+
+#[derive(Debug, Clone)]
+enum Numbers {
+    Single(Vec<f32>),
+    Short {
+        numbers: Vec<i16>,
+        /// `[rows, width / GROUP]`, rounded up.
+        scales: Vec<f32>,
+    },
+}
+
+impl ConvolutionCache {
+    /// Room for `rows` of `width` numbers, in 16 bits each or, where they are to stay `exact`, in 32.
+    pub fn new(rows: usize, width: usize, exact: bool) -> Self {
+        let width = width.max(1);
+        let numbers = match exact {
+            true => Numbers::Single(vec![0.0; rows * width]),
+            false => Numbers::Short {
+                numbers: vec![0; rows * width],
+                scales: vec![0.0; rows * width.div_ceil(GROUP)],
+            },
+        };
+        Self {
+            width,
+            rows,
+            numbers,
+        }
+    }
+
+    /// Writes B · x of a token, each `[width]`, to its row; beyond the last row, nothing.
+    pub fn write(&mut self, row: usize, b: &[f32], x: &[f32]) {
+        if row >= self.rows {
+            return;
+        }
+        let (at, groups) = (row * self.width, self.width.div_ceil(GROUP));
+        let products = b.iter().zip(x).map(|(b, x)| b * x);
+        match &mut self.numbers {
+            Numbers::Single(numbers) => {
+                let row = &mut numbers[at..at + self.width];
+                row.iter_mut().zip(products).for_each(|(to, n)| *to = n);
+            }
+            Numbers::Short { numbers, scales } => {
+                let products: Vec<f32> = products.take(self.width).collect();
+                let into = numbers[at..at + self.width].chunks_mut(GROUP);
+                let scales = &mut scales[row * groups..(row + 1) * groups];
+                for ((group, into), scale) in products.chunks(GROUP).zip(into).zip(scales) {
+                    let (step, inverse) = step_of(group);
+                    *scale = step;
+                    for (to, n) in into.iter_mut().zip(group) {
+                        *to = nearest(n * inverse) as i16;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the rows `from .. from + count` to `to ..`, `to <= from`; what is not there stays.
+    pub fn move_rows(&mut self, from: usize, to: usize, count: usize) {
+        let count = count.min(self.rows.saturating_sub(from.max(to)));
+        let groups = self.width.div_ceil(GROUP);
+        let of = |width: usize| (from * width..(from + count) * width, to * width);
+        let (range, into) = of(self.width);
+        match &mut self.numbers {
+            Numbers::Single(numbers) => numbers.copy_within(range, into),
+            Numbers::Short { numbers, scales } => {
+                numbers.copy_within(range, into);
+                let (range, into) = of(groups);
+                scales.copy_within(range, into);
+            }
+        }
+    }
+
+    /// What a token makes that sees these rows, the oldest first and its own last, `None` before the
+    /// text's beginning: C · (taps · rows + bias). `c`, `bias` and `out` are `[width]`, `taps` `[width,
+    /// rows]`.
+    pub fn convolve(
+        &self,
+        rows: &[Option<usize>],
+        taps: &[f32],
+        bias: Option<&[f32]>,
+        c: &[f32],
+        out: &mut [f32],
+    ) {
+        match bias {
+            Some(bias) => out.copy_from_slice(bias),
+            None => out.fill(0.0),
+        }
+        for (tap, row) in rows.iter().enumerate() {
+            let Some(row) = row.filter(|&row| row < self.rows) else {
+                continue;
+            };
+            let of_tap = taps.iter().skip(tap).step_by(rows.len().max(1));
+            let out = out.iter_mut().zip(of_tap);
+            let at = row * self.width;
+            match &self.numbers {
+                Numbers::Single(numbers) => {
+                    let numbers = &numbers[at..at + self.width];
+                    out.zip(numbers).for_each(|((out, tap), n)| *out += tap * n);
+                }
+                Numbers::Short { numbers, scales } => {
+                    let numbers = &numbers[at..at + self.width];
+                    let groups = self.width.div_ceil(GROUP);
+                    let scales = &scales[row * groups..(row + 1) * groups];
+                    let scaled = numbers.chunks(GROUP).zip(scales);
+                    let scaled = scaled.flat_map(|(group, scale)| {
+                        group.iter().map(move |&n| f32::from(n) * scale)
+                    });
+                    out.zip(scaled).for_each(|((out, tap), n)| *out += tap * n);
+                }
+            }
+        }
+        out.iter_mut().zip(c).for_each(|(out, c)| *out *= c);
+    }
+}
