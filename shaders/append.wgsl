@@ -11,7 +11,7 @@ struct Params {
     half_rotary: u32,  // rotated numbers / 2
     capacity: u32,     // rows of the cache
     context: u32,      // rows of the table
-    normed: u32,       // 0: no norm; 1: of each head; 2: of all heads together
+    normed: u32,       // 0: no norm; 1: of each head; 2: of all heads together; 3: of each, behind its rotation
     epsilon: f32,
 }
 
@@ -35,20 +35,33 @@ struct Head {
     factor: f32,     // of the norm
 }
 
-// Number i of a head behind its norm.
-fn number(head: Head, i: u32) -> f32 {
-    let v = qkv[head.base + i];
-    if (params.normed == 0u || head.is_value) {
-        return v;
-    }
+fn weight(head: Head, i: u32) -> f32 {
     if (head.is_query) {
-        return v * head.factor * q_norm[head.weights + i];
+        return q_norm[head.weights + i];
     }
-    return v * head.factor * k_norm[head.weights + i];
+    return k_norm[head.weights + i];
 }
 
-// Number i as the cache has it, behind the rotation: values do not rotate.
+// Number i of a head, behind its norm where that is before the rotation.
+fn number(head: Head, i: u32) -> f32 {
+    let v = qkv[head.base + i];
+    if (params.normed == 0u || params.normed == 3u || head.is_value) {
+        return v;
+    }
+    return v * head.factor * weight(head, i);
+}
+
+// Number i as the cache has it.
 fn stored(head: Head, i: u32) -> f32 {
+    let v = rotated(head, i);
+    if (params.normed == 3u && !head.is_value) {
+        return v * head.factor * weight(head, i);
+    }
+    return v;
+}
+
+// Number i behind the rotation: values do not rotate.
+fn rotated(head: Head, i: u32) -> f32 {
     let half = params.half_rotary;
     let v = number(head, i);
     if (head.is_value || i >= 2u * half) {
@@ -82,22 +95,26 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
         begin = row + select(params.heads * width, 0u, is_query);
         count = width * select(params.kv_heads, params.heads, is_query);
     }
-    var sum = 0.0;
-    if (params.normed > 0u && !is_value) {
-        for (var i = local; i < count; i += THREADS) {
-            let v = qkv[begin + i];
-            sum += v * v;
-        }
-    }
-    let head = Head(
+    var head = Head(
         base,
         min(place.x, params.context - 1u) * params.half_rotary,
         // Behind a norm of all heads, each has its own weights.
         select(0u, base - begin, params.normed == 2u),
         is_query,
         is_value,
-        inverseSqrt(sum_of_all(sum, local) / f32(count) + params.epsilon),
+        1.0,
     );
+    var sum = 0.0;
+    if (params.normed > 0u && !is_value) {
+        for (var i = local; i < count; i += THREADS) {
+            var v = qkv[begin + i];
+            if (params.normed == 3u) {
+                v = rotated(head, i);
+            }
+            sum += v * v;
+        }
+    }
+    head.factor = inverseSqrt(sum_of_all(sum, local) / f32(count) + params.epsilon);
     if (is_query) {
         for (var i = local; i < width; i += THREADS) {
             q[(at.y * params.heads + which) * width + i] = stored(head, i);

@@ -188,9 +188,25 @@ def cases(seed=0, tiny=False):
     case("llama-dynamic", "Llama", "llama-bpe", "llama-bpe", family="llama", worlds=("hf",), config=
          shape(tie_word_embeddings=False, rope_parameters={
              "rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}))
-    case("granite4", "GraniteMoeHybrid", "gpt2", "refact", family="granite", worlds=("hf",), config=
+    case("granite4", "GraniteMoeHybrid", "gpt2", "refact", family="granite", config=
          shape(free_heads=False, layers=3, tie_word_embeddings=True, embedding_multiplier=12.0, residual_multiplier=0.22,
                attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0, num_local_experts=0,
                num_experts_per_tok=0, mamba_n_heads=1, shared_intermediate_size=32 if tiny else 512, layer_types=["attention"] * 3,
                position_embedding_type="rope", rope_parameters=default_rope(10000000.0)))
+
+    def lfm2(kinds, **more):
+        found = shape(free_heads=False, layers=len(kinds), rope_parameters=default_rope(1000000.0), **more)
+        return found | {"norm_eps": found.pop("rms_norm_eps"), "block_multiple_of": 32,
+                        "layer_types": [{"c": "conv", "a": "full_attention"}[kind] for kind in kinds]}
+
+    case("lfm2", "Lfm2", "llama-bpe", "lfm2", lfm2("ccaca") | {"tie_word_embeddings": True})
+    # A GGUF file is not asked for the biases of what leads into a convolution.
+    case("lfm2-bias", "Lfm2", "llama-bpe", "lfm2", family="lfm2", worlds=("hf",), config=
+         lfm2("acc", conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False) | {"tie_word_embeddings": False})
+    case("hunyuan", "HunYuanDenseV1", "gpt2", "hunyuan-dense",
+         shape(tie_word_embeddings=True, rope_parameters=default_rope(10000.0)))
+    # The converter takes no context but the published one for it.
+    case("hunyuan-alpha", "HunYuanDenseV1", "gpt2", "hunyuan-dense", family="hunyuan-dense", worlds=("hf",), config=
+         shape(tie_word_embeddings=False, rope_parameters={
+             "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}))
     return made

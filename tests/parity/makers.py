@@ -21,7 +21,8 @@ def model_of(case, seed, dtype=torch.float32):
                 continue
             if name.endswith("norm.weight"):
                 weight.add_(0.3 * torch.randn_like(weight))
-            elif weight.ndim == 1:
+            elif weight.ndim != 2:
+                # Biases, and the taps of convolutions.
                 weight.normal_(std=0.5)
             elif "embed_tokens" in name:
                 # Gemma multiplies its embeddings by the root of the width, Granite by a factor. Where
@@ -37,7 +38,9 @@ def model_of(case, seed, dtype=torch.float32):
         if cap:
             text.final_logit_softcapping = None
         tokens = torch.randint(8, text.vocab_size, (1, 64))
-        norm = model.get_decoder().norm.weight
+        decoder = model.get_decoder()
+        norm = getattr(decoder, "embedding_norm", None) or decoder.norm
+        norm = norm.weight
         spread = model(input_ids=tokens, use_cache=False).logits.float().std()
         norm.copy_((norm + offset) * (3 / spread) - offset)
         if cap:
@@ -123,7 +126,7 @@ def spell_as_4(config):
 def gguf_matrices(path, names):
     """Every matrix of a GGUF file, dequantised by the makers' own code, under its name of transformers.
 
-    `names` maps the names of transformers to those of GGUF.
+    `names` maps the names of transformers to those of GGUF, one or several below each other.
     """
     import gguf
 
@@ -131,11 +134,15 @@ def gguf_matrices(path, names):
     stored = {tensor.name: tensor for tensor in reader.tensors}
     kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) == 2})
     found = {}
+
+    def values(there):
+        tensor = stored[there]
+        return gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+
     for name, there in names.items():
-        if there in stored and len(stored[there].shape) == 2:
-            tensor = stored[there]
-            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-            found[name] = np.array(values)
+        parts = [there] if isinstance(there, str) else there
+        if all(part in stored and len(stored[part].shape) == 2 for part in parts):
+            found[name] = np.concatenate([values(part) for part in parts])
     return found, kinds
 
 
@@ -148,6 +155,13 @@ def gguf_names(model, architecture):
     table = gguf.get_tensor_name_map(number, layers)
     names = {}
     for name in model.state_dict():
+        block, _, inside = name.partition(".shared_mlp.")
+        if inside:
+            # Granite 4's, which the converter takes apart.
+            block = "blk." + block.rpartition(".")[2]
+            names[name] = {"input_linear.weight": [f"{block}.ffn_gate.weight", f"{block}.ffn_up.weight"],
+                           "output_linear.weight": f"{block}.ffn_down.weight"}[inside]
+            continue
         plain = name.replace("model.language_model.", "model.")
         there = table.get_name(plain, try_suffixes=(".weight", ".bias"))
         if there and "vision" not in name and "multi_modal" not in name:
@@ -168,6 +182,9 @@ def read_back(model, case, path, architecture):
     config = model.config.get_text_config()
     with torch.no_grad():
         for name, array in found.items():
+            if state[name].ndim != 2:
+                # The taps of a convolution are stored as they are.
+                continue
             if architecture in ("llama", "smollm3", "granite", "mistral3"):
                 if name.endswith("q_proj.weight"):
                     array = unpermute(array, config.num_attention_heads)

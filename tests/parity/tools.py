@@ -7,6 +7,7 @@ kept in this repository.
 
 import ctypes
 import importlib
+import json
 import os
 import pathlib
 import subprocess
@@ -63,6 +64,12 @@ def convert(folder, out, kind, pre):
     import gguf
     import torch
 
+    # As published folders say it, by which the converter knows layers that attend; transformers 5 saves
+    # `full_attention`.
+    config = json.loads((folder / "config.json").read_text())
+    if config["model_type"] == "granitemoehybrid":
+        config["layer_types"] = [kind.removeprefix("full_") for kind in config["layer_types"]]
+        (folder / "config.json").write_text(json.dumps(config, indent=2))
     kinds = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "q8_0": "MOSTLY_Q8_0"}
     parameters = conversion.ModelBase.load_hparams(folder, False)
     architecture = conversion.get_model_architecture(parameters, conversion.ModelType.TEXT)

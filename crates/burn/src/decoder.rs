@@ -238,6 +238,14 @@ impl BurnDecoder {
             query = rotate(query, rotation);
             key = rotate(key, rotation);
         }
+        if c.qk_norm == QkNorm::Rotated {
+            let norm = |x, norm: &Option<Vector>| match norm {
+                Some(norm) => rms_norm(x, norm, c.norm_epsilon),
+                None => x,
+            };
+            query = norm(query, &block.query_norm);
+            key = norm(key, &block.key_norm);
+        }
         let qkv = Tensor::cat(vec![query, key, value], 1);
         let scores = Scores {
             scale: c.attention_scale,

@@ -52,7 +52,7 @@ pub use format::Format;
 pub use launcher::Launcher;
 pub use matrix::Matrix;
 pub use ops::append::{
-    Heads, QkNorm, QkNormCpu, Rotary, append, append_cpu, append_dispatch, rope_table,
+    Heads, NormOf, QkNorm, QkNormCpu, Rotary, append, append_cpu, append_dispatch, rope_table,
 };
 pub use ops::attention::{
     Attention, Scores, attention, attention_cpu, attention_dispatch, attention_partials,

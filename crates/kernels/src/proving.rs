@@ -35,6 +35,8 @@ pub struct Kernels {
     pub apart: bool,
     /// Some product is followed by a norm.
     pub norms_behind: bool,
+    /// Norms of queries and keys stand behind their rotation.
+    pub norms_rotated: bool,
     /// Of its attentions, and their caches.
     pub heads: Vec<Heads>,
     /// Some block is a gated convolution, on a cache that is exact or not.

@@ -312,7 +312,7 @@ impl Member {
             if kept > 0 {
                 self.session.go_on(&draft.tokens[..kept]).await?;
             }
-            thought.text = marks.without_close(&decoded).to_owned();
+            thought.text = marks.without_marks(&decoded).to_owned();
             let news = thought.text.get(told..).unwrap_or_default().to_owned();
             told = thought.text.len().max(told);
             if !go_on(&news).await {
@@ -324,7 +324,8 @@ impl Member {
             }
         }
         if closed {
-            self.append(Marks::behind(&self.tokenizer)?).await?;
+            let behind = marks.behind(&self.tokenizer)?;
+            self.append(behind).await?;
         } else if !thought.stopped {
             self.end_thought().await?;
         }

@@ -44,22 +44,47 @@ pub struct Thought {
     pub stopped: bool,
 }
 
-/// The marks that models put around what they think, as the families have them.
-const KNOWN: [(&str, &str); 4] = [
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<thinking>", "</thinking>"),
-    ("<seed:think>", "</seed:think>"),
-];
+/// How a family marks what it thinks.
+#[derive(Debug, Clone, Copy)]
+struct Convention {
+    open: &'static str,
+    /// What follows the mark that opens a thought: the name of a channel.
+    name: &'static str,
+    close: &'static str,
+    /// What a thought ends with and its answer begins behind, where the model has not written it.
+    gap: &'static str,
+}
 
-/// What a thought ends with and its answer begins behind, where the model has not written it.
-const BEHIND: &str = "\n\n";
+impl Convention {
+    const fn of(open: &'static str, close: &'static str) -> Self {
+        Self {
+            open,
+            name: "",
+            close,
+            gap: "\n\n",
+        }
+    }
+}
+
+/// The marks that models put around what they think, as the families have them.
+const KNOWN: [Convention; 5] = [
+    Convention::of("<think>", "</think>"),
+    Convention::of("[THINK]", "[/THINK]"),
+    Convention::of("<thinking>", "</thinking>"),
+    Convention::of("<seed:think>", "</seed:think>"),
+    // Gemma 4's channels.
+    Convention {
+        open: "<|channel>",
+        name: "thought\n",
+        close: "<channel|>",
+        gap: "",
+    },
+];
 
 /// The marks of one model.
 #[derive(Debug)]
 pub struct Marks {
-    open: &'static str,
-    close: &'static str,
+    as_in: Convention,
     open_id: Option<u32>,
     close_id: Option<u32>,
 }
@@ -67,21 +92,22 @@ pub struct Marks {
 impl Marks {
     /// Those that a model's tokenizer or chat template knows; `None` of one that does not think.
     pub fn of(tokenizer: &Tokenizer, template: &ChatTemplate) -> Option<Self> {
-        let known = |&(open, _): &(&str, &str)| {
-            tokenizer.special(open).is_some() || template.source().contains(open)
+        let known = |one: &Convention| {
+            tokenizer.special(one.open).is_some() || template.source().contains(one.open)
         };
-        let (open, close) = KNOWN.into_iter().find(known)?;
+        let as_in = KNOWN.into_iter().find(known)?;
         Some(Self {
-            open,
-            close,
-            open_id: tokenizer.special(open),
-            close_id: tokenizer.special(close),
+            as_in,
+            open_id: tokenizer.special(as_in.open),
+            close_id: tokenizer.special(as_in.close),
         })
     }
 
     /// Whether a prompt ends within a thought that its template has opened.
     pub fn end(&self, prompt: &str) -> bool {
-        prompt.trim_end().ends_with(self.open)
+        let Convention { open, name, .. } = self.as_in;
+        let before_name = prompt.trim_end().strip_suffix(name.trim_end());
+        before_name.is_some_and(|before| before.ends_with(open))
     }
 
     /// How many of a text's first tokens open a thought; `None` where it begins with anything else.
@@ -92,12 +118,11 @@ impl Marks {
         for (index, &id) in tokens.iter().enumerate() {
             text.push_str(&decoder.push(id));
             let begun = text.trim_start();
-            if (Some(id) == self.open_id && begun.len() <= self.open.len())
-                || begun.starts_with(self.open)
-            {
+            let open = self.as_in.open;
+            if (Some(id) == self.open_id && begun.len() <= open.len()) || begun.starts_with(open) {
                 return Some(index + 1);
             }
-            if !self.open.starts_with(begun) {
+            if !open.starts_with(begun) {
                 return None;
             }
         }
@@ -114,16 +139,26 @@ impl Marks {
     ) -> Option<usize> {
         for (index, &id) in tokens.iter().enumerate() {
             text.push_str(&decoder.push(id));
-            if Some(id) == self.close_id || text.contains(self.close) {
+            if Some(id) == self.close_id || text.contains(self.as_in.close) {
                 return Some(index + 1);
             }
         }
         None
     }
 
-    /// A thought's text without the mark that ends it.
-    pub fn without_close<'a>(&self, text: &'a str) -> &'a str {
-        text.split(self.close).next().unwrap_or(text).trim()
+    /// A thought's text without its channel's name and the mark that ends it.
+    pub fn without_marks<'a>(&self, text: &'a str) -> &'a str {
+        let Convention { name, close, .. } = self.as_in;
+        let (name, text) = (
+            name.trim_end(),
+            text.split(close).next().unwrap_or(text).trim(),
+        );
+        match text.strip_prefix(name) {
+            Some(behind) => behind.trim(),
+            // It has begun to come.
+            None if name.starts_with(text) => "",
+            None => text,
+        }
     }
 
     /// The ids of an empty thought.
@@ -131,7 +166,13 @@ impl Marks {
     /// # Errors
     /// The tokenizer's.
     pub fn empty(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
-        tokenizer.encode_written(&format!("{}{BEHIND}{}{BEHIND}", self.open, self.close))
+        let Convention {
+            open,
+            name,
+            close,
+            gap,
+        } = self.as_in;
+        tokenizer.encode_written(&format!("{open}{name}{gap}{close}{gap}"))
     }
 
     /// The ids that end a thought which was cut short.
@@ -139,14 +180,15 @@ impl Marks {
     /// # Errors
     /// The tokenizer's.
     pub fn ending(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
-        tokenizer.encode_written(&format!("{BEHIND}{}{BEHIND}", self.close))
+        let Convention { close, gap, .. } = self.as_in;
+        tokenizer.encode_written(&format!("{gap}{close}{gap}"))
     }
 
     /// The ids between a thought that has ended and its answer.
     ///
     /// # Errors
     /// The tokenizer's.
-    pub fn behind(tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
-        tokenizer.encode_written(BEHIND)
+    pub fn behind(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
+        tokenizer.encode_written(self.as_in.gap)
     }
 }

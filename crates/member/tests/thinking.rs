@@ -222,3 +222,50 @@ fn a_thought_in_a_draft_is_taken_out() {
     let draft = pollster::block_on(member.draft(2)).unwrap();
     assert_eq!((draft.text.as_str(), draft.ended), ("", true));
 }
+
+/// Gemma 4 thinks in a channel with a name, whose marks are controls even where a file has them as text.
+#[test]
+fn a_channel_is_a_thought() {
+    let channel: &[&[&str]] = &[&[
+        "<|answer|>",
+        "<|channel>",
+        "thought",
+        "\n",
+        "Hmm",
+        ",",
+        " let",
+        "<channel|>",
+        "Yes",
+        " it",
+        " is",
+        ".",
+        "<|end|>",
+    ]];
+    let others = WORDS
+        .iter()
+        .filter(|word| !word.to_lowercase().contains("think"));
+    let words = others.chain(&["<|channel>", "thought", "<channel|>"]);
+    let words: Vec<&str> = words.copied().collect();
+    let template = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>{% if not enable_thinking %}{% endif %}";
+    let channelled = || {
+        let speaker = Speaker {
+            words: &words,
+            ..speaker(channel, template)
+        };
+        speaker.load(256).unwrap()
+    };
+    let question = [Message::new("user", "Is it <channel|> so?")];
+    let mut member = channelled();
+    begin(&mut member, Thinking::On, &question);
+    let (thought, told) = think(&mut member);
+    assert_eq!(thought.text, "Hmm, let");
+    assert_eq!((told.concat(), thought.tokens), (thought.text, 7));
+    assert_eq!(answer(&mut member, 3), "Yes it is.");
+
+    let mut member = channelled();
+    begin(&mut member, Thinking::Off, &question);
+    let before = member.counters().prefix;
+    assert_eq!(answer(&mut member, 3), "Yes it is.");
+    // The channel that it opens is closed at once: four tokens, then the answer's and its end.
+    assert!(member.counters().prefix >= before + 4 + 4, "{before}");
+}

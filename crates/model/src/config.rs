@@ -18,16 +18,18 @@ pub enum Activation {
     Gelu,
 }
 
-/// Norms of queries and keys before rotation.
+/// Norms of queries and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QkNorm {
     /// There are none.
     None,
-    /// Over each head.
+    /// Over each head, before it rotates.
     PerHead,
-    /// Over all heads together.
+    /// Over all heads together, before they rotate.
     Whole,
+    /// Over each head, behind its rotation.
+    Rotated,
 }
 
 /// Whether a product has a bias.

@@ -284,7 +284,7 @@ impl Planner<'_> {
         let norm = |name: Name, whole: usize| {
             let width = match c.qk_norm {
                 QkNorm::None => return Ok(None),
-                QkNorm::PerHead => of.head_dim,
+                QkNorm::PerHead | QkNorm::Rotated => of.head_dim,
                 QkNorm::Whole => whole,
             };
             let mut part = self.norm(self.names.inside(layer, name), width)?;

@@ -70,8 +70,15 @@ pub fn of_hugging_face(
     let given = inner.optional_float(Key("", "attention_factor"))?;
     match kind.as_deref().unwrap_or("default") {
         "default" => {}
-        // The base grows with texts longer than the context, and there are none.
-        "dynamic" if !inner.has("alpha") => {}
+        // The base grows with texts longer than the context, and there are none; Hunyuan's α makes it
+        // larger whatever the length.
+        "dynamic" => {
+            if let Some(alpha) = inner.optional_float(Key("", "alpha"))? {
+                let width = rotary_dim as f64;
+                let stretch = f64::from(alpha).powf(width / (width - 2.0));
+                rope = Rope::plain((f64::from(base) * stretch) as f32, rotary_dim);
+            }
+        }
         "linear" => {
             let factor = inner.float(FACTOR)?;
             rope.scaling = Scaling::Linear { factor };

@@ -177,7 +177,7 @@ impl Model {
             }
             let of_heads = match family.qk_norm {
                 QkNorm::None => None,
-                QkNorm::PerHead => Some([s.head_dim; 2]),
+                QkNorm::PerHead | QkNorm::Rotated => Some([s.head_dim; 2]),
                 QkNorm::Whole => Some([query, kv]),
             };
             for (name, width) in ["attn_q_norm", "attn_k_norm"]

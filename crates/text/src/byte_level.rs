@@ -7,12 +7,10 @@ use conclave_weights::Metadata;
 
 use crate::TextError;
 use crate::bpe::{Bpe, Priorities};
-use crate::merges::{Collected, Merges};
+use crate::merges::Merges;
 use crate::pre_tokeniser::PreTokeniser;
 use crate::vocabulary::Vocabulary;
 use crate::words::Words;
-
-const MERGES: &str = "tokenizer.ggml.merges";
 
 /// Builds the tokenizer, and says whether prompts begin with BOS by default.
 pub(crate) fn build(
@@ -27,7 +25,7 @@ pub(crate) fn build(
         within: steps,
         bpe: Bpe {
             vocabulary: Arc::clone(vocabulary),
-            priorities: Priorities::Merges(merges(metadata, vocabulary)?),
+            priorities: Priorities::Merges(Merges::from_gguf(metadata, vocabulary)?),
             unknown: None,
             fuse_unknown: false,
             bytes: None,
@@ -37,26 +35,4 @@ pub(crate) fn build(
         },
     };
     Ok((words, pre.bos))
-}
-
-/// The merges, each of two tokens that make a third.
-fn merges(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Merges, TextError> {
-    let lines = metadata.strings(MERGES)?;
-    let mut merges = Collected::new(vocabulary, lines.len(), "");
-    for (number, line) in lines.iter().enumerate() {
-        let added = match line.split_once(' ') {
-            Some((left, right)) if !left.is_empty() && !right.is_empty() => {
-                merges.push(left, right)
-            }
-            _ => Err("is not two tokens with a space between"),
-        };
-        added.map_err(|reason| {
-            let start: String = line.chars().take(60).collect();
-            TextError::Vocabulary {
-                key: MERGES,
-                reason: format!("merge {number} ({start:?}) {reason}"),
-            }
-        })?;
-    }
-    Ok(merges.finish())
 }

@@ -1,5 +1,8 @@
 //! Merges: which two tokens become which third, and in what order.
 
+use conclave_weights::Metadata;
+
+use crate::TextError;
 use crate::table::Table;
 use crate::vocabulary::{Kind, Vocabulary};
 
@@ -11,7 +14,34 @@ pub(crate) struct Merges {
     table: Table,
 }
 
+const MERGES: &str = "tokenizer.ggml.merges";
+
 impl Merges {
+    /// The merges that a GGUF file lists, each of two tokens that make a third.
+    pub(crate) fn from_gguf(
+        metadata: &Metadata,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self, TextError> {
+        let lines = metadata.strings(MERGES)?;
+        let mut merges = Collected::new(vocabulary, lines.len(), "");
+        for (number, line) in lines.iter().enumerate() {
+            let added = match line.split_once(' ') {
+                Some((left, right)) if !left.is_empty() && !right.is_empty() => {
+                    merges.push(left, right)
+                }
+                _ => Err("is not two tokens with a space between"),
+            };
+            added.map_err(|reason| {
+                let start: String = line.chars().take(60).collect();
+                TextError::Vocabulary {
+                    key: MERGES,
+                    reason: format!("merge {number} ({start:?}) {reason}"),
+                }
+            })?;
+        }
+        Ok(merges.finish())
+    }
+
     /// The number and the joint token of the merge of `left` and `right`.
     pub(crate) fn find(&self, left: u32, right: u32) -> Option<(u32, u32)> {
         let number = self.table.find((left, right), |number| {

@@ -1,6 +1,6 @@
 //! `llama` tokenizers in GGUF: SentencePiece BPE. A space is written `▁`, there are no words, and
-//! the pair whose joint token has the highest score is merged first. Characters that no token
-//! covers fall back to byte tokens.
+//! the pair whose joint token has the highest score is merged first; of `gemma4`, the one that its list
+//! of merges has first. Characters that no token covers fall back to byte tokens.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use tokenizers::normalizers::{NormalizerWrapper, Prepend, Replace};
 
 use crate::TextError;
 use crate::bpe::{Bpe, Priorities};
+use crate::merges::Merges;
 use crate::vocabulary::Vocabulary;
 use crate::words::{Steps, Words};
 
@@ -28,6 +29,23 @@ pub(crate) fn build(
             reason,
         });
     }
+    words(vocabulary, lead, Priorities::Scores(scores.to_vec()))
+}
+
+/// Builds the tokenizer of Gemma 4, which lists its merges and puts no space first.
+pub(crate) fn build_merged(
+    metadata: &Metadata,
+    vocabulary: &Arc<Vocabulary>,
+) -> Result<Words, TextError> {
+    let merges = Merges::from_gguf(metadata, vocabulary)?;
+    words(vocabulary, false, Priorities::Merges(merges))
+}
+
+fn words(
+    vocabulary: &Arc<Vocabulary>,
+    lead: bool,
+    priorities: Priorities,
+) -> Result<Words, TextError> {
     let within = Arc::new(steps(false)?);
     let leading = if lead {
         Arc::new(steps(true)?)
@@ -40,7 +58,7 @@ pub(crate) fn build(
         within,
         bpe: Bpe {
             vocabulary: Arc::clone(vocabulary),
-            priorities: Priorities::Scores(scores.to_vec()),
+            priorities,
             unknown: vocabulary.roles.unknown,
             fuse_unknown: true,
             bytes: Bpe::byte_tokens(vocabulary),

@@ -11,7 +11,7 @@ use crate::vocabulary::{Kind, Vocabulary};
 use crate::words::{Place, Words};
 use crate::{Prompt, Shown, TextError, Turn, byte_level, hugging_face, sentencepiece};
 
-const KNOWN_MODELS: &str = "gpt2, llama";
+const KNOWN_MODELS: &str = "gpt2, llama, gemma4";
 
 /// Turns text into the ids a model was trained on, and ids into text.
 ///
@@ -54,6 +54,10 @@ impl Tokenizer {
                     Spelling::sentencepiece(lead),
                     true,
                 )
+            }
+            "gemma4" => {
+                let words = sentencepiece::build_merged(metadata, &vocabulary)?;
+                (words, Spelling::sentencepiece(false), true)
             }
             model => {
                 return Err(TextError::UnknownModel {

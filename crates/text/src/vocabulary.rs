@@ -134,6 +134,12 @@ impl Vocabulary {
     /// to end answers by their text are added.
     pub(crate) fn new(texts: Strings, mut kinds: Vec<Kind>, mut roles: Roles) -> Self {
         for (id, text) in (0_u32..).zip(texts.iter()) {
+            // Files leave marks of channels and tools "user-defined" to have them shown; nobody but a
+            // template is to write one.
+            let kind = &mut kinds[id as usize];
+            if *kind == Kind::UserDefined && is_mark(text) {
+                *kind = Kind::Control;
+            }
             if ENDS.contains(&text) {
                 match &mut kinds[id as usize] {
                     kind @ Kind::UserDefined => *kind = Kind::Control,
@@ -196,6 +202,14 @@ impl Vocabulary {
     pub(crate) fn find_any(&self, text: &str) -> Option<u32> {
         self.by_text.find(text, |id| self.text(id) == Some(text))
     }
+}
+
+/// Whether a token is written as controls are: `<|…>`, `<…|>`, or both.
+fn is_mark(text: &str) -> bool {
+    text.starts_with('<')
+        && text.ends_with('>')
+        && text.len() > 3
+        && (text.starts_with("<|") || text.ends_with("|>"))
 }
 
 fn is_reachable(kind: Kind) -> bool {

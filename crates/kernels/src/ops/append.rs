@@ -132,7 +132,18 @@ impl Heads {
     }
 }
 
-/// Norm of queries and keys before rotation.
+/// What a norm of queries, and one of keys, is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormOf {
+    /// Each head, before it rotates.
+    Head,
+    /// All heads together, before they rotate.
+    AllHeads,
+    /// Each head behind its rotation.
+    RotatedHead,
+}
+
+/// Norm of queries and keys.
 #[derive(Debug, Clone, Copy)]
 pub struct QkNorm<'a> {
     /// `[width]`, or `[heads, width]` for a norm over all heads together.
@@ -141,8 +152,8 @@ pub struct QkNorm<'a> {
     pub key: &'a Buffer,
     /// Added to the mean square.
     pub epsilon: f32,
-    /// Over all heads together, not over each.
-    pub whole: bool,
+    /// What it is over.
+    pub of: NormOf,
 }
 
 /// The rotary embedding of a layer: the first `rotary` numbers of a head rotate, i with
@@ -198,7 +209,7 @@ pub fn append(
         kv_heads, width, ..
     } = heads;
     let rotating = [rope.context, rope.rotary];
-    let normed = norm.map(|norm| (norm.whole, norm.epsilon));
+    let normed = norm.map(|norm| (norm.of, norm.epsilon));
     let serial = launcher.choices().serial;
     let dispatch = append_dispatch(serial, tokens, heads, normed, rotating)?;
     let name = dispatch.name();
@@ -210,7 +221,10 @@ pub fn append(
     rope.table
         .holds(rope.context * rope.rotary, name, "table")?;
     if let Some(norm) = norm {
-        let of = |count: usize| if norm.whole { count * width } else { width };
+        let of = |count: usize| match norm.of {
+            NormOf::AllHeads => count * width,
+            NormOf::Head | NormOf::RotatedHead => width,
+        };
         norm.query.holds(of(heads.heads), name, "query norm")?;
         norm.key.holds(of(kv_heads), name, "key norm")?;
     }
@@ -227,8 +241,7 @@ pub fn append(
     launcher.run(&dispatch, &buffers)
 }
 
-/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms of all heads
-/// together or of each and their epsilon, and a table of so many positions by which so many numbers
+/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms and their epsilon, and a table of so many positions by which so many numbers
 /// rotate. Bound are qkv, q, keys, values, places, the table, and both norms.
 ///
 /// # Errors
@@ -237,7 +250,7 @@ pub fn append_dispatch(
     serial: bool,
     tokens: usize,
     heads: Heads,
-    norm: Option<(bool, f32)>,
+    norm: Option<(NormOf, f32)>,
     [context, rotary]: [usize; 2],
 ) -> Result<Dispatch<Params>, GpuError> {
     let shader = &SHADERS[usize::from(heads.exact)][usize::from(serial)];
@@ -260,7 +273,11 @@ pub fn append_dispatch(
         half_rotary: rotary as u32 / 2,
         capacity: heads.capacity as u32,
         context: count(name, "context", context)?,
-        normed: norm.map_or(0, |(whole, _)| 1 + u32::from(whole)),
+        normed: norm.map_or(0, |(of, _)| match of {
+            NormOf::Head => 1,
+            NormOf::AllHeads => 2,
+            NormOf::RotatedHead => 3,
+        }),
         epsilon: norm.map_or(0.0, |(_, epsilon)| epsilon),
     };
     let [x, ..] = items_by(serial, heads.heads + 2 * heads.kv_heads);
@@ -271,8 +288,8 @@ pub fn append_dispatch(
     })
 }
 
-/// Norms of the CPU twin: weights of queries and keys, epsilon, and whether over all heads.
-pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], f32, bool);
+/// Norms of the CPU twin: weights of queries and keys, epsilon, and what they are over.
+pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], f32, NormOf);
 
 /// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the GPU.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
@@ -292,10 +309,15 @@ pub fn append_cpu(
         let (q, rest) = row.split_at(heads.heads * width);
         let (k, v) = rest.split_at(wide);
         let (mut q, mut k) = (q.to_vec(), k.to_vec());
-        if let Some((q_weight, k_weight, epsilon, _)) = norm {
-            q = rms_norm_cpu(&q, q_weight, epsilon);
-            k = rms_norm_cpu(&k, k_weight, epsilon);
-        }
+        // Over as many numbers as there are weights.
+        let normalise = |[q, k]: [&mut Vec<f32>; 2], behind: bool| match norm {
+            Some((q_weight, k_weight, epsilon, of)) if (of == NormOf::RotatedHead) == behind => {
+                *q = rms_norm_cpu(q, q_weight, epsilon);
+                *k = rms_norm_cpu(k, k_weight, epsilon);
+            }
+            _ => {}
+        };
+        normalise([&mut q, &mut k], false);
         let at = (place.position as usize).min(context - 1) * rotary;
         for head in q.chunks_mut(width).chain(k.chunks_mut(width)) {
             for i in 0..rotary / 2 {
@@ -305,6 +327,7 @@ pub fn append_cpu(
                 head[i + rotary / 2] = b * cos + a * sin;
             }
         }
+        normalise([&mut q, &mut k], true);
         let into =
             place.row as usize * heads.row_words()..(place.row as usize + 1) * heads.row_words();
         if (place.row as usize) < heads.capacity {

@@ -325,6 +325,7 @@ mod tests {
             gates: vec![FORMAT],
             apart: false,
             norms_behind: false,
+            norms_rotated: false,
             convolves: None,
             heads: vec![Heads {
                 heads: 1,

@@ -32,6 +32,7 @@ fn all_in(format: Format) -> Kernels {
         gates: vec![format],
         apart: false,
         norms_behind: false,
+        norms_rotated: false,
         heads: vec![heads(format == Format::F32, 64)],
         convolves: Some(format == Format::F32),
     }
@@ -42,6 +43,7 @@ fn apart() -> Kernels {
     Kernels {
         apart: true,
         norms_behind: true,
+        norms_rotated: true,
         ..all_in(Format::Q8_0)
     }
 }
@@ -187,14 +189,15 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("product_tile_gated", "0.5 * g", "0.501 * g"),
     (
         "append",
-        "head.factor * q_norm",
-        "1.001 * head.factor * q_norm",
+        "return q_norm[head.weights + i]",
+        "return 1.001 * q_norm[head.weights + i]",
     ),
     (
         "append",
-        "head.factor * k_norm",
-        "1.001 * head.factor * k_norm",
+        "return k_norm[head.weights + i]",
+        "return 1.001 * k_norm[head.weights + i]",
     ),
+    ("append", "v = rotated(head, i);", "v = number(head, i);"),
     (
         "append",
         "* rotation.x + number(head, i - half)",
@@ -243,7 +246,6 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("keep_rows", "i < count", "i + 1u < count"),
     ("keep_rows", "= values[at];", "= keys[at];"),
     ("keep_rows_of_one", "cache[at];", "cache[into];"),
-    ("convolve", "var sum = 0.0;", "var sum = 1e-2;"),
     ("convolve", "sum = bias[channel];", "sum = -bias[channel];"),
     ("convolve", "back <= own)", "back < own)"),
     ("convolve", "back > own + place.w", "back >= own + place.w"),

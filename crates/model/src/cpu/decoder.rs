@@ -9,7 +9,7 @@ use conclave_cpu::{
 };
 use conclave_weights::Format;
 
-use crate::config::{self, Activation, Config};
+use crate::config::{self, Activation, Config, QkNorm};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::quantised;
@@ -302,14 +302,16 @@ fn attend(
     product(&block.key, &s.input, &mut s.key)?;
     product(&block.value, &s.input, &mut s.value)?;
     // Over each head or over all together, as long as the weight is.
-    for (x, norm) in [
-        (&mut s.query, &block.query_norm),
-        (&mut s.key, &block.key_norm),
-    ] {
-        if let Some(norm) = norm {
-            rows::rms_norm(x, norm, c.norm_epsilon);
+    let normalise = |[query, key]: [&mut [f32]; 2], behind: bool| {
+        if (c.qk_norm == QkNorm::Rotated) == behind {
+            for (x, norm) in [(query, &block.query_norm), (key, &block.key_norm)] {
+                if let Some(norm) = norm {
+                    rows::rms_norm(x, norm, c.norm_epsilon);
+                }
+            }
         }
-    }
+    };
+    normalise([&mut s.query, &mut s.key], false);
     let (query, kv) = (of.query_width(), of.kv_width());
     let heads = s.query.chunks_exact_mut(query);
     let heads = heads.zip(s.key.chunks_exact_mut(kv));
@@ -321,6 +323,7 @@ fn attend(
             rows::rotate(query, of.head_dim, rotation);
             rows::rotate(key, of.head_dim, rotation);
         }
+        normalise([&mut *query, &mut *key], true);
         cache.write(place.row as usize, key, value);
     }
     let attention = conclave_cpu::Attention {

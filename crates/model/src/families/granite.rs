@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
+    let mut rotates = keys.flag(Key("rope.scaling.finetuned", ""))? != Some(false);
     if keys.word(Key("", "model_type"))?.as_deref() == Some("granitemoehybrid") {
         let experts = Key("", "num_local_experts");
         if keys.size_above_zero(experts)?.is_some() {
@@ -36,9 +37,10 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
         for layer in &mut config.layers {
             layer.feed_forward = shared;
         }
-        if keys.word(Key("", "position_embedding_type"))?.as_deref() != Some("rope") {
-            config.attentions_mut().for_each(|(_, one)| one.rope = None);
-        }
+        rotates = keys.word(Key("", "position_embedding_type"))?.as_deref() == Some("rope");
+    }
+    if !rotates {
+        config.attentions_mut().for_each(|(_, one)| one.rope = None);
     }
     let attention = Key("attention.scale", "attention_multiplier");
     let logits = Key("logit_scale", "logits_scaling");

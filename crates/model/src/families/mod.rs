@@ -7,6 +7,7 @@ mod gemma2;
 mod gemma3;
 mod glm4;
 mod granite;
+mod hunyuan;
 mod lfm2;
 mod llama;
 mod ministral3;
@@ -37,4 +38,5 @@ pub const ALL: &[&Family] = &[
     &exaone4::FAMILY,
     &ministral3::FAMILY,
     &lfm2::FAMILY,
+    &hunyuan::FAMILY,
 ];

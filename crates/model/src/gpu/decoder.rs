@@ -9,8 +9,8 @@
 
 use conclave_kernels::{
     Activation as GpuActivation, Attention, Buffer, Caches, DrawBuffers, Draws, Fused, Head,
-    Launcher, Matrix, NO_TOKEN, Norm, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps,
-    append, attention, convolve, embed, gated, gather_rows, keep_rows, norm_add, pick_norm,
+    Launcher, Matrix, NO_TOKEN, Norm, NormOf, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores,
+    Taps, append, attention, convolve, embed, gated, gather_rows, keep_rows, norm_add, pick_norm,
     product, put_rows, sample, score_head, target_logits,
 };
 
@@ -168,7 +168,11 @@ impl GpuDecoder {
             query,
             key,
             epsilon: c.norm_epsilon,
-            whole: c.qk_norm == QkNorm::Whole,
+            of: match c.qk_norm {
+                QkNorm::None | QkNorm::PerHead => NormOf::Head,
+                QkNorm::Whole => NormOf::AllHeads,
+                QkNorm::Rotated => NormOf::RotatedHead,
+            },
         });
         let rope = Rotary {
             // A layer that rotates nothing reads no table; any will do.

@@ -4,7 +4,7 @@
 use conclave_kernels::{Kernels, Matrix};
 use conclave_weights::Format;
 
-use crate::config::{Config, Mixer};
+use crate::config::{Config, Mixer, QkNorm};
 use crate::formats::on_gpu;
 use crate::gpu::scratch::heads;
 use crate::memory::exact_with;
@@ -46,6 +46,7 @@ pub fn launched(
         gates: Vec::new(),
         apart: false,
         norms_behind: false,
+        norms_rotated: config.qk_norm == QkNorm::Rotated,
         heads: of_heads,
         convolves: convolves.then_some(exact),
     };

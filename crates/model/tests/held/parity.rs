@@ -118,6 +118,12 @@ parity! {
     glm4_from_gguf "glm4-gguf";
     glm4 "glm4-hf";
     granite_in_q8_0 "granite-gguf";
+    granite4_from_gguf "granite4-gguf";
+    lfm2_in_q8_0 "lfm2-gguf";
+    lfm2 "lfm2-hf";
+    lfm2_with_biases "lfm2-bias-hf";
+    hunyuan_in_q8_0 "hunyuan-gguf";
+    hunyuan_with_alpha "hunyuan-alpha-hf";
     granite "granite-hf";
     ernie "ernie4_5-gguf";
     ernie_with_biases "ernie4_5-bias-hf";

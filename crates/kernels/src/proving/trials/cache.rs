@@ -4,11 +4,11 @@ use super::numbers::{Numbers, unwritten};
 use super::{Trial, close};
 use crate::ops::attention::attention_by;
 use crate::{
-    Attention, Buffer, Caches, Channels, Gpu, GpuError, Heads, Place, QkNorm, Rotary, Rows, Scores,
-    Taps, attention_partials, places_in_line, places_of_candidate, rope_table,
+    Attention, Buffer, Caches, Channels, Gpu, GpuError, Heads, NormOf, Place, QkNorm, Rotary, Rows,
+    Scores, Taps, attention_partials, places_in_line, places_of_candidate, rope_table,
 };
 
-pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
+pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuError> {
     /// Positions of the table, fewer than there are; numbers of a head that rotate.
     const CONTEXT: usize = 10;
     const ROTARY: usize = 40;
@@ -32,7 +32,7 @@ pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
     let mut caches = [heads.pack(&cache), heads.pack(&cache)];
     let gpu_caches = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
     let [keys, values] = &mut caches;
-    let norm = Some((&norms[0][..], &norms[1][..], EPSILON, false));
+    let norm = Some((&norms[0][..], &norms[1][..], EPSILON, of));
     let caches_cpu = [&mut keys[..], &mut values[..]];
     let queries = crate::append_cpu(
         &qkv, norm, &table, ROTARY, CONTEXT, &places, heads, caches_cpu,
@@ -47,7 +47,7 @@ pub(super) fn append(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
             query: &norms[0],
             key: &norms[1],
             epsilon: EPSILON,
-            whole: false,
+            of,
         };
         let rope = Rotary {
             table: &table,

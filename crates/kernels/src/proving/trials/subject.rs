@@ -3,7 +3,7 @@
 use super::{Trial, cache, draws, products, rows};
 use crate::proving::Kernels;
 use crate::serial::attention::fits;
-use crate::{Choices, Format, GpuError, Launcher, ProductKernel};
+use crate::{Choices, Format, GpuError, Launcher, NormOf, ProductKernel};
 
 /// A kernel in one of its forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,8 +15,10 @@ pub(crate) enum Subject {
     PutRows,
     GatherRows,
     Gated,
+    /// With norms of each head behind its rotation, or before.
     Append {
         exact: bool,
+        rotated: bool,
     },
     /// By cooperative threads, if caches are too long for serial ones.
     Attention {
@@ -71,7 +73,8 @@ impl Kernels {
             };
             // Where a serial thread cannot take a cache in one chunk, in enough chunks it can.
             let long = choices.serial && !fits(heads, 1);
-            let mut of_heads = vec![Subject::Append { exact }, Subject::KeepRows];
+            let rotated = self.norms_rotated;
+            let mut of_heads = vec![Subject::Append { exact, rotated }, Subject::KeepRows];
             for long in [false, true].into_iter().take(1 + usize::from(long)) {
                 of_heads.extend(&attention(long)[..1 + usize::from(choices.chunks)]);
             }
@@ -162,7 +165,13 @@ impl Subject {
             Self::PutRows => rows::put_rows(launcher),
             Self::GatherRows => rows::gather_rows(launcher),
             Self::Gated => rows::gated(launcher),
-            Self::Append { exact } => cache::append(launcher, exact),
+            Self::Append { exact, rotated } => {
+                let of = match rotated {
+                    true => NormOf::RotatedHead,
+                    false => NormOf::Head,
+                };
+                cache::append(launcher, exact, of)
+            }
             Self::Attention { exact, long } => cache::attention(launcher, exact, long, 1),
             Self::Chunks { exact, long } => cache::attention(launcher, exact, long, 2),
             Self::KeepRows => cache::keep_rows(launcher),
