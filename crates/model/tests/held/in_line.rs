@@ -54,6 +54,10 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             ("mistral-hf", 38),
             ("smollm3-gguf", 150),
             ("llama-gguf", 300),
+            // Its convolutions see what is before the text, the prefix and their own candidate.
+            ("lfm2-hf", 1),
+            ("lfm2-bias-hf", 90),
+            ("hunyuan-gguf", 64),
         ] {
             let what = format!("{model} on {backend_name} behind {prefix}");
             let mut session = session(model, backend.as_ref(), 512);
@@ -146,10 +150,11 @@ fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate:
 fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
     // Candidates across the seams of portions and longer than one; and a context so nearly full that
     // not all rows are there at once.
-    let cases: [(&str, usize, usize, &[usize]); 4] = [
+    let cases: [(&str, usize, usize, &[usize]); 5] = [
         ("mistral-hf", 2048, 40, &[75; 8]),
         ("mistral-hf", 2048, 40, &[1, 700, 24, 600, 512, 63, 100]),
         ("gemma3-layers-hf", 2048, 40, &[513, 1, 86]),
+        ("lfm2-hf", 2048, 40, &[600, 512, 3]),
         ("mistral-hf", 700, 60, &[600, 512, 24, 500, 7, 357]),
     ];
     let (_, reference) = &backends()[0];
@@ -224,7 +229,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     const SEGMENT: usize = 10;
     let mut random = ChaCha8Rng::seed_from_u64(13);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf"] {
+        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf"] {
             let mut long = session(model, backend.as_ref(), 512);
             let mut sampler = Sampler::new(
                 Sampling {
@@ -272,7 +277,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
 fn drafts_and_equal_candidates_run_once() {
     let mut random = ChaCha8Rng::seed_from_u64(15);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf"] {
+        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf"] {
             let mut drafter = session(model, backend.as_ref(), 256);
             let mut other = session(model, backend.as_ref(), 256);
             let prompt = ids(&mut random, 70);
