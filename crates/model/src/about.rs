@@ -8,9 +8,10 @@ use crate::config::Config;
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::on_gpu;
-use crate::keys::Keys;
+use crate::keys::{Key, Keys};
 use crate::memory::{Memory, check_heads};
 use crate::plan::{Plan, VectorPart, embedding, plan};
+use crate::slots::SLOTS;
 
 /// How to load a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,9 +116,11 @@ pub(crate) fn describe(
     });
     let read = plan.vectors().map(VectorPart::bytes);
     let most = formats.iter().max_by_key(|kept| kept.bytes);
+    let bytes = read.chain(formats.iter().map(|kept| kept.bytes)).sum();
+    check_proportion(&keys, &config, bytes)?;
     let about = About {
         parameters: vectors.chain(matrices).sum(),
-        bytes: read.chain(formats.iter().map(|kept| kept.bytes)).sum(),
+        bytes,
         quantisation: most.map(|kept| kept.stored.to_owned()).unwrap_or_default(),
         memory: Memory::of_plan(&plan, &config, context, quantise),
         not_on_gpu: check_heads(&config).err().map(|error| error.to_string()),
@@ -127,6 +130,39 @@ pub(crate) fn describe(
     };
     Ok((about, plan))
 }
+
+/// Refuses a model that needs memory to run in which a file of its size does not justify: of a few
+/// megabytes of weights in two bits, states and keys would be gigabytes.
+fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), ModelError> {
+    const NUMBER: u64 = size_of::<f32>() as u64;
+    let widths = config
+        .attentions()
+        .flat_map(|of| [of.query_width(), of.kv_width()]);
+    let widths = widths.chain([config.hidden, config.feed_forward()]);
+    let widest = widths.max().unwrap_or_default() as u64;
+    if NUMBER * SLOTS as u64 * widest > MOST_STATES.saturating_add(bytes) {
+        let problem = "makes a model that is wide out of proportion to its weights";
+        return Err(keys.wrong(Key("embedding_length", "hidden_size"), problem));
+    }
+    let a_token: u64 = config
+        .attentions()
+        .map(|of| NUMBER * of.kv_width() as u64)
+        .sum();
+    if a_token > MOST_OF_A_TOKEN + bytes / 64 {
+        let problem = "makes keys and values out of proportion to the weights";
+        return Err(keys.wrong(
+            Key("attention.head_count_kv", "num_key_value_heads"),
+            problem,
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes of states that any model may have, whatever its weights: those of a stream of 29,000 numbers.
+const MOST_STATES: u64 = 64 << 20;
+
+/// Bytes of keys and values of a token likewise.
+const MOST_OF_A_TOKEN: u64 = 64 << 10;
 
 /// What becomes of a plan's matrices on a GPU.
 fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<FormatInMemory> {

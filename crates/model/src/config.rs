@@ -177,6 +177,9 @@ impl Config {
             None if hidden.is_multiple_of(heads) => hidden / heads,
             None => return Err(keys.wrong(HEADS, "does not divide the hidden width")),
         };
+        if head_dim > MOST_HEAD {
+            return Err(keys.wrong(width_key, "is beyond any known model"));
+        }
         let value_key = Key("attention.value_length", "");
         if keys.optional_size(value_key)?.unwrap_or(head_dim) != head_dim {
             return Err(keys.wrong(value_key, "differs from key_length"));
@@ -313,6 +316,9 @@ impl Config {
 
 const HEADS: Key = Key("attention.head_count", "num_attention_heads");
 const KV_HEADS: Key = Key("attention.head_count_kv", "num_key_value_heads");
+
+/// Numbers in the widest head there is a use for: tables are made of it before any tensor is seen.
+const MOST_HEAD: usize = 1 << 14;
 
 /// Blocks of the deepest model there is a use for: each is a list entry before any tensor is seen.
 const MOST_LAYERS: usize = 1024;

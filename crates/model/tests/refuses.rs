@@ -42,3 +42,71 @@ fn a_norm_with_a_shift_is_no_rms_norm() {
     let named = matches!(&refused, Err(ModelError::Tensor { name, .. }) if name == shift);
     assert!(named, "{refused:?}");
 }
+
+/// The folder of a Llama of these widths, all zeros, in BF16.
+fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward: usize) -> Memory {
+    let (rows, inner) = (2, heads * width);
+    let mut tensors = vec![
+        ("model.embed_tokens".to_owned(), vec![rows, hidden]),
+        ("model.norm".to_owned(), vec![hidden]),
+    ];
+    for layer in 0..layers {
+        let mut add = |name: &str, shape: &[usize]| {
+            tensors.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
+        };
+        for norm in ["input_layernorm", "post_attention_layernorm"] {
+            add(norm, &[hidden]);
+        }
+        for name in ["q_proj", "k_proj", "v_proj"] {
+            add(&format!("self_attn.{name}"), &[inner, hidden]);
+        }
+        add("self_attn.o_proj", &[hidden, inner]);
+        add("mlp.gate_proj", &[feed_forward, hidden]);
+        add("mlp.up_proj", &[feed_forward, hidden]);
+        add("mlp.down_proj", &[hidden, feed_forward]);
+    }
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in tensors {
+        let begin = end;
+        end += 2 * shape.iter().product::<usize>();
+        let tensor =
+            serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]});
+        header.insert(name + ".weight", tensor);
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let mut weights = (header.len() as u64).to_le_bytes().to_vec();
+    weights.extend(header);
+    weights.resize(weights.len() + end, 0);
+    let config = serde_json::json!({
+        "model_type": "llama", "hidden_size": hidden, "intermediate_size": feed_forward,
+        "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": heads,
+        "head_dim": width, "rms_norm_eps": 1e-6, "max_position_embeddings": 4096,
+        "tie_word_embeddings": true,
+    });
+    let config = serde_json::to_vec(&config).unwrap();
+    let files = [("config.json", config), ("model.safetensors", weights)];
+    Memory::new(files.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec())
+}
+
+/// Files of some megabytes whose states would take gigabytes, or whose keys and values would.
+#[test]
+fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
+    let asked = |source: &Memory| {
+        let checkpoint = pollster::block_on(Checkpoint::open(source)).unwrap();
+        about(&checkpoint, LoadOptions::with_context(4096))
+    };
+    for (source, key) in [
+        (llama(1 << 20, 1, [1, 2], 1), "hidden_size"),
+        (llama(4, 1, [1 << 10, 1 << 10], 1), "hidden_size"),
+        (llama(4, 1, [1, 4], 1 << 20), "hidden_size"),
+        (llama(4, 64, [1, 1 << 14], 1), "num_key_value_heads"),
+        (llama(4, 1, [1, 1 << 15], 1), "head_dim"),
+    ] {
+        let refused = asked(&source);
+        let named = matches!(&refused, Err(ModelError::Key { key: found, .. }) if found == key);
+        assert!(named, "{key}: {refused:?}");
+    }
+    // Small and wide as published models are, it is none of these.
+    let about = asked(&llama(64, 2, [4, 16], 256)).unwrap();
+    assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
+}

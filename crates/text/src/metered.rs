@@ -77,7 +77,7 @@ fn statement<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
             Stmt::EmitExpr(Spanned::new(EmitExpr { expr }, s.span()))
         }
         Stmt::ForLoop(s) => Stmt::ForLoop(again(s, |f| ForLoop {
-            target: expression(&f.target),
+            target: target(&f.target),
             iter: counted(&f.iter),
             filter_expr: f.filter_expr.as_ref().map(expression),
             recursive: f.recursive,
@@ -93,16 +93,16 @@ fn statement<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
             assignments: w
                 .assignments
                 .iter()
-                .map(|(to, from)| (expression(to), expression(from)))
+                .map(|(to, from)| (target(to), expression(from)))
                 .collect(),
             body: statements(&w.body),
         })),
         Stmt::Set(s) => Stmt::Set(again(s, |set| Set {
-            target: expression(&set.target),
+            target: target(&set.target),
             expr: expression(&set.expr),
         })),
         Stmt::SetBlock(s) => Stmt::SetBlock(again(s, |set| SetBlock {
-            target: expression(&set.target),
+            target: target(&set.target),
             filter: set.filter.as_ref().map(expression),
             body: statements(&set.body),
         })),
@@ -283,6 +283,16 @@ fn arguments<'a>(args: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
 /// All of what an expression gives is weighed. A short constant needs no scales.
 fn weighed<'a>(expr: &Expr<'a>) -> Expr<'a> {
     filtered(WEIGH, Some(expression(expr)), expr.span())
+}
+
+/// What is assigned to: names, which the interpreter takes as they are, several of them in a list.
+fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
+    match expr {
+        Expr::List(s) => Expr::List(again(s, |l| List {
+            items: l.items.iter().map(target).collect(),
+        })),
+        name => expression(name),
+    }
 }
 
 /// Only its items are counted, or its bytes where it is a string.

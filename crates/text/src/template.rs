@@ -319,21 +319,21 @@ fn syntax() -> SyntaxConfig {
 fn without_generation_tags(source: &str) -> String {
     let mut plain = String::with_capacity(source.len());
     let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start..].find("%}") else {
+    while let Some((before, behind)) = rest.split_once("{%") {
+        let Some((tag, after)) = behind.split_once("%}") else {
             break;
         };
-        let tag = &rest[start + 2..start + length];
         let word = tag
             .trim_matches(|letter: char| letter == '-' || letter == '+' || letter.is_whitespace());
-        plain.push_str(&rest[..start + 2]);
+        plain.push_str(before);
+        plain.push_str("{%");
         match word {
             "generation" => plain.push_str(&tag.replace(word, "if true")),
             "endgeneration" => plain.push_str(&tag.replace(word, "endif")),
             _ => plain.push_str(tag),
         }
         plain.push_str("%}");
-        rest = &rest[start + length + 2..];
+        rest = after;
     }
     plain.push_str(rest);
     plain

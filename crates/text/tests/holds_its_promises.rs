@@ -273,6 +273,52 @@ fn templates_without_end_are_stopped() {
     ));
 }
 
+/// Names that are assigned together, as templates do for the arguments of tools; blocks that are cut.
+#[test]
+fn templates_assign_several_names_at_once() {
+    let Model {
+        metadata,
+        tokenizer,
+        ..
+    } = &MODELS[0];
+    let render = |source: &str| {
+        let mut metadata = metadata.clone();
+        metadata.set("tokenizer.chat_template", Value::String(source.to_owned()));
+        let template = ChatTemplate::from_gguf(&metadata, tokenizer)?;
+        let prompt = template.render(&[Message::new("user", "hi")], true)?;
+        Ok::<_, TextError>(prompt.text().to_owned())
+    };
+    for (source, wanted) in [
+        (
+            "{% for key, value in messages[0]|items %}{{ key }}={{ value }};{% endfor %}",
+            "role=user;content=hi;",
+        ),
+        (
+            "{% for key, value in messages[0].items() %}{{ key }}{% endfor %}",
+            "rolecontent",
+        ),
+        ("{% set a, b = 1, 'two' %}{{ b }}{{ a }}", "two1"),
+        (
+            "{% set ns = namespace(a=0) %}{% set (ns.a, (b, c)) = (1, (2, 3)) %}{{ ns.a }}{{ b }}{{ c }}",
+            "123",
+        ),
+        ("{% with a = 4, b = 5 %}{{ a }}{{ b }}{% endwith %}", "45"),
+    ] {
+        assert_eq!(render(source).as_deref(), Ok(wanted), "{source}");
+    }
+    for source in [
+        "{%}",
+        "a{%}{% if %}",
+        "{%",
+        "{% generation",
+        "{% set = 1 %}",
+        "{% for in x %}{% endfor %}",
+    ] {
+        let refused = render(source);
+        assert!(refused.is_err(), "{source}: {refused:?}");
+    }
+}
+
 #[test]
 fn a_model_without_template_gets_a_plain_one() {
     let Model { metadata, .. } = &MODELS[2];

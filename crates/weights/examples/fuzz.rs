@@ -199,12 +199,13 @@ impl Random {
         (self.any() % limit.max(1) as u64) as usize
     }
 
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    /// One of these.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
     /// A number of the kind that breaks readers.
-    fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         match self.below(6) {
             0 => self.any() % 64,
             1 => self.any() % 4096,
@@ -265,7 +266,7 @@ impl Random {
     }
 
     /// Damages text in the terms of JSON: numbers, strings, pairs and brackets.
-    fn damage_json(&mut self, text: &mut Vec<u8>) {
+    pub fn damage_json(&mut self, text: &mut Vec<u8>) {
         if text.is_empty() {
             return;
         }

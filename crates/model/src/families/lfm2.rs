@@ -4,7 +4,7 @@
 use crate::config::{Config, Convolution, Mixer, QkNorm};
 use crate::error::ModelError;
 use crate::family::{Family, Norms};
-use crate::keys::{Key, Keys};
+use crate::keys::{Key, Keys, LARGEST};
 
 /// LFM2's and LFM2.5's conventions.
 pub const FAMILY: Family = Family {
@@ -100,5 +100,9 @@ fn feed_forward(keys: &Keys<'_>, plain: usize) -> Result<usize, ModelError> {
     };
     let multiple = keys.size(Key("", "block_multiple_of"))?;
     let adjusted = (f64::from(factor) * adjusted as f64) as usize;
+    if adjusted > LARGEST {
+        let key = Key("", "block_ffn_dim_multiplier");
+        return Err(keys.wrong(key, "makes an MLP wider than any known model's"));
+    }
     Ok(adjusted.div_ceil(multiple) * multiple)
 }
