@@ -17,7 +17,7 @@ use crate::plan::Plan;
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
-    /// Keys and values of the whole context.
+    /// Keys and values of the whole context, and rows of convolutions.
     pub kv: u64,
     /// Activations and logits of the largest pass.
     pub scratch: u64,
