@@ -222,7 +222,7 @@ export interface FormatInMemory {
 export interface Memory {
   /** Matrices, norms, biases and rotary tables. */
   weights: number;
-  /** Keys and values of the whole context. */
+  /** Keys and values of the whole context, and rows of convolutions. */
   kv: number;
   /** Activations and logits of the largest pass. */
   scratch: number;
