@@ -133,7 +133,7 @@ fn mixers(config: &Config) -> String {
 }
 
 fn describe(about: &About, text: &mut String) {
-    let (config, memory) = (&about.config, &about.memory);
+    let config = &about.config;
     let _ = writeln!(
         text,
         "family    {}, {} weights, {} layers, width {}, {}, vocabulary {}",
@@ -159,16 +159,21 @@ fn describe(about: &About, text: &mut String) {
         let label = if index == 0 { "weights" } else { "" };
         let _ = writeln!(text, "{label:<9} {stored}; on the GPU {kept}");
     }
-    let _ = writeln!(
-        text,
-        "memory    {} on the GPU: {} weights, {} keys and values, {} scratch, for {} of {} tokens of context",
-        in_words(memory.total()),
-        in_words(memory.weights),
-        in_words(memory.kv),
-        in_words(memory.scratch),
-        about.context,
-        config.context,
-    );
+    for (label, place, memory) in [
+        ("memory", "GPU", &about.memory),
+        ("", "CPU", &about.memory_on_cpu),
+    ] {
+        let _ = writeln!(
+            text,
+            "{label:<9} {} on the {place}: {} weights, {} keys and values, {} scratch, for {} of {} tokens of context",
+            in_words(memory.total()),
+            in_words(memory.weights),
+            in_words(memory.kv),
+            in_words(memory.scratch),
+            about.context,
+            config.context,
+        );
+    }
     if let Some(error) = &about.not_on_gpu {
         let _ = writeln!(text, "GPU       {error}");
     }

@@ -141,6 +141,12 @@ impl Cache {
         numbers + size_of_val(&self.key_scales[..]) + size_of_val(&self.value_scales[..])
     }
 
+    /// Bytes of memory that [`new`](Self::new) of the same takes.
+    pub fn bytes_of(rows: usize, heads: usize, width: usize, exact: bool) -> u64 {
+        let of_lanes = Self::new(LANES, heads, width, exact).bytes();
+        rows.div_ceil(LANES) as u64 * of_lanes as u64
+    }
+
     /// Writes key and value of one row, each `[heads, width]`; beyond the last row, nothing.
     pub fn write(&mut self, row: usize, key: &[f32], value: &[f32]) {
         let shape = self.shape;

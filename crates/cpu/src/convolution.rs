@@ -45,6 +45,21 @@ impl ConvolutionCache {
         }
     }
 
+    /// Bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        match &self.numbers {
+            Numbers::Single(numbers) => size_of_val(&numbers[..]),
+            Numbers::Short { numbers, scales } => {
+                size_of_val(&numbers[..]) + size_of_val(&scales[..])
+            }
+        }
+    }
+
+    /// Bytes of memory that [`new`](Self::new) of the same takes.
+    pub fn bytes_of(rows: usize, width: usize, exact: bool) -> u64 {
+        rows as u64 * Self::new(1, width, exact).bytes() as u64
+    }
+
     /// Writes B · x of a token, each `[width]`, to its row; beyond the last row, nothing.
     pub fn write(&mut self, row: usize, b: &[f32], x: &[f32]) {
         if row >= self.rows {

@@ -108,6 +108,17 @@ impl Matrix {
         Ok(())
     }
 
+    /// Bytes of memory that a matrix `[rows, cols]` of a [`kept`] format takes.
+    pub fn bytes_of(format: Format, rows: u64, cols: usize) -> u64 {
+        let Some(mut unit) = rows_of(format) else {
+            return 0;
+        };
+        let block = vec![0; LANES * format.block_bytes()];
+        unit.push(&block, format.block_elements());
+        let units = rows.div_ceil(LANES as u64) * (cols / format.block_elements()) as u64;
+        units * unit.bytes() as u64
+    }
+
     /// The products of all rows of `input` with the rows `rows` of the matrix, into
     /// `out[input rows, rows]`.
     ///

@@ -49,6 +49,8 @@ pub struct About {
     pub context: usize,
     /// What it takes of a GPU's memory.
     pub memory: Memory,
+    /// What it takes of the machine's where the CPU runs it.
+    pub memory_on_cpu: Memory,
     /// Why it can't run on a GPU, where it can't.
     pub not_on_gpu: Option<String>,
 }
@@ -122,7 +124,8 @@ pub(crate) fn describe(
         parameters: vectors.chain(matrices).sum(),
         bytes,
         quantisation: most.map(|kept| kept.stored.to_owned()).unwrap_or_default(),
-        memory: Memory::of_plan(&plan, &config, context, quantise),
+        memory: Memory::on_gpu(&plan, &config, context, quantise),
+        memory_on_cpu: Memory::on_cpu(&plan, &config, context, quantise),
         not_on_gpu: check_heads(&config).err().map(|error| error.to_string()),
         formats,
         context,

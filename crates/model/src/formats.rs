@@ -10,6 +10,11 @@ pub fn quantised(stored: Format, cols: usize, quantise: Option<Format>) -> Optio
     quantise.filter(|to| plain && cols.is_multiple_of(to.block_elements()))
 }
 
+/// The format in which the CPU keeps rows of `cols` numbers that are stored as `stored`.
+pub fn kept_on_cpu(stored: Format, cols: usize, quantise: Option<Format>) -> Format {
+    quantised(stored, cols, quantise).unwrap_or_else(|| conclave_cpu::kept(stored, cols))
+}
+
 /// The format in which the GPU keeps rows of `cols` numbers that are stored as `stored`, in both
 /// crates' words; `None` where no kernel reads rows of that width.
 pub fn on_gpu(

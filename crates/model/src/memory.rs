@@ -1,17 +1,20 @@
-//! How much GPU memory a model takes, from the same sizes the GPU decoder allocates: known from
-//! its configuration alone, before anything is downloaded.
+//! How much memory a model takes, from the same sizes the decoders allocate: known from its
+//! configuration alone, before anything is downloaded.
 
+use conclave_cpu::{Cache, ConvolutionCache, Matrix as CpuMatrix};
 use conclave_kernels::{Format as GpuFormat, Matrix};
 use conclave_weights::Format;
 use serde::Serialize;
 
 use crate::config::{Attention, Config, Mixer};
+use crate::cpu;
 use crate::error::ModelError;
-use crate::formats::on_gpu;
+use crate::formats::{kept_on_cpu, on_gpu};
 use crate::gpu::scratch;
-use crate::plan::Plan;
+use crate::pass::rows_of;
+use crate::plan::{MatrixPart, Plan};
 
-/// Bytes of GPU memory.
+/// Bytes of memory, a GPU's or the machine's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Memory {
@@ -29,18 +32,38 @@ impl Memory {
         self.weights + self.kv + self.scratch
     }
 
-    /// What a planned model takes with a context of `context` tokens.
-    pub fn of_plan(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
-        let matrix = |part: &crate::plan::MatrixPart| {
+    /// What a planned model takes of the machine's memory where the CPU runs it.
+    pub fn on_cpu(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
+        let format = |part: &MatrixPart| kept_on_cpu(part.tensor.format, part.cols, quantise);
+        let matrices = plan.matrices().map(|part| {
+            CpuMatrix::bytes_of(format(part), part.rows.end - part.rows.start, part.cols)
+        });
+        let exact = !plan
+            .matrices()
+            .any(|part| format(part).block_elements() > 1);
+        let rows = rows_of(context);
+        let caches = config.layers.iter().map(|layer| match &layer.mixer {
+            Mixer::Attention(of) => Cache::bytes_of(rows, of.kv_heads, of.head_dim, exact),
+            Mixer::Convolution(_) => ConvolutionCache::bytes_of(rows, config.hidden, exact),
+        });
+        Self {
+            weights: matrices.sum::<u64>() + of_vectors(plan, config, context),
+            kv: caches.sum(),
+            scratch: cpu::scratch_bytes(config),
+        }
+    }
+
+    /// What a planned model takes of a GPU's memory with a context of `context` tokens.
+    pub fn on_gpu(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
+        let matrix = |part: &MatrixPart| {
             let rows = part.rows.end - part.rows.start;
             let kept = on_gpu(part.tensor.format, part.cols, quantise);
             kept.map_or(0, |(_, format)| matrix_bytes(format, rows, part.cols))
         };
         let matrices: u64 = plan.matrices().map(matrix).sum();
-        let numbers: u64 = plan.vectors().map(|part| part.numbers.len() as u64).sum();
         let apart = plan.blocks.iter().any(|block| {
             let parts = [&block.gate.weight, &block.up.weight];
-            let format = |part: &crate::plan::MatrixPart| {
+            let format = |part: &MatrixPart| {
                 let kept = on_gpu(part.tensor.format, part.cols, quantise)?;
                 Some((kept.1, (part.rows.end - part.rows.start) as usize))
             };
@@ -52,18 +75,24 @@ impl Memory {
             Some(kept.1)
         });
         let exact = kept.all(exact_with);
-        let ropes = config.ropes.iter().map(|rope| rope.rotary_dim as u64);
-        let tables: u64 = ropes.map(|width| 4 * context as u64 * width).sum();
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
             Mixer::Attention(of) => 2 * scratch::heads(of, context, exact).cache_bytes(),
             Mixer::Convolution(_) => scratch::channels(config, context, exact).cache_bytes(),
         });
         Self {
-            weights: matrices + 4 * numbers + tables,
+            weights: matrices + of_vectors(plan, config, context),
             kv: caches.map(|bytes| bytes as u64).sum(),
             scratch: scratch::bytes(config, context, apart),
         }
     }
+}
+
+/// Bytes of norms, biases and rotary tables.
+fn of_vectors(plan: &Plan, config: &Config, context: usize) -> u64 {
+    let numbers: u64 = plan.vectors().map(|part| part.numbers.len() as u64).sum();
+    let ropes = config.ropes.iter().map(|rope| rope.rotary_dim as u64);
+    let tables: u64 = ropes.map(|width| context as u64 * width).sum();
+    size_of::<f32>() as u64 * (numbers + tables)
 }
 
 /// Whether keys and values stay exact beside matrices of this format: rounding them costs less

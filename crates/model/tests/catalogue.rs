@@ -8,10 +8,8 @@ use std::fmt::Write as _;
 use std::future::ready;
 use std::path::PathBuf;
 
-use conclave_cpu::{Cache, Upload, kept};
 use conclave_model::config::QkNorm;
 use conclave_model::family::Family;
-use conclave_model::pass::rows_of;
 use conclave_model::{About, LoadOptions, about};
 use conclave_weights::{Checkpoint, Format, Reading, Source, SourceFile};
 use serde::Deserialize;
@@ -105,21 +103,6 @@ impl Tensor {
         let row = self.format.bytes_of(self.cols as usize);
         row.expect("whole blocks") as u64 * self.rows.unwrap_or(1)
     }
-
-    /// Bytes of memory on the CPU.
-    fn on_cpu(&self) -> u64 {
-        let cols = self.cols as usize;
-        let Some(rows) = self.rows else {
-            return 4 * self.cols;
-        };
-        // Rows are packed by eight.
-        let format = kept(self.format, cols);
-        let mut upload = Upload::begin(format, 8, cols).unwrap();
-        upload
-            .push(&vec![0; 8 * format.bytes_of(cols).unwrap()])
-            .unwrap();
-        rows.div_ceil(8) * upload.finish().unwrap().bytes() as u64
-    }
 }
 
 impl Model {
@@ -212,42 +195,31 @@ impl Model {
         };
         let [one, two, most] = [CONTEXT, 2 * CONTEXT, usize::MAX].map(|context| {
             let about = told(context);
-            let c = &about.config;
-            // One for the keys and values of a layer.
-            let on_cpu = c.attentions().map(|of| {
-                Cache::new(rows_of(about.context), of.kv_heads, of.head_dim, false).bytes() as u64
-            });
-            let on_cpu: u64 = on_cpu.sum();
-            (about.context as u64, about.memory, on_cpu)
+            (about.context as u64, about.memory, about.memory_on_cpu)
         });
         let tokens = two.0 - one.0;
-        let a_token = (two.1.weights - one.1.weights) / tokens;
-        let tables = one.0 * a_token;
-        let packed: u64 = tensors.iter().map(Tensor::on_cpu).sum();
         let mut lines = format!(
             "      \"bytes\": {},\n      \"memory\": {{\n",
             header.file.bytes + self.shape.vocabulary * BYTES_PER_TOKEN
         );
-        for (backend, weights, [kv, kv_of_two, kv_of_most], end) in [
-            (
-                "webgpu",
-                one.1.weights - tables,
-                [one, two, most].map(|(_, memory, _)| memory.kv),
-                ",",
-            ),
-            ("cpu", packed, [one, two, most].map(|(_, _, kv)| kv), ""),
+        let all = [one, two, most];
+        for (backend, [first, second, last], end) in [
+            ("webgpu", all.map(|(_, on_gpu, _)| on_gpu), ","),
+            ("cpu", all.map(|(_, _, on_cpu)| on_cpu), ""),
         ] {
-            let row = (kv_of_two - kv) / tokens;
-            let (fixed, scratch) = (kv - one.0 * row, one.1.scratch);
-            assert_eq!(kv_of_most, fixed + most.0 * row);
+            let a_token = (second.weights - first.weights) / tokens;
+            let row = (second.kv - first.kv) / tokens;
+            let (weights, kv) = (first.weights - one.0 * a_token, first.kv - one.0 * row);
+            let scratch = first.scratch;
+            assert_eq!(last.kv, kv + most.0 * row);
+            assert_eq!(last.weights, weights + most.0 * a_token);
+            let off = last.scratch.abs_diff(scratch);
+            assert!(off * 100 < last.total(), "{off} of {last:?}");
             _ = writeln!(
                 lines,
-                r#"        "{backend}": {{ "weights": {weights}, "kv": {fixed}, "scratch": {scratch}, "perToken": {{ "weights": {a_token}, "kv": {row} }} }}{end}"#
+                r#"        "{backend}": {{ "weights": {weights}, "kv": {kv}, "scratch": {scratch}, "perToken": {{ "weights": {a_token}, "kv": {row} }} }}{end}"#
             );
         }
-        assert_eq!(most.1.weights, one.1.weights - tables + most.0 * a_token);
-        let off = most.1.scratch.abs_diff(one.1.scratch);
-        assert!(off * 100 < most.1.total(), "{off} of {:?}", most.1);
         lines + "      },\n"
     }
 }

@@ -141,7 +141,13 @@ fn a_load_builds_what_a_long_context_launches() {
 fn memory_is_what_was_foretold() {
     let gpu = gpu();
     let backend = gpu.clone();
-    for name in ["llama-gguf", "qwen2-gguf", "qwen3-gguf", "gemma2-gguf"] {
+    for name in [
+        "llama-gguf",
+        "qwen2-gguf",
+        "qwen3-gguf",
+        "gemma2-gguf",
+        "lfm2-gguf",
+    ] {
         let before = gpu.memory_in_use();
         let mut session = session::session(name, &backend, 300);
         let memory = session.about().memory;

@@ -4,16 +4,16 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    ConvolutionCache, Input, Matrix, Seen, Upload, judge, kept, log_sum_exp, rows, softcap,
-    target_logits,
+    ConvolutionCache, Input, Matrix, Seen, Upload, judge, log_sum_exp, rows, softcap, target_logits,
 };
 use conclave_weights::Format;
 
 use crate::config::{self, Activation, Config, QkNorm};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
-use crate::formats::quantised;
+use crate::formats::kept_on_cpu;
 use crate::pass::{Pass, TargetScore, rows_of};
+use crate::prefill::CPU_CHUNK;
 use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
 use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
@@ -172,6 +172,24 @@ impl CpuDecoder {
         };
         Ok(logits.into_iter().zip(slots).map(score).collect())
     }
+}
+
+/// Bytes of states, and of the activations of a prompt's chunk.
+pub fn scratch_bytes(c: &Config) -> u64 {
+    const NUMBER: usize = size_of::<f32>();
+    let widest = |width: fn(&config::Attention) -> usize| {
+        c.attentions().map(width).max().unwrap_or_default()
+    };
+    let (query, kv) = (
+        widest(config::Attention::query_width),
+        widest(config::Attention::kv_width),
+    );
+    let wide = query.max(3 * c.hidden);
+    // As input of a product, numbers are there once more in 16 bits with their sums.
+    let input = 2 * c.hidden.max(query).max(c.feed_forward());
+    let a_token = 3 * c.hidden + wide + 2 * kv + query + 2 * c.feed_forward() + input;
+    let states = SLOTS * c.hidden;
+    ((states + CPU_CHUNK * a_token + 2 * c.vocabulary) * NUMBER) as u64
 }
 
 /// A slot is asked for before the first pass.
@@ -432,7 +450,7 @@ impl WeightSink for CpuWeights {
     type Upload = Upload;
 
     fn format(&self, stored: Format, cols: usize) -> Option<Format> {
-        Some(quantised(stored, cols, self.quantise).unwrap_or_else(|| kept(stored, cols)))
+        Some(kept_on_cpu(stored, cols, self.quantise))
     }
 
     fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Upload, ModelError> {

@@ -2,6 +2,7 @@
 
 mod decoder;
 
+pub(crate) use self::decoder::scratch_bytes;
 use self::decoder::{CpuDecoder, CpuWeights};
 use crate::decoder::{Backend, Decoder, Loading, Wait};
 
