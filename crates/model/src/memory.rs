@@ -10,6 +10,7 @@ use crate::error::ModelError;
 use crate::formats::on_gpu;
 use crate::gpu::scratch;
 use crate::plan::Plan;
+use crate::states::COUNTED;
 
 /// Bytes of GPU memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -17,7 +18,8 @@ use crate::plan::Plan;
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
-    /// Keys and values of the whole context.
+    /// Keys and values of the whole context; and recurrent states, in a model that has some: those of the
+    /// prefix, a draft, two checkpoints and three candidates.
     pub kv: u64,
     /// Activations and logits of the largest pass.
     pub scratch: u64,
@@ -57,6 +59,7 @@ impl Memory {
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
             Mixer::Attention(of) => 2 * scratch::heads(of, context, exact).cache_bytes(),
             Mixer::Convolution(_) => scratch::channels(config, context, exact).cache_bytes(),
+            Mixer::DeltaNet(of) => COUNTED * of.state() * size_of::<f32>(),
         });
         Self {
             weights: matrices + 4 * numbers + tables,
@@ -82,11 +85,23 @@ pub fn reads_heads(of: &Attention) -> bool {
     of.head_dim.is_multiple_of(4) && of.head_dim <= 256
 }
 
-/// Checks that the kernels read heads of the model's widths.
+/// No kernel runs them yet.
+pub(crate) const NO_DELTA_NETS: ModelError = ModelError::NoPlan {
+    layers: "gated delta nets",
+};
+
+/// Checks that the kernels run all of the model's layers, and read heads of their widths.
 ///
 /// # Errors
-/// [`ModelError::HeadWidth`].
-pub fn check_heads(config: &Config) -> Result<(), ModelError> {
+/// [`ModelError::NoPlan`] and [`ModelError::HeadWidth`].
+pub fn check_layers(config: &Config) -> Result<(), ModelError> {
+    if config.is_recurrent() {
+        return Err(NO_DELTA_NETS);
+    }
+    if config.attentions().any(|of| of.gate) {
+        let layers = "attention with an output gate";
+        return Err(ModelError::NoPlan { layers });
+    }
     match config.attentions().find(|of| !reads_heads(of)) {
         Some(of) => Err(ModelError::HeadWidth { width: of.head_dim }),
         None => Ok(()),

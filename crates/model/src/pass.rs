@@ -13,6 +13,18 @@ pub fn rows_of(context: usize) -> usize {
     context + IN_LINE_ROWS
 }
 
+/// Tokens of a pass that follow one another in a text, and the recurrent states around them: numbers
+/// of [`crate::states`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How many.
+    pub tokens: usize,
+    /// Where the state before the first of them is; `None` where a text begins with it.
+    pub from: Option<usize>,
+    /// Where the state behind the last of them is to be: at `from`, or where nobody else's is.
+    pub to: usize,
+}
+
 /// Tokens to run, each with its [`Place`]: position, KV row, and what it sees.
 ///
 /// A plain continuation is one candidate behind the prefix; verifying in line
@@ -24,6 +36,9 @@ pub struct Pass {
     pub tokens: Vec<u32>,
     /// Where each token stands, `[tokens]`.
     pub places: Vec<Place>,
+    /// Which of them follow one another, one run behind another, for a model that has recurrent states;
+    /// empty for others.
+    pub runs: Vec<Run>,
 }
 
 impl Pass {
@@ -32,7 +47,20 @@ impl Pass {
         Self {
             tokens: tokens.to_vec(),
             places: places_in_sequence(prefix as u32, tokens.len() as u32),
+            runs: Vec::new(),
         }
+    }
+
+    /// The same as one run, where the model has recurrent states: from the one in the first slot to the
+    /// second.
+    #[must_use]
+    pub fn between(mut self, states: Option<(Option<usize>, usize)>) -> Self {
+        let tokens = self.len();
+        self.runs = states
+            .map(|(from, to)| Run { tokens, from, to })
+            .into_iter()
+            .collect();
+        self
     }
 
     /// Nothing to run yet.
@@ -40,6 +68,7 @@ impl Pass {
         Self {
             tokens: Vec::new(),
             places: Vec::new(),
+            runs: Vec::new(),
         }
     }
 

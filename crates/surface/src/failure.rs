@@ -59,7 +59,9 @@ impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
         match error {
             ModelError::Gpu(error) => error.into(),
-            ModelError::HeadWidth { .. } => Self::named("NoPlan", error),
+            ModelError::NoPlan { .. } | ModelError::HeadWidth { .. } => {
+                Self::named("NoPlan", error)
+            }
             ModelError::ContextFull { .. } => Self::named("ContextFull", error),
             ModelError::File(_)
             | ModelError::Metadata(_)

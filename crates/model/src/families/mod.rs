@@ -15,6 +15,7 @@ mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3_5;
 mod smollm3;
 
 use crate::family::Family;
@@ -37,4 +38,5 @@ pub const ALL: &[&Family] = &[
     &exaone4::FAMILY,
     &ministral3::FAMILY,
     &lfm2::FAMILY,
+    &qwen3_5::FAMILY,
 ];

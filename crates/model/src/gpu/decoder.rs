@@ -19,7 +19,7 @@ use super::weights::{Gate, GpuBlock, GpuMixer, GpuModel, Product};
 use crate::config::{self, Activation, Config, Layer, Mixer, QkNorm};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
-use crate::memory::exact_with;
+use crate::memory::{NO_DELTA_NETS, exact_with};
 use crate::pass::{Pass, TargetScore};
 use crate::prefill::{blocks_a_submit, gpu_chunk};
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
@@ -325,6 +325,7 @@ impl GpuDecoder {
                 let channels = channels(&self.config, self.context, self.exact);
                 Cache::Convolution(gpu.allocate(channels.cache_bytes())?)
             }
+            Mixer::DeltaNet(_) => return Err(NO_DELTA_NETS),
         })
     }
 

@@ -6,6 +6,7 @@ use conclave_weights::Format;
 use crate::config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
+use crate::memory::NO_DELTA_NETS;
 use crate::reading::WeightSink;
 use crate::weights::{Block, Linear, Mixer, Weights};
 
@@ -95,6 +96,7 @@ impl GpuBlock {
                 };
                 (vec![c.input], mixer, c.output)
             }
+            Mixer::DeltaNet(_) => return Err(NO_DELTA_NETS),
         };
         Ok(Self {
             mixer_norm: block.mixer_norm,
