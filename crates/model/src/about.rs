@@ -9,7 +9,7 @@ use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::on_gpu;
 use crate::keys::Keys;
-use crate::memory::{Memory, check_layers};
+use crate::memory::{Memory, check_heads};
 use crate::plan::{Plan, VectorPart, embedding, plan};
 
 /// How to load a model.
@@ -120,7 +120,7 @@ pub(crate) fn describe(
         bytes: read.chain(formats.iter().map(|kept| kept.bytes)).sum(),
         quantisation: most.map(|kept| kept.stored.to_owned()).unwrap_or_default(),
         memory: Memory::of_plan(&plan, &config, context, quantise),
-        not_on_gpu: check_layers(&config).err().map(|error| error.to_string()),
+        not_on_gpu: check_heads(&config).err().map(|error| error.to_string()),
         formats,
         context,
         config,

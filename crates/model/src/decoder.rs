@@ -10,7 +10,7 @@ use conclave_weights::{Checkpoint, Format, Source};
 
 use crate::config::Config;
 use crate::error::ModelError;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::plan::Plan;
 use crate::prefill::CPU_CHUNK;
 use crate::reading::{self, WeightSink};
@@ -125,7 +125,8 @@ pub trait Decoder: Debug + Moves {
 
     /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), behind a prefix
     /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the
-    /// slots of a draft. `None` where a decoder needs a word from the CPU between any two tokens.
+    /// slots of a draft. In a model with recurrent `states` all but the last run between these. `None`
+    /// where a decoder needs a word from the CPU between any two tokens: then nothing has run.
     ///
     /// # Errors
     /// [`ModelError::NotFinite`], or the device's.
@@ -135,6 +136,7 @@ pub trait Decoder: Debug + Moves {
         _steps: usize,
         _draws: Draws,
         _random: &'a [u32],
+        _states: Option<Run>,
     ) -> Wait<'a, Option<Vec<u32>>> {
         Box::pin(ready(Ok(None)))
     }

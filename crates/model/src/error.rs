@@ -65,14 +65,6 @@ pub enum ModelError {
         /// The format asked for.
         format: &'static str,
     },
-    /// No kernel of the GPU's runs such layers.
-    #[error(
-        "some of the model's layers are {layers}, which the GPU's kernels do not run; use the CPU"
-    )]
-    NoPlan {
-        /// What they are.
-        layers: &'static str,
-    },
     /// Kernels of the GPU read no heads of that width.
     #[error(
         "the model's heads are {width} numbers wide; the GPU's kernels take multiples of 4 up to 256, use the CPU"

@@ -18,8 +18,7 @@ use crate::states::COUNTED;
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
-    /// Keys and values of the whole context; and recurrent states, in a model that has some: those of the
-    /// prefix, a draft, two checkpoints and three candidates.
+    /// Keys and values of the whole context; recurrent states as of a round of three candidates.
     pub kv: u64,
     /// Activations and logits of the largest pass.
     pub scratch: u64,
@@ -85,23 +84,11 @@ pub fn reads_heads(of: &Attention) -> bool {
     of.head_dim.is_multiple_of(4) && of.head_dim <= 256
 }
 
-/// No kernel runs them yet.
-pub(crate) const NO_DELTA_NETS: ModelError = ModelError::NoPlan {
-    layers: "gated delta nets",
-};
-
-/// Checks that the kernels run all of the model's layers, and read heads of their widths.
+/// Checks that the kernels read heads of the model's widths.
 ///
 /// # Errors
-/// [`ModelError::NoPlan`] and [`ModelError::HeadWidth`].
-pub fn check_layers(config: &Config) -> Result<(), ModelError> {
-    if config.is_recurrent() {
-        return Err(NO_DELTA_NETS);
-    }
-    if config.attentions().any(|of| of.gate) {
-        let layers = "attention with an output gate";
-        return Err(ModelError::NoPlan { layers });
-    }
+/// [`ModelError::HeadWidth`].
+pub fn check_heads(config: &Config) -> Result<(), ModelError> {
     match config.attentions().find(|of| !reads_heads(of)) {
         Some(of) => Err(ModelError::HeadWidth { width: of.head_dim }),
         None => Ok(()),

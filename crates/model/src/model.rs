@@ -6,7 +6,7 @@ use conclave_weights::{Checkpoint, Source};
 use crate::about::{About, LoadOptions, describe};
 use crate::decoder::{Backend, Decoder, Loading};
 use crate::error::ModelError;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::reading;
 use crate::rope::Factors;
 use crate::slots::{MOST_DRAFTED, check_slots};
@@ -116,9 +116,13 @@ impl Model {
         steps: usize,
         draws: Draws,
         random: &[u32],
+        states: Option<Run>,
     ) -> Result<Option<Vec<u32>>, ModelError> {
         match steps {
-            ..=MOST_DRAFTED => self.decoder.draft(prefix, steps, draws, random).await,
+            ..=MOST_DRAFTED => {
+                let drawn = self.decoder.draft(prefix, steps, draws, random, states);
+                drawn.await
+            }
             _ => Ok(None),
         }
     }

@@ -1,5 +1,7 @@
 //! What one run of tokens through the decoder is told.
 
+use std::ops::Range;
+
 use conclave_kernels::{Place, places_in_sequence, places_of_candidate};
 
 use crate::error::ModelError;
@@ -85,6 +87,27 @@ impl Pass {
         self.places.extend(places);
     }
 
+    /// The runs of some of its tokens, where they are a pass of their own behind those before them: one
+    /// that began there goes on from where it is to end.
+    pub fn runs_of(&self, tokens: Range<usize>) -> Vec<Run> {
+        let mut first = 0;
+        let of_part = |run: &Run| {
+            let begin = first;
+            first += run.tokens;
+            let (start, end) = (begin.max(tokens.start), first.min(tokens.end));
+            (start < end).then(|| Run {
+                tokens: end - start,
+                from: if start == begin {
+                    run.from
+                } else {
+                    Some(run.to)
+                },
+                to: run.to,
+            })
+        };
+        self.runs.iter().filter_map(of_part).collect()
+    }
+
     /// Tokens in the pass.
     pub fn len(&self) -> usize {
         self.tokens.len()
@@ -164,4 +187,21 @@ pub fn log_sum_exp(logits: &[f32]) -> f32 {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&x| f64::from(x - top).exp()).sum();
     top + sum.ln() as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_cut_goes_on_from_its_own_state() {
+        let run = |tokens, from, to| Run { tokens, from, to };
+        let mut pass = Pass::empty();
+        pass.runs = vec![run(3, None, 1), run(4, Some(0), 2), run(2, Some(0), 3)];
+        assert_eq!(pass.runs_of(0..9), pass.runs);
+        assert_eq!(pass.runs_of(0..5), [run(3, None, 1), run(2, Some(0), 2)]);
+        assert_eq!(pass.runs_of(5..9), [run(2, Some(2), 2), run(2, Some(0), 3)]);
+        assert_eq!(pass.runs_of(3..7), [run(4, Some(0), 2)]);
+        assert_eq!(pass.runs_of(4..6), [run(2, Some(2), 2)]);
+    }
 }

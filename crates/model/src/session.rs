@@ -13,7 +13,7 @@ use crate::about::About;
 use crate::error::ModelError;
 use crate::line::{Judged, Line};
 use crate::model::Model;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::sampling::Sampler;
 use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
 use crate::states::States;
@@ -314,8 +314,16 @@ impl Session {
             return self.draft_by_step(limit, sampler, end_ids).await;
         }
         let random = sampler.numbers(limit);
-        let drawn = self.model.draft(begin, limit, sampler.draws(), &random);
+        let states = self.states.as_mut().map(States::step);
+        let states = states.map(|(from, to)| Run {
+            tokens: limit - 1,
+            from,
+            to,
+        });
+        let draws = sampler.draws();
+        let drawn = self.model.draft(begin, limit, draws, &random, states);
         let Some(mut tokens) = drawn.await? else {
+            self.states.iter_mut().for_each(States::forget_draft);
             return self.draft_by_step(limit, sampler, end_ids).await;
         };
         self.counters.draft_tokens += limit - 1;
@@ -324,6 +332,10 @@ impl Session {
         sampler.skip(end.map_or(tokens.len(), |end| end + 1));
         tokens.truncate(end.unwrap_or(tokens.len()));
         self.ran = tokens.len().min(limit - 1);
+        if self.states.is_some() && self.ran < limit - 1 {
+            // The recurrent state has seen what is behind it too.
+            self.ran = 0;
+        }
         self.drafted.clone_from(&tokens);
         let ended = end.is_some();
         Ok(Draft { tokens, ended })

@@ -59,9 +59,7 @@ impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
         match error {
             ModelError::Gpu(error) => error.into(),
-            ModelError::NoPlan { .. } | ModelError::HeadWidth { .. } => {
-                Self::named("NoPlan", error)
-            }
+            ModelError::HeadWidth { .. } => Self::named("NoPlan", error),
             ModelError::ContextFull { .. } => Self::named("ContextFull", error),
             ModelError::File(_)
             | ModelError::Metadata(_)

@@ -222,7 +222,7 @@ export interface FormatInMemory {
 export interface Memory {
   /** Matrices, norms, biases and rotary tables. */
   weights: number;
-  /** Keys and values of the whole context. */
+  /** Keys and values of the whole context; recurrent states as of a round of three candidates. */
   kv: number;
   /** Activations and logits of the largest pass. */
   scratch: number;

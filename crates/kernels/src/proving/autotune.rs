@@ -326,6 +326,8 @@ mod tests {
             apart: false,
             norms_behind: false,
             convolves: None,
+            delta_nets: false,
+            gated_heads: false,
             heads: vec![Heads {
                 heads: 1,
                 kv_heads: 1,

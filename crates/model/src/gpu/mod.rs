@@ -13,13 +13,13 @@ use self::launched::launched;
 use self::weights::GpuWeights;
 use crate::decoder::{Backend, Decoder, Loading, Wait};
 use crate::error::ModelError;
-use crate::memory::check_layers;
+use crate::memory::check_heads;
 
 impl Backend for Launcher {
     fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>> {
         Box::pin(async move {
             let (config, context) = (loading.config, loading.context);
-            check_layers(config)?;
+            check_heads(config)?;
             let sink = GpuWeights {
                 gpu: self,
                 quantise: loading.quantise,

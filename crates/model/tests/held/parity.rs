@@ -3,11 +3,11 @@
 //! the longest past every window, and a greedy continuation. `tests/parity/make_fixtures.py` makes
 //! models and references; `cargo xtask parity` compares larger ones in every format.
 
-use conclave_model::{ModelError, Sampler, Sampling};
+use conclave_model::{Sampler, Sampling};
 use serde::Deserialize;
 
 use crate::backends;
-use crate::session::{files, fixture, load, relative_error, session};
+use crate::session::{fixture, relative_error, session};
 
 /// `reference.json`; the rows are in `reference.f32`.
 #[derive(Deserialize)]
@@ -27,9 +27,6 @@ struct Greedy {
     continuation: Vec<u32>,
 }
 
-/// What the fused kernels have no plan for: there they refuse it.
-const NO_PLAN: [&str; 3] = ["qwen3_5-gguf", "qwen3_5-hf", "qwen3_5-layers-hf"];
-
 /// Holds the fixture `name` to its reference.
 fn hold(name: &str) {
     let read = |file| std::fs::read(fixture(name).join(file)).unwrap();
@@ -46,11 +43,6 @@ fn hold(name: &str) {
     assert_eq!(floats.len(), kept * reference.vocabulary);
     assert!(kept > 0);
     for (backend_name, backend) in backends() {
-        if backend_name == "gpu" && NO_PLAN.contains(&name) {
-            let refused = load(files(name), backend.as_ref(), 512);
-            assert!(matches!(refused, Err(ModelError::NoPlan { .. })), "{name}");
-            continue;
-        }
         let mut session = session(name, backend.as_ref(), 512);
         let mut wanted = floats.chunks(reference.vocabulary);
         let mut worst = 0f32;

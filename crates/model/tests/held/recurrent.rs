@@ -2,17 +2,12 @@
 //! that of a text that was run in one piece, and no more is run again than the states there are ask for.
 
 use conclave_model::states::OPENING;
-use conclave_model::{Backend, ModelError, Sampler, Sampling, Score, Session};
+use conclave_model::{ModelError, Sampler, Sampling, Score, Session};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+use crate::backends;
 use crate::session::{relative_error, session, session_of, with_context};
-
-/// Those that run delta nets.
-fn backends() -> impl Iterator<Item = (&'static str, Box<dyn Backend>)> {
-    let all = crate::backends().into_iter();
-    all.filter(|(name, _)| *name != "gpu")
-}
 
 const MODELS: [&str; 3] = ["qwen3_5-hf", "qwen3_5-layers-hf", "qwen3_5-gguf"];
 

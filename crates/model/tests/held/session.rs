@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use conclave_model::{Backend, LoadOptions, Model, ModelError, Session};
+use conclave_model::{Backend, LoadOptions, Model, Session};
 use conclave_weights::{Checkpoint, Memory};
 
 /// Path of a file of the fixtures.
@@ -14,11 +14,6 @@ pub fn fixture(file: &str) -> PathBuf {
 
 /// A session on the fixture `name`, `CASE-gguf` or `CASE-hf`, with a context of at most 512 tokens.
 pub fn session(name: &str, backend: &dyn Backend, context: usize) -> Session {
-    session_of(files(name), backend, context)
-}
-
-/// The files of a fixture.
-pub fn files(name: &str) -> Vec<(String, Vec<u8>)> {
     let names: &[&str] = match name.ends_with("-gguf") {
         true => &["model.gguf"],
         false => &["config.json", "model.safetensors"],
@@ -27,26 +22,17 @@ pub fn files(name: &str) -> Vec<(String, Vec<u8>)> {
         let bytes = std::fs::read(fixture(name).join(file)).expect("the fixture is there");
         ((*file).to_owned(), bytes)
     };
-    names.iter().map(read).collect()
+    session_of(names.iter().map(read).collect(), backend, context)
 }
 
 /// A session on a model's files.
 pub fn session_of(files: Vec<(String, Vec<u8>)>, backend: &dyn Backend, context: usize) -> Session {
-    load(files, backend, context).expect("the model loads")
-}
-
-/// A session on a model's files, where the backend runs it.
-pub fn load(
-    files: Vec<(String, Vec<u8>)>,
-    backend: &dyn Backend,
-    context: usize,
-) -> Result<Session, ModelError> {
     let source = Memory::new(files);
     let checkpoint = pollster::block_on(Checkpoint::open(&source)).expect("the fixture is sound");
     let options = LoadOptions::with_context(context);
     let mut silent = |_| ();
     let load = Model::load(&checkpoint, &source, backend, options, &mut silent);
-    pollster::block_on(load).map(Session::new)
+    Session::new(pollster::block_on(load).expect("the model loads"))
 }
 
 /// The files of a fixture's folder, with room for as many tokens as the test wants.
