@@ -13,9 +13,13 @@ struct Params {
     context: u32,      // rows of the table
     normed: u32,       // 0: no norm; 1: of each head; 2: of all heads together; 3: of each, behind its rotation
     epsilon: f32,
+    gated: u32,        // 1: behind each head of a query lies its gate, as wide
+    spare_a: u32,
+    spare_b: u32,
+    spare_c: u32,
 }
 
-@group(0) @binding(0) var<storage, read> qkv: array<f32>;               // [tokens, heads + 2 kv_heads, width]
+@group(0) @binding(0) var<storage, read> qkv: array<f32>;               // [tokens, heads (and gates) + 2 kv_heads, width]
 @group(0) @binding(1) var<storage, read_write> q: array<f32>;           // [tokens, heads, width]
 @group(0) @binding(2) var<storage, read_write> keys: array<u32>;        // [capacity, kv_heads, words of a head]
 @group(0) @binding(3) var<storage, read_write> values: array<u32>;      // [capacity, kv_heads, words of a head]
@@ -83,8 +87,9 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     if (which >= heads) {
         return;
     }
-    let row = at.y * heads * width;
-    let base = row + which * width;
+    let gates = params.gated * params.heads;
+    let row = at.y * (heads + gates) * width;
+    let base = row + (which + min(params.gated * which, gates)) * width;
     let is_query = which < params.heads;
     let is_value = which >= params.heads + params.kv_heads;
 
@@ -92,7 +97,7 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     var begin = base;
     var count = width;
     if (params.normed == 2u) {
-        begin = row + select(params.heads * width, 0u, is_query);
+        begin = row + select((params.heads + gates) * width, 0u, is_query);
         count = width * select(params.kv_heads, params.heads, is_query);
     }
     var head = Head(

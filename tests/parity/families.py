@@ -209,4 +209,19 @@ def cases(seed=0, tiny=False):
     case("hunyuan-alpha", "HunYuanDenseV1", "gpt2", "hunyuan-dense", family="hunyuan-dense", worlds=("hf",), config=
          shape(tie_word_embeddings=False, rope_parameters={
              "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}))
+    def delta_net(keys, values, **more):
+        """Heads of the delta nets: how many, and how wide."""
+        return {"linear_num_key_heads": keys[0], "linear_key_head_dim": keys[1],
+                "linear_num_value_heads": values[0], "linear_value_head_dim": values[1]} | more
+
+    quarter = default_rope(10000000.0, partial_rotary_factor=0.25)
+    case("qwen3_5", "Qwen3_5Text", "qwen2", "qwen35",
+         shape(heads=(4, 2), layers=5, tiny_width=2, tie_word_embeddings=True, rope_parameters=quarter)
+         | delta_net((2, 8), (4, 8)) if tiny else
+         shape(heads=(4, 2), hidden=256, layers=5, tie_word_embeddings=True, rope_parameters=quarter)
+         | delta_net((4, 32), (8, 32)))
+    case("qwen3_5-layers", "Qwen3_5Text", "qwen2", "qwen35", family="qwen3_5", worlds=("hf",), config=
+         shape(heads=(2, 1), hidden=width, layers=3, tiny_width=2, tie_word_embeddings=False, rope_parameters=quarter,
+               layer_types=["full_attention", "linear_attention", "linear_attention"])
+         | delta_net((2, 8), (6, 12), linear_conv_kernel_dim=3))
     return made

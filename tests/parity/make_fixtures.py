@@ -33,14 +33,14 @@ GGUF = [("llama", "f16"), ("tinyllama", "q4_0"), ("qwen2", "f32"), ("qwen3", "q8
         ("gemma2", "f16"), ("gemma3", "q8_0"), ("phi3", "f16"), ("smollm3", "q8_0"), ("olmo2", "q8_0"),
         ("glm4", "f16"), ("granite", "q8_0"), ("llama-bias", "q4_1"),
         ("ernie4_5", "f16"), ("olmo3", "q8_0"), ("exaone4", "q8_0"), ("ministral3", "f16"),
-        ("lfm2", "q8_0"), ("hunyuan", "q8_0"), ("granite4", "q8_0")]
+        ("lfm2", "q8_0"), ("hunyuan", "q8_0"), ("granite4", "q8_0"), ("qwen3_5", "q8_0")]
 FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-window", "float16", 5),
            ("qwen3-yarn", "float16", 4), ("gemma2-scalar", "float16", 5), ("gemma3-layers", "float16", 4),
            ("phi4-mini", "float16", 4), ("smollm3-layers", "float16", 5), ("olmo2", "bfloat16", 5),
            ("glm4", "float16", 5), ("granite", "float16", 4),
            ("ernie4_5-bias", "float16", 5), ("olmo3", "bfloat16", 5), ("exaone4-window", "float16", 5),
            ("granite4", "float16", 5), ("lfm2", "bfloat16", 5), ("lfm2-bias", "float16", 5),
-           ("hunyuan-alpha", "float16", 5)]
+           ("hunyuan-alpha", "float16", 5), ("qwen3_5", "float16", 4), ("qwen3_5-layers", "bfloat16", 5)]
 # Of each prompt: the first and last tokens, and some around the windows and the change of factors.
 ROWS = [[0, 4], [20, 36], [63, 150, 299]]
 
@@ -83,6 +83,8 @@ def gguf(case, seed, kind):
         # The converter writes the folder's name into the file.
         plain = pathlib.Path(place) / "parity"
         model.save_pretrained(plain)
+        if case.family == "qwen3_5":
+            makers.predict_further(plain)
         # By its number of entries the converter cuts Gemma 3's embedding.
         entries = {f"<{n}>": n for n in range(case.config["vocab_size"])}
         (plain / "tokenizer.json").write_text(json.dumps({"model": {"vocab": entries}, "added_tokens": []}))

@@ -34,7 +34,8 @@ def model_of(case, seed, dtype=torch.float32):
                 weight.normal_(std=1.6 / weight.shape[1] ** 0.5)
         # Logits of a spread that makes choices clear and softcaps bend.
         text = model.config.get_text_config()
-        cap, offset = getattr(text, "final_logit_softcapping", None), 1 if gemma else 0
+        cap = getattr(text, "final_logit_softcapping", None)
+        offset = 1 if gemma or case.family == "qwen3_5" else 0
         if cap:
             text.final_logit_softcapping = None
         tokens = torch.randint(8, text.vocab_size, (1, 64))
@@ -50,7 +51,7 @@ def model_of(case, seed, dtype=torch.float32):
 
 def classes(case):
     form = "ForConditionalGeneration" if case.wrapped else "ForCausalLM"
-    stem = "Gemma3" if case.classes == "Gemma3Text" else case.classes
+    stem = case.classes.removesuffix("Text")
     return getattr(transformers, f"{case.classes}Config"), getattr(transformers, f"{stem}{form}")
 
 
@@ -169,10 +170,35 @@ def gguf_names(model, architecture):
     return names
 
 
+def predict_further(folder):
+    """Adds the layer that predicts one token further to a folder of Qwen3.5, which transformers ignores."""
+    import safetensors.torch
+
+    path, weights = folder / "config.json", folder / "model.safetensors"
+    config, tensors = json.loads(path.read_text()), safetensors.torch.load_file(weights)
+    last = f"model.layers.{config['layer_types'].index('full_attention')}."
+    own = {name.replace(last, "mtp.layers.0."): weight.clone() for name, weight in tensors.items() if name.startswith(last)}
+    width = config["hidden_size"]
+    norms = {f"mtp.{name}.weight": torch.ones(width) for name in ("norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")}
+    tensors |= own | norms | {"mtp.fc.weight": torch.ones(width, 2 * width)}
+    safetensors.torch.save_file(tensors, weights, {"format": "pt"})
+    path.write_text(json.dumps(config | {"mtp_num_hidden_layers": 1}, indent=2))
+
+
 def unpermute(array, heads):
     """Undoes what the converter does to query and key rows of the Llama kind."""
     rows = array.shape[0]
     return array.reshape(heads, rows // heads // 2, 2, -1).swapaxes(1, 2).reshape(array.shape)
+
+
+def untile(name, array, config):
+    """Undoes what the converter does to the value heads of a delta net: rows, or the columns of its output."""
+    keys, values = config.linear_num_key_heads, config.linear_num_value_heads
+    first = 2 * keys * config.linear_key_head_dim if "in_proj_qkv" in name else 0
+    if "out_proj" in name:
+        return untile("", array.T, config).T
+    heads = array[first:].reshape(values // keys, keys, -1, array.shape[1]).swapaxes(0, 1)
+    return np.concatenate([array[:first], heads.reshape(-1, array.shape[1])])
 
 
 def read_back(model, case, path, architecture):
@@ -190,6 +216,11 @@ def read_back(model, case, path, architecture):
                     array = unpermute(array, config.num_attention_heads)
                 if name.endswith("k_proj.weight"):
                     array = unpermute(array, config.num_key_value_heads)
+            if state[name].ndim != 2:
+                # A convolution's taps stay as they are.
+                continue
+            if architecture == "qwen35" and "linear_attn." in name:
+                array = untile(name, array, config)
             assert state[name].shape == array.shape, name
             state[name].copy_(torch.from_numpy(array))
     matrices = [n for n, w in state.items() if w.ndim == 2 and "vision" not in n and "multi_modal" not in n]

@@ -74,6 +74,8 @@ def convert(folder, out, kind, pre):
     parameters = conversion.ModelBase.load_hparams(folder, False)
     architecture = conversion.get_model_architecture(parameters, conversion.ModelType.TEXT)
     model = conversion.get_model_class(architecture, mmproj=False)
+    # The converter looks for the layers that predict further tokens unless it is told that there are none.
+    model.no_mtp = "mtp_num_hidden_layers" not in parameters
     if pre is None:
         model.set_vocab = lambda self: self._set_vocab_none()
     else:

@@ -56,7 +56,7 @@ impl Operations for CubeBackend {
         let qkv = into_contiguous(qkv);
         let (tokens, heads) = (rows.places.len(), rows.heads);
         // Norm and rotary embedding are tensor operations, done before.
-        let dispatch = append_dispatch(false, tokens, heads, None, [1, 0]);
+        let dispatch = append_dispatch(false, tokens, (heads, false), None, [1, 0]);
         let query = like(&qkv, [tokens, heads.heads, heads.width]);
         let none = words(&qkv, &[0; 4]);
         let buffers = [

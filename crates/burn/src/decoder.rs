@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::tensor::activation::{gelu_approximate, silu};
+use burn::tensor::activation::{gelu_approximate, sigmoid, silu, softplus};
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{Heads, Heard, Place, Scores};
 use conclave_model::config::{self, Activation, Config, QkNorm};
 use conclave_model::memory::reads_heads;
-use conclave_model::pass::{Pass, TargetScore, rows_of};
+use conclave_model::pass::{Pass, Run, TargetScore, rows_of};
 use conclave_model::slots::{PREFIX, SLOTS};
-use conclave_model::weights::{Attention, Convolution, Linear, Mixer, Weights};
+use conclave_model::states::NO_STATE;
+use conclave_model::weights::{Attention, Convolution, DeltaNet, Linear, Mixer, Weights};
 use conclave_model::{Decoder, ModelError, Wait};
 
 use crate::device::Burn;
@@ -26,6 +27,17 @@ enum Cache {
     Attention(Heads, KeysAndValues),
     /// Inputs of a convolution, `[rows, hidden]`.
     Convolution(Tensor<2>),
+    /// States of a delta net by slot, each there once a pass has left it.
+    DeltaNet(Vec<Option<DeltaState>>),
+}
+
+/// What the tokens of a text leave in a delta net.
+#[derive(Debug, Clone)]
+struct DeltaState {
+    /// What the convolution took last, the oldest first, `[taps − 1, channels]`.
+    inputs: Tensor<2>,
+    /// Of each value head, `[value_heads, key_width, value_width]`.
+    memory: Tensor<3>,
 }
 
 /// Keys and values of one block.
@@ -61,12 +73,13 @@ pub struct BurnDecoder {
 }
 
 /// What all blocks of a pass are run with.
-struct Run {
+struct Common<'a> {
     /// Of each rotary embedding.
     rotations: Vec<Rotation>,
     places: Arc<Vec<Place>>,
     /// The same on the device, `[4 · tokens]`.
     on_device: Tensor<1, Int>,
+    runs: &'a [Run],
 }
 
 impl BurnDecoder {
@@ -139,6 +152,7 @@ impl BurnDecoder {
                 let shape = [rows_of(self.context), self.config.hidden];
                 return Cache::Convolution(Tensor::zeros(shape, device));
             }
+            config::Mixer::DeltaNet(_) => return Cache::DeltaNet(Vec::new()),
         };
         let heads = self.heads(of);
         let keys_and_values = match self.burn.binding() {
@@ -163,6 +177,18 @@ impl BurnDecoder {
         self.caches.extend(missing);
     }
 
+    /// Refuses a pass that begins from a recurrent state that none has left.
+    fn check_states(&self, pass: &Pass) -> Result<(), ModelError> {
+        let there = self.caches.iter().all(|cache| match cache {
+            Cache::DeltaNet(states) => {
+                let mut named = pass.runs.iter().filter_map(|run| run.from);
+                named.all(|slot| states.get(slot).is_some_and(Option::is_some))
+            }
+            _ => true,
+        });
+        there.then_some(()).ok_or(NO_STATE)
+    }
+
     /// cos and sin of rotary embedding `rope` at the pass's positions.
     fn rotation(&self, pass: &Pass, rope: usize) -> Rotation {
         let table = &self.ropes[rope];
@@ -183,7 +209,7 @@ impl BurnDecoder {
     }
 
     /// A block: what it makes of the stream `[tokens, hidden]`.
-    fn block(&self, index: usize, x: Tensor<2>, cache: &mut Cache, run: &Run) -> Tensor<2> {
+    fn block(&self, index: usize, x: Tensor<2>, cache: &mut Cache, run: &Common<'_>) -> Tensor<2> {
         let (c, block) = (&self.config, &self.weights.blocks[index]);
         let normed = before(c, &x, &block.mixer_norm);
         let mixed = match (&block.mixer, cache) {
@@ -192,6 +218,9 @@ impl BurnDecoder {
             }
             (Mixer::Convolution(block), Cache::Convolution(cache)) => {
                 self.convolve(block, cache, normed, run)
+            }
+            (Mixer::DeltaNet(block), Cache::DeltaNet(states)) => {
+                self.delta_net(block, states, normed, run)
             }
             // Caches are made from the layers that the blocks are planned by.
             _ => unreachable!("a block's cache is another block's"),
@@ -215,7 +244,7 @@ impl BurnDecoder {
         heads: Heads,
         cache: &mut KeysAndValues,
         x: Tensor<2>,
-        run: &Run,
+        run: &Common<'_>,
     ) -> Tensor<2> {
         let (c, of) = (&self.config, &block.of);
         let [count, _] = x.dims();
@@ -230,7 +259,20 @@ impl BurnDecoder {
                 _ => x,
             }
         };
-        let mut query = split(&block.query, &block.query_norm, of.heads);
+        let (mut query, gate) = match of.gate {
+            false => (split(&block.query, &block.query_norm, of.heads), None),
+            true => {
+                let both = product(x.clone(), &block.query);
+                let both = both.reshape([count, of.heads, 2 * of.head_dim]);
+                let query = both.clone().narrow(2, 0, of.head_dim);
+                let gate = both.narrow(2, of.head_dim, of.head_dim);
+                let query = match &block.query_norm {
+                    Some(norm) => rms_norm(query, norm, c.norm_epsilon),
+                    None => query,
+                };
+                (query, Some(gate))
+            }
+        };
         let mut key = split(&block.key, &block.key_norm, of.kv_heads);
         let value = split(&block.value, &None, of.kv_heads);
         if let Some(rope) = of.rope {
@@ -271,6 +313,10 @@ impl BurnDecoder {
             }
             KeysAndValues::Plain(cache) => cache.attend(qkv, &run.places, heads, scores),
         };
+        let attended = match gate {
+            Some(gate) => attended * sigmoid(gate),
+            None => attended,
+        };
         product(attended.reshape([count, of.query_width()]), &block.output)
     }
 
@@ -280,7 +326,7 @@ impl BurnDecoder {
         block: &Convolution<Matrix, Vector>,
         cache: &mut Tensor<2>,
         x: Tensor<2>,
-        run: &Run,
+        run: &Common<'_>,
     ) -> Tensor<2> {
         let [count, width] = x.dims();
         let bcx = product(x, &block.input);
@@ -312,6 +358,51 @@ impl BurnDecoder {
         product(c * sum, &block.output)
     }
 
+    /// The gated delta net of one block with its output product: `[tokens, hidden]`.
+    fn delta_net(
+        &self,
+        block: &DeltaNet<Matrix, Vector>,
+        states: &mut Vec<Option<DeltaState>>,
+        x: Tensor<2>,
+        run: &Common<'_>,
+    ) -> Tensor<2> {
+        let (c, of) = (&self.config, &block.of);
+        let [count, _] = x.dims();
+        let qkv = product(x.clone(), &block.input);
+        let share = sigmoid(product(x.clone(), &block.beta));
+        let decay = product(x.clone(), &block.decay) + block.decay_bias.clone().unsqueeze();
+        let decay = (softplus(decay, 1.0) * block.decay_rate.clone().unsqueeze()).exp();
+        let mut first = 0;
+        let mut made = Vec::with_capacity(run.runs.len());
+        for &Run { tokens, from, to } in run.runs {
+            let of_run = |all: &Tensor<2>| all.clone().narrow(0, first, tokens);
+            let mut state = match from.and_then(|from| states.get(from)?.clone()) {
+                Some(state) => state,
+                None => self.beginning(of),
+            };
+            let mixed = mix(block, &mut state.inputs, of_run(&qkv));
+            let gates = [of_run(&share), of_run(&decay)];
+            made.push(delta_rule(of, &mut state.memory, mixed, gates));
+            if states.len() <= to {
+                states.resize(to + 1, None);
+            }
+            states[to] = Some(state);
+            first += tokens;
+        }
+        let made = rms_norm(Tensor::cat(made, 0), &block.norm, c.norm_epsilon);
+        let gate = silu(product(x, &block.gate));
+        product(made.reshape([count, of.values()]) * gate, &block.output)
+    }
+
+    /// The state of a text that begins.
+    fn beginning(&self, of: &config::DeltaNet) -> DeltaState {
+        let device = self.burn.device();
+        DeltaState {
+            inputs: Tensor::zeros([of.taps - 1, of.channels()], device),
+            memory: Tensor::zeros([of.value_heads, of.key_width, of.value_width], device),
+        }
+    }
+
     /// Logits of the states in these slots, `[slots, vocabulary]`.
     fn logits_of(&self, slots: &[usize]) -> Tensor<2> {
         let c = &self.config;
@@ -338,14 +429,16 @@ impl Decoder for BurnDecoder {
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.burn.check(&self.heard)?;
         self.reserve();
+        self.check_states(pass)?;
         let ids = pass.tokens.iter().map(|&id| id as i32).collect();
         let mut x = self.weights.embedding.rows(self.burn.ints(ids)) * self.config.stream_scale();
-        let run = Run {
+        let run = Common {
             rotations: (0..self.ropes.len())
                 .map(|rope| self.rotation(pass, rope))
                 .collect(),
             places: Arc::new(pass.places.clone()),
             on_device: self.burn.ints(bytemuck::cast_slice(&pass.places).to_vec()),
+            runs: &pass.runs,
         };
         let mut caches = std::mem::take(&mut self.caches);
         for (index, cache) in caches.iter_mut().enumerate() {
@@ -423,6 +516,7 @@ impl Decoder for BurnDecoder {
                     });
                     continue;
                 }
+                Cache::DeltaNet(_) => continue,
             };
             match keys_and_values {
                 KeysAndValues::Host(host) => {
@@ -461,6 +555,71 @@ impl Decoder for BurnDecoder {
         let last = self.states.clone().narrow(0, 0, 1).narrow(1, 0, 1);
         Box::pin(async move { self.read(last).await.map(|_| ()) })
     }
+}
+
+/// The short convolution before a delta net, with its SiLU, over `qkv` `[tokens, channels]`; `inputs`
+/// `[taps − 1, channels]` move on.
+fn mix(block: &DeltaNet<Matrix, Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>) -> Tensor<2> {
+    let ([tokens, channels], all) = (qkv.dims(), block.of.taps);
+    let seen = Tensor::cat(vec![inputs.clone(), qkv], 0);
+    let taps = block.taps.clone().reshape([channels, all]);
+    let of_tap = |tap| {
+        let factor = taps.clone().narrow(1, tap, 1).swap_dims(0, 1);
+        seen.clone().narrow(0, tap, tokens) * factor
+    };
+    let sum = (1..all).fold(of_tap(0), |sum, tap| sum + of_tap(tap));
+    *inputs = seen.narrow(0, tokens, all - 1);
+    silu(sum)
+}
+
+/// The gated delta rule, token by token: of a token with key k, value v, share b and decay a the memory S
+/// `[value_heads, key_width, value_width]` becomes `a · S + k ⊗ b · (v − a · Sᵀ k)`, and it makes
+/// `Sᵀ q / √key_width`. Queries, keys and values lie side by side in `mixed` `[tokens, channels]`, `gates`
+/// are b and a, `[tokens, value_heads]` each; `[tokens, value_heads, value_width]`.
+fn delta_rule(
+    of: &config::DeltaNet,
+    memory: &mut Tensor<3>,
+    mixed: Tensor<2>,
+    [share, decay]: [Tensor<2>; 2],
+) -> Tensor<3> {
+    const EPSILON: f32 = 1e-6;
+    let [tokens, _] = mixed.dims();
+    let keys = of.key_heads * of.key_width;
+    let group = of.value_heads / of.key_heads;
+    // Of each value head, `[tokens, value_heads, key_width]`, as long as 1.
+    let heads = |first: usize| {
+        let x = mixed.clone().narrow(1, first, keys);
+        let x = x.reshape([tokens, of.key_heads, of.key_width]);
+        let length = (x.clone().square().sum_dim(2) + EPSILON).sqrt();
+        let x: Tensor<4> = (x / length).unsqueeze_dim(if of.tiled { 1 } else { 2 });
+        let x = x.repeat_dim(if of.tiled { 1 } else { 2 }, group);
+        x.reshape([tokens, of.value_heads, of.key_width])
+    };
+    let query = heads(0) / (of.key_width as f32).sqrt();
+    let key = heads(keys);
+    let value = mixed.clone().narrow(1, 2 * keys, of.values());
+    let value = value.reshape([tokens, of.value_heads, of.value_width]);
+    let mut made = Vec::with_capacity(tokens);
+    for token in 0..tokens {
+        // Down the rows of S, or along them.
+        let down = |x: &Tensor<3>| {
+            let x = x.clone().narrow(0, token, 1);
+            x.reshape([of.value_heads, of.key_width, 1])
+        };
+        let gate = |x: &Tensor<2>| {
+            let x = x.clone().narrow(0, token, 1);
+            x.reshape([of.value_heads, 1, 1])
+        };
+        let along = value.clone().narrow(0, token, 1);
+        let along = along.reshape([of.value_heads, 1, of.value_width]);
+        let (key, query) = (down(&key), down(&query));
+        let decayed = memory.clone() * gate(&decay);
+        let found = (decayed.clone() * key.clone()).sum_dim(1);
+        *memory = decayed + key * ((along - found) * gate(&share));
+        made.push((memory.clone() * query).sum_dim(1));
+    }
+    // `[value_heads, tokens, value_width]`.
+    Tensor::cat(made, 1).swap_dims(0, 1)
 }
 
 /// The stream as a block reads it: behind its norm, where it has one.

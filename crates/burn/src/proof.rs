@@ -79,7 +79,16 @@ pub async fn prove_attention(
         let qkv = numbers(count * heads.row());
         let [keys, values] = &mut packed;
         // What reaches the operation has been normalised and rotated.
-        let wanted = append_cpu(&qkv, None, &[], 0, 1, &places, heads, [keys, values]);
+        let wanted = append_cpu(
+            (&qkv, false),
+            None,
+            &[],
+            0,
+            1,
+            &places,
+            heads,
+            [keys, values],
+        );
         let wanted = attention_cpu(&wanted, [keys, values], &places, heads, scores);
         let shape = [count, heads.heads + 2 * heads.kv_heads, heads.width];
         let qkv = Tensor::<3>::from_data(TensorData::new(qkv, shape), device);

@@ -11,6 +11,8 @@ mod in_line;
 mod parity;
 #[path = "../../model/tests/held/prefill.rs"]
 mod prefill;
+#[path = "../../model/tests/held/recurrent.rs"]
+mod recurrent;
 #[path = "../../model/tests/held/session.rs"]
 mod session;
 

@@ -115,6 +115,10 @@ fn mixers(config: &Config) -> String {
                 format!("{} heads of {} on {}", a.heads, a.head_dim, a.kv_heads)
             }
             Mixer::Convolution(c) => format!("a convolution of {} tokens", c.taps),
+            Mixer::DeltaNet(d) => {
+                let (values, keys) = (d.value_heads, d.key_heads);
+                format!("a delta net of {values} heads on {keys}")
+            }
         };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, layers)) => *layers += 1,

@@ -42,6 +42,13 @@ fn tanh<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
     l.plus(part, l.floats(1.0))
 }
 
+/// σ(x).
+#[inline(always)]
+pub(crate) fn sigmoid<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+    let power = exp(l, l.times(x, l.floats(-1.0)));
+    l.over(l.floats(1.0), l.plus(power, l.floats(1.0)))
+}
+
 /// x · σ(x).
 #[inline(always)]
 pub(crate) fn silu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {

@@ -8,6 +8,7 @@
 //! | look up an embedding | [`Matrix::row`] |
 //! | attend | [`Cache::write`], then [`Attention::run`] |
 //! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
+//! | run a delta net | [`delta_gates`], then [`DeltaNet::run`] from a [`DeltaState`] |
 //! | judge tokens without a row of logits | [`judge`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
 //!
@@ -38,6 +39,7 @@ mod block;
 mod cache;
 mod codes;
 mod convolution;
+mod delta_net;
 mod error;
 mod exp;
 mod formats;
@@ -55,6 +57,7 @@ mod tile;
 pub use attention::{Attention, Seen};
 pub use cache::Cache;
 pub use convolution::ConvolutionCache;
+pub use delta_net::{DeltaNet, DeltaState, delta_gates};
 pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;

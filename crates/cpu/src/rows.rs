@@ -1,6 +1,6 @@
 //! What is done to rows of activations between the products.
 
-use crate::exp::{each, gelu, silu};
+use crate::exp::{each, gelu, sigmoid, silu};
 use crate::lanes::{self, Lanes, Work};
 
 /// `x / √(mean(x²) + ε) · weight` in each row as long as `weight`, in place.
@@ -52,6 +52,23 @@ pub fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
         gate: &mut gate[..length],
         up: &up[..length],
     });
+}
+
+/// `x · σ(gate)`, in place; as far as the shorter goes.
+pub fn let_through(x: &mut [f32], gate: &[f32]) {
+    let length = x.len().min(gate.len());
+    lanes::run(LetThrough(&mut x[..length], &gate[..length]));
+}
+
+struct LetThrough<'a>(&'a mut [f32], &'a [f32]);
+
+impl Work for LetThrough<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn with<L: Lanes>(self, l: L) {
+        each(l, self.0, self.1, |x, gate| l.times(x, sigmoid(l, gate)));
+    }
 }
 
 struct Gated<'a> {

@@ -8,6 +8,8 @@
 //! | [`append()`] | norms of queries and keys, rotary embedding, append to the KV cache |
 //! | [`attention()`] | masked attention over prefix and own candidate |
 //! | [`convolve()`] | gated short convolution over prefix and own candidate, append to its cache |
+//! | [`delta_mix()`], [`delta_rule()`] | gated delta net: its convolution, and tokens that change its states |
+//! | [`gate_heads()`] | heads behind their gates, and a norm before |
 //! | [`gated()`] | act(gate) · up |
 //! | [`score_head()`], [`target_logits()`] | raw logit and log-sum-exp of target ids, from hidden states |
 //! | [`sample()`] | draws the next token |
@@ -59,7 +61,9 @@ pub use ops::attention::{
     attention_room,
 };
 pub use ops::convolve::{Channels, Taps, convolve, convolve_cpu};
+pub use ops::delta_net::{DeltaNet, NO_SLOT, delta_mix, delta_mix_cpu, delta_rule, delta_rule_cpu};
 pub use ops::embed::{embed, embed_cpu, embed_dispatch};
+pub use ops::gate_heads::{GatedHeads, gate_heads, gate_heads_cpu};
 pub use ops::gated::{Activation, gated, gated_cpu};
 pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
 pub use ops::keep_rows::{Caches, keep_rows, keep_rows_cpu};

@@ -4,7 +4,9 @@
 pub(crate) mod append;
 pub(crate) mod attention;
 pub(crate) mod convolve;
+pub(crate) mod delta_net;
 pub(crate) mod embed;
+pub(crate) mod gate_heads;
 pub(crate) mod gated;
 pub(crate) mod gather_rows;
 pub(crate) mod keep_rows;
@@ -34,6 +36,8 @@ pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
         .chain(product::FAMILIES.into_iter().flatten())
         .chain(append::SHADERS.as_flattened())
         .chain(convolve::SHADERS.as_flattened())
+        .chain(delta_net::SHADERS.as_flattened())
+        .chain(&gate_heads::SHADERS)
         .chain(&keep_rows::SHADERS)
         .chain(&attention::SHADERS)
         .chain(&serial::attention::SHADERS)

@@ -21,6 +21,12 @@ const ITEMS: [usize; 2] = [
     number_in(SERIAL, "ITEMS: u32 = ") as usize,
 ];
 
+/// Threads of an item.
+pub(crate) const THREADS: [usize; 2] = [
+    number_in(COOPERATIVE, "THREADS: u32 = ") as usize,
+    number_in(SERIAL, "THREADS: u32 = ") as usize,
+];
+
 /// A kernel for cooperative threads, and for serial ones.
 pub(crate) type Both = [Shader; 2];
 

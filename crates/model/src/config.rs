@@ -61,6 +61,16 @@ pub enum Mixer {
     Attention(Attention),
     /// A gated convolution over the last tokens.
     Convolution(Convolution),
+    /// A gated delta net: a state that each token changes.
+    DeltaNet(DeltaNet),
+}
+
+impl Mixer {
+    /// Whether a token finds in it what those before left as one state, which can't be cut, and not as
+    /// a row each.
+    pub fn is_recurrent(&self) -> bool {
+        matches!(self, Self::DeltaNet(_))
+    }
 }
 
 /// A layer's attention.
@@ -76,12 +86,19 @@ pub struct Attention {
     pub window: Option<u32>,
     /// Index of its rotary embedding in [`Config::ropes`]; none rotates nothing.
     pub rope: Option<usize>,
+    /// Behind each query head lies a gate as wide, whose σ is a factor on what the head gives.
+    pub gate: bool,
 }
 
 impl Attention {
     /// Width of all query heads together.
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
+    }
+
+    /// Rows of the query matrix: the query heads, and their gates.
+    pub fn query_rows(&self) -> usize {
+        self.query_width() * if self.gate { 2 } else { 1 }
     }
 
     /// Width of all key (or value) heads together.
@@ -95,6 +112,41 @@ impl Attention {
 pub struct Convolution {
     /// Tokens that one sees, itself included.
     pub taps: usize,
+}
+
+/// A layer's gated delta net (Qwen3.5): queries, keys and values go through a short convolution, and
+/// each value head keeps a matrix `[key_width, value_width]` that a token decays and corrects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DeltaNet {
+    /// Query heads, and as many key heads.
+    pub key_heads: usize,
+    /// Value heads; a multiple of `key_heads`.
+    pub value_heads: usize,
+    /// Width of a query or key head.
+    pub key_width: usize,
+    /// Width of a value head.
+    pub value_width: usize,
+    /// Tokens that the convolution sees, itself included.
+    pub taps: usize,
+    /// Value head i is of key head i mod `key_heads`, not of i / (`value_heads` / `key_heads`).
+    pub tiled: bool,
+}
+
+impl DeltaNet {
+    /// Width of all value heads together.
+    pub fn values(&self) -> usize {
+        self.value_heads * self.value_width
+    }
+
+    /// Width of queries, keys and values together, which the convolution goes over.
+    pub fn channels(&self) -> usize {
+        2 * self.key_heads * self.key_width + self.values()
+    }
+
+    /// Numbers of its state: the convolution's last inputs and the matrices.
+    pub fn state(&self) -> usize {
+        (self.taps - 1) * self.channels() + self.values() * self.key_width
+    }
 }
 
 /// Everything that tells one decoder-only transformer from another.
@@ -192,6 +244,7 @@ impl Config {
                 head_dim,
                 window: None,
                 rope: Some(0),
+                gate: false,
             }),
             feed_forward,
         };
@@ -254,7 +307,7 @@ impl Config {
     pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
         self.layers.iter().filter_map(|layer| match &layer.mixer {
             Mixer::Attention(attention) => Some(attention),
-            Mixer::Convolution(_) => None,
+            _ => None,
         })
     }
 
@@ -263,8 +316,14 @@ impl Config {
         let layers = self.layers.iter_mut().enumerate();
         layers.filter_map(|(index, layer)| match &mut layer.mixer {
             Mixer::Attention(attention) => Some((index, attention)),
-            Mixer::Convolution(_) => None,
+            _ => None,
         })
+    }
+
+    /// Whether a text has a state that can't be cut: sessions then keep some of its states
+    /// ([`crate::states`]), and passes say which they begin from.
+    pub fn is_recurrent(&self) -> bool {
+        self.layers.iter().any(|layer| layer.mixer.is_recurrent())
     }
 
     /// Width of the widest MLP.

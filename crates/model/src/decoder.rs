@@ -10,7 +10,7 @@ use conclave_weights::{Checkpoint, Format, Source};
 
 use crate::config::Config;
 use crate::error::ModelError;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::plan::Plan;
 use crate::prefill::CPU_CHUNK;
 use crate::reading::{self, WeightSink};
@@ -73,10 +73,12 @@ impl<T: Send> Moves for T {}
 ///
 /// Hidden states lie in *slots* ([`crate::slots`]): a pass leaves those of its tokens one behind
 /// another, and what is behind a token can be asked for as long as no other took its slot. Callers
-/// have checked ids, places and slots.
+/// have checked ids, places and slots. What recurrent layers keep of a text lies in slots of its own
+/// ([`crate::states`]), which passes name.
 pub trait Decoder: Debug + Moves {
     /// Runs a pass: writes its KV rows, and leaves the states of its tokens in the slots from
-    /// `slot` on.
+    /// `slot` on. Recurrent layers begin each of the pass's [runs](crate::pass::Run) from its one state
+    /// and leave the other, for which there is room from the first pass on that names it.
     ///
     /// # Errors
     /// The device's.
@@ -118,12 +120,13 @@ pub trait Decoder: Debug + Moves {
     /// The device's.
     fn set_ropes(&mut self, long: bool) -> Result<(), ModelError>;
 
-    /// Frees the KV cache; the next pass makes it anew.
+    /// Frees the KV cache and recurrent states; the next pass makes them anew.
     fn release(&mut self);
 
     /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), behind a prefix
     /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the
-    /// slots of a draft. `None` where a decoder needs a word from the CPU between any two tokens.
+    /// slots of a draft. In a model with recurrent `states` all but the last run between these. `None`
+    /// where a decoder needs a word from the CPU between any two tokens: then nothing has run.
     ///
     /// # Errors
     /// [`ModelError::NotFinite`], or the device's.
@@ -133,6 +136,7 @@ pub trait Decoder: Debug + Moves {
         _steps: usize,
         _draws: Draws,
         _random: &'a [u32],
+        _states: Option<Run>,
     ) -> Wait<'a, Option<Vec<u32>>> {
         Box::pin(ready(Ok(None)))
     }

@@ -36,6 +36,7 @@ mod rope_keys;
 pub mod sampling;
 pub mod session;
 pub mod slots;
+pub mod states;
 pub mod weights;
 
 pub use about::{About, FormatInMemory, LoadOptions, about};

@@ -3,11 +3,15 @@
 //! A portion is one pass, and has a slot for each of its tokens. Nearly always one portion is all; what is
 //! longer goes on in the next, whose states take the place of those before. KV rows lie one behind
 //! another as long as there are any, then begin again at the prefix.
+//!
+//! Where a model has recurrent states each candidate begins from the prefix's and ends in a slot of its
+//! own; a draft's serves one that begins with all that the draft has run.
 
 use std::ops::Range;
 
-use crate::pass::{IN_LINE_ROWS, Pass, rows_of};
+use crate::pass::{IN_LINE_ROWS, Pass, Run, rows_of};
 use crate::slots::{DRAFT, PASS, PREFIX};
+use crate::states::States;
 
 /// Tokens that run in one portion: each has a slot for its state.
 const PORTION: usize = IN_LINE_ROWS;
@@ -21,6 +25,8 @@ pub struct Candidate {
     pub drafted: usize,
     /// The KV row of its first token; `None` where a later portion wrote over its rows.
     pub row: Option<usize>,
+    /// Where the recurrent state behind all of it is, in a model that has some.
+    state: Option<usize>,
 }
 
 /// Some tokens of a candidate that run in one portion.
@@ -62,12 +68,21 @@ pub struct Line {
     pub which: Vec<usize>,
     /// The portions they run in, one behind another.
     pub portions: Vec<Portion>,
+    /// Where the recurrent states of the prefix and of the draft are.
+    begin: [Option<usize>; 2],
 }
 
 impl Line {
     /// Lines `candidates` up behind a prefix of `prefix` tokens of `context`. Equal ones run once; of
-    /// the first of those that share most with what the last draft `ran`, only the rest.
-    pub fn up(candidates: &[Vec<u32>], ran: &[u32], prefix: usize, context: usize) -> Self {
+    /// the first of those that share most with what the last draft `ran`, only the rest. Where there are
+    /// recurrent `states`, that takes all that it ran: of less there is none.
+    pub fn up(
+        candidates: &[Vec<u32>],
+        ran: &[u32],
+        states: Option<&States>,
+        prefix: usize,
+        context: usize,
+    ) -> Self {
         let mut different: Vec<&Vec<u32>> = Vec::new();
         let mut which = Vec::with_capacity(candidates.len());
         for candidate in candidates {
@@ -79,21 +94,35 @@ impl Line {
         }
         let shared = |tokens: &&Vec<u32>| {
             let same = |(a, b): &(&u32, &u32)| a == b;
-            tokens.iter().zip(ran).take_while(same).count()
+            let count = tokens.iter().zip(ran).take_while(same).count();
+            match states {
+                Some(_) if count < ran.len() => 0,
+                _ => count,
+            }
         };
         // The draft's rows serve one candidate.
         let shared: Vec<usize> = different.iter().map(shared).collect();
         let most = shared.iter().copied().max().unwrap_or_default();
         let own = shared.iter().position(|&count| count == most && most > 0);
-        let lined = |(index, tokens): (usize, &&Vec<u32>)| Candidate {
-            tokens: (*tokens).clone(),
-            drafted: if Some(index) == own { most } else { 0 },
-            row: None,
+        let mut free = states.into_iter().flat_map(States::free);
+        let draft = states.and_then(States::draft);
+        let lined = |(index, tokens): (usize, &&Vec<u32>)| {
+            let drafted = if Some(index) == own { most } else { 0 };
+            Candidate {
+                tokens: (*tokens).clone(),
+                drafted,
+                row: None,
+                state: match drafted == tokens.len() {
+                    true => draft,
+                    false => free.next(),
+                },
+            }
         };
         let mut line = Self {
             candidates: different.iter().enumerate().map(lined).collect(),
             which,
             portions: Vec::new(),
+            begin: [states.and_then(States::prefix), draft],
         };
         // The draft's own first: it goes on where the draft's rows are.
         let others = (0..different.len()).filter(|&index| Some(index) != own);
@@ -142,6 +171,15 @@ impl Line {
             portion
                 .pass
                 .append(prefix, row, done, &candidate.tokens[tokens.clone()]);
+            if let Some(to) = candidate.state.filter(|_| !tokens.is_empty()) {
+                let from = match tokens.start {
+                    0 => self.begin[0],
+                    start if start == candidate.drafted => self.begin[1],
+                    _ => Some(to),
+                };
+                let tokens = tokens.len();
+                portion.pass.runs.push(Run { tokens, from, to });
+            }
             done = tokens.end;
             portion.pieces.push(Piece {
                 candidate: index,
@@ -188,6 +226,17 @@ impl Line {
             |piece: &&Piece| piece.candidate == candidate && piece.tokens.contains(&(count - 1));
         let piece = pieces.find(holds)?;
         Some(PASS + piece.offset + count - 1 - piece.tokens.start)
+    }
+
+    /// Where the recurrent state behind the first `count` tokens of a candidate is, in a model that has
+    /// some: it is there for all of them, and for those that the draft has run.
+    pub fn state_after(&self, candidate: usize, count: usize) -> Option<usize> {
+        let candidate = &self.candidates[candidate];
+        match count {
+            count if count == candidate.tokens.len() => candidate.state,
+            count if count == candidate.drafted => self.begin[1],
+            _ => None,
+        }
     }
 
     /// Tokens of the draft whose KV rows a candidate has taken, and keeps.

@@ -13,6 +13,7 @@ use crate::formats::{kept_on_cpu, on_gpu};
 use crate::gpu::scratch;
 use crate::pass::rows_of;
 use crate::plan::{MatrixPart, Plan};
+use crate::states::COUNTED;
 
 /// Bytes of memory, a GPU's or the machine's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -20,7 +21,8 @@ use crate::plan::{MatrixPart, Plan};
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
-    /// Keys and values of the whole context, and rows of convolutions.
+    /// Keys and values of the whole context, and rows of convolutions; recurrent states as of a round
+    /// of three candidates.
     pub kv: u64,
     /// Activations and logits of the largest pass.
     pub scratch: u64,
@@ -45,6 +47,7 @@ impl Memory {
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
             Mixer::Attention(of) => Cache::bytes_of(rows, of.kv_heads, of.head_dim, exact),
             Mixer::Convolution(_) => ConvolutionCache::bytes_of(rows, config.hidden, exact),
+            Mixer::DeltaNet(of) => (COUNTED * of.state() * size_of::<f32>()) as u64,
         });
         Self {
             weights: matrices.sum::<u64>() + of_vectors(plan, config, context),
@@ -78,6 +81,7 @@ impl Memory {
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
             Mixer::Attention(of) => 2 * scratch::heads(of, context, exact).cache_bytes(),
             Mixer::Convolution(_) => scratch::channels(config, context, exact).cache_bytes(),
+            Mixer::DeltaNet(of) => COUNTED * of.state() * size_of::<f32>(),
         });
         Self {
             weights: matrices + of_vectors(plan, config, context),

@@ -6,7 +6,7 @@ use conclave_weights::{Checkpoint, Source};
 use crate::about::{About, LoadOptions, describe};
 use crate::decoder::{Backend, Decoder, Loading};
 use crate::error::ModelError;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::reading;
 use crate::rope::Factors;
 use crate::slots::{MOST_DRAFTED, check_slots};
@@ -94,9 +94,14 @@ impl Model {
     /// `slot` on.
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`], [`ModelError::InLine`], [`ModelError::Token`], or the decoder's.
+    /// [`ModelError::ContextFull`], [`ModelError::InLine`], [`ModelError::Token`],
+    /// [`ModelError::Order`] where not all of a recurrent model's tokens are in runs, or the decoder's.
     pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         pass.check(self.about.config.vocabulary, self.about.context)?;
+        let in_runs: usize = pass.runs.iter().map(|run| run.tokens).sum();
+        if self.about.config.is_recurrent() && in_runs != pass.len() {
+            return Err(ModelError::Order("a token runs from no recurrent state"));
+        }
         check_slots(slot, pass.len())?;
         self.decoder.run(pass, slot)
     }
@@ -111,9 +116,13 @@ impl Model {
         steps: usize,
         draws: Draws,
         random: &[u32],
+        states: Option<Run>,
     ) -> Result<Option<Vec<u32>>, ModelError> {
         match steps {
-            ..=MOST_DRAFTED => self.decoder.draft(prefix, steps, draws, random).await,
+            ..=MOST_DRAFTED => {
+                let drawn = self.decoder.draft(prefix, steps, draws, random, states);
+                drawn.await
+            }
             _ => Ok(None),
         }
     }

@@ -1,5 +1,7 @@
 //! What one run of tokens through the decoder is told.
 
+use std::ops::Range;
+
 use conclave_kernels::{Place, places_in_sequence, places_of_candidate};
 
 use crate::error::ModelError;
@@ -13,6 +15,18 @@ pub fn rows_of(context: usize) -> usize {
     context + IN_LINE_ROWS
 }
 
+/// Tokens of a pass that follow one another in a text, and the recurrent states around them: numbers
+/// of [`crate::states`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How many.
+    pub tokens: usize,
+    /// Where the state before the first of them is; `None` where a text begins with it.
+    pub from: Option<usize>,
+    /// Where the state behind the last of them is to be: at `from`, or where nobody else's is.
+    pub to: usize,
+}
+
 /// Tokens to run, each with its [`Place`]: position, KV row, and what it sees.
 ///
 /// A plain continuation is one candidate behind the prefix; verifying in line
@@ -24,6 +38,9 @@ pub struct Pass {
     pub tokens: Vec<u32>,
     /// Where each token stands, `[tokens]`.
     pub places: Vec<Place>,
+    /// Which of them follow one another, one run behind another, for a model that has recurrent states;
+    /// empty for others.
+    pub runs: Vec<Run>,
 }
 
 impl Pass {
@@ -32,7 +49,20 @@ impl Pass {
         Self {
             tokens: tokens.to_vec(),
             places: places_in_sequence(prefix as u32, tokens.len() as u32),
+            runs: Vec::new(),
         }
+    }
+
+    /// The same as one run, where the model has recurrent states: from the one in the first slot to the
+    /// second.
+    #[must_use]
+    pub fn between(mut self, states: Option<(Option<usize>, usize)>) -> Self {
+        let tokens = self.len();
+        self.runs = states
+            .map(|(from, to)| Run { tokens, from, to })
+            .into_iter()
+            .collect();
+        self
     }
 
     /// Nothing to run yet.
@@ -40,6 +70,7 @@ impl Pass {
         Self {
             tokens: Vec::new(),
             places: Vec::new(),
+            runs: Vec::new(),
         }
     }
 
@@ -54,6 +85,27 @@ impl Pass {
             tokens.len() as u32,
         );
         self.places.extend(places);
+    }
+
+    /// The runs of some of its tokens, where they are a pass of their own behind those before them: one
+    /// that began there goes on from where it is to end.
+    pub fn runs_of(&self, tokens: Range<usize>) -> Vec<Run> {
+        let mut first = 0;
+        let of_part = |run: &Run| {
+            let begin = first;
+            first += run.tokens;
+            let (start, end) = (begin.max(tokens.start), first.min(tokens.end));
+            (start < end).then(|| Run {
+                tokens: end - start,
+                from: if start == begin {
+                    run.from
+                } else {
+                    Some(run.to)
+                },
+                to: run.to,
+            })
+        };
+        self.runs.iter().filter_map(of_part).collect()
     }
 
     /// Tokens in the pass.
@@ -135,4 +187,21 @@ pub fn log_sum_exp(logits: &[f32]) -> f32 {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&x| f64::from(x - top).exp()).sum();
     top + sum.ln() as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_cut_goes_on_from_its_own_state() {
+        let run = |tokens, from, to| Run { tokens, from, to };
+        let mut pass = Pass::empty();
+        pass.runs = vec![run(3, None, 1), run(4, Some(0), 2), run(2, Some(0), 3)];
+        assert_eq!(pass.runs_of(0..9), pass.runs);
+        assert_eq!(pass.runs_of(0..5), [run(3, None, 1), run(2, Some(0), 2)]);
+        assert_eq!(pass.runs_of(5..9), [run(2, Some(2), 2), run(2, Some(0), 3)]);
+        assert_eq!(pass.runs_of(3..7), [run(4, Some(0), 2)]);
+        assert_eq!(pass.runs_of(4..6), [run(2, Some(2), 2)]);
+    }
 }

@@ -8,7 +8,7 @@ use conclave_weights::{Checkpoint, Tensor};
 use crate::config::{self, Bias, Config, QkNorm};
 use crate::error::ModelError;
 use crate::family::Family;
-use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
+use crate::weights::{Attention, Block, Convolution, DeltaNet, Linear, Mixer, Weights};
 
 /// The rows of a tensor that make a matrix.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct VectorPart {
     pub numbers: Range<usize>,
     /// Their order.
     pub order: Order,
+    /// Their logarithms are stored: e is raised to each first.
+    pub logarithm: bool,
     /// Added to each number.
     pub offset: f32,
     /// Multiplies each number then.
@@ -86,6 +88,17 @@ const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
 const CONVOLUTION_IN: Name = Name("shortconv.in_proj", "conv.in_proj");
 const CONVOLUTION: Name = Name("shortconv.conv", "conv.conv");
 const CONVOLUTION_OUT: Name = Name("shortconv.out_proj", "conv.out_proj");
+
+const DELTA_IN: Name = Name("attn_qkv", "linear_attn.in_proj_qkv");
+const DELTA_GATE: Name = Name("attn_gate", "linear_attn.in_proj_z");
+const DELTA_BETA: Name = Name("ssm_beta", "linear_attn.in_proj_b");
+const DELTA_DECAY: Name = Name("ssm_alpha", "linear_attn.in_proj_a");
+const DELTA_DECAY_BIAS: Name = Name("ssm_dt.bias", "linear_attn.dt_bias");
+/// GGUF has the rates, a folder ln of what they are below 0.
+const DELTA_DECAY_RATE: Name = Name("ssm_a", "linear_attn.A_log");
+const DELTA_TAPS: Name = Name("ssm_conv1d.weight", "linear_attn.conv1d.weight");
+const DELTA_NORM: Name = Name("ssm_norm.weight", "linear_attn.norm.weight");
+const DELTA_OUT: Name = Name("ssm_out", "linear_attn.out_proj");
 
 /// What may stand before a Hugging Face tensor's name: a causal model's, a bare one's, and those
 /// of models that also see, as transformers 4 and 5 write them.
@@ -263,6 +276,7 @@ impl Planner<'_> {
             mixer: match c.layers[layer].mixer {
                 config::Mixer::Attention(of) => Mixer::Attention(self.attention(layer, of)?),
                 config::Mixer::Convolution(of) => Mixer::Convolution(self.convolution(layer, of)?),
+                config::Mixer::DeltaNet(of) => Mixer::DeltaNet(self.delta_net(layer, of)?),
             },
             mixer_post_norm: norm(norms.mixer_post, "post_attention_norm")?,
             feed_forward_norm: norm(norms.feed_forward, "ffn_norm")?,
@@ -291,7 +305,7 @@ impl Planner<'_> {
             part.order = pairs;
             Ok::<_, ModelError>(Some(part))
         };
-        let sizes = [query, kv, kv];
+        let sizes = [of.query_rows(), kv, kv];
         let heads = |which, order| {
             let names = [QUERY, KEY, VALUE];
             self.part(layer, &names, QKV, &sizes, which, order, c.qkv_bias)
@@ -324,6 +338,37 @@ impl Planner<'_> {
                 false => None,
             },
             output: self.linear(layer, CONVOLUTION_OUT, [hidden; 2], Bias::Where)?,
+        })
+    }
+
+    fn delta_net(
+        &self,
+        layer: usize,
+        of: config::DeltaNet,
+    ) -> Result<DeltaNet<MatrixPart, VectorPart>, ModelError> {
+        let hidden = self.config.hidden;
+        let of_stream = |name, rows| self.linear(layer, name, [rows, hidden], Bias::Never);
+        let vector = |name, length| {
+            let name = self.names.inside(layer, name);
+            self.vector(name, 0..length, length)
+        };
+        let mut decay_rate = vector(DELTA_DECAY_RATE, of.value_heads)?;
+        if !self.names.gguf {
+            (decay_rate.logarithm, decay_rate.scale) = (true, -1.0);
+        }
+        let taps = self.names.inside(layer, DELTA_TAPS);
+        Ok(DeltaNet {
+            of,
+            input: of_stream(DELTA_IN, of.channels())?,
+            gate: of_stream(DELTA_GATE, of.values())?,
+            beta: of_stream(DELTA_BETA, of.value_heads)?,
+            decay: of_stream(DELTA_DECAY, of.value_heads)?,
+            decay_bias: vector(DELTA_DECAY_BIAS, of.value_heads)?,
+            decay_rate,
+            taps: self.numbers(taps, [of.channels(), of.taps])?,
+            // Its weight is stored whole, whatever other norms lack of theirs.
+            norm: vector(DELTA_NORM, of.value_width)?,
+            output: self.linear(layer, DELTA_OUT, [hidden, of.values()], Bias::Never)?,
         })
     }
 
@@ -442,6 +487,7 @@ impl Planner<'_> {
             tensor,
             numbers: 0..rows * cols,
             order: Order::Stored,
+            logarithm: false,
             offset: 0.0,
             scale: 1.0,
         })
@@ -464,6 +510,7 @@ impl Planner<'_> {
             tensor: tensor.clone(),
             numbers,
             order: Order::Stored,
+            logarithm: false,
             offset: 0.0,
             scale: 1.0,
         })

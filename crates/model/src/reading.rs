@@ -5,7 +5,7 @@ use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
-use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
+use crate::weights::{Attention, Block, Convolution, DeltaNet, Linear, Mixer, Weights};
 
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
 const PIECE: u64 = 4 << 20;
@@ -152,6 +152,18 @@ impl<K: WeightSink> Reader<'_, K> {
                     bias: self.optional(&plan.bias).await?,
                     output: self.linear(&plan.output).await?,
                 }),
+                Mixer::DeltaNet(plan) => Mixer::DeltaNet(DeltaNet {
+                    of: plan.of,
+                    input: self.linear(&plan.input).await?,
+                    gate: self.linear(&plan.gate).await?,
+                    beta: self.linear(&plan.beta).await?,
+                    decay: self.linear(&plan.decay).await?,
+                    decay_bias: self.vector(&plan.decay_bias).await?,
+                    decay_rate: self.vector(&plan.decay_rate).await?,
+                    taps: self.vector(&plan.taps).await?,
+                    norm: self.vector(&plan.norm).await?,
+                    output: self.linear(&plan.output).await?,
+                }),
             },
             mixer_post_norm: self.optional(&plan.mixer_post_norm).await?,
             feed_forward_norm: self.optional(&plan.feed_forward_norm).await?,
@@ -236,6 +248,7 @@ impl<K: WeightSink> Reader<'_, K> {
             .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
         let mut values: Vec<f32> = values[part.numbers.clone()]
             .iter()
+            .map(|&value| if part.logarithm { value.exp() } else { value })
             .map(|value| (value + part.offset) * part.scale)
             .collect();
         if let Order::Pairs { width, turning } = part.order {

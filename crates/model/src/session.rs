@@ -3,6 +3,9 @@
 //! Nothing of the prefix is ever run twice. Rows of the KV cache beyond the
 //! prefix are scratch: a draft writes there, then the candidates in line, and
 //! [`keep`](Session::keep) turns the winner's rows into prefix.
+//!
+//! A recurrent state cannot be cut as rows can: where a model has one, what goes on from a part of a
+//! prefix or of a candidate runs that part again, from the nearest state there is ([`crate::states`]).
 
 use serde::Serialize;
 
@@ -10,9 +13,10 @@ use crate::about::About;
 use crate::error::ModelError;
 use crate::line::{Judged, Line};
 use crate::model::Model;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::sampling::Sampler;
 use crate::slots::{DRAFT, MOST_DRAFTED, PASS, PREFIX};
+use crate::states::States;
 
 /// Tokens that went through the model, since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -97,13 +101,17 @@ pub struct Session {
     ran: usize,
     /// The candidates of the last verify pass.
     in_line: Option<Line>,
+    /// Where recurrent states are, in a model that has some.
+    states: Option<States>,
     counters: Counters,
 }
 
 impl Session {
     /// A session with an empty prefix.
     pub fn new(model: Model) -> Self {
+        let recurrent = model.about().config.is_recurrent();
         Self {
+            states: recurrent.then(States::default),
             model,
             prefix: Vec::new(),
             ready: false,
@@ -197,6 +205,10 @@ impl Session {
             shared.min(tokens.len() - 1)
         };
         self.forget_drafts();
+        let kept = match &mut self.states {
+            Some(states) => states.resume(self.prefix.len(), kept, tokens.len()),
+            None => kept,
+        };
         self.prefix.truncate(kept);
         if kept < tokens.len() {
             // Should a pass fail, no state is better than that of another prefix.
@@ -217,6 +229,7 @@ impl Session {
         if self.model.stretches(length) {
             self.forget_drafts();
             let prefix = std::mem::take(&mut self.prefix);
+            self.states.iter_mut().for_each(States::clear);
             self.ready = false;
             self.model.rotate_for(length)?;
             self.extend(&prefix, to_the_end).await?;
@@ -232,22 +245,46 @@ impl Session {
         mut go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<(), ModelError> {
         let total = self.prefix.len() + tokens.len();
-        for chunk in tokens.chunks(self.model.prefill_chunk()) {
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let count = rest.len().min(self.model.prefill_chunk());
+            let count = match &self.states {
+                Some(states) => states.until_checkpoint(self.prefix.len(), count),
+                None => count,
+            };
+            let (chunk, behind) = rest.split_at(count);
+            rest = behind;
             let done = self.prefix.len() + chunk.len();
-            let pass = Pass::plain(self.prefix.len(), chunk);
-            self.model.run(&pass, PASS)?;
+            let state = self.run_behind(chunk)?;
             self.counters.prefill_tokens += chunk.len();
             if done == total {
                 self.model.keep_state(PASS + chunk.len() - 1)?;
             }
             self.model.settle().await?;
-            self.prefix.extend_from_slice(chunk);
+            self.accept(chunk, state);
             self.ready = done == total;
             if !go_on(done, total).await {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Runs a chunk behind the prefix, which is not part of it yet: where its recurrent state is then, in
+    /// a model that has some.
+    fn run_behind(&mut self, chunk: &[u32]) -> Result<Option<usize>, ModelError> {
+        let states = self.states.as_ref().map(States::behind_prefix);
+        let pass = Pass::plain(self.prefix.len(), chunk).between(states);
+        self.model.run(&pass, PASS)?;
+        Ok(states.map(|(_, to)| to))
+    }
+
+    /// Makes tokens that have run behind the prefix part of it, with the recurrent state behind them.
+    fn accept(&mut self, tokens: &[u32], state: Option<usize>) {
+        self.prefix.extend_from_slice(tokens);
+        if let (Some(states), Some(slot)) = (&mut self.states, state) {
+            states.extend(slot, self.prefix.len());
+        }
     }
 
     /// Draws up to `limit` tokens after the prefix, at most `limit − 1` of
@@ -277,8 +314,16 @@ impl Session {
             return self.draft_by_step(limit, sampler, end_ids).await;
         }
         let random = sampler.numbers(limit);
-        let drawn = self.model.draft(begin, limit, sampler.draws(), &random);
+        let states = self.states.as_mut().map(States::step);
+        let states = states.map(|(from, to)| Run {
+            tokens: limit - 1,
+            from,
+            to,
+        });
+        let draws = sampler.draws();
+        let drawn = self.model.draft(begin, limit, draws, &random, states);
         let Some(mut tokens) = drawn.await? else {
+            self.states.iter_mut().for_each(States::forget_draft);
             return self.draft_by_step(limit, sampler, end_ids).await;
         };
         self.counters.draft_tokens += limit - 1;
@@ -287,6 +332,10 @@ impl Session {
         sampler.skip(end.map_or(tokens.len(), |end| end + 1));
         tokens.truncate(end.unwrap_or(tokens.len()));
         self.ran = tokens.len().min(limit - 1);
+        if self.states.is_some() && self.ran < limit - 1 {
+            // The recurrent state has seen what is behind it too.
+            self.ran = 0;
+        }
         self.drafted.clone_from(&tokens);
         let ended = end.is_some();
         Ok(Draft { tokens, ended })
@@ -327,7 +376,8 @@ impl Session {
                     self.run_again(begin, &tokens[..drawn])?;
                 }
             }
-            let step = Pass::plain(begin + drawn, &[id]);
+            let states = self.states.as_mut().map(States::step);
+            let step = Pass::plain(begin + drawn, &[id]).between(states);
             self.model.run(&step, slot(drawn))?;
             self.counters.draft_tokens += 1;
         };
@@ -338,16 +388,22 @@ impl Session {
                 false => MOST_DRAFTED - 1,
             };
             self.ran = tokens.len().min(states);
+            // A recurrent state that has seen more of them than there are hidden states of is no use.
+            if self.states.is_some() && self.ran < tokens.len().min(limit - 1) {
+                self.ran = 0;
+            }
             self.drafted.clone_from(&tokens);
         }
         Ok(Draft { tokens, ended })
     }
 
-    /// Runs `tokens` behind the first `begin` rows for their rows alone.
+    /// Runs `tokens`, a draft's, behind the first `begin` rows for what they leave there alone.
     fn run_again(&mut self, begin: usize, tokens: &[u32]) -> Result<(), ModelError> {
         let mut begin = begin;
         for chunk in tokens.chunks(self.model.prefill_chunk()) {
-            self.model.run(&Pass::plain(begin, chunk), PASS)?;
+            let states = self.states.as_mut().map(States::step);
+            let pass = Pass::plain(begin, chunk).between(states);
+            self.model.run(&pass, PASS)?;
             begin += chunk.len();
         }
         Ok(())
@@ -417,7 +473,8 @@ impl Session {
     fn line_up(&self, candidates: &[Vec<u32>]) -> Result<Line, ModelError> {
         let (vocabulary, context) = (self.about().config.vocabulary, self.about().context);
         let ran = &self.drafted[..self.ran];
-        let line = Line::up(candidates, ran, self.prefix.len(), context);
+        let states = self.states.as_ref();
+        let line = Line::up(candidates, ran, states, self.prefix.len(), context);
         for portion in &line.portions {
             portion.pass.check(vocabulary, context)?;
         }
@@ -427,7 +484,8 @@ impl Session {
     /// Makes the first `count` tokens of candidate `winner` of the last verify
     /// pass part of the prefix: their KV rows stay, all others are free again. Only where the
     /// candidates took portions, what a later portion wrote over runs again: the state after the last
-    /// token, or all of them where there were not rows enough.
+    /// token, or all of them where there were not rows enough. In a model with recurrent states a part of
+    /// a candidate runs again too, but for the part that is all that the draft ran.
     ///
     /// # Errors
     /// [`ModelError::Order`] without a verify pass or beyond its candidates; the backend's.
@@ -443,10 +501,13 @@ impl Session {
             return Ok(());
         }
         let slot = line.slot_after(index, count);
+        let state = line.state_after(index, count);
         let candidate = line.candidates.swap_remove(index);
         let (row, mut tokens) = (candidate.row, candidate.tokens);
         tokens.truncate(count);
         let there = match (row, slot) {
+            // Its rows are of no use without its state.
+            _ if self.states.is_some() && (slot.is_none() || state.is_none()) => 0,
             (Some(_), Some(slot)) => {
                 self.model.keep_state(slot)?;
                 count
@@ -458,7 +519,7 @@ impl Session {
             self.model.move_rows(row, self.prefix.len(), there)?;
         }
         self.forget_drafts();
-        self.prefix.extend(&tokens[..there]);
+        self.accept(&tokens[..there], state.filter(|_| there == count));
         self.ready = there == count;
         self.counters.verify_tokens += count - there;
         self.append(&tokens[there..]).await
@@ -479,10 +540,16 @@ impl Session {
         self.stretch(needed).await?;
         let ran = self.drafted[..self.ran].iter().zip(tokens);
         let there = ran.take_while(|(a, b)| a == b).count();
+        let state = self.states.as_ref().and_then(States::draft);
+        let there = match &self.states {
+            // Its state is that behind all that it ran.
+            Some(_) if there < self.ran => 0,
+            _ => there,
+        };
         self.forget_drafts();
         if there > 0 {
             self.model.keep_state(DRAFT + there - 1)?;
-            self.prefix.extend(&tokens[..there]);
+            self.accept(&tokens[..there], state);
         }
         self.counters.draft_tokens += tokens.len() - there;
         self.append(&tokens[there..]).await
@@ -493,9 +560,8 @@ impl Session {
         for chunk in tokens.chunks(self.model.prefill_chunk()) {
             // Should the pass fail, the state is that of no prefix.
             self.ready = false;
-            let pass = Pass::plain(self.prefix.len(), chunk);
-            self.model.run(&pass, PASS)?;
-            self.prefix.extend_from_slice(chunk);
+            let state = self.run_behind(chunk)?;
+            self.accept(chunk, state);
             self.model.keep_state(PASS + chunk.len() - 1)?;
         }
         self.ready = true;
@@ -507,6 +573,7 @@ impl Session {
         self.drafted.clear();
         self.ran = 0;
         self.in_line = None;
+        self.states.iter_mut().for_each(States::forget_draft);
     }
 
     fn expect_prompt(&self, otherwise: &'static str) -> Result<(), ModelError> {
@@ -520,6 +587,7 @@ impl Session {
     pub fn release(&mut self) {
         self.model.release();
         self.prefix.clear();
+        self.states.iter_mut().for_each(States::clear);
         self.ready = false;
         self.forget_drafts();
     }
@@ -551,12 +619,11 @@ impl Session {
         let mut all = Vec::with_capacity(tokens.len());
         let chunks = tokens.chunks(self.model.prefill_chunk());
         for chunk in chunks.clone() {
-            self.model
-                .run(&Pass::plain(self.prefix.len(), chunk), PASS)?;
+            let state = self.run_behind(chunk)?;
             self.counters.prefill_tokens += chunk.len();
             let slots: Vec<usize> = (PASS..PASS + chunk.len()).collect();
             all.extend(self.model.logits(&slots).await?);
-            self.prefix.extend_from_slice(chunk);
+            self.accept(chunk, state);
         }
         all.iter().try_for_each(|row| finite(row))?;
         if let Some(last) = chunks.last() {

@@ -44,6 +44,8 @@ pub enum Mixer<M, V> {
     Attention(Attention<M, V>),
     /// A gated convolution.
     Convolution(Convolution<M, V>),
+    /// A gated delta net.
+    DeltaNet(DeltaNet<M, V>),
 }
 
 /// The weights of an attention.
@@ -51,7 +53,7 @@ pub enum Mixer<M, V> {
 pub struct Attention<M, V> {
     /// Its heads, its window and its rotary embedding.
     pub of: config::Attention,
-    /// `[heads · head_dim, hidden]`.
+    /// `[heads · head_dim, hidden]`; with gates `[heads · 2 · head_dim, hidden]`, each behind its head.
     pub query: Linear<M, V>,
     /// `[kv_heads · head_dim, hidden]`.
     pub key: Linear<M, V>,
@@ -77,6 +79,31 @@ pub struct Convolution<M, V> {
     /// `[hidden]`.
     pub bias: Option<V>,
     /// `[hidden, hidden]`.
+    pub output: Linear<M, V>,
+}
+
+/// The weights of a gated delta net.
+#[derive(Debug, Clone)]
+pub struct DeltaNet<M, V> {
+    /// Its heads and its taps.
+    pub of: config::DeltaNet,
+    /// Queries, keys and values below each other, `[channels, hidden]`.
+    pub input: Linear<M, V>,
+    /// The output's gate, `[values, hidden]`.
+    pub gate: Linear<M, V>,
+    /// How much of a value is new, before its σ, `[value_heads, hidden]`.
+    pub beta: Linear<M, V>,
+    /// How far the state decays, before its softplus, `[value_heads, hidden]`.
+    pub decay: Linear<M, V>,
+    /// Added to `decay`'s product, `[value_heads]`.
+    pub decay_bias: V,
+    /// Factor on its softplus, all below 0, `[value_heads]`.
+    pub decay_rate: V,
+    /// Of each channel the factor on the oldest token first, `[channels, taps]`.
+    pub taps: V,
+    /// Of the norm on each value head before the gate, `[value_width]`.
+    pub norm: V,
+    /// `[hidden, values]`.
     pub output: Linear<M, V>,
 }
 
@@ -113,6 +140,16 @@ impl<M, V> Mixer<M, V> {
         match self {
             Self::Attention(a) => vec![&a.query, &a.key, &a.value, &a.output],
             Self::Convolution(c) => vec![&c.input, &c.output],
+            Self::DeltaNet(d) => vec![&d.input, &d.gate, &d.beta, &d.decay, &d.output],
+        }
+    }
+
+    /// Its norms, taps and the like; biases of products are theirs.
+    fn vectors(&self) -> Vec<&V> {
+        match self {
+            Self::Attention(a) => a.query_norm.iter().chain(&a.key_norm).collect(),
+            Self::Convolution(c) => std::iter::once(&c.taps).chain(&c.bias).collect(),
+            Self::DeltaNet(d) => vec![&d.decay_bias, &d.decay_rate, &d.taps, &d.norm],
         }
     }
 }
@@ -127,20 +164,16 @@ impl<M, V> Block<M, V> {
 
     /// Its norms, biases and taps.
     fn vectors(&self) -> Vec<&V> {
-        let of_mixer = match &self.mixer {
-            Mixer::Attention(a) => [&a.query_norm, &a.key_norm].map(Option::as_ref),
-            Mixer::Convolution(c) => [Some(&c.taps), c.bias.as_ref()],
-        };
         let norms = [
             &self.mixer_norm,
             &self.mixer_post_norm,
             &self.feed_forward_norm,
             &self.feed_forward_post_norm,
         ];
-        let norms = norms.into_iter().map(Option::as_ref);
+        let norms = norms.into_iter().flatten();
         let linears = self.linears().into_iter();
-        let biases = linears.map(|linear| linear.bias.as_ref());
-        let all = of_mixer.into_iter().chain(norms).chain(biases);
-        all.flatten().collect()
+        let biases = linears.filter_map(|linear| linear.bias.as_ref());
+        let of_mixer = self.mixer.vectors().into_iter();
+        of_mixer.chain(norms).chain(biases).collect()
     }
 }

@@ -40,13 +40,13 @@ fn made(counters: GpuCounters) -> [u64; 3] {
     [counters.buffers, counters.bind_groups, counters.pipelines]
 }
 
-/// Two members on one device, in `rounds` rounds of theirs with candidates of any number and length.
-fn make_nothing(choices: Choices, logprobs: bool, rounds: usize) {
+/// Two members on one device, in `rounds` rounds of theirs with up to so many other candidates, of any
+/// length.
+fn make_nothing(names: [&str; 2], others: usize, choices: Choices, logprobs: bool, rounds: usize) {
     let gpu = gpu();
     gpu.choose(choices);
     let backend = gpu.clone();
-    let mut members =
-        ["qwen3-gguf", "gemma-gguf"].map(|name| session::session(name, &backend, 256));
+    let mut members = names.map(|name| session::session(name, &backend, 256));
     let mut sampler = Sampler::new(Sampling::default(), 1);
     let prompt = [1, 2, 3, 4, 5];
     let begin = |members: &mut [Session]| {
@@ -62,7 +62,7 @@ fn make_nothing(choices: Choices, logprobs: bool, rounds: usize) {
     let reserved = gpu.memory_reserved();
     for number in 0..rounds {
         let member = &mut members[number % 2];
-        let (others, winner) = (1 + number % 7, number / 2 % 2);
+        let (others, winner) = (1 + number % others, number / 2 % 2);
         round(member, &mut sampler, others, winner, logprobs);
         if number % 60 == 59 {
             begin(&mut members);
@@ -81,8 +81,17 @@ fn make_nothing(choices: Choices, logprobs: bool, rounds: usize) {
 fn rounds_after_the_first_make_nothing() {
     for (software, logprobs, rounds) in [(true, false, 500), (true, true, 60), (false, false, 120)]
     {
-        make_nothing(Choices::usual(software), logprobs, rounds);
+        let names = ["qwen3-gguf", "gemma-gguf"];
+        make_nothing(names, 7, Choices::usual(software), logprobs, rounds);
     }
+}
+
+/// Recurrent states change their slots, and take no more than they did: of three candidates they are
+/// what was foretold.
+#[test]
+fn rounds_between_recurrent_states_make_nothing() {
+    let names = ["qwen3_5-hf", "qwen3_5-gguf"];
+    make_nothing(names, 2, Choices::usual(false), true, 60);
 }
 
 /// Launches of a step behind a short prefix and a long one: so many a layer, and around the layers
@@ -147,6 +156,7 @@ fn memory_is_what_was_foretold() {
         "qwen3-gguf",
         "gemma2-gguf",
         "lfm2-gguf",
+        "qwen3_5-gguf",
     ] {
         let before = gpu.memory_in_use();
         let mut session = session::session(name, &backend, 300);

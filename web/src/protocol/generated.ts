@@ -222,7 +222,10 @@ export interface FormatInMemory {
 export interface Memory {
   /** Matrices, norms, biases and rotary tables. */
   weights: number;
-  /** Keys and values of the whole context, and rows of convolutions. */
+  /**
+   * Keys and values of the whole context, and rows of convolutions; recurrent states as of a round
+   * of three candidates.
+   */
   kv: number;
   /** Activations and logits of the largest pass. */
   scratch: number;

@@ -23,6 +23,8 @@ pub struct Params {
     context: u32,
     normed: u32,
     epsilon: f32,
+    gated: u32,
+    spare: [u32; 3],
 }
 
 /// For caches of 16 bits a number, and for exact ones.
@@ -51,6 +53,11 @@ impl Heads {
     /// Numbers of a token's queries, keys and values together.
     pub fn row(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.width
+    }
+
+    /// The same, with a gate behind each query head where they are `gated`.
+    pub fn gated_row(&self, gated: bool) -> usize {
+        self.row() + if gated { self.heads * self.width } else { 0 }
     }
 
     /// Words of a head in a cache.
@@ -189,14 +196,15 @@ pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> 
 /// Norm and rotate the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
 /// `[tokens, heads, width]`; norm and rotate its keys into the rows of `keys` that `places` names, and copy its values into
 /// the same rows of `values`, both as [`Heads`] says. A row past the capacity is not written; a
-/// position past the table takes its last row.
+/// position past the table takes its last row. Where queries are `gated`, behind each head in `qkv` lies
+/// one more as wide, which is passed over; norms are of each head then.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn append(
     launcher: &Launcher,
-    qkv: &Buffer,
+    (qkv, gated): (&Buffer, bool),
     tokens: usize,
     norm: Option<QkNorm<'_>>,
     rope: Rotary<'_>,
@@ -211,10 +219,10 @@ pub fn append(
     let rotating = [rope.context, rope.rotary];
     let normed = norm.map(|norm| (norm.of, norm.epsilon));
     let serial = launcher.choices().serial;
-    let dispatch = append_dispatch(serial, tokens, heads, normed, rotating)?;
+    let dispatch = append_dispatch(serial, tokens, (heads, gated), normed, rotating)?;
     let name = dispatch.name();
     q.holds(tokens * heads.heads * width, name, "q")?;
-    qkv.holds(tokens * heads.row(), name, "qkv")?;
+    qkv.holds(tokens * heads.gated_row(gated), name, "qkv")?;
     keys.holds(heads.cache_bytes() / 4, name, "keys")?;
     values.holds(heads.cache_bytes() / 4, name, "values")?;
     places.holds(tokens * 4, name, "places")?;
@@ -249,7 +257,7 @@ pub fn append(
 pub fn append_dispatch(
     serial: bool,
     tokens: usize,
-    heads: Heads,
+    (heads, gated): (Heads, bool),
     norm: Option<(NormOf, f32)>,
     [context, rotary]: [usize; 2],
 ) -> Result<Dispatch<Params>, GpuError> {
@@ -265,7 +273,7 @@ pub fn append_dispatch(
             ),
         ));
     }
-    count(name, "tokens · row", tokens * heads.row())?;
+    count(name, "tokens · row", tokens * heads.gated_row(gated))?;
     let params = Params {
         heads: heads.heads as u32,
         kv_heads: heads.kv_heads as u32,
@@ -279,6 +287,8 @@ pub fn append_dispatch(
             NormOf::RotatedHead => 3,
         }),
         epsilon: norm.map_or(0.0, |(_, epsilon)| epsilon),
+        gated: u32::from(gated),
+        spare: [0; 3],
     };
     let [x, ..] = items_by(serial, heads.heads + 2 * heads.kv_heads);
     Ok(Dispatch {
@@ -294,7 +304,7 @@ pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], f32, NormOf);
 /// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the GPU.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn append_cpu(
-    qkv: &[f32],
+    (qkv, gated): (&[f32], bool),
     norm: Option<QkNormCpu<'_>>,
     table: &[f32],
     rotary: usize,
@@ -305,10 +315,12 @@ pub fn append_cpu(
 ) -> Vec<f32> {
     let (width, wide) = (heads.width, heads.kv_heads * heads.width);
     let mut queries = Vec::new();
-    for (row, place) in qkv.chunks(heads.row()).zip(places) {
-        let (q, rest) = row.split_at(heads.heads * width);
+    for (row, place) in qkv.chunks(heads.gated_row(gated)).zip(places) {
+        let (q, rest) = row.split_at(row.len() - 2 * wide);
         let (k, v) = rest.split_at(wide);
-        let (mut q, mut k) = (q.to_vec(), k.to_vec());
+        let apart = if gated { 2 * width } else { width };
+        let queries_alone = q.chunks(apart).flat_map(|head| &head[..width]);
+        let (mut q, mut k): (Vec<f32>, _) = (queries_alone.copied().collect(), k.to_vec());
         // Over as many numbers as there are weights.
         let normalise = |[q, k]: [&mut Vec<f32>; 2], behind: bool| match norm {
             Some((q_weight, k_weight, epsilon, of)) if (of == NormOf::RotatedHead) == behind => {

@@ -327,6 +327,8 @@ mod tests {
             norms_behind: false,
             norms_rotated: false,
             convolves: None,
+            delta_nets: false,
+            gated_heads: false,
             heads: vec![Heads {
                 heads: 1,
                 kv_heads: 1,

@@ -35,6 +35,8 @@ fn all_in(format: Format) -> Kernels {
         norms_rotated: false,
         heads: vec![heads(format == Format::F32, 64)],
         convolves: Some(format == Format::F32),
+        delta_nets: true,
+        gated_heads: true,
     }
 }
 
@@ -254,6 +256,38 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "convolve",
         "place.y >= params.capacity",
         "place.y + 1u >= params.capacity",
+    ),
+    ("append", "params.gated * which", "params.gated"),
+    ("delta_mix", "back <= step.x", "back < step.x"),
+    ("delta_mix", "step.y == NO_SLOT", "step.y > NO_SLOT"),
+    ("delta_mix", "(back - step.x);", "(back - step.x) + 1u;"),
+    (
+        "delta_mix",
+        "factor *= inverseSqrt",
+        "factor /= inverseSqrt",
+    ),
+    ("delta_mix", "+ 1e-6", "+ 1e-2"),
+    ("delta_rule", "log(1.0 + exp(", "log(1.1 + exp("),
+    ("delta_rule", "x > 20.0", "x < 20.0"),
+    ("delta_rule", "params.tiled == 1u", "params.tiled == 0u"),
+    (
+        "delta_rule",
+        "mixed[value] - decay",
+        "mixed[value] - 1.01 * decay",
+    ),
+    ("delta_rule", "begin = run.w;", "begin = run.z;"),
+    (
+        "delta_rule",
+        "at >= params.taps - 1u",
+        "at > params.taps - 1u",
+    ),
+    ("delta_rule", "run.z != NO_SLOT", "run.z == NO_SLOT"),
+    ("gate_heads", "* weight[i]", "* weight[0]"),
+    ("gate_heads", "params.silu == 1u", "params.silu == 0u"),
+    (
+        "gate_heads",
+        "head * params.gate_apart",
+        "head * params.width",
     ),
     ("sample", "0x80000000u - ((rest", "0x80000000u + ((rest"),
     (

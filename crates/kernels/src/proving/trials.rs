@@ -5,6 +5,7 @@ mod draws;
 mod numbers;
 mod products;
 mod rows;
+mod states;
 mod subject;
 
 pub(crate) use subject::{Product, Subject};

@@ -64,7 +64,7 @@ proptest! {
     fn append_equals_its_twin(
         seed: u64, tokens in 1_usize..20, kv_heads in 1_usize..4, group in 1_usize..4,
         quads in 1_usize..=64, half_rotary in prop_oneof![Just(0), 0_usize..130],
-        norm in 0_usize..4, exact: bool,
+        norm in 0_usize..4, exact: bool, gated: bool,
     ) {
         let mut numbers = Numbers(seed);
         let heads = Heads { heads: kv_heads * group, kv_heads, width: 4 * quads, capacity: 50, exact };
@@ -82,21 +82,22 @@ proptest! {
         let places: Vec<Place> = (0..tokens)
             .map(|i| Place { position: numbers.below(320) as u32, row: rows[i], start: 0, prefix: 0 })
             .collect();
-        let qkv = numbers.many(tokens * heads.row());
         let over = [NormOf::Head, NormOf::AllHeads, NormOf::RotatedHead][norm.saturating_sub(1)];
+        let gated = gated && over != NormOf::AllHeads;
+        let qkv = numbers.many(tokens * heads.gated_row(gated));
         let of = |count: usize| if over == NormOf::AllHeads { count * heads.width } else { heads.width };
         let (q_norm, k_norm) = (numbers.many(of(heads.heads)), numbers.many(of(kv_heads)));
         let (gpu_q_norm, gpu_k_norm) = (upload(&q_norm), upload(&k_norm));
         let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
         let (q, gpu_keys, gpu_values) = (marked(tokens * heads.heads * heads.width), upload(&keys), upload(&values));
         append(
-            gpu(), &upload(&qkv), tokens,
+            gpu(), (&upload(&qkv), gated), tokens,
             (norm > 0).then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, epsilon: 1e-6, of: over }),
             Rotary { table: &gpu_table, context: 300, rotary },
             &upload(&places), heads, &q, [&gpu_keys, &gpu_values],
         ).unwrap();
         let expected = append_cpu(
-            &qkv, (norm > 0).then_some((&q_norm, &k_norm, 1e-6, over)),
+            (&qkv, gated), (norm > 0).then_some((&q_norm, &k_norm, 1e-6, over)),
             &table, rotary, 300, &places, heads, [&mut keys, &mut values],
         );
         assert_close(&read(&[&q])[0], &expected, 1e-5);
@@ -335,7 +336,7 @@ fn a_head_of_any_size_fits() {
         let q = marked(4);
         append(
             gpu(),
-            &qkv,
+            (&qkv, false),
             1,
             None,
             rope,

@@ -9,5 +9,6 @@ mod elementwise;
 mod fused;
 mod products;
 mod scores;
+mod states;
 mod support;
 mod uploads;

@@ -12,5 +12,7 @@ mod fused;
 mod products;
 #[path = "../kernels/scores.rs"]
 mod scores;
+#[path = "../kernels/states.rs"]
+mod states;
 #[path = "../kernels/support.rs"]
 mod support;

@@ -4,7 +4,8 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    ConvolutionCache, Input, Matrix, Seen, Upload, judge, log_sum_exp, rows, softcap, target_logits,
+    ConvolutionCache, DeltaState, Input, Matrix, Seen, Upload, delta_gates, judge, log_sum_exp,
+    rows, softcap, target_logits,
 };
 use conclave_weights::Format;
 
@@ -12,11 +13,12 @@ use crate::config::{self, Activation, Config, QkNorm};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::kept_on_cpu;
-use crate::pass::{Pass, TargetScore, rows_of};
+use crate::pass::{Pass, Run, TargetScore, rows_of};
 use crate::prefill::CPU_CHUNK;
 use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
-use crate::weights::{Attention, Block, Convolution, Linear, Mixer, Weights};
+use crate::states;
+use crate::weights::{Attention, Block, Convolution, DeltaNet, Linear, Mixer, Weights};
 
 type Vector = Vec<f32>;
 
@@ -26,6 +28,8 @@ enum Cache {
     /// Keys and values.
     Attention(conclave_cpu::Cache),
     Convolution(ConvolutionCache),
+    /// States by slot, each there from the first pass on that leaves one.
+    DeltaNet(Vec<Option<DeltaState>>),
 }
 
 /// A transformer with its KV cache in the memory of the machine.
@@ -99,6 +103,7 @@ impl CpuDecoder {
             config::Mixer::Convolution(_) => {
                 Cache::Convolution(ConvolutionCache::new(rows, c.hidden, exact))
             }
+            config::Mixer::DeltaNet(_) => Cache::DeltaNet(Vec::new()),
         };
         self.caches.extend(missing.map(cache));
         self.states.resize(SLOTS * c.hidden, 0.0);
@@ -227,6 +232,9 @@ impl Decoder for CpuDecoder {
                 (Mixer::Convolution(block), Cache::Convolution(cache)) => {
                     convolve(c, block, cache, pass, s)?;
                 }
+                (Mixer::DeltaNet(block), Cache::DeltaNet(states)) => {
+                    delta_net(c, block, states, pass, s)?;
+                }
                 _ => return Err(ModelError::Order("a block's cache is another block's")),
             }
             post(c, &block.mixer_post_norm, s);
@@ -277,6 +285,7 @@ impl Decoder for CpuDecoder {
             match cache {
                 Cache::Attention(cache) => cache.move_rows(from, to, count),
                 Cache::Convolution(cache) => cache.move_rows(from, to, count),
+                Cache::DeltaNet(_) => {}
             }
         }
         Ok(())
@@ -317,6 +326,9 @@ fn attend(
 ) -> Result<(), ModelError> {
     let of = block.of;
     product(&block.query, &s.input, &mut s.query)?;
+    if of.gate {
+        take_gates(of.head_dim, s);
+    }
     product(&block.key, &s.input, &mut s.key)?;
     product(&block.value, &s.input, &mut s.value)?;
     // Over each head or over all together, as long as the weight is.
@@ -351,8 +363,25 @@ fn attend(
     };
     s.attended.resize(s.query.len(), 0.0);
     attention.run(cache, &s.query, seen, &mut s.scores, &mut s.attended);
+    if of.gate {
+        rows::let_through(&mut s.attended, &s.gate);
+    }
     s.input.set(&s.attended, query);
     product(&block.output, &s.input, &mut s.added)
+}
+
+/// Takes the gate behind each head of `width` out of `s.query`, into `s.gate`.
+fn take_gates(width: usize, s: &mut Scratch) {
+    s.gate.clear();
+    for pair in s.query.chunks_exact(2 * width) {
+        s.gate.extend_from_slice(&pair[width..]);
+    }
+    let heads = s.gate.len() / width;
+    for head in 0..heads {
+        let from = 2 * head * width;
+        s.query.copy_within(from..from + width, head * width);
+    }
+    s.query.truncate(heads * width);
 }
 
 /// The gated convolution of one block with its output product, from `s.input` into `s.added`.
@@ -378,6 +407,79 @@ fn convolve(
     }
     s.input.set(&s.attended, c.hidden);
     product(&block.output, &s.input, &mut s.added)
+}
+
+/// The gated delta net of one block with its output product, from `s.input` into `s.added`.
+fn delta_net(
+    c: &Config,
+    block: &DeltaNet<Matrix, Vector>,
+    kept: &mut Vec<Option<DeltaState>>,
+    pass: &Pass,
+    s: &mut Scratch,
+) -> Result<(), ModelError> {
+    let of = block.of;
+    let net = conclave_cpu::DeltaNet {
+        key_heads: of.key_heads,
+        value_heads: of.value_heads,
+        key_width: of.key_width,
+        value_width: of.value_width,
+        taps: of.taps,
+        tiled: of.tiled,
+    };
+    product(&block.input, &s.input, &mut s.query)?;
+    product(&block.gate, &s.input, &mut s.gate)?;
+    product(&block.beta, &s.input, &mut s.key)?;
+    product(&block.decay, &s.input, &mut s.value)?;
+    delta_gates(
+        &mut s.key,
+        &mut s.value,
+        &block.decay_bias,
+        &block.decay_rate,
+    );
+    s.attended.resize(pass.len() * of.values(), 0.0);
+    let mut first = 0;
+    for run in &pass.runs {
+        let tokens = first..first + run.tokens;
+        let of_tokens = |width: usize| tokens.start * width..tokens.end * width;
+        let mut state = begin(kept, run, &net).ok_or(states::NO_STATE)?;
+        net.run(
+            &mut state,
+            &s.query[of_tokens(of.channels())],
+            &block.taps,
+            &s.key[of_tokens(of.value_heads)],
+            &s.value[of_tokens(of.value_heads)],
+            &mut s.up,
+            &mut s.attended[of_tokens(of.values())],
+        );
+        kept[run.to] = Some(state);
+        first = tokens.end;
+    }
+    rows::rms_norm(&mut s.attended, &block.norm, c.norm_epsilon);
+    rows::gated(rows::Activation::Silu, &mut s.gate, &s.attended);
+    s.input.set(&s.gate, of.values());
+    product(&block.output, &s.input, &mut s.added)
+}
+
+/// The state that a run begins from, in the memory of the one that it writes over; `None` where it is to
+/// begin from one that nobody has left.
+fn begin(
+    states: &mut Vec<Option<DeltaState>>,
+    run: &Run,
+    net: &conclave_cpu::DeltaNet,
+) -> Option<DeltaState> {
+    if states.len() <= run.to {
+        states.resize(run.to + 1, None);
+    }
+    let old = states[run.to].take();
+    if run.from == Some(run.to) {
+        return old;
+    }
+    let mut state = old.unwrap_or_else(|| net.state());
+    match run.from {
+        Some(from) => state.copy(states.get(from)?.as_ref()?),
+        None => state.clear(),
+    }
+    Some(state)
 }
 
 /// The gated MLP of one block, into `s.added`.

@@ -16,6 +16,7 @@ mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3_5;
 mod smollm3;
 
 use crate::family::Family;
@@ -39,4 +40,5 @@ pub const ALL: &[&Family] = &[
     &ministral3::FAMILY,
     &lfm2::FAMILY,
     &hunyuan::FAMILY,
+    &qwen3_5::FAMILY,
 ];

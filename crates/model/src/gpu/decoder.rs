@@ -8,21 +8,23 @@
 //! draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention, Buffer, Caches, DrawBuffers, Draws, Fused, Head,
-    Launcher, Matrix, NO_TOKEN, Norm, NormOf, Place, QkNorm as GpuQkNorm, Rotary, Rows, Scores,
-    Taps, append, attention, convolve, embed, gated, gather_rows, keep_rows, norm_add, pick_norm,
-    product, put_rows, sample, score_head, target_logits,
+    Activation as GpuActivation, Attention, Buffer, Caches, DrawBuffers, Draws, Fused, GatedHeads,
+    Head, Launcher, Matrix, NO_SLOT, NO_TOKEN, Norm, NormOf, Place, QkNorm as GpuQkNorm, Rotary,
+    Rows, Scores, Taps, append, attention, convolve, delta_mix, delta_rule, embed, gate_heads,
+    gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample, score_head,
+    target_logits,
 };
 
-use super::scratch::{SCORED, Scratch, TOKENS, channels, heads};
-use super::weights::{Gate, GpuBlock, GpuMixer, GpuModel, Product};
+use super::scratch::{SCORED, Scratch, TOKENS, channels, delta_net, heads};
+use super::weights::{Gate, GpuBlock, GpuDeltaNet, GpuMixer, GpuModel, Product};
 use crate::config::{self, Activation, Config, Layer, Mixer, QkNorm};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::memory::exact_with;
-use crate::pass::{Pass, TargetScore};
+use crate::pass::{Pass, Run, TargetScore};
 use crate::prefill::{blocks_a_submit, gpu_chunk};
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
+use crate::states::{COUNTED, NO_STATE};
 use crate::weights::Weights;
 
 /// Bytes of logits held at once; more rows are taken in portions.
@@ -34,6 +36,8 @@ enum Cache {
     /// Keys and values.
     Attention([Buffer; 2]),
     Convolution(Buffer),
+    /// States, in so many slots.
+    DeltaNet(Buffer, usize),
 }
 
 /// A transformer with its KV cache on the GPU.
@@ -56,11 +60,27 @@ pub struct GpuDecoder {
 
 /// What a run of launches works on: the rows of a pass, or a step of a draft.
 #[derive(Clone, Copy)]
-struct Run<'a> {
+struct Step<'a> {
     rows: Rows<'a>,
     chunks: usize,
     ids: &'a Buffer,
     places: &'a Buffer,
+    states: Option<RunStates<'a>>,
+}
+
+/// Between which recurrent states it runs.
+#[derive(Clone, Copy)]
+struct RunStates<'a> {
+    steps: &'a Buffer,
+    runs: &'a Buffer,
+    /// Runs there are.
+    count: usize,
+}
+
+/// What the kernels are told of a run of tokens that begins with this one of a pass.
+fn words_of(first: usize, run: &Run) -> [u32; 4] {
+    let from = run.from.map_or(NO_SLOT, |from| from as u32);
+    [first as u32, run.tokens as u32, from, run.to as u32]
 }
 
 impl GpuDecoder {
@@ -96,7 +116,7 @@ impl GpuDecoder {
     }
 
     /// Embedding and blocks: the residual stream behind the last one, in `scratch.stream`.
-    fn blocks(&self, run: Run<'_>) -> Result<(), ModelError> {
+    fn blocks(&self, run: Step<'_>) -> Result<(), ModelError> {
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
         let (count, factor) = (run.rows.count, c.stream_scale());
         embed(
@@ -113,9 +133,9 @@ impl GpuDecoder {
             if early.is_some_and(|blocks| done > 0 && done.is_multiple_of(blocks)) {
                 gpu.flush()?;
             }
-            self.mix(block, cache, run)?;
+            let mixed = self.mix(block, cache, run)?;
             let norm = &block.mixer_post_norm;
-            self.add(&s.mixed, &block.output, norm, run.rows)?;
+            self.add(mixed, &block.output, norm, run.rows)?;
             self.gate(block, run.rows)?;
             let norm = &block.feed_forward_post_norm;
             self.add(&s.active, &block.down, norm, run.rows)?;
@@ -123,8 +143,8 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// What mixes tokens in one block, up to its output product, into `scratch.mixed`.
-    fn mix(&self, block: &GpuBlock, cache: &Cache, run: Run<'_>) -> Result<(), ModelError> {
+    /// What mixes tokens in one block, up to its output product: where that finds it.
+    fn mix(&self, block: &GpuBlock, cache: &Cache, run: Step<'_>) -> Result<&Buffer, ModelError> {
         let s = &self.scratch;
         let norm = self.norm(&block.mixer_norm, run.rows);
         self.multiply(&s.stream, run.rows, &block.projection, norm, &s.projected)?;
@@ -140,7 +160,7 @@ impl GpuDecoder {
                 };
                 let channels = channels(&self.config, self.context, self.exact);
                 let (gpu, count) = (&self.gpu, run.rows.count);
-                Ok(convolve(
+                convolve(
                     gpu,
                     &s.projected,
                     count,
@@ -149,20 +169,53 @@ impl GpuDecoder {
                     channels,
                     cache,
                     &s.mixed,
-                )?)
+                )?;
+                Ok(&s.mixed)
+            }
+            (GpuMixer::DeltaNet(block), Cache::DeltaNet(states, slots)) => {
+                self.change(block, states, *slots, run)
             }
             _ => Err(ModelError::Order("a block's cache is another block's")),
         }
     }
 
-    /// Attention to the caches of one block, from `scratch.projected` into `scratch.mixed`.
+    /// The delta net of one block with its gate, from `scratch.projected`: where it is.
+    fn change(
+        &self,
+        block: &GpuDeltaNet,
+        states: &Buffer,
+        slots: usize,
+        run: Step<'_>,
+    ) -> Result<&Buffer, ModelError> {
+        let (gpu, s, of) = (&self.gpu, &self.scratch, &block.of);
+        let (net, count) = (delta_net(of, slots), run.rows.count);
+        let of_run = run.states.ok_or(NO_STATE)?;
+        let (steps, runs) = (of_run.steps, (of_run.runs, of_run.count));
+        let (projected, taps) = (&s.projected, &block.taps);
+        delta_mix(gpu, projected, count, net, steps, taps, states, &s.query)?;
+        let decay = block.decay.each_ref();
+        delta_rule(gpu, projected, count, net, runs, decay, states, &s.query)?;
+        let heads = GatedHeads {
+            heads: of.value_heads,
+            width: of.value_width,
+            row: [of.channels(), of.channels() - of.values()],
+            gate_row: [net.row(), of.channels()],
+            gate_apart: of.value_width,
+            silu: true,
+        };
+        let norm = Some((&block.norm, self.config.norm_epsilon));
+        gate_heads(gpu, &s.query, count, heads, projected, norm, &s.mixed)?;
+        Ok(&s.mixed)
+    }
+
+    /// Attention to the caches of one block, from `scratch.projected`: where it is, with its gates.
     fn attend(
         &self,
         of: &config::Attention,
         qk_norm: Option<&[Buffer; 2]>,
         [keys, values]: &[Buffer; 2],
-        run: Run<'_>,
-    ) -> Result<(), ModelError> {
+        run: Step<'_>,
+    ) -> Result<&Buffer, ModelError> {
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
         let qk_norm = qk_norm.map(|[query, key]| GpuQkNorm {
             query,
@@ -184,7 +237,7 @@ impl GpuDecoder {
         let (count, places) = (run.rows.count, run.places);
         append(
             gpu,
-            &s.projected,
+            (&s.projected, of.gate),
             count,
             qk_norm,
             rope,
@@ -209,7 +262,21 @@ impl GpuDecoder {
             partials: &s.partials,
             out: &s.mixed,
         };
-        Ok(attention(gpu, attention_of)?)
+        attention(gpu, attention_of)?;
+        if !of.gate {
+            return Ok(&s.mixed);
+        }
+        let width = of.head_dim;
+        let gated = GatedHeads {
+            heads: of.heads,
+            width,
+            row: [of.query_width(), 0],
+            gate_row: [heads.gated_row(true), width],
+            gate_apart: 2 * width,
+            silu: false,
+        };
+        gate_heads(gpu, &s.mixed, count, gated, &s.projected, None, &s.query)?;
+        Ok(&s.query)
     }
 
     /// The gated MLP of one block up to its last product, into `scratch.active`.
@@ -329,6 +396,10 @@ impl GpuDecoder {
                 let channels = channels(&self.config, self.context, self.exact);
                 Cache::Convolution(gpu.allocate(channels.cache_bytes())?)
             }
+            Mixer::DeltaNet(of) => {
+                let net = delta_net(of, COUNTED);
+                Cache::DeltaNet(gpu.allocate(4 * COUNTED * net.state())?, COUNTED)
+            }
         })
     }
 
@@ -346,6 +417,64 @@ impl GpuDecoder {
     }
 }
 
+impl GpuDecoder {
+    /// Makes room for the states that these runs leave, where they are more than those there are.
+    fn make_room(&mut self, runs: &[Run]) -> Result<(), ModelError> {
+        let needed = runs.iter().map(|run| run.to + 1).max().unwrap_or_default();
+        for (cache, layer) in self.caches.iter_mut().zip(&self.config.layers) {
+            if let (Cache::DeltaNet(states, slots), Mixer::DeltaNet(of)) = (cache, &layer.mixer)
+                && *slots < needed
+            {
+                let more = self.gpu.allocate(4 * needed * of.state())?;
+                self.gpu.copy_into(states, &more)?;
+                (*states, *slots) = (more, needed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the kernels of the runs of a pass, where there are recurrent states.
+    fn write_runs(&self, runs: &[Run]) -> Result<Option<RunStates<'_>>, ModelError> {
+        let Some(of) = &self.scratch.runs else {
+            return Ok(None);
+        };
+        let mut steps: Vec<[u32; 2]> = Vec::new();
+        let mut all = Vec::with_capacity(runs.len());
+        for run in runs {
+            let words = words_of(steps.len(), run);
+            all.push(words);
+            steps.extend((0..words[1]).map(|before| [before, words[2]]));
+        }
+        let gpu = &self.gpu;
+        gpu.write(&of.steps.part(0, 8 * steps.len())?, &steps)?;
+        gpu.write(&of.runs.part(0, 16 * all.len())?, &all)?;
+        Ok(Some(RunStates {
+            steps: &of.steps,
+            runs: &of.runs,
+            count: all.len(),
+        }))
+    }
+
+    /// The same of a draft's first step, and of all others, which step on in place: what is bound.
+    fn write_steps(&self, first: Run) -> Result<Vec<[Buffer; 2]>, ModelError> {
+        let Some(of) = &self.scratch.runs else {
+            return Ok(Vec::new());
+        };
+        let [steps, runs] = &of.drafted;
+        let froms = [first.from, Some(first.to)].into_iter().enumerate();
+        let parts = froms.map(|(step, from)| {
+            let (tokens, to) = (1, first.to);
+            let words = words_of(0, &Run { tokens, from, to });
+            // Where every device binds a part.
+            let (steps, runs) = (steps.part(256 * step, 8)?, runs.part(256 * step, 16)?);
+            self.gpu.write(&steps, &[0, words[2]])?;
+            self.gpu.write(&runs, &words)?;
+            Ok([steps, runs])
+        });
+        parts.collect()
+    }
+}
+
 impl Decoder for GpuDecoder {
     fn set_ropes(&mut self, long: bool) -> Result<(), ModelError> {
         self.ropes.clear();
@@ -358,7 +487,9 @@ impl Decoder for GpuDecoder {
 
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.reserve()?;
+        self.make_room(&pass.runs)?;
         let (gpu, s) = (&self.gpu, &self.scratch);
+        let mut first = 0;
         let portions = pass.tokens.chunks(TOKENS).zip(pass.places.chunks(TOKENS));
         let mut slot = slot as u32;
         for (tokens, places) in portions {
@@ -367,7 +498,9 @@ impl Decoder for GpuDecoder {
             gpu.write(&s.ids.part(0, 4 * count)?, tokens)?;
             gpu.write(&s.places.part(0, 16 * count)?, places)?;
             gpu.write(&s.counts, &[count as u32, chunks as u32, slot, 0])?;
-            self.blocks(Run {
+            let states = self.write_runs(&pass.runs_of(first..first + count))?;
+            first += count;
+            self.blocks(Step {
                 rows: Rows {
                     count,
                     counts: &s.counts,
@@ -375,6 +508,7 @@ impl Decoder for GpuDecoder {
                 chunks,
                 ids: &s.ids,
                 places: &s.places,
+                states,
             })?;
             let all = [SLOTS, self.config.hidden];
             put_rows(gpu, &s.stream, count, (&s.counts, 2), &s.states, all)?;
@@ -389,9 +523,11 @@ impl Decoder for GpuDecoder {
         steps: usize,
         draws: Draws,
         random: &'a [u32],
+        states: Option<Run>,
     ) -> Wait<'a, Option<Vec<u32>>> {
         Box::pin(async move {
             self.reserve()?;
+            self.make_room(states.as_slice())?;
             let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
             let chunks = self.chunks(1, prefix + steps);
             let place = Place {
@@ -404,7 +540,7 @@ impl Decoder for GpuDecoder {
             gpu.write(&s.next, &[0_u32; 2])?;
             gpu.write(&s.place, &[place])?;
             gpu.write(&s.step, &[1, chunks as u32, 0, 0])?;
-            let run = Run {
+            let run = Step {
                 rows: Rows {
                     count: 1,
                     counts: &s.step,
@@ -412,6 +548,11 @@ impl Decoder for GpuDecoder {
                 chunks,
                 ids: &s.next,
                 places: &s.place,
+                states: None,
+            };
+            let runs = match states {
+                Some(first) => self.write_steps(first)?,
+                None => Vec::new(),
             };
             let draws = Draws {
                 softcap: c.logit_softcap,
@@ -442,7 +583,12 @@ impl Decoder for GpuDecoder {
                 // Room for the most, so that launches of shorter drafts are the same.
                 sample(gpu, &s.logits, c.vocabulary, MOST_DRAFTED, draws, buffers)?;
                 if step + 1 < steps {
-                    self.blocks(run)?;
+                    let states = runs.get(step.min(1)).map(|[steps, runs]| RunStates {
+                        steps,
+                        runs,
+                        count: 1,
+                    });
+                    self.blocks(Step { states, ..run })?;
                     // The number of draws so far is the slot: drafts begin at the first.
                     const { assert!(DRAFT == 1) };
                     put_rows(
@@ -581,6 +727,7 @@ impl Decoder for GpuDecoder {
                     let channels = channels(&self.config, self.context, self.exact);
                     (channels.heads(), Caches::One(cache))
                 }
+                (Cache::DeltaNet(..), _) => continue,
                 _ => return Err(ModelError::Order("a block's cache is another block's")),
             };
             keep_rows(&self.gpu, moves, heads, caches)?;

@@ -49,6 +49,8 @@ pub fn launched(
         norms_rotated: config.qk_norm == QkNorm::Rotated,
         heads: of_heads,
         convolves: convolves.then_some(exact),
+        delta_nets: config.is_recurrent(),
+        gated_heads: config.is_recurrent() || config.attentions().any(|of| of.gate),
     };
     for (block, layer) in plan.blocks.iter().zip(&config.layers) {
         for linear in block.mixer.linears().into_iter().chain([&block.down]) {

@@ -1,8 +1,8 @@
 //! The GPU memory that passes work in: allocated once for the largest pass, used by all.
 
-use conclave_kernels::{Buffer, Channels, Gpu, Heads, attention_room};
+use conclave_kernels::{Buffer, Channels, DeltaNet, Gpu, Heads, attention_room};
 
-use crate::config::{Attention, Config, Layer, Mixer};
+use crate::config::{self, Attention, Config, Layer, Mixer};
 use crate::error::ModelError;
 use crate::pass::rows_of;
 use crate::slots::{MOST_DRAFTED, SLOTS};
@@ -39,6 +39,19 @@ pub fn channels(c: &Config, context: usize, exact: bool) -> Channels {
     }
 }
 
+/// The heads of a delta net, with states in so many slots.
+pub fn delta_net(of: &config::DeltaNet, slots: usize) -> DeltaNet {
+    DeltaNet {
+        key_heads: of.key_heads,
+        value_heads: of.value_heads,
+        key_width: of.key_width,
+        value_width: of.value_width,
+        taps: of.taps,
+        tiled: of.tiled,
+        slots,
+    }
+}
+
 /// Activations and small buffers. `[m, …]` where m is [`TOKENS`].
 #[derive(Debug)]
 pub struct Scratch<B> {
@@ -48,11 +61,11 @@ pub struct Scratch<B> {
     pub normed: B,
     /// A product before its norm is added to the stream, `[m, hidden]`.
     pub behind: B,
-    /// Queries, keys and values of a token side by side, or what a convolution takes.
+    /// Queries, keys and values of a token side by side, with their gates, or what else a mixer takes.
     pub projected: B,
-    /// Queries, rotated.
+    /// Queries, rotated; or a delta net's queries, keys and values behind its convolution.
     pub query: B,
-    /// What attention or a convolution gives.
+    /// What a mixer gives.
     pub mixed: B,
     /// Attention's partial results.
     pub partials: B,
@@ -94,6 +107,19 @@ pub struct Scratch<B> {
     pub place: B,
     /// Rows, chunks, and two zeros of a draft's step.
     pub step: B,
+    /// Where there are recurrent states.
+    pub runs: Option<Runs<B>>,
+}
+
+/// Which states the tokens of a pass begin from and end in, as the kernels read them.
+#[derive(Debug)]
+pub struct Runs<B> {
+    /// Of each token, `[m, 2]`.
+    pub steps: B,
+    /// Of each run, `[m, 4]`.
+    pub runs: B,
+    /// The same of a draft's first step, and of all others at a multiple of 64 numbers.
+    pub drafted: [B; 2],
 }
 
 /// Allocates the buffers of [`Scratch`] one after another, or only adds up their sizes.
@@ -108,6 +134,17 @@ fn lay_out<B>(
     let all: Vec<Heads> = c.attentions().map(|of| heads(of, context, false)).collect();
     let most = |of: &dyn Fn(&Heads) -> usize| all.iter().map(of).max().unwrap_or_default();
     let queries = most(&|heads| heads.heads * heads.width);
+    let rows = c
+        .attentions()
+        .map(|of| heads(of, context, false).gated_row(of.gate));
+    let nets = c.layers.iter().filter_map(|layer| match &layer.mixer {
+        Mixer::DeltaNet(of) => Some(delta_net(of, 0)),
+        _ => None,
+    });
+    let nets: Vec<DeltaNet> = nets.collect();
+    let most_of_nets =
+        |of: &dyn Fn(&DeltaNet) -> usize| nets.iter().map(of).max().unwrap_or_default();
+    let rows = rows.max().unwrap_or_default();
     let convolves = |layer: &Layer| matches!(layer.mixer, Mixer::Convolution(_));
     let channels = match c.layers.iter().any(convolves) {
         true => c.hidden,
@@ -119,9 +156,9 @@ fn lay_out<B>(
         stream: words(m * c.hidden)?,
         normed: words(m * c.hidden)?,
         behind: words(m * c.hidden)?,
-        projected: words(m * most(&Heads::row).max(3 * channels))?,
-        query: words(m * queries)?,
-        mixed: words(m * queries.max(channels))?,
+        projected: words(m * rows.max(3 * channels).max(most_of_nets(&DeltaNet::row)))?,
+        query: words(m * queries.max(most_of_nets(&DeltaNet::channels)))?,
+        mixed: words(m * queries.max(channels).max(most_of_nets(&DeltaNet::values)))?,
         partials: words(most(&|heads| attention_room(m, *heads)))?,
         active: words(m * c.feed_forward())?,
         apart: match apart {
@@ -145,6 +182,14 @@ fn lay_out<B>(
         next: words(2)?,
         place: words(4)?,
         step: words(4)?,
+        runs: match c.is_recurrent() {
+            true => Some(Runs {
+                steps: words(2 * m)?,
+                runs: words(4 * m)?,
+                drafted: [words(128)?, words(128)?],
+            }),
+            false => None,
+        },
     })
 }
 

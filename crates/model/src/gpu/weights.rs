@@ -46,6 +46,21 @@ pub enum GpuMixer {
         /// Of each channel.
         bias: Option<Buffer>,
     },
+    /// A gated delta net.
+    DeltaNet(GpuDeltaNet),
+}
+
+/// The weights of a delta net that are in no product.
+#[derive(Debug)]
+pub struct GpuDeltaNet {
+    /// Its heads.
+    pub of: config::DeltaNet,
+    /// Of each channel the oldest first.
+    pub taps: Buffer,
+    /// What is added to what makes the decay, and its rate.
+    pub decay: [Buffer; 2],
+    /// Before the output's gate.
+    pub norm: Buffer,
 }
 
 /// The weights of one block, as launches take them.
@@ -53,7 +68,7 @@ pub enum GpuMixer {
 pub struct GpuBlock {
     /// Before the mixer.
     pub mixer_norm: Option<Buffer>,
-    /// What leads into it: queries, keys and values, or B, C and x.
+    /// What leads into it: queries, keys and values, with a delta net's gates, or B, C and x.
     pub projection: Product,
     /// What mixes tokens.
     pub mixer: GpuMixer,
@@ -94,6 +109,15 @@ impl GpuBlock {
                     bias: c.bias,
                 };
                 (vec![c.input], mixer, c.output)
+            }
+            Mixer::DeltaNet(d) => {
+                let mixer = GpuMixer::DeltaNet(GpuDeltaNet {
+                    of: d.of,
+                    taps: d.taps,
+                    decay: [d.decay_bias, d.decay_rate],
+                    norm: d.norm,
+                });
+                (vec![d.input, d.gate, d.beta, d.decay], mixer, d.output)
             }
         };
         Ok(Self {

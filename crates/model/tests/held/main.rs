@@ -7,6 +7,7 @@ mod goes_on;
 mod in_line;
 mod parity;
 mod prefill;
+mod recurrent;
 mod session;
 
 use std::sync::OnceLock;

@@ -133,4 +133,7 @@ parity! {
     exaone4_with_windows "exaone4-window-hf";
     ministral3 "ministral3-gguf";
     granite4 "granite4-hf";
+    qwen3_5_in_q8_0_with_a_layer_that_predicts_further "qwen3_5-gguf";
+    qwen3_5 "qwen3_5-hf";
+    qwen3_5_with_listed_layers "qwen3_5-layers-hf";
 }

@@ -24,7 +24,8 @@ pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuErr
     let places = places_in_line(8, &[2, 3]);
     let tokens = places.len();
     let mut numbers = Numbers(3);
-    let qkv = numbers.many(tokens * heads.row());
+    // With gates, which are passed over: where there are none is simpler.
+    let qkv = numbers.many(tokens * heads.gated_row(true));
     let norms = [numbers.many(heads.width), numbers.many(heads.width)];
     let frequencies: Vec<f32> = (0..ROTARY / 2).map(|i| 0.9_f32.powi(i as i32)).collect();
     let table = rope_table(CONTEXT, &frequencies, 1.25);
@@ -35,7 +36,14 @@ pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuErr
     let norm = Some((&norms[0][..], &norms[1][..], EPSILON, of));
     let caches_cpu = [&mut keys[..], &mut values[..]];
     let queries = crate::append_cpu(
-        &qkv, norm, &table, ROTARY, CONTEXT, &places, heads, caches_cpu,
+        (&qkv, true),
+        norm,
+        &table,
+        ROTARY,
+        CONTEXT,
+        &places,
+        heads,
+        caches_cpu,
     );
     let q = unwritten(gpu, tokens * heads.heads * heads.width)?;
     let (found, found_caches) = (q.clone(), gpu_caches.clone());
@@ -58,7 +66,7 @@ pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuErr
         let caches = [keys, values];
         crate::append(
             launcher,
-            &qkv,
+            (&qkv, true),
             tokens,
             Some(norm),
             rope,

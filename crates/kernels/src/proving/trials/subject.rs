@@ -1,6 +1,6 @@
 //! What is tried, for which model, and what is done without it.
 
-use super::{Trial, cache, draws, products, rows};
+use super::{Trial, cache, draws, products, rows, states};
 use crate::proving::Kernels;
 use crate::serial::attention::fits;
 use crate::{Choices, Format, GpuError, Launcher, NormOf, ProductKernel};
@@ -35,6 +35,9 @@ pub(crate) enum Subject {
     Convolve {
         exact: bool,
     },
+    DeltaMix,
+    DeltaRule,
+    GateHeads,
     Product(Product),
     Sample,
     TargetLogits(Format),
@@ -83,6 +86,12 @@ impl Kernels {
         }
         if let Some(exact) = self.convolves {
             all.extend([Subject::Convolve { exact }, Subject::KeepRowsOfOne]);
+        }
+        if self.delta_nets {
+            all.extend([Subject::DeltaMix, Subject::DeltaRule]);
+        }
+        if self.gated_heads {
+            all.push(Subject::GateHeads);
         }
         if self.apart {
             all.push(Subject::Gated);
@@ -177,6 +186,9 @@ impl Subject {
             Self::KeepRows => cache::keep_rows(launcher),
             Self::KeepRowsOfOne => cache::keep_rows_of_one(launcher),
             Self::Convolve { exact } => cache::convolve(launcher, exact),
+            Self::DeltaMix => states::delta_mix(launcher),
+            Self::DeltaRule => states::delta_rule(launcher),
+            Self::GateHeads => states::gate_heads(launcher),
             Self::Product(product) => products::product(launcher, product),
             Self::Sample => draws::sample(launcher),
             Self::TargetLogits(format) => products::target_logits(launcher, format),

@@ -1,0 +1,145 @@
+//! Where recurrent states are kept: what all tokens of a text have left in layers that keep no rows.
+//!
+//! Rows can be cut where two texts part, a state cannot. So no pass writes over a state that may be
+//! wanted again: it begins from the one in a slot and leaves its own in another, and a session changes
+//! which slot is the prefix's. Where a prompt shares only a part of the prefix, it goes on from the
+//! nearest *checkpoint*: a state that stays while the text goes on.
+
+use crate::error::ModelError;
+
+/// A pass names a state to begin from that none has left.
+pub const NO_STATE: ModelError = ModelError::Order("no pass has left that recurrent state");
+
+/// Checkpoints of a session, at most: one where what is new in a prompt begins, for the next that
+/// begins alike, and one near its end, for the one that follows. A state is 18 MiB and more.
+pub const CHECKPOINTS: usize = 2;
+
+/// Tokens before a prompt's end where its checkpoint is: as many as may open an answer and are
+/// left out, or written otherwise, once it is part of the next prompt.
+pub const OPENING: usize = 8;
+
+/// Different candidates whose states [`Memory`](crate::Memory) counts; more take more.
+const CANDIDATES: usize = 3;
+
+/// States that [`Memory`](crate::Memory) counts: the prefix's, a draft's, the checkpoints' and the
+/// candidates'.
+pub const COUNTED: usize = 2 + CHECKPOINTS + CANDIDATES;
+
+/// A state in its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kept {
+    slot: usize,
+    /// Tokens that it has seen, from the text's beginning.
+    tokens: usize,
+}
+
+/// Which states of a session are in which slots.
+#[derive(Debug, Default)]
+pub struct States {
+    /// Behind the prefix; `None` at the beginning.
+    prefix: Option<usize>,
+    /// Behind what the last draft has run.
+    draft: Option<usize>,
+    /// In the order of their tokens, the least first; the prefix's own may be among them.
+    checkpoints: Vec<Kept>,
+    /// Lengths of the prefix that are to become checkpoints.
+    wanted: Vec<usize>,
+}
+
+impl States {
+    /// Where the prefix's state is.
+    pub fn prefix(&self) -> Option<usize> {
+        self.prefix
+    }
+
+    /// Where the state behind what the last draft has run is.
+    pub fn draft(&self) -> Option<usize> {
+        self.draft
+    }
+
+    /// Slots that hold none of them, the least first.
+    pub fn free(&self) -> impl Iterator<Item = usize> {
+        let kept = self.checkpoints.iter().map(|kept| kept.slot);
+        let taken: Vec<usize> = kept.chain(self.prefix).chain(self.draft).collect();
+        (0..).filter(move |slot| !taken.contains(slot))
+    }
+
+    /// From where to where a pass behind the prefix runs; the state it leaves is the prefix's once that
+    /// is told by [`extend`](Self::extend).
+    pub fn behind_prefix(&self) -> (Option<usize>, usize) {
+        (self.prefix, self.free().next().unwrap_or_default())
+    }
+
+    /// The prefix's state is the one in `slot`, behind `tokens` of them.
+    pub fn extend(&mut self, slot: usize, tokens: usize) {
+        self.prefix = Some(slot);
+        if self.wanted.contains(&tokens) {
+            self.keep(Kept { slot, tokens });
+        }
+    }
+
+    /// From where to where the next step of a draft runs: the first from the prefix, all others in
+    /// place.
+    pub fn step(&mut self) -> (Option<usize>, usize) {
+        match self.draft {
+            Some(slot) => (Some(slot), slot),
+            None => {
+                let (from, to) = self.behind_prefix();
+                self.draft = Some(to);
+                (from, to)
+            }
+        }
+    }
+
+    /// The draft's state is nobody's any more.
+    pub fn forget_draft(&mut self) {
+        self.draft = None;
+    }
+
+    /// Goes back to the nearest state of the prefix, which has `length` tokens, or of a checkpoint that
+    /// has seen no more than the first `shared` of a prompt of `count`; says how many tokens it has
+    /// seen. States of another text are free then, and checkpoints of this prompt are wanted.
+    pub fn resume(&mut self, length: usize, shared: usize, count: usize) -> usize {
+        self.checkpoints.retain(|kept| kept.tokens <= shared);
+        let whole = self.prefix.filter(|_| length <= shared);
+        let whole = whole.map(|slot| Kept {
+            slot,
+            tokens: length,
+        });
+        let from = whole.or(self.checkpoints.last().copied());
+        self.prefix = from.map(|kept| kept.slot);
+        let begin = from.map_or(0, |kept| kept.tokens);
+        self.wanted.clear();
+        if begin < count {
+            if let Some(from) = from {
+                self.keep(from);
+            }
+            let near_end = count.saturating_sub(OPENING);
+            // What was run again once is likely to be wanted again.
+            let again = shared > begin + OPENING && shared < near_end;
+            self.wanted.extend(again.then_some(shared));
+            self.wanted.extend((near_end > begin).then_some(near_end));
+        }
+        begin
+    }
+
+    /// How many of the `count` tokens behind a prefix of `length` can run before the next checkpoint.
+    pub fn until_checkpoint(&self, length: usize, count: usize) -> usize {
+        let ahead = self.wanted.iter().filter(|&&wanted| wanted > length);
+        ahead.map(|wanted| wanted - length).fold(count, usize::min)
+    }
+
+    /// Keeps a state while the text goes on; of too many, the first gives way.
+    fn keep(&mut self, state: Kept) {
+        if self.checkpoints.last() != Some(&state) {
+            self.checkpoints.push(state);
+        }
+        let beyond = self.checkpoints.len().saturating_sub(CHECKPOINTS);
+        self.checkpoints.drain(..beyond);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

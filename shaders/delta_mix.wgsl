@@ -1,0 +1,74 @@
+// The short convolution before a delta net (Qwen3.5) with its SiLU, and queries and keys brought to
+// length one. An item is one head of one token: of a query, a key or a value. A token sees those of its run
+// that are in this pass, and before them what the state has that its run begins from.
+struct Params {
+    key_heads: u32,
+    value_heads: u32,
+    key_width: u32,    // numbers of a query or key head
+    value_width: u32,
+    taps: u32,         // tokens that one sees, itself included
+    row: u32,          // numbers of a token in projected
+    state: u32,        // numbers of a state
+    spare: u32,
+}
+
+@group(0) @binding(0) var<storage, read> projected: array<f32>;     // [tokens, row], of which queries, keys and values
+@group(0) @binding(1) var<storage, read> states: array<f32>;        // [slots, state], of which [taps - 1, channels]
+@group(0) @binding(2) var<storage, read> steps: array<vec2<u32>>;   // tokens of the run before, slot it begins from
+@group(0) @binding(3) var<storage, read> taps: array<f32>;          // [channels, taps], the oldest first
+@group(0) @binding(4) var<storage, read_write> mixed: array<f32>;   // [tokens, channels]
+@group(0) @binding(5) var<uniform> params: Params;
+
+const NO_SLOT: u32 = 0xffffffffu;
+
+fn seen(token: u32, step: vec2<u32>, channels: u32, back: u32, channel: u32) -> f32 {
+    if (back <= step.x) {
+        return projected[(token - back) * params.row + channel];
+    }
+    if (step.y == NO_SLOT) {
+        return 0.0;
+    }
+    let input = params.taps - 1u - (back - step.x);
+    return states[step.y * params.state + input * channels + channel];
+}
+
+fn make(at: vec3<u32>, across: u32, local: u32) {
+    let which = at.x;
+    let token = at.y;
+    if (which >= 2u * params.key_heads + params.value_heads) {
+        return;
+    }
+    let keys = params.key_heads * params.key_width;
+    let channels = 2u * keys + params.value_heads * params.value_width;
+    let is_value = which >= 2u * params.key_heads;
+    var first = which * params.key_width;
+    var width = params.key_width;
+    if (is_value) {
+        first = 2u * keys + (which - 2u * params.key_heads) * params.value_width;
+        width = params.value_width;
+    }
+    let step = steps[token];
+    let base = token * channels + first;
+    var squares = 0.0;
+    for (var i = local; i < width; i += THREADS) {
+        var sum = 0.0;
+        for (var tap = 0u; tap < params.taps; tap++) {
+            let back = params.taps - 1u - tap;
+            sum += taps[(first + i) * params.taps + tap] * seen(token, step, channels, back, first + i);
+        }
+        // exp overflows beyond 88; there the sigmoid is 0 in f32 anyway.
+        let v = sum / (1.0 + exp(-max(sum, -80.0)));
+        squares += v * v;
+        mixed[base + i] = v;
+    }
+    var factor = inverseSqrt(sum_of_all(squares, local) + 1e-6);
+    if (is_value) {
+        return;
+    }
+    if (which < params.key_heads) {
+        factor *= inverseSqrt(f32(params.key_width));
+    }
+    for (var i = local; i < width; i += THREADS) {
+        mixed[base + i] *= factor;
+    }
+}

@@ -1,0 +1,94 @@
+// The gated delta rule (Qwen3.5): of a token with key k, value v, share b and decay a the memory S of a
+// value head becomes a * S + k (x) b * (v - a * S'k), and gives S'q. An item is some columns of S of one run
+// of tokens, from one state to another, or in place. Columns know nothing of each other: each thread
+// has one, and none waits. What a head gives takes the place of its values.
+struct Params {
+    key_heads: u32,
+    value_heads: u32,
+    key_width: u32,    // numbers of a query or key head
+    value_width: u32,
+    taps: u32,         // tokens that the convolution sees
+    row: u32,          // numbers of a token in projected
+    state: u32,        // numbers of a state
+    tiled: u32,        // 1: key heads are those of value heads in turn; 0: of neighbours
+}
+
+@group(0) @binding(0) var<storage, read_write> mixed: array<f32>;    // [tokens, channels]
+@group(0) @binding(1) var<storage, read> projected: array<f32>;      // [tokens, row]
+@group(0) @binding(2) var<storage, read> runs: array<vec4<u32>>;     // first token, how many, slots from and to
+@group(0) @binding(3) var<storage, read> bias: array<f32>;           // [value_heads], of the decay
+@group(0) @binding(4) var<storage, read> rate: array<f32>;           // [value_heads]
+@group(0) @binding(5) var<storage, read_write> states: array<f32>;   // [slots, state]
+@group(0) @binding(6) var<uniform> params: Params;
+
+const NO_SLOT: u32 = 0xffffffffu;
+
+fn make(at: vec3<u32>, across: u32, local: u32) {
+    let width = params.value_width;
+    let parts = (width + THREADS - 1u) / THREADS;
+    let head = at.x / parts;
+    if (head >= params.value_heads) {
+        return;
+    }
+    let v = at.x % parts * THREADS + local;
+    let run = runs[at.y];
+    let keys = params.key_heads * params.key_width;
+    let values = params.value_heads * width;
+    let channels = 2u * keys + values;
+    let inputs = (params.taps - 1u) * channels;
+    let of_key = select(head / (params.value_heads / params.key_heads), head % params.key_heads, params.tiled == 1u);
+    let memory = inputs + head * params.key_width * width;
+    // Behind queries, keys and values lie the output's gate, what makes b and what makes a.
+    let of_share = channels + values + head;
+    let of_decay = of_share + params.value_heads;
+
+    if (v < width) {
+        var begin = run.z;
+        for (var i = 0u; i < run.y; i++) {
+            let token = run.x + i;
+            let share = 1.0 / (1.0 + exp(-max(projected[token * params.row + of_share], -80.0)));
+            let x = projected[token * params.row + of_decay] + bias[head];
+            // Of a large number the softplus is that number, and its exponential none.
+            let softplus = select(log(1.0 + exp(min(x, 20.0))), x, x > 20.0);
+            let decay = exp(max(rate[head] * softplus, -80.0));
+            let query = token * channels + of_key * params.key_width;
+            let key = query + keys;
+            let value = token * channels + 2u * keys + head * width + v;
+            let before = begin * params.state + memory + v;
+            let behind = run.w * params.state + memory + v;
+            let empty = begin == NO_SLOT;
+            var found = 0.0;
+            if (!empty) {
+                for (var k = 0u; k < params.key_width; k++) {
+                    found += states[before + k * width] * mixed[key + k];
+                }
+            }
+            let change = share * (mixed[value] - decay * found);
+            var out = 0.0;
+            for (var k = 0u; k < params.key_width; k++) {
+                var number = mixed[key + k] * change;
+                if (!empty) {
+                    number += decay * states[before + k * width];
+                }
+                states[behind + k * width] = number;
+                out += number * mixed[query + k];
+            }
+            mixed[value] = out;
+            begin = run.w;
+        }
+    }
+    // The convolution's last inputs: each thread moves some channels. In place, the older come first.
+    let all = params.value_heads * parts * THREADS;
+    for (var c = at.x * THREADS + local; c < channels; c += all) {
+        for (var i = 0u; i < params.taps - 1u; i++) {
+            let at = i + run.y;
+            var input = 0.0;
+            if (at >= params.taps - 1u) {
+                input = projected[(run.x + at - (params.taps - 1u)) * params.row + c];
+            } else if (run.z != NO_SLOT) {
+                input = states[run.z * params.state + at * channels + c];
+            }
+            states[run.w * params.state + i * channels + c] = input;
+        }
+    }
+}
