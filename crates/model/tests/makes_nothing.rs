@@ -148,6 +148,8 @@ fn a_load_builds_what_a_long_context_launches() {
 /// The sizes that a page shows before a download are those that are allocated.
 #[test]
 fn memory_is_what_was_foretold() {
+    /// Where results are copied to.
+    const SPARE: u64 = 4096;
     let gpu = gpu();
     let backend = gpu.clone();
     for name in [
@@ -163,14 +165,20 @@ fn memory_is_what_was_foretold() {
         let memory = session.about().memory;
         let loaded = gpu.memory_in_use() - before;
         let foretold = memory.weights + memory.scratch;
-        assert!(loaded >= foretold, "{name}: {loaded}");
+        // What results of the model before were copied to may have been freed meanwhile.
+        assert!(
+            loaded + SPARE >= foretold,
+            "{name}: {loaded}, foretold {memory:?}"
+        );
         // Matrices end at a multiple of 16 bytes.
-        assert!(loaded <= foretold + 16 * 100, "{name}: {loaded}");
+        assert!(
+            loaded <= foretold + 16 * 100,
+            "{name}: {loaded}, foretold {memory:?}"
+        );
         pollster::block_on(session.prefill(&[1, 2, 3])).unwrap();
         let run = gpu.memory_in_use() - before - loaded;
-        // Where results are copied to, beside it.
         let spare = run - memory.kv;
-        assert!(spare <= 4096, "{name}: {spare}");
+        assert!(spare <= SPARE, "{name}: {spare}");
         drop(session);
         assert!(gpu.memory_in_use() <= before + spare, "{name}");
     }
