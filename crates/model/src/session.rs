@@ -515,7 +515,7 @@ impl Session {
             (Some(_), None) => count - 1,
             (None, _) => 0,
         };
-        if let Some(row) = row {
+        if let Some(row) = row.filter(|_| there > 0) {
             self.model.move_rows(row, self.prefix.len(), there)?;
         }
         self.forget_drafts();

@@ -121,7 +121,7 @@ fn a_round_is_exact_whatever_is_kept_of_it() {
 fn a_drafted_candidate_runs_only_what_is_behind_the_draft() {
     let mut random = ChaCha8Rng::seed_from_u64(22);
     for (backend_name, backend) in backends() {
-        for model in MODELS {
+        for model in &MODELS[1..] {
             let what = format!("{model} on {backend_name}");
             let [mut one, mut fresh] = [(); 2].map(|()| session(model, backend.as_ref(), 256));
             let mut sampler = Sampler::new(Sampling::default(), 4);
