@@ -6,12 +6,13 @@
 // Queries go to a buffer of their own, since a norm of all heads is read by each of them.
 struct Params {
     heads: u32,
-    kv_heads: u32,
+    kv_heads: u32,     // 0: queries alone, and nothing is appended
     width: u32,        // numbers of a head
     half_rotary: u32,  // rotated numbers / 2
     capacity: u32,     // rows of the cache
     context: u32,      // rows of the table
-    normed: u32,       // 0: no norm; 1: of each head; 2: of all heads together; 3: of each, behind its rotation
+    normed: u32,       // 0: no norm; 1: of each head; 2: of all heads together; 3: of each, behind its
+                       // rotation; 4 more: of values too, without a weight
     epsilon: f32,
     gated: u32,        // 1: behind each head of a query lies its gate, as wide
     spare_a: u32,
@@ -36,7 +37,12 @@ struct Head {
     weights: u32,    // its first weight of the norm
     is_query: bool,
     is_value: bool,
-    factor: f32,     // of the norm
+    factor: f32,     // of the norm, or 1
+}
+
+// What norms of queries and keys are over.
+fn norm_over() -> u32 {
+    return params.normed & 3u;
 }
 
 fn weight(head: Head, i: u32) -> f32 {
@@ -49,7 +55,10 @@ fn weight(head: Head, i: u32) -> f32 {
 // Number i of a head, behind its norm where that is before the rotation.
 fn number(head: Head, i: u32) -> f32 {
     let v = qkv[head.base + i];
-    if (params.normed == 0u || params.normed == 3u || head.is_value) {
+    if (head.is_value) {
+        return v * head.factor;
+    }
+    if (norm_over() == 0u || norm_over() == 3u) {
         return v;
     }
     return v * head.factor * weight(head, i);
@@ -58,7 +67,7 @@ fn number(head: Head, i: u32) -> f32 {
 // Number i as the cache has it.
 fn stored(head: Head, i: u32) -> f32 {
     let v = rotated(head, i);
-    if (params.normed == 3u && !head.is_value) {
+    if (norm_over() == 3u && !head.is_value) {
         return v * head.factor * weight(head, i);
     }
     return v;
@@ -94,9 +103,11 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     let is_value = which >= params.heads + params.kv_heads;
 
     // The numbers of the norm: this head's, or those of all its kind.
+    let normed = select(norm_over() > 0u, (params.normed & 4u) > 0u, is_value);
+    let whole = norm_over() == 2u && !is_value;
     var begin = base;
     var count = width;
-    if (params.normed == 2u) {
+    if (whole) {
         begin = row + select((params.heads + gates) * width, 0u, is_query);
         count = width * select(params.kv_heads, params.heads, is_query);
     }
@@ -104,22 +115,23 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
         base,
         min(place.x, params.context - 1u) * params.half_rotary,
         // Behind a norm of all heads, each has its own weights.
-        select(0u, base - begin, params.normed == 2u),
+        select(0u, base - begin, whole),
         is_query,
         is_value,
         1.0,
     );
     var sum = 0.0;
-    if (params.normed > 0u && !is_value) {
+    if (normed) {
         for (var i = local; i < count; i += THREADS) {
             var v = qkv[begin + i];
-            if (params.normed == 3u) {
+            if (norm_over() == 3u && !is_value) {
                 v = rotated(head, i);
             }
             sum += v * v;
         }
     }
-    head.factor = inverseSqrt(sum_of_all(sum, local) / f32(count) + params.epsilon);
+    let factor = inverseSqrt(sum_of_all(sum, local) / f32(count) + params.epsilon);
+    head.factor = select(1.0, factor, normed);
     if (is_query) {
         for (var i = local; i < width; i += THREADS) {
             q[(at.y * params.heads + which) * width + i] = stored(head, i);

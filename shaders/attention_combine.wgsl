@@ -20,9 +20,11 @@ fn main(
 ) {
     let quads = params.quads;
     let chunks = counts[1];
-    if (group.y >= counts[0] || local >= quads) {
+    if (group.y >= counts[0]) {
         return;
     }
     let item = group.y * params.heads + group.x;
-    out[item * quads + local] = joined(item * chunks * (quads + 1u), chunks, quads, local);
+    for (var i = local; i < quads; i += WORKGROUP) {
+        out[item * quads + i] = joined(item * chunks * (quads + 1u), chunks, quads, i);
+    }
 }

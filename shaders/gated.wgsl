@@ -1,14 +1,18 @@
-// act(gate) · up, number by number: SiLU, or GELU in its tanh form.
+// act(gate) · up, number by number, up being some columns of wider rows: SiLU, or GELU in its tanh form.
 struct Params {
-    quads: u32,   // numbers / 4
-    gelu: u32,    // 0: SiLU; 1: GELU
+    quads: u32,    // numbers / 4
+    gelu: u32,     // 0: SiLU; 1: GELU
+    columns: u32,  // of a row, in quads as all that follows
+    across: u32,   // of a row of up
+    first: u32,    // of up's that is taken
     spare_a: u32,
     spare_b: u32,
+    spare_c: u32,
 }
 
-@group(0) @binding(0) var<storage, read> gate: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> up: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;
+@group(0) @binding(0) var<storage, read> gate: array<vec4<f32>>;       // [rows, columns]
+@group(0) @binding(1) var<storage, read> up: array<vec4<f32>>;         // [rows, across]
+@group(0) @binding(2) var<storage, read_write> out: array<vec4<f32>>;  // [rows, columns]
 @group(0) @binding(3) var<uniform> params: Params;
 
 const WORKGROUP: u32 = 64u;
@@ -33,5 +37,6 @@ fn main(
         // exp overflows beyond 88; there the sigmoid is 0 in f32 anyway.
         gated = g / (1.0 + exp(-max(g, vec4<f32>(-80.0))));
     }
-    out[i] = gated * up[i];
+    let from_up = i / params.columns * params.across + params.first + i % params.columns;
+    out[i] = gated * up[from_up];
 }

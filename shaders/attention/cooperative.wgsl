@@ -1,10 +1,11 @@
 // Masked attention over the caches that `append` fills (`shared/cache/read_*.wgsl` has their form).
 // A workgroup takes a share, four queries of a key head, so that a key is read and unpacked once
 // for four; keys pass in tiles of 64, a key a thread, and the softmax runs along (Milakov &
-// Gimelshein 2018).
+// Gimelshein 2018). Of heads wider than it has threads for, two workgroups make the same chances and
+// each its own columns.
 const WORKGROUP: u32 = 64u;
 
-var<workgroup> query: array<vec4<f32>, 256>;   // [QUERIES, quads]
+var<workgroup> query: array<vec4<f32>, QUERIES * MOST_QUADS>;   // [QUERIES, quads]
 var<workgroup> scores: array<vec4<f32>, 64>;   // of each key, with each query
 var<workgroup> chances: array<vec4<f32>, 64>;
 var<workgroup> sums: array<vec4<f32>, 256>;    // [QUERIES, WORKGROUP]
@@ -16,7 +17,9 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let quads = params.quads;
-    let kv_head = group.x;
+    let kv_head = group.x % params.kv_heads;
+    let first_column = group.x / params.kv_heads * WORKGROUP;
+    let columns = min(quads - first_column, WORKGROUP);
     let count = counts[0] * (params.heads / params.kv_heads);
     let first = group.y * QUERIES;
     if (first >= count || group.z >= counts[1]) {
@@ -31,9 +34,9 @@ fn main(
     workgroupBarrier();
 
     // A thread owns one quad of the outputs and every parts-th key of a tile.
-    let parts = WORKGROUP / quads;
-    let part = local / quads;
-    let lane = local % quads;
+    let parts = WORKGROUP / columns;
+    let part = local / columns;
+    let lane = first_column + local % columns;
     let line = params.kv_heads * elements_of_head();
     let column_of_head = kv_head * elements_of_head();
 
@@ -99,18 +102,18 @@ fn main(
     sums[3u * WORKGROUP + local] = sum3;
     workgroupBarrier();
 
-    for (var i = local; i < QUERIES * quads; i += WORKGROUP) {
-        let which = i / quads;
+    for (var i = local; i < QUERIES * columns; i += WORKGROUP) {
+        let which = i / columns;
         if (first + which < count) {
-            let column = i % quads;
+            let column = i % columns;
             var whole = vec4<f32>(0.0);
             var weight = 0.0;
             for (var p = 0u; p < parts; p++) {
-                whole += sums[which * WORKGROUP + p * quads + column];
-                weight += totals[p * quads + column][which];
+                whole += sums[which * WORKGROUP + p * columns + column];
+                weight += totals[p * columns + column][which];
             }
             let into = share.token[which] * params.heads + share.head[which];
-            put(into, group.z, column, whole, weight, highest[which]);
+            put(into, group.z, first_column + column, whole, weight, highest[which]);
         }
     }
 }

@@ -7,6 +7,7 @@ const WORKGROUP: u32 = 8u;
 const TILE: u32 = 4u;
 const UNROLLED: u32 = 4u;  // quads
 const NARROW: u32 = 32u;   // quads, at most, of heads for which all threads have room
+const WIDE: u32 = 64u;     // quads, at most, of heads for which half of them have, and a quarter beyond
 
 var<workgroup> sums: array<vec4<f32>, 1024>;  // [threads, QUERIES · quads], each thread's its own
 
@@ -171,7 +172,8 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let chunks = counts[1];
-    let shares = select(WORKGROUP / 2u, WORKGROUP, params.quads <= NARROW);
+    let most = select(WORKGROUP / 4u, WORKGROUP / 2u, params.quads <= WIDE);
+    let shares = select(most, WORKGROUP, params.quads <= NARROW);
     let item = (group.y * groups.x + group.x) * shares + local;
     let chunk = item % chunks;
     let kv_head = item / chunks % params.kv_heads;

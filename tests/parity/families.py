@@ -224,4 +224,23 @@ def cases(seed=0, tiny=False):
          shape(heads=(2, 1), hidden=width, layers=3, tiny_width=2, tie_word_embeddings=False, rope_parameters=quarter,
                layer_types=["full_attention", "linear_attention", "linear_attention"])
          | delta_net((2, 8), (6, 12), linear_conv_kernel_dim=3))
+    def gemma4(wide, **more):
+        """Heads of `wide` numbers where a layer sees everything."""
+        both = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+                "sliding_attention": default_rope(10000.0)}
+        found = shape(tie_word_embeddings=True, tiny_width=2, rope_parameters=both, **gelu, **more)
+        return found | {"global_head_dim": wide, "vocab_size_per_layer_input": found["vocab_size"]}
+
+    def kinds(text):
+        return [{"s": "sliding_attention", "f": "full_attention"}[kind] for kind in text]
+
+    # Of the last three layers two attend to what the third has, one to what the fourth has.
+    case("gemma4", "Gemma4Text", "gemma", "default",
+         gemma4(32 if tiny else 512, heads=(4, 2), layers=7, sliding_window=33, layer_types=kinds("sfsfssf"),
+                num_kv_shared_layers=3, use_double_wide_mlp=True, hidden_size_per_layer_input=32 if tiny else 256,
+                final_logit_softcapping=9.0))
+    # Heads beyond those of all others, and no part for each layer.
+    case("gemma4-wrapped", "Gemma4", "gemma", "default", family="gemma4", wrapped=True, config=
+         gemma4(264 if tiny else 512, heads=(2, 1), layers=3, sliding_window=40, layer_types=kinds("fsf"),
+                hidden_size_per_layer_input=0))
     return made

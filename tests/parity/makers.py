@@ -14,6 +14,8 @@ def model_of(case, seed, dtype=torch.float32):
     """A model of the case with random weights, far from the ones a forgotten part would be hidden by."""
     torch.manual_seed(seed)
     gemma = "Gemma" in case.classes
+    # Norms whose weights are stored less one.
+    less_one = gemma and "Gemma4" not in case.classes
     model = classes(case)[1](configuration(case, case.config)).to(dtype).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -21,9 +23,15 @@ def model_of(case, seed, dtype=torch.float32):
                 continue
             if name.endswith("norm.weight"):
                 weight.add_(0.3 * torch.randn_like(weight))
+                if "Gemma4" in case.classes and name.endswith("q_norm.weight"):
+                    # Scores are divided by nothing else.
+                    weight.mul_(weight.shape[0] ** -0.5)
             elif weight.ndim != 2:
                 # Biases, and the taps of convolutions.
                 weight.normal_(std=0.5)
+            elif "embed_tokens_per_layer" in name:
+                # As large as what it is added to, behind the root of a layer's width that it is multiplied by.
+                weight.normal_(std=case.config["hidden_size_per_layer_input"] ** -0.5)
             elif "embed_tokens" in name:
                 # Gemma multiplies its embeddings by the root of the width, Granite by a factor. Where
                 # the head is the embedding, a large one would make every model repeat its last token.
@@ -32,10 +40,13 @@ def model_of(case, seed, dtype=torch.float32):
                 weight.normal_(std=0.3 * share / factor)
             else:
                 weight.normal_(std=1.6 / weight.shape[1] ** 0.5)
+        for name, scale in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                scale.uniform_(0.5, 1.5)
         # Logits of a spread that makes choices clear and softcaps bend.
         text = model.config.get_text_config()
         cap = getattr(text, "final_logit_softcapping", None)
-        offset = 1 if gemma or case.family == "qwen3_5" else 0
+        offset = 1 if less_one or case.family == "qwen3_5" else 0
         if cap:
             text.final_logit_softcapping = None
         tokens = torch.randint(8, text.vocab_size, (1, 64))
@@ -66,6 +77,10 @@ def configuration(case, config):
     vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
               "image_size": 28, "patch_size": 14}
     tied = config["tie_word_embeddings"]
+    if case.classes == "Gemma4":
+        # What sees and hears may be missing here.
+        return classes(case)[0](text_config=config, vision_config=None, audio_config=None, tie_word_embeddings=tied,
+                                attn_implementation="eager", **controls)
     return classes(case)[0](
         text_config=config, vision_config=vision, mm_tokens_per_image=4, image_token_index=5, boi_token_index=6,
         eoi_token_index=7, tie_word_embeddings=tied, attn_implementation="eager",
@@ -98,6 +113,10 @@ def respell(source, folder):
 def spell_as_4(config):
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
+    if "per_layer_config" in config:
+        # Gemma 4's own folders say it so, and have `rope_parameters` already.
+        [config["global_head_dim"]] = {own["head_dim"] for own in config.pop("per_layer_config").values()}
+        return
     rope = config.pop("rope_parameters", None)
     if rope is None:
         return

@@ -4,8 +4,8 @@
 use burn_wgpu::{CubeBackend, CubeTensor, into_contiguous};
 use bytemuck::Pod;
 use conclave_kernels::{
-    Choices, Dispatch, GpuError, Scores, append_dispatch, attention_dispatch, embed_dispatch,
-    product_dispatch,
+    Choices, Dispatch, GpuError, Projected, Scores, append_dispatch, attention_dispatch,
+    embed_dispatch, product_dispatch,
 };
 use cubecl::ir::attributes::BufferIOAttr;
 use cubecl::ir::metadata::Info;
@@ -56,7 +56,7 @@ impl Operations for CubeBackend {
         let qkv = into_contiguous(qkv);
         let (tokens, heads) = (rows.places.len(), rows.heads);
         // Norm and rotary embedding are tensor operations, done before.
-        let dispatch = append_dispatch(false, tokens, (heads, false), None, [1, 0]);
+        let dispatch = append_dispatch(false, tokens, Projected::All, heads, None, [1, 0]);
         let query = like(&qkv, [tokens, heads.heads, heads.width]);
         let none = words(&qkv, &[0; 4]);
         let buffers = [

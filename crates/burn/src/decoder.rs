@@ -29,6 +29,8 @@ enum Cache {
     Convolution(Tensor<2>),
     /// States of a delta net by slot, each there once a pass has left it.
     DeltaNet(Vec<Option<DeltaState>>),
+    /// Nothing: another block's serves.
+    Shared,
 }
 
 /// What the tokens of a text leave in a delta net.
@@ -74,6 +76,8 @@ pub struct BurnDecoder {
 
 /// What all blocks of a pass are run with.
 struct Common<'a> {
+    /// What each layer is given of each token, `[tokens, layers, width]`.
+    per_layer: Option<Tensor<3>>,
     /// Of each rotary embedding.
     rotations: Vec<Rotation>,
     places: Arc<Vec<Place>>,
@@ -147,6 +151,7 @@ impl BurnDecoder {
     fn cache(&self, layer: &config::Layer) -> Cache {
         let device = self.burn.device();
         let of = match &layer.mixer {
+            config::Mixer::Attention(of) if of.shares.is_some() => return Cache::Shared,
             config::Mixer::Attention(of) => of,
             config::Mixer::Convolution(_) => {
                 let shape = [rows_of(self.context), self.config.hidden];
@@ -227,14 +232,42 @@ impl BurnDecoder {
         };
         let x = x + post(c, mixed, &block.mixer_post_norm);
         let normed = before(c, &x, &block.feed_forward_norm);
-        let gate = product(normed.clone(), &block.gate);
-        let gate = match c.activation {
+        let active = self.gate(normed.clone(), &block.gate) * product(normed, &block.up);
+        let down = product(active, &block.down);
+        let mut x = x + post(c, down, &block.feed_forward_post_norm);
+        if let (Some(weights), Some(parts)) = (&block.per_layer, &run.per_layer) {
+            let [count, _, width] = parts.dims();
+            let part = parts.clone().narrow(1, index, 1).reshape([count, width]);
+            let active = self.gate(x.clone(), &weights.gate) * part;
+            let taken_in = product(active, &weights.projection);
+            x = x + rms_norm(taken_in, &weights.norm, c.norm_epsilon);
+        }
+        match &block.scale {
+            Some(scale) => x * scale.clone().unsqueeze(),
+            None => x,
+        }
+    }
+
+    /// The gate of a gated MLP: `activation(x · Wᵀ + bias)`.
+    fn gate(&self, x: Tensor<2>, linear: &Linear<Matrix, Vector>) -> Tensor<2> {
+        let gate = product(x, linear);
+        match self.config.activation {
             Activation::Silu => silu(gate),
             Activation::Gelu => gelu_approximate(gate),
-        };
-        let active = gate * product(normed, &block.up);
-        let down = product(active, &block.down);
-        x + post(c, down, &block.feed_forward_post_norm)
+        }
+    }
+
+    /// What each layer is given of each token, `[tokens, layers, width]`, where the stream `x` is still
+    /// the embedding of `ids`.
+    fn per_layer(&self, x: &Tensor<2>, ids: &Tensor<1, Int>) -> Option<Tensor<3>> {
+        let weights = self.weights.per_layer.as_ref()?;
+        let c = &self.config;
+        let ([count, _], [width]) = (x.dims(), weights.norm.dims());
+        let split = |rows: Tensor<2>| rows.reshape([count, c.layers.len(), width]);
+        let product = split(weights.projection.product(x.clone()));
+        let product = rms_norm(product, &weights.norm, c.per_layer_epsilon());
+        let rows = split(weights.embedding.rows(ids.clone()));
+        Some(product + rows * Config::per_layer_scale(width))
     }
 
     /// Attention of one block with its output product: `[tokens, hidden]`.
@@ -259,7 +292,7 @@ impl BurnDecoder {
                 _ => x,
             }
         };
-        let (mut query, gate) = match of.gate {
+        let (query, gate) = match of.gate {
             false => (split(&block.query, &block.query_norm, of.heads), None),
             true => {
                 let both = product(x.clone(), &block.query);
@@ -273,22 +306,28 @@ impl BurnDecoder {
                 (query, Some(gate))
             }
         };
-        let mut key = split(&block.key, &block.key_norm, of.kv_heads);
-        let value = split(&block.value, &None, of.kv_heads);
-        if let Some(rope) = of.rope {
-            let rotation = &run.rotations[rope];
-            query = rotate(query, rotation);
-            key = rotate(key, rotation);
-        }
-        if c.qk_norm == QkNorm::Rotated {
-            let norm = |x, norm: &Option<Vector>| match norm {
-                Some(norm) => rms_norm(x, norm, c.norm_epsilon),
+        // Turned, and normed behind that where norms stand there.
+        let rotated = |x, norm: &Option<Vector>| {
+            let x = match of.rope {
+                Some(rope) => rotate(x, &run.rotations[rope]),
                 None => x,
             };
-            query = norm(query, &block.query_norm);
-            key = norm(key, &block.key_norm);
-        }
-        let qkv = Tensor::cat(vec![query, key, value], 1);
+            match norm {
+                Some(norm) if c.qk_norm == QkNorm::Rotated => rms_norm(x, norm, c.norm_epsilon),
+                _ => x,
+            }
+        };
+        let query = rotated(query, &block.query_norm);
+        let new = block.own.as_ref().map(|own| {
+            let key = split(&own.key, &own.key_norm, of.kv_heads);
+            let key = rotated(key, &own.key_norm);
+            let value = split(&own.value, &None, of.kv_heads);
+            let value = match c.value_norm {
+                true => normed(value, c.norm_epsilon),
+                false => value,
+            };
+            [key, value]
+        });
         let scores = Scores {
             scale: c.attention_scale,
             window: of.window,
@@ -299,19 +338,30 @@ impl BurnDecoder {
             heads,
             host,
         };
-        let in_line = |qkv, tensors: [Tensor<2, Int>; 2], rows: Rows| {
+        let in_line = |tensors: [Tensor<2, Int>; 2], rows: Rows| {
             let places = &run.on_device;
-            let query = operations::append(qkv, tensors.clone(), places.clone(), rows.clone());
+            let query = match new.clone() {
+                Some([key, value]) => {
+                    let qkv = Tensor::cat(vec![query.clone(), key, value], 1);
+                    operations::append(qkv, tensors.clone(), places.clone(), rows.clone())
+                }
+                None => query.clone(),
+            };
             operations::attention(query, tensors, places.clone(), rows, scores)
         };
         let attended = match cache {
-            KeysAndValues::Device(tensors) => in_line(qkv, tensors.clone(), rows(None)),
+            KeysAndValues::Device(tensors) => in_line(tensors.clone(), rows(None)),
             KeysAndValues::Host(host) => {
                 // On a host the cache is no tensor, and any two stand for it.
                 let none = std::array::from_fn(|_| Tensor::zeros([1, 1], self.burn.device()));
-                in_line(qkv, none, rows(Some(host.clone())))
+                in_line(none, rows(Some(host.clone())))
             }
-            KeysAndValues::Plain(cache) => cache.attend(qkv, &run.places, heads, scores),
+            KeysAndValues::Plain(cache) => {
+                if let Some(new) = new {
+                    cache.append(new, &run.places);
+                }
+                cache.attend(query, &run.places, heads, scores)
+            }
         };
         let attended = match gate {
             Some(gate) => attended * sigmoid(gate),
@@ -431,8 +481,10 @@ impl Decoder for BurnDecoder {
         self.reserve();
         self.check_states(pass)?;
         let ids = pass.tokens.iter().map(|&id| id as i32).collect();
-        let mut x = self.weights.embedding.rows(self.burn.ints(ids)) * self.config.stream_scale();
+        let ids = self.burn.ints(ids);
+        let mut x = self.weights.embedding.rows(ids.clone()) * self.config.stream_scale();
         let run = Common {
+            per_layer: self.per_layer(&x, &ids),
             rotations: (0..self.ropes.len())
                 .map(|rope| self.rotation(pass, rope))
                 .collect(),
@@ -441,8 +493,12 @@ impl Decoder for BurnDecoder {
             runs: &pass.runs,
         };
         let mut caches = std::mem::take(&mut self.caches);
-        for (index, cache) in caches.iter_mut().enumerate() {
-            x = self.block(index, x, cache, &run);
+        for (index, layer) in self.config.layers.iter().enumerate() {
+            let shares = match &layer.mixer {
+                config::Mixer::Attention(of) => of.shares,
+                _ => None,
+            };
+            x = self.block(index, x, &mut caches[shares.unwrap_or(index)], &run);
         }
         self.caches = caches;
         let place = [slot..slot + pass.len(), 0..self.config.hidden];
@@ -507,6 +563,7 @@ impl Decoder for BurnDecoder {
         for cache in &mut self.caches {
             let keys_and_values = match cache {
                 Cache::Attention(_, keys_and_values) => keys_and_values,
+                Cache::Shared => continue,
                 Cache::Convolution(rows) => {
                     rows.inplace(|rows| {
                         let [_, width] = rows.dims();
@@ -649,8 +706,13 @@ fn product(x: Tensor<2>, linear: &Linear<Matrix, Vector>) -> Tensor<2> {
 
 /// `x / √(mean(x²) + ε) · weight` over the last dimension.
 fn rms_norm<const D: usize>(x: Tensor<D>, weight: &Vector, epsilon: f32) -> Tensor<D> {
+    normed(x, epsilon) * weight.clone().unsqueeze()
+}
+
+/// `x / √(mean(x²) + ε)` over the last dimension.
+fn normed<const D: usize>(x: Tensor<D>, epsilon: f32) -> Tensor<D> {
     let mean = x.clone().square().mean_dim(D - 1);
-    x / (mean + epsilon).sqrt() * weight.clone().unsqueeze()
+    x / (mean + epsilon).sqrt()
 }
 
 /// Rotates the first dimensions of each head by halves: (a, b) → (a cos − b sin, b cos + a sin).

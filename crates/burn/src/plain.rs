@@ -25,11 +25,18 @@ impl PlainCache {
         }
     }
 
-    /// Appends the keys and values of `qkv` `[m, heads + 2 · kv_heads, width]`, and attends from its
-    /// queries to what the places let each see: `[m, heads, width]`.
+    /// Writes keys and values, each `[m, kv_heads, width]`, to the rows that the places name.
+    pub fn append(&mut self, new: [Tensor<3>; 2], places: &[Place]) {
+        let first = places.first().map_or(0, |place| place.row as usize);
+        for (rows, new) in self.0.iter_mut().zip(new) {
+            write(rows, first, new.swap_dims(0, 1));
+        }
+    }
+
+    /// Attends from `query` to what the places let each token see; both `[m, heads, width]`.
     pub fn attend(
-        &mut self,
-        qkv: Tensor<3>,
+        &self,
+        query: Tensor<3>,
         places: &[Place],
         heads: Heads,
         scores: Scores,
@@ -40,20 +47,15 @@ impl PlainCache {
             width,
             ..
         } = heads;
-        let [m, _, _] = qkv.dims();
-        let first = places.first().map_or(0, |place| place.row as usize);
+        let [m, _, _] = query.dims();
         let behind = places.last().map_or(0, |place| place.row as usize + 1);
-        for (index, rows) in self.0.iter_mut().enumerate() {
-            let new = qkv.clone().narrow(1, all + index * kv_heads, kv_heads);
-            write(rows, first, new.swap_dims(0, 1));
-        }
         let [keys, values] = self
             .0
             .each_ref()
             .map(|rows| rows.clone().narrow(1, 0, behind));
         // Queries that share a key head stand below each other: [kv_heads, group · m, width].
         let group = all / kv_heads;
-        let query = qkv.narrow(1, 0, all).swap_dims(0, 1);
+        let query = query.swap_dims(0, 1);
         let query = query.reshape([kv_heads, group * m, width]);
         let found = query.matmul(keys.transpose()) * scores.scale;
         let found = match scores.softcap {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{
-    Format, GpuError, Heads, Heard, Scores, append_cpu, attention_cpu, close, places_in_line,
-    places_in_sequence, product_cpu,
+    Format, GpuError, Heads, Heard, Projected, Scores, append_cpu, attention_cpu, close,
+    places_in_line, places_in_sequence, product_cpu,
 };
 use conclave_model::ModelError;
 use conclave_weights::dequantise;
@@ -79,16 +79,8 @@ pub async fn prove_attention(
         let qkv = numbers(count * heads.row());
         let [keys, values] = &mut packed;
         // What reaches the operation has been normalised and rotated.
-        let wanted = append_cpu(
-            (&qkv, false),
-            None,
-            &[],
-            0,
-            1,
-            &places,
-            heads,
-            [keys, values],
-        );
+        let all = Projected::All;
+        let wanted = append_cpu(&qkv, all, None, &[], 0, 1, &places, heads, [keys, values]);
         let wanted = attention_cpu(&wanted, [keys, values], &places, heads, scores);
         let shape = [count, heads.heads + 2 * heads.kv_heads, heads.width];
         let qkv = Tensor::<3>::from_data(TensorData::new(qkv, shape), device);

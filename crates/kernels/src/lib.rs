@@ -54,7 +54,8 @@ pub use format::Format;
 pub use launcher::Launcher;
 pub use matrix::Matrix;
 pub use ops::append::{
-    Heads, NormOf, QkNorm, QkNormCpu, Rotary, append, append_cpu, append_dispatch, rope_table,
+    HeadNorm, Heads, NormOf, Projected, QkNorm, QkNormCpu, Rotary, append, append_cpu,
+    append_dispatch, rope_table,
 };
 pub use ops::attention::{
     Attention, Scores, attention, attention_cpu, attention_dispatch, attention_partials,
@@ -64,10 +65,10 @@ pub use ops::convolve::{Channels, Taps, convolve, convolve_cpu};
 pub use ops::delta_net::{DeltaNet, NO_SLOT, delta_mix, delta_mix_cpu, delta_rule, delta_rule_cpu};
 pub use ops::embed::{embed, embed_cpu, embed_dispatch};
 pub use ops::gate_heads::{GatedHeads, gate_heads, gate_heads_cpu};
-pub use ops::gated::{Activation, gated, gated_cpu};
+pub use ops::gated::{Activation, Columns, gated, gated_cpu};
 pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
 pub use ops::keep_rows::{Caches, keep_rows, keep_rows_cpu};
-pub use ops::norm_add::{norm_add, norm_add_cpu};
+pub use ops::norm_add::{NormBehind, norm_add, norm_add_cpu};
 pub use ops::pick_norm::{pick_norm, pick_norm_cpu};
 pub use ops::product::{
     Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu, product_dispatch,

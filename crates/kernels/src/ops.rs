@@ -39,7 +39,7 @@ pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
         .chain(delta_net::SHADERS.as_flattened())
         .chain(&gate_heads::SHADERS)
         .chain(&keep_rows::SHADERS)
-        .chain(&attention::SHADERS)
+        .chain(attention::SHADERS.as_flattened())
         .chain(&serial::attention::SHADERS)
         .chain(&rms_norm::SHADERS)
         .chain(&norm_add::SHADERS)

@@ -22,8 +22,8 @@ use crate::{Buffer, Choices, Format, GpuError, Heads, Launcher, ProductKernel};
 /// The kernels that a model launches, as far as models differ in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernels {
-    /// Of the matrix that token ids become rows of.
-    pub embedding: Format,
+    /// Of the matrices that token ids become rows of.
+    pub embeddings: Vec<Format>,
     /// Of the matrix that makes logits.
     pub head: Format,
     /// Of the matrices of queries, keys and values, of attention's output, and of what leads
@@ -31,7 +31,8 @@ pub struct Kernels {
     pub products: Vec<Format>,
     /// Of gate over up in one matrix.
     pub gates: Vec<Format>,
-    /// Gate and up are products apart in some block; their formats are among `products`.
+    /// A gate and what it lets through are apart in some block; formats of their products are among
+    /// `products`.
     pub apart: bool,
     /// Some product is followed by a norm.
     pub norms_behind: bool,

@@ -141,7 +141,8 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
     let widths = config
         .attentions()
         .flat_map(|of| [of.query_width(), of.kv_width()]);
-    let widths = widths.chain([config.hidden, config.feed_forward()]);
+    let parts = config.layers.len() * config.per_layer.unwrap_or_default();
+    let widths = widths.chain([config.hidden, config.feed_forward(), parts]);
     let widest = widths.max().unwrap_or_default() as u64;
     if NUMBER * SLOTS as u64 * widest > MOST_STATES.saturating_add(bytes) {
         let problem = "makes a model that is wide out of proportion to its weights";
@@ -149,6 +150,7 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
     }
     let a_token: u64 = config
         .attentions()
+        .filter(|of| of.shares.is_none())
         .map(|of| NUMBER * of.kv_width() as u64)
         .sum();
     if a_token > MOST_OF_A_TOKEN + bytes / 64 {

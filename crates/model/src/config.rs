@@ -88,6 +88,8 @@ pub struct Attention {
     pub rope: Option<usize>,
     /// Behind each query head lies a gate as wide, whose σ is a factor on what the head gives.
     pub gate: bool,
+    /// The layer before it whose keys and values it attends to, where it has none of its own.
+    pub shares: Option<usize>,
 }
 
 impl Attention {
@@ -168,6 +170,11 @@ pub struct Config {
     pub norm_offset: f32,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
+    /// Each head of values is normed, without a weight.
+    pub value_norm: bool,
+    /// Width of what each layer is given of each token besides the stream, from an embedding with a
+    /// part for each layer.
+    pub per_layer: Option<usize>,
     /// The rotary embeddings that layers name.
     pub ropes: Vec<Rope>,
     /// Query and key rows are stored for rotating neighbours (2i, 2i + 1); the decoders rotate
@@ -223,21 +230,19 @@ impl Config {
             Some(listed) => listed,
             None => vec![heads; layers],
         };
-        let width_key = Key("attention.key_length", "head_dim");
-        let head_dim = match keys.optional_size(width_key)? {
+        let head_dim = match keys.optional_size(HEAD_DIM)? {
             Some(width) => width,
             None if hidden.is_multiple_of(heads) => hidden / heads,
             None => return Err(keys.wrong(HEADS, "does not divide the hidden width")),
         };
-        if head_dim > MOST_HEAD {
-            return Err(keys.wrong(width_key, "is beyond any known model"));
-        }
         let value_key = Key("attention.value_length", "");
         if keys.optional_size(value_key)?.unwrap_or(head_dim) != head_dim {
             return Err(keys.wrong(value_key, "differs from key_length"));
         }
-        let feed_forward = keys.size(Key("feed_forward_length", "intermediate_size"))?;
-        let layer = |kv_heads| Layer {
+        let feed_forward = keys
+            .layer_sizes(FEED_FORWARD, layers)?
+            .ok_or_else(|| keys.wrong(FEED_FORWARD, "is missing"))?;
+        let layer = |(kv_heads, feed_forward)| Layer {
             mixer: Mixer::Attention(Attention {
                 heads,
                 kv_heads,
@@ -245,6 +250,7 @@ impl Config {
                 window: None,
                 rope: Some(0),
                 gate: false,
+                shares: None,
             }),
             feed_forward,
         };
@@ -267,11 +273,13 @@ impl Config {
             architecture: family.gguf.to_owned(),
             vocabulary,
             hidden,
-            layers: kv_heads.into_iter().map(layer).collect(),
+            layers: kv_heads.into_iter().zip(feed_forward).map(layer).collect(),
             context: keys.size(Key("context_length", "max_position_embeddings"))?,
             norm_epsilon,
             norm_offset: if gguf { 0.0 } else { family.norm_offset },
             qk_norm: family.qk_norm,
+            value_norm: false,
+            per_layer: None,
             ropes: vec![rope_keys::read(keys, head_dim)?],
             interleaved: match family.pairs {
                 RotaryPairs::Halves => false,
@@ -343,6 +351,18 @@ impl Config {
         self.norm_epsilon / (self.residual_scale * self.residual_scale)
     }
 
+    /// Factor on the rows of the embedding that has a part for each layer, of so many numbers each: √½
+    /// of the root that embeddings are scaled by.
+    pub fn per_layer_scale(width: usize) -> f32 {
+        (width as f32 / 2.0).sqrt()
+    }
+
+    /// ε of the norm behind the product of the stream that such rows are added to: it is of the
+    /// product divided by √hidden.
+    pub fn per_layer_epsilon(&self) -> f32 {
+        self.stream_epsilon() * self.hidden as f32
+    }
+
     /// Tokens up to which a text keeps the short frequencies of a rotary embedding that has two
     /// sets of them.
     pub fn rope_switches_at(&self) -> Option<usize> {
@@ -355,9 +375,15 @@ impl Config {
             if attention.query_width() > crate::keys::LARGEST {
                 return Err(keys.wrong(HEADS, "makes heads wider than any known model's"));
             }
+            if attention.head_dim > MOST_HEAD {
+                return Err(keys.wrong(HEAD_DIM, "is beyond any known model"));
+            }
             if attention.kv_heads == 0 || attention.heads % attention.kv_heads != 0 {
                 return Err(keys.wrong(KV_HEADS, "does not divide the number of heads"));
             }
+        }
+        if self.layers.iter().any(|layer| layer.feed_forward == 0) {
+            return Err(keys.wrong(FEED_FORWARD, "is zero"));
         }
         let base = Key("rope.freq_base", "rope_theta");
         for rope in &self.ropes {
@@ -374,6 +400,8 @@ impl Config {
 }
 
 const HEADS: Key = Key("attention.head_count", "num_attention_heads");
+const HEAD_DIM: Key = Key("attention.key_length", "head_dim");
+const FEED_FORWARD: Key = Key("feed_forward_length", "intermediate_size");
 const KV_HEADS: Key = Key("attention.head_count_kv", "num_key_value_heads");
 
 /// Numbers in the widest head there is a use for: tables are made of it before any tensor is seen.

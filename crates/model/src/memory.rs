@@ -45,6 +45,7 @@ impl Memory {
             .any(|part| format(part).block_elements() > 1);
         let rows = rows_of(context);
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
+            Mixer::Attention(of) if of.shares.is_some() => 0,
             Mixer::Attention(of) => Cache::bytes_of(rows, of.kv_heads, of.head_dim, exact),
             Mixer::Convolution(_) => ConvolutionCache::bytes_of(rows, config.hidden, exact),
             Mixer::DeltaNet(of) => (COUNTED * of.state() * size_of::<f32>()) as u64,
@@ -79,6 +80,7 @@ impl Memory {
         });
         let exact = kept.all(exact_with);
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
+            Mixer::Attention(of) if of.shares.is_some() => 0,
             Mixer::Attention(of) => 2 * scratch::heads(of, context, exact).cache_bytes(),
             Mixer::Convolution(_) => scratch::channels(config, context, exact).cache_bytes(),
             Mixer::DeltaNet(of) => COUNTED * of.state() * size_of::<f32>(),
@@ -112,7 +114,7 @@ fn matrix_bytes(format: GpuFormat, rows: u64, cols: usize) -> u64 {
 
 /// Whether the kernels read heads of an attention's width.
 pub fn reads_heads(of: &Attention) -> bool {
-    of.head_dim.is_multiple_of(4) && of.head_dim <= 256
+    of.head_dim.is_multiple_of(4) && of.head_dim <= 512
 }
 
 /// Checks that the kernels read heads of the model's widths.

@@ -8,7 +8,10 @@ use conclave_weights::{Checkpoint, Tensor};
 use crate::config::{self, Bias, Config, QkNorm};
 use crate::error::ModelError;
 use crate::family::Family;
-use crate::weights::{Attention, Block, Convolution, DeltaNet, Linear, Mixer, Weights};
+use crate::weights::{
+    Attention, Block, Convolution, DeltaNet, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
+    Weights,
+};
 
 /// The rows of a tensor that make a matrix.
 #[derive(Debug, Clone)]
@@ -85,6 +88,12 @@ const DOWN: Name = Name("ffn_down", "mlp.down_proj");
 const SHARED_GATE_UP: Name = Name("ffn_up", "shared_mlp.input_linear");
 const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
 
+const PER_LAYER_GATE: Name = Name("inp_gate", "per_layer_input_gate");
+const PER_LAYER_PROJECTION: Name = Name("proj", "per_layer_projection");
+const PER_LAYER_NORM: Name = Name("post_norm", "post_per_layer_input_norm");
+/// Of a layer, with all of its name in a folder.
+const SCALE: Name = Name("layer_output_scale.weight", "layer_scalar");
+
 const CONVOLUTION_IN: Name = Name("shortconv.in_proj", "conv.in_proj");
 const CONVOLUTION: Name = Name("shortconv.conv", "conv.conv");
 const CONVOLUTION_OUT: Name = Name("shortconv.out_proj", "conv.out_proj");
@@ -145,6 +154,10 @@ pub fn plan(
     norm.scale = c.logit_scale;
     Ok(Weights {
         embedding: planner.matrix(&embedding, c.vocabulary, c.hidden)?,
+        per_layer: match c.per_layer {
+            Some(width) => Some(planner.per_layer(width)?),
+            None => None,
+        },
         blocks: (0..c.layers.len())
             .map(|layer| planner.block(layer))
             .collect::<Result<_, _>>()?,
@@ -246,6 +259,25 @@ impl Planner<'_> {
         }
     }
 
+    /// What gives each layer its part of a token.
+    fn per_layer(&self, width: usize) -> Result<PerLayer<MatrixPart, VectorPart>, ModelError> {
+        let (c, names) = (self.config, self.names);
+        let all = c.layers.len() * width;
+        let [embedding, projection, norm] = [
+            ("per_layer_token_embd", "embed_tokens_per_layer"),
+            ("per_layer_model_proj", "per_layer_model_projection"),
+            ("per_layer_proj_norm", "per_layer_projection_norm"),
+        ]
+        .map(|(gguf, hugging_face)| names.outside(gguf, hugging_face));
+        let mut norm = self.norm(norm, width)?;
+        norm.scale = std::f32::consts::FRAC_1_SQRT_2;
+        Ok(PerLayer {
+            embedding: self.matrix(&format!("{embedding}.weight"), c.vocabulary, all)?,
+            projection: self.matrix(&format!("{projection}.weight"), all, c.hidden)?,
+            norm,
+        })
+    }
+
     fn block(&self, layer: usize) -> Result<Block<MatrixPart, VectorPart>, ModelError> {
         let c = self.config;
         let width = c.layers[layer].feed_forward;
@@ -284,6 +316,29 @@ impl Planner<'_> {
             up: gated(1)?,
             down: self.linear(layer, down, [c.hidden, width], c.feed_forward_bias)?,
             feed_forward_post_norm: norm(norms.feed_forward_post, "post_ffw_norm")?,
+            per_layer: match c.per_layer {
+                Some(width) => Some(self.per_layer_input(layer, width)?),
+                None => None,
+            },
+            scale: match self.names.inside(layer, SCALE) {
+                name if self.has(&name) => Some(self.vector(name, 0..1, 1)?),
+                _ => None,
+            },
+        })
+    }
+
+    /// What takes a layer's part of a token into the stream.
+    fn per_layer_input(
+        &self,
+        layer: usize,
+        width: usize,
+    ) -> Result<PerLayerInput<MatrixPart, VectorPart>, ModelError> {
+        let hidden = self.config.hidden;
+        let projection = PER_LAYER_PROJECTION;
+        Ok(PerLayerInput {
+            gate: self.linear(layer, PER_LAYER_GATE, [width, hidden], Bias::Never)?,
+            projection: self.linear(layer, projection, [hidden, width], Bias::Never)?,
+            norm: self.norm(self.names.inside(layer, PER_LAYER_NORM), hidden)?,
         })
     }
 
@@ -313,10 +368,15 @@ impl Planner<'_> {
         Ok(Attention {
             of,
             query: heads(0, pairs)?,
-            key: heads(1, pairs)?,
-            value: heads(2, Order::Stored)?,
             query_norm: norm(QUERY_NORM, query)?,
-            key_norm: norm(KEY_NORM, kv)?,
+            own: match of.shares {
+                None => Some(KeysAndValues {
+                    key: heads(1, pairs)?,
+                    key_norm: norm(KEY_NORM, kv)?,
+                    value: heads(2, Order::Stored)?,
+                }),
+                Some(_) => None,
+            },
             output: self.linear(layer, OUTPUT, [c.hidden, query], c.output_bias)?,
         })
     }

@@ -5,7 +5,10 @@ use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
-use crate::weights::{Attention, Block, Convolution, DeltaNet, Linear, Mixer, Weights};
+use crate::weights::{
+    Attention, Block, Convolution, DeltaNet, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
+    Weights,
+};
 
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
 const PIECE: u64 = 4 << 20;
@@ -71,12 +74,21 @@ pub async fn read<K: WeightSink>(
         converted: Vec::new(),
     };
     let embedding = reader.matrix(&plan.embedding).await?;
+    let per_layer = match &plan.per_layer {
+        Some(plan) => Some(PerLayer {
+            embedding: reader.matrix(&plan.embedding).await?,
+            projection: reader.matrix(&plan.projection).await?,
+            norm: reader.vector(&plan.norm).await?,
+        }),
+        None => None,
+    };
     let mut blocks = Vec::with_capacity(plan.blocks.len());
     for block in &plan.blocks {
         blocks.push(reader.block(block).await?);
     }
     Ok(Weights {
         embedding,
+        per_layer,
         blocks,
         norm: reader.vector(&plan.norm).await?,
         head: match &plan.head {
@@ -139,10 +151,15 @@ impl<K: WeightSink> Reader<'_, K> {
                 Mixer::Attention(plan) => Mixer::Attention(Attention {
                     of: plan.of,
                     query: self.linear(&plan.query).await?,
-                    key: self.linear(&plan.key).await?,
-                    value: self.linear(&plan.value).await?,
                     query_norm: self.optional(&plan.query_norm).await?,
-                    key_norm: self.optional(&plan.key_norm).await?,
+                    own: match &plan.own {
+                        Some(plan) => Some(KeysAndValues {
+                            key: self.linear(&plan.key).await?,
+                            key_norm: self.optional(&plan.key_norm).await?,
+                            value: self.linear(&plan.value).await?,
+                        }),
+                        None => None,
+                    },
                     output: self.linear(&plan.output).await?,
                 }),
                 Mixer::Convolution(plan) => Mixer::Convolution(Convolution {
@@ -171,6 +188,15 @@ impl<K: WeightSink> Reader<'_, K> {
             up: self.linear(&plan.up).await?,
             down: self.linear(&plan.down).await?,
             feed_forward_post_norm: self.optional(&plan.feed_forward_post_norm).await?,
+            per_layer: match &plan.per_layer {
+                Some(plan) => Some(PerLayerInput {
+                    gate: self.linear(&plan.gate).await?,
+                    projection: self.linear(&plan.projection).await?,
+                    norm: self.vector(&plan.norm).await?,
+                }),
+                None => None,
+            },
+            scale: self.optional(&plan.scale).await?,
         })
     }
 

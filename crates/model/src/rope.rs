@@ -28,6 +28,13 @@ pub enum Scaling {
         /// Divides every frequency.
         factor: f32,
     },
+    /// Those of the first pairs, divided by one factor; the other pairs stand still (Gemma 4).
+    Proportional {
+        /// Pairs that turn.
+        turning: usize,
+        /// Divides their frequencies.
+        factor: f32,
+    },
     /// Each divided by its own factor, as llama.cpp stores llama3's scaling.
     Divided {
         /// `[rotary_dim / 2]`.
@@ -128,6 +135,13 @@ impl Rope {
         match &self.scaling {
             Scaling::None => waves.map(|wave| 1.0 / wave).collect(),
             Scaling::Linear { factor } => waves.map(|wave| 1.0 / wave / factor).collect(),
+            &Scaling::Proportional { turning, factor } => waves
+                .enumerate()
+                .map(|(pair, wave)| match pair < turning {
+                    true => 1.0 / wave / factor,
+                    false => 0.0,
+                })
+                .collect(),
             Scaling::Divided { by } => waves
                 .zip(by.values())
                 .map(|(wave, factor)| 1.0 / wave / factor)

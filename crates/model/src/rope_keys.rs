@@ -59,14 +59,22 @@ pub fn of_hugging_face(
         Some(Some(part)) => part,
         _ => keys.part(partial)?.unwrap_or(1.0),
     };
-    let rotary_dim = (head_dim as f64 * part) as usize;
+    let kind = match inner {
+        Some(inner) => match inner.word(Key("", "rope_type"))? {
+            Some(kind) => Some(kind),
+            None => inner.word(Key("", "type"))?,
+        },
+        None => None,
+    };
+    let turning = (head_dim as f64 * part) as usize;
+    let rotary_dim = match kind.as_deref() {
+        // Its pairs are those of the whole head.
+        Some("proportional") => head_dim,
+        _ => turning,
+    };
     check_rotary(keys, partial, rotary_dim, head_dim)?;
     let mut rope = Rope::plain(base, rotary_dim);
     let Some(inner) = inner else { return Ok(rope) };
-    let kind = match inner.word(Key("", "rope_type"))? {
-        Some(kind) => Some(kind),
-        None => inner.word(Key("", "type"))?,
-    };
     let given = inner.optional_float(Key("", "attention_factor"))?;
     match kind.as_deref().unwrap_or("default") {
         "default" => {}
@@ -78,6 +86,12 @@ pub fn of_hugging_face(
                 let stretch = f64::from(alpha).powf(width / (width - 2.0));
                 rope = Rope::plain((f64::from(base) * stretch) as f32, rotary_dim);
             }
+        }
+        "proportional" => {
+            rope.scaling = Scaling::Proportional {
+                turning: turning / 2,
+                factor: inner.float_or(FACTOR, 1.0)?,
+            };
         }
         "linear" => {
             let factor = inner.float(FACTOR)?;
@@ -211,7 +225,11 @@ fn original(keys: &Keys<'_>, scaling: &Keys<'_>) -> Result<usize, ModelError> {
     }
 }
 
-fn check_rotary(
+/// Checks how many dimensions of a head rotate.
+///
+/// # Errors
+/// [`ModelError::Key`] about `key` for none, more than there are, or an odd number.
+pub fn check_rotary(
     keys: &Keys<'_>,
     key: Key,
     rotary_dim: usize,

@@ -8,12 +8,37 @@ use crate::config;
 pub struct Weights<M, V> {
     /// `[vocabulary, hidden]`.
     pub embedding: M,
+    /// What gives each layer a part of its own.
+    pub per_layer: Option<PerLayer<M, V>>,
     /// The blocks, one after another.
     pub blocks: Vec<Block<M, V>>,
     /// The final norm's weight, `[hidden]`.
     pub norm: V,
     /// `[vocabulary, hidden]`; `None` where the embedding is the output matrix too.
     pub head: Option<Linear<M, V>>,
+}
+
+/// What gives each layer its part of a token: the token's row of an embedding, and a product of the
+/// stream as it begins, normed, each √½ times.
+#[derive(Debug, Clone)]
+pub struct PerLayer<M, V> {
+    /// `[vocabulary, layers · width]`.
+    pub embedding: M,
+    /// `[layers · width, hidden]`.
+    pub projection: M,
+    /// `[width]`, √½ times.
+    pub norm: V,
+}
+
+/// What takes a layer's part of a token into the stream: a gate of the stream multiplies it.
+#[derive(Debug, Clone)]
+pub struct PerLayerInput<M, V> {
+    /// `[width, hidden]`.
+    pub gate: Linear<M, V>,
+    /// `[hidden, width]`.
+    pub projection: Linear<M, V>,
+    /// Behind the projection, `[hidden]`.
+    pub norm: V,
 }
 
 /// The weights of one block: what mixes tokens, and a gated MLP, each between norms.
@@ -35,6 +60,10 @@ pub struct Block<M, V> {
     pub down: Linear<M, V>,
     /// After the MLP, `[hidden]`.
     pub feed_forward_post_norm: Option<V>,
+    /// After all of that.
+    pub per_layer: Option<PerLayerInput<M, V>>,
+    /// One number, which multiplies the stream in the end.
+    pub scale: Option<V>,
 }
 
 /// The weights of what mixes tokens, as [`config::Mixer`] says it.
@@ -55,16 +84,23 @@ pub struct Attention<M, V> {
     pub of: config::Attention,
     /// `[heads · head_dim, hidden]`; with gates `[heads · 2 · head_dim, hidden]`, each behind its head.
     pub query: Linear<M, V>,
-    /// `[kv_heads · head_dim, hidden]`.
-    pub key: Linear<M, V>,
-    /// `[kv_heads · head_dim, hidden]`.
-    pub value: Linear<M, V>,
     /// `[head_dim]`, or the width of all query heads.
     pub query_norm: Option<V>,
-    /// `[head_dim]`, or the width of all key heads.
-    pub key_norm: Option<V>,
+    /// What makes keys and values; none where another layer's are attended to.
+    pub own: Option<KeysAndValues<M, V>>,
     /// `[hidden, heads · head_dim]`.
     pub output: Linear<M, V>,
+}
+
+/// The weights that make keys and values.
+#[derive(Debug, Clone)]
+pub struct KeysAndValues<M, V> {
+    /// `[kv_heads · head_dim, hidden]`.
+    pub key: Linear<M, V>,
+    /// `[head_dim]`, or the width of all key heads.
+    pub key_norm: Option<V>,
+    /// `[kv_heads · head_dim, hidden]`.
+    pub value: Linear<M, V>,
 }
 
 /// The weights of a gated convolution.
@@ -121,16 +157,20 @@ impl<M, V> Weights<M, V> {
     pub fn matrices(&self) -> impl Iterator<Item = &M> {
         let heads = self.head.iter().map(|head| &head.weight);
         let linears = self.blocks.iter().flat_map(Block::linears);
+        let per_layer = self.per_layer.iter();
         std::iter::once(&self.embedding)
+            .chain(per_layer.flat_map(|of| [&of.embedding, &of.projection]))
             .chain(linears.map(|linear| &linear.weight))
             .chain(heads)
     }
 
-    /// Every vector: norms, biases and taps.
+    /// Every vector: norms, biases, taps and scales.
     pub fn vectors(&self) -> impl Iterator<Item = &V> {
         let blocks = self.blocks.iter().flat_map(Block::vectors);
         let head = self.head.iter().filter_map(|head| head.bias.as_ref());
-        std::iter::once(&self.norm).chain(blocks).chain(head)
+        let per_layer = self.per_layer.iter().map(|of| &of.norm);
+        let outside = std::iter::once(&self.norm).chain(per_layer);
+        outside.chain(blocks).chain(head)
     }
 }
 
@@ -138,7 +178,11 @@ impl<M, V> Mixer<M, V> {
     /// Its products.
     pub fn linears(&self) -> Vec<&Linear<M, V>> {
         match self {
-            Self::Attention(a) => vec![&a.query, &a.key, &a.value, &a.output],
+            Self::Attention(a) => {
+                let own = a.own.iter().flat_map(|own| [&own.key, &own.value]);
+                let all = std::iter::once(&a.query).chain(own);
+                all.chain([&a.output]).collect()
+            }
             Self::Convolution(c) => vec![&c.input, &c.output],
             Self::DeltaNet(d) => vec![&d.input, &d.gate, &d.beta, &d.decay, &d.output],
         }
@@ -147,7 +191,10 @@ impl<M, V> Mixer<M, V> {
     /// Its norms, taps and the like; biases of products are theirs.
     fn vectors(&self) -> Vec<&V> {
         match self {
-            Self::Attention(a) => a.query_norm.iter().chain(&a.key_norm).collect(),
+            Self::Attention(a) => {
+                let key_norm = a.own.iter().flat_map(|own| &own.key_norm);
+                a.query_norm.iter().chain(key_norm).collect()
+            }
             Self::Convolution(c) => std::iter::once(&c.taps).chain(&c.bias).collect(),
             Self::DeltaNet(d) => vec![&d.decay_bias, &d.decay_rate, &d.taps, &d.norm],
         }
@@ -159,10 +206,12 @@ impl<M, V> Block<M, V> {
     pub fn linears(&self) -> Vec<&Linear<M, V>> {
         let mut all = self.mixer.linears();
         all.extend([&self.gate, &self.up, &self.down]);
+        let per_layer = self.per_layer.iter();
+        all.extend(per_layer.flat_map(|of| [&of.gate, &of.projection]));
         all
     }
 
-    /// Its norms, biases and taps.
+    /// Its norms, biases, taps and scale.
     fn vectors(&self) -> Vec<&V> {
         let norms = [
             &self.mixer_norm,
@@ -171,9 +220,11 @@ impl<M, V> Block<M, V> {
             &self.feed_forward_post_norm,
         ];
         let norms = norms.into_iter().flatten();
+        let late = self.per_layer.iter().map(|of| &of.norm);
         let linears = self.linears().into_iter();
         let biases = linears.filter_map(|linear| linear.bias.as_ref());
         let of_mixer = self.mixer.vectors().into_iter();
-        of_mixer.chain(norms).chain(biases).collect()
+        let all = of_mixer.chain(norms).chain(late);
+        all.chain(&self.scale).chain(biases).collect()
     }
 }

@@ -81,7 +81,7 @@ fn make_nothing(names: [&str; 2], others: usize, choices: Choices, logprobs: boo
 fn rounds_after_the_first_make_nothing() {
     for (software, logprobs, rounds) in [(true, false, 500), (true, true, 60), (false, false, 120)]
     {
-        let names = ["qwen3-gguf", "gemma-gguf"];
+        let names = ["qwen3-gguf", "gemma4-gguf"];
         make_nothing(names, 7, Choices::usual(software), logprobs, rounds);
     }
 }
@@ -159,6 +159,7 @@ fn memory_is_what_was_foretold() {
         "gemma2-gguf",
         "lfm2-gguf",
         "qwen3_5-gguf",
+        "gemma4-gguf",
     ] {
         let before = gpu.memory_in_use();
         let mut session = session::session(name, &backend, 300);

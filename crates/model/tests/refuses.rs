@@ -110,3 +110,28 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
     let about = asked(&llama(64, 2, [4, 16], 256)).unwrap();
     assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
 }
+
+/// Gemma 4's larger models have more than its smaller ones, under the same name.
+#[test]
+fn a_gemma_4_of_other_parts_is_none_that_we_know() {
+    let read = |file| std::fs::read(session::fixture("gemma4-hf").join(file)).unwrap();
+    let config = String::from_utf8(read("config.json")).unwrap();
+    for (key, is, other) in [
+        ("enable_moe_block", "false", "true"),
+        ("attention_k_eq_v", "false", "true"),
+        ("use_bidirectional_attention", "null", "\"all\""),
+        ("num_kv_shared_layers", "3", "7"),
+    ] {
+        let [is, other] = [is, other].map(|value| format!("\"{key}\": {value}"));
+        assert!(config.contains(&is), "{config}");
+        let files = [
+            ("config.json", config.replace(&is, &other).into_bytes()),
+            ("model.safetensors", read("model.safetensors")),
+        ];
+        let source = Memory::new(files.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec());
+        let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
+        let refused = about(&checkpoint, LoadOptions::with_context(64));
+        let named = matches!(&refused, Err(ModelError::Key { key: named, .. }) if named == key);
+        assert!(named, "{key}: {refused:?}");
+    }
+}

@@ -40,7 +40,7 @@ pub struct Heads {
     pub heads: usize,
     /// Key and value heads.
     pub kv_heads: usize,
-    /// Numbers in a head: a multiple of 4, at most 256.
+    /// Numbers in a head: a multiple of 4, at most 512.
     pub width: usize,
     /// Rows of each cache.
     pub capacity: usize,
@@ -120,10 +120,10 @@ impl Heads {
             capacity,
             ..
         } = *self;
-        if width == 0 || !width.is_multiple_of(4) || width > 256 {
+        if width == 0 || !width.is_multiple_of(4) || width > 512 {
             return Err(GpuError::shape(
                 kernel,
-                format!("heads of {width} numbers, must be a multiple of 4 up to 256"),
+                format!("heads of {width} numbers, must be a multiple of 4 up to 512"),
             ));
         }
         if kv_heads == 0 || heads == 0 || !heads.is_multiple_of(kv_heads) || capacity == 0 {
@@ -139,6 +139,18 @@ impl Heads {
     }
 }
 
+/// What a row of a product has of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Projected {
+    /// Queries, keys and values.
+    All,
+    /// The same, and behind each head of queries one more as wide, which is passed over; norms are of
+    /// each head then.
+    Gated,
+    /// Queries alone, of a layer that attends to another's keys and values: nothing is appended.
+    Queries,
+}
+
 /// What a norm of queries, and one of keys, is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormOf {
@@ -150,17 +162,26 @@ pub enum NormOf {
     RotatedHead,
 }
 
+/// How heads are normed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeadNorm {
+    /// Added to the mean square.
+    pub epsilon: f32,
+    /// What it is over.
+    pub over: NormOf,
+    /// Each head of values is normed as well, without a weight.
+    pub values: bool,
+}
+
 /// Norm of queries and keys.
 #[derive(Debug, Clone, Copy)]
 pub struct QkNorm<'a> {
     /// `[width]`, or `[heads, width]` for a norm over all heads together.
     pub query: &'a Buffer,
-    /// `[width]`, or `[kv_heads, width]`.
+    /// `[width]`, or `[kv_heads, width]`; any, where there are no keys.
     pub key: &'a Buffer,
-    /// Added to the mean square.
-    pub epsilon: f32,
-    /// What it is over.
-    pub of: NormOf,
+    /// How.
+    pub of: HeadNorm,
 }
 
 /// The rotary embedding of a layer: the first `rotary` numbers of a head rotate, i with
@@ -196,16 +217,17 @@ pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> 
 /// Norm and rotate the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
 /// `[tokens, heads, width]`; norm and rotate its keys into the rows of `keys` that `places` names, and copy its values into
 /// the same rows of `values`, both as [`Heads`] says. A row past the capacity is not written; a
-/// position past the table takes its last row. Where queries are `gated`, behind each head in `qkv` lies
-/// one more as wide, which is passed over; norms are of each head then.
+/// position past the table takes its last row. Of [`Projected::Queries`], `qkv` is
+/// `[tokens, heads, width]`, and the caches stay as they are.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn append(
     launcher: &Launcher,
-    (qkv, gated): (&Buffer, bool),
+    qkv: &Buffer,
     tokens: usize,
+    projected: Projected,
     norm: Option<QkNorm<'_>>,
     rope: Rotary<'_>,
     places: &Buffer,
@@ -217,24 +239,26 @@ pub fn append(
         kv_heads, width, ..
     } = heads;
     let rotating = [rope.context, rope.rotary];
-    let normed = norm.map(|norm| (norm.of, norm.epsilon));
+    let normed = norm.map(|norm| norm.of);
     let serial = launcher.choices().serial;
-    let dispatch = append_dispatch(serial, tokens, (heads, gated), normed, rotating)?;
+    let dispatch = append_dispatch(serial, tokens, projected, heads, normed, rotating)?;
     let name = dispatch.name();
     q.holds(tokens * heads.heads * width, name, "q")?;
-    qkv.holds(tokens * heads.gated_row(gated), name, "qkv")?;
+    qkv.holds(tokens * projected.row(heads), name, "qkv")?;
     keys.holds(heads.cache_bytes() / 4, name, "keys")?;
     values.holds(heads.cache_bytes() / 4, name, "values")?;
     places.holds(tokens * 4, name, "places")?;
     rope.table
         .holds(rope.context * rope.rotary, name, "table")?;
     if let Some(norm) = norm {
-        let of = |count: usize| match norm.of {
+        let of = |count: usize| match norm.of.over {
             NormOf::AllHeads => count * width,
             NormOf::Head | NormOf::RotatedHead => width,
         };
         norm.query.holds(of(heads.heads), name, "query norm")?;
-        norm.key.holds(of(kv_heads), name, "key norm")?;
+        if projected != Projected::Queries {
+            norm.key.holds(of(kv_heads), name, "key norm")?;
+        }
     }
     let buffers = [
         Use::Read(qkv),
@@ -249,16 +273,18 @@ pub fn append(
     launcher.run(&dispatch, &buffers)
 }
 
-/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms and their epsilon, and a table of so many positions by which so many numbers
-/// rotate. Bound are qkv, q, keys, values, places, the table, and both norms.
+/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms, and a table of so
+/// many positions by which so many numbers rotate. Bound are qkv, q, keys, values, places, the table,
+/// and both norms.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit.
 pub fn append_dispatch(
     serial: bool,
     tokens: usize,
-    (heads, gated): (Heads, bool),
-    norm: Option<(NormOf, f32)>,
+    projected: Projected,
+    heads: Heads,
+    norm: Option<HeadNorm>,
     [context, rotary]: [usize; 2],
 ) -> Result<Dispatch<Params>, GpuError> {
     let shader = &SHADERS[usize::from(heads.exact)][usize::from(serial)];
@@ -273,24 +299,31 @@ pub fn append_dispatch(
             ),
         ));
     }
-    count(name, "tokens · row", tokens * heads.gated_row(gated))?;
+    count(name, "tokens · row", tokens * projected.row(heads))?;
+    let kv_heads = match projected {
+        Projected::All | Projected::Gated => heads.kv_heads,
+        Projected::Queries => 0,
+    };
     let params = Params {
         heads: heads.heads as u32,
-        kv_heads: heads.kv_heads as u32,
+        kv_heads: kv_heads as u32,
         width: heads.width as u32,
         half_rotary: rotary as u32 / 2,
         capacity: heads.capacity as u32,
         context: count(name, "context", context)?,
-        normed: norm.map_or(0, |(of, _)| match of {
-            NormOf::Head => 1,
-            NormOf::AllHeads => 2,
-            NormOf::RotatedHead => 3,
+        normed: norm.map_or(0, |of| {
+            let over = match of.over {
+                NormOf::Head => 1,
+                NormOf::AllHeads => 2,
+                NormOf::RotatedHead => 3,
+            };
+            over + 4 * u32::from(of.values)
         }),
-        epsilon: norm.map_or(0.0, |(_, epsilon)| epsilon),
-        gated: u32::from(gated),
+        epsilon: norm.map_or(0.0, |of| of.epsilon),
+        gated: u32::from(projected == Projected::Gated),
         spare: [0; 3],
     };
-    let [x, ..] = items_by(serial, heads.heads + 2 * heads.kv_heads);
+    let [x, ..] = items_by(serial, heads.heads + 2 * kv_heads);
     Ok(Dispatch {
         shader,
         params,
@@ -298,13 +331,25 @@ pub fn append_dispatch(
     })
 }
 
-/// Norms of the CPU twin: weights of queries and keys, epsilon, and what they are over.
-pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], f32, NormOf);
+impl Projected {
+    /// Numbers of a token.
+    fn row(self, heads: Heads) -> usize {
+        match self {
+            Self::All => heads.row(),
+            Self::Gated => heads.gated_row(true),
+            Self::Queries => heads.heads * heads.width,
+        }
+    }
+}
+
+/// Norms of the CPU twin: weights of queries and keys, and how.
+pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], HeadNorm);
 
 /// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the GPU.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn append_cpu(
-    (qkv, gated): (&[f32], bool),
+    qkv: &[f32],
+    projected: Projected,
     norm: Option<QkNormCpu<'_>>,
     table: &[f32],
     rotary: usize,
@@ -315,21 +360,30 @@ pub fn append_cpu(
 ) -> Vec<f32> {
     let (width, wide) = (heads.width, heads.kv_heads * heads.width);
     let mut queries = Vec::new();
-    for (row, place) in qkv.chunks(heads.gated_row(gated)).zip(places) {
-        let (q, rest) = row.split_at(row.len() - 2 * wide);
-        let (k, v) = rest.split_at(wide);
-        let apart = if gated { 2 * width } else { width };
+    for (row, place) in qkv.chunks(projected.row(heads)).zip(places) {
+        let apart = match projected {
+            Projected::Gated => 2 * width,
+            Projected::All | Projected::Queries => width,
+        };
+        let (q, rest) = row.split_at(heads.heads * apart);
+        let (k, v) = rest.split_at(wide.min(rest.len()));
         let queries_alone = q.chunks(apart).flat_map(|head| &head[..width]);
-        let (mut q, mut k): (Vec<f32>, _) = (queries_alone.copied().collect(), k.to_vec());
+        let mut q: Vec<f32> = queries_alone.copied().collect();
+        let (mut k, mut v) = (k.to_vec(), v.to_vec());
         // Over as many numbers as there are weights.
         let normalise = |[q, k]: [&mut Vec<f32>; 2], behind: bool| match norm {
-            Some((q_weight, k_weight, epsilon, of)) if (of == NormOf::RotatedHead) == behind => {
-                *q = rms_norm_cpu(q, q_weight, epsilon);
-                *k = rms_norm_cpu(k, k_weight, epsilon);
+            Some((q_weight, k_weight, of)) if (of.over == NormOf::RotatedHead) == behind => {
+                *q = rms_norm_cpu(q, q_weight, of.epsilon);
+                *k = rms_norm_cpu(k, k_weight, of.epsilon);
             }
             _ => {}
         };
         normalise([&mut q, &mut k], false);
+        if let Some((.., of)) = norm
+            && of.values
+        {
+            v = rms_norm_cpu(&v, &vec![1.0; width], of.epsilon);
+        }
         let at = (place.position as usize).min(context - 1) * rotary;
         for head in q.chunks_mut(width).chain(k.chunks_mut(width)) {
             for i in 0..rotary / 2 {
@@ -342,9 +396,9 @@ pub fn append_cpu(
         normalise([&mut q, &mut k], true);
         let into =
             place.row as usize * heads.row_words()..(place.row as usize + 1) * heads.row_words();
-        if (place.row as usize) < heads.capacity {
+        if projected != Projected::Queries && (place.row as usize) < heads.capacity {
             keys[into.clone()].copy_from_slice(&heads.pack(&k));
-            values[into].copy_from_slice(&heads.pack(v));
+            values[into].copy_from_slice(&heads.pack(&v));
         }
         queries.extend(q);
     }

@@ -10,9 +10,15 @@ const WGSL: &str = include_str!("../../../../shaders/attention/cooperative.wgsl"
 pub(crate) const SHARE: &str = include_str!("../../../../shaders/shared/attention/share.wgsl");
 pub(crate) const SHORT: &str = include_str!("../../../../shaders/shared/cache/read_short.wgsl");
 pub(crate) const EXACT: &str = include_str!("../../../../shaders/shared/cache/read_exact.wgsl");
+const NARROW: &str = include_str!("../../../../shaders/shared/attention/narrow.wgsl");
+const WIDE: &str = include_str!("../../../../shaders/shared/attention/wide.wgsl");
 const COMBINE: &str = include_str!("../../../../shaders/attention_combine.wgsl");
 pub(crate) const JOIN: &str = include_str!("../../../../shaders/shared/attention/join.wgsl");
 
+/// Numbers of the widest heads that narrow kernels have room for.
+const NARROW_WIDTH: usize = 4 * number_in(NARROW, "MOST_QUADS: u32 = ") as usize;
+/// Columns of values that a workgroup of cooperative threads owns.
+const OWNED: usize = 4 * number_in(WGSL, "WORKGROUP: u32 = ") as usize;
 /// Queries of a share.
 const QUERIES: usize = number_in(SHARE, "QUERIES: u32 = ") as usize;
 /// Workgroups that keep a large GPU busy; with fewer, keys are shared out in chunks.
@@ -42,10 +48,16 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-/// For caches of 16 bits a number, and for exact ones.
-pub(crate) static SHADERS: [Shader; 2] = [
-    Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT]),
-    Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT]),
+/// For heads of up to 256 numbers and wider ones, each for caches of 16 bits a number, and for exact ones.
+pub(crate) static SHADERS: [[Shader; 2]; 2] = [
+    [
+        Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
+        Shader::of::<Params>("attention_exact", &[WGSL, SHARE, EXACT, NARROW]),
+    ],
+    [
+        Shader::of::<Params>("attention_wide", &[WGSL, SHARE, SHORT, WIDE]),
+        Shader::of::<Params>("attention_wide_exact", &[WGSL, SHARE, EXACT, WIDE]),
+    ],
 ];
 
 pub(crate) static COMBINE_SHADER: Shader =
@@ -62,6 +74,11 @@ pub struct Scores {
     pub softcap: Option<f32>,
 }
 
+/// Whether a kernel of its own attends with such heads, by cooperative threads.
+pub(crate) fn is_wide(heads: Heads) -> bool {
+    heads.width > NARROW_WIDTH
+}
+
 /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
 fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> usize {
     let share = heads.heads / heads.kv_heads.max(1);
@@ -74,15 +91,32 @@ fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> u
 }
 
 impl Launcher {
-    /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
-    pub fn attention_chunks(&self, tokens: usize, heads: Heads, keys: usize) -> usize {
+    /// Chunks that the keys of a pass are shared out in by attentions with all of these heads, where its
+    /// tokens see up to `keys` rows.
+    pub fn attention_chunks(
+        &self,
+        tokens: usize,
+        all: impl IntoIterator<Item = Heads>,
+        keys: usize,
+    ) -> usize {
         let choices = self.choices();
-        let [cooperative, serial] =
-            [false, true].map(|serial| attention_chunks(serial, tokens, heads, keys));
-        match choices.chunks {
-            true if choices.serial && serial::attention::fits(heads, serial) => serial,
-            true => cooperative,
-            false => 1,
+        if !choices.chunks {
+            return 1;
+        }
+        let mut any_serial = false;
+        let chunks = all.into_iter().map(|heads| {
+            let [cooperative, serial] =
+                [false, true].map(|serial| attention_chunks(serial, tokens, heads, keys));
+            let is_serial = choices.serial && serial::attention::fits(heads, serial);
+            any_serial |= is_serial;
+            if is_serial { serial } else { cooperative }
+        });
+        let chunks = chunks.min().unwrap_or(1);
+        // What others take may be no number that lies side by side in a workgroup.
+        if any_serial {
+            1 << chunks.ilog2()
+        } else {
+            chunks
         }
     }
 }
@@ -208,7 +242,7 @@ pub fn attention_dispatch(
 ) -> Result<Dispatch<Params>, GpuError> {
     let shaders = match serial {
         true => &serial::attention::SHADERS,
-        false => &SHADERS,
+        false => &SHADERS[usize::from(is_wide(heads))],
     };
     let shader = &shaders[usize::from(heads.exact)];
     let name = shader.name;
@@ -231,7 +265,10 @@ pub fn attention_dispatch(
     let shares = (m * share).div_ceil(QUERIES) as u32;
     let groups = match serial {
         true => serial::attention::groups(heads, heads.kv_heads * shares as usize * chunks),
-        false => [params.kv_heads, shares, chunks_wide],
+        false => {
+            let parts = heads.width.div_ceil(OWNED) as u32;
+            [parts * params.kv_heads, shares, chunks_wide]
+        }
     };
     Ok(Dispatch {
         shader,
@@ -290,4 +327,33 @@ pub fn attention_cpu(
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AdapterChoice, Choices};
+
+    /// Heads of two widths, of which the wider have a cache too long for serial threads: the others'
+    /// are served by what a load has tried for them.
+    #[test]
+    fn one_number_of_chunks_serves_heads_of_all_widths() {
+        let launcher = pollster::block_on(Launcher::init(AdapterChoice::Best))
+            .unwrap_or_else(|error| panic!("this test needs an adapter: {error}"));
+        launcher.choose(Choices::usual(true));
+        let [narrow, wide] = [64, 512].map(|width| Heads {
+            heads: 2,
+            kv_heads: 1,
+            width,
+            capacity: 6_000,
+            exact: false,
+        });
+        for keys in [10, 300, 800, 6_000] {
+            let chunks = launcher.attention_chunks(1, [narrow, wide], keys);
+            assert!(serial::attention::fits(narrow, chunks), "{keys}: {chunks}");
+            assert!(attention_partials(1, wide, chunks) <= attention_room(1, wide));
+        }
+        let alone = [narrow, wide].map(|heads| launcher.attention_chunks(1, [heads], 800));
+        assert_eq!(alone, [8, 3]);
+    }
 }

@@ -12,7 +12,10 @@ const WGSL: &str = include_str!("../../../../shaders/gated.wgsl");
 struct Params {
     quads: u32,
     gelu: u32,
-    spare: [u32; 2],
+    columns: u32,
+    across: u32,
+    first: u32,
+    spare: [u32; 3],
 }
 
 pub(crate) static SHADER: Shader = Shader::of::<Params>("gated", &[WGSL]);
@@ -26,34 +29,56 @@ pub enum Activation {
     Gelu,
 }
 
-/// `out = act(gate) · up`, `numbers` each, a multiple of 4.
+/// Some columns of rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'a> {
+    /// `[rows, across]`.
+    pub of: &'a Buffer,
+    /// Numbers of a row.
+    pub across: usize,
+    /// The first that is taken.
+    pub first: usize,
+}
+
+/// `out = act(gate) · up`: gate and out `[rows, width]`, of `up` as many columns; widths are multiples
+/// of 4.
+///
+/// # Errors
+/// [`GpuError::Shape`] for other widths, columns that are not there, and buffers too small.
 pub fn gated(
     gpu: &Gpu,
     gate: &Buffer,
-    up: &Buffer,
+    up: Columns<'_>,
     activation: Activation,
-    numbers: usize,
+    [rows, width]: [usize; 2],
     out: &Buffer,
 ) -> Result<(), GpuError> {
-    if !numbers.is_multiple_of(4) {
+    let (name, numbers) = (SHADER.name, rows * width);
+    let Columns { of, across, first } = up;
+    let quads = [width, across, first].iter().all(|n| n.is_multiple_of(4));
+    if !quads || width == 0 || first + width > across {
         return Err(GpuError::shape(
-            SHADER.name,
-            format!("{numbers} numbers, must be a multiple of 4"),
+            name,
+            format!("{width} columns from {first} on of {across}, all must be multiples of 4"),
         ));
     }
-    gate.holds(numbers, SHADER.name, "gate")?;
-    up.holds(numbers, SHADER.name, "up")?;
-    out.holds(numbers, SHADER.name, "out")?;
+    count(name, "numbers", rows * across)?;
+    gate.holds(numbers, name, "gate")?;
+    of.holds(rows * across, name, "up")?;
+    out.holds(numbers, name, "out")?;
     let params = Params {
-        quads: count(SHADER.name, "numbers", numbers)? / 4,
+        quads: count(name, "numbers", numbers)? / 4,
         gelu: u32::from(activation == Activation::Gelu),
-        spare: [0; 2],
+        columns: width as u32 / 4,
+        across: across as u32 / 4,
+        first: first as u32 / 4,
+        spare: [0; 3],
     };
-    let buffers = [Use::Read(gate), Use::Read(up), Use::Write(out)];
+    let buffers = [Use::Read(gate), Use::Read(of), Use::Write(out)];
     gpu.launch(&SHADER, &buffers, &params, flat(&SHADER, numbers / 4))
 }
 
-/// The CPU twin.
+/// The CPU twin, on the columns that are taken.
 pub fn gated_cpu(gate: &[f32], up: &[f32], activation: Activation) -> Vec<f32> {
     gate.iter()
         .zip(up)

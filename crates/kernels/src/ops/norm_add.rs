@@ -1,4 +1,4 @@
-//! The norm behind a product, added to the residual stream (Gemma 2 and 3, OLMo 2, GLM 4).
+//! The norm behind a product, added to the residual stream (Gemma from 2 on, OLMo 2, GLM 4).
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
@@ -14,13 +14,28 @@ const WGSL: &str = include_str!("../../../../shaders/norm_add.wgsl");
 struct Params {
     quads: u32,
     epsilon: f32,
-    spare: [u32; 2],
+    each: u32,
+    scaled: u32,
 }
 
 pub(crate) static SHADERS: Both = both!("norm_add", [WGSL, FACTOR], Params);
 
-/// `out += x / sqrt(mean(x²) + epsilon) · weight` by row: x and out `[m, width]`, weight
-/// `[width]`; width a multiple of 4.
+/// The norm behind a product.
+#[derive(Debug, Clone, Copy)]
+pub struct NormBehind<'a> {
+    /// `[width]`.
+    pub weight: &'a Buffer,
+    /// Added to the mean square.
+    pub epsilon: f32,
+    /// Numbers of a row, a multiple of 4.
+    pub width: usize,
+    /// Rows for each that is counted.
+    pub each: usize,
+    /// One number that multiplies the sum.
+    pub scale: Option<&'a Buffer>,
+}
+
+/// `out = (out + x / sqrt(mean(x²) + epsilon) · weight) · scale` by row: x and out `[m, each, width]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other widths and buffers too small.
@@ -28,39 +43,42 @@ pub fn norm_add(
     launcher: &Launcher,
     x: &Buffer,
     rows: Rows<'_>,
-    weight: &Buffer,
-    epsilon: f32,
-    width: usize,
+    norm: NormBehind<'_>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
     let shader = pick(launcher, &SHADERS);
     let name = shader.name;
+    let (width, all) = (norm.width, rows.count * norm.each);
     if width == 0 || !width.is_multiple_of(4) {
         return Err(GpuError::shape(
             name,
             format!("width {width}, must be a multiple of 4"),
         ));
     }
-    x.holds(rows.count * width, name, "x")?;
-    weight.holds(width, name, "weight")?;
+    count(name, "numbers", all * width)?;
+    x.holds(all * width, name, "x")?;
+    norm.weight.holds(width, name, "weight")?;
     rows.counts.holds(1, name, "counts")?;
-    out.holds(rows.count * width, name, "out")?;
+    out.holds(all * width, name, "out")?;
     let params = Params {
         quads: count(name, "width", width)? / 4,
-        epsilon,
-        spare: [0; 2],
+        epsilon: norm.epsilon,
+        each: count(name, "each", norm.each)?,
+        scaled: u32::from(norm.scale.is_some()),
     };
     let buffers = [
         Use::Read(x),
-        Use::Read(weight),
+        Use::Read(norm.weight),
         Use::Read(rows.counts),
+        Use::Read(norm.scale.unwrap_or(launcher.zeros())),
         Use::Write(out),
     ];
-    launcher.launch(shader, &buffers, &params, items(launcher, rows.count))
+    launcher.launch(shader, &buffers, &params, items(launcher, all))
 }
 
 /// The CPU twin: what `out` holds afterwards.
-pub fn norm_add_cpu(x: &[f32], weight: &[f32], epsilon: f32, out: &[f32]) -> Vec<f32> {
+pub fn norm_add_cpu(x: &[f32], weight: &[f32], epsilon: f32, scale: f32, out: &[f32]) -> Vec<f32> {
     let normed = rms_norm_cpu(x, weight, epsilon);
-    normed.iter().zip(out).map(|(a, b)| a + b).collect()
+    let sums = normed.iter().zip(out).map(|(a, b)| a + b);
+    sums.map(|sum| sum * scale).collect()
 }

@@ -319,7 +319,7 @@ mod tests {
     /// A device with the kernels of a GPU, whose model is of one format; some of them are broken.
     fn tested(faults: &[(&str, &str, &str)]) -> (Launcher, Kernels) {
         let kernels = Kernels {
-            embedding: FORMAT,
+            embeddings: vec![FORMAT],
             head: FORMAT,
             products: vec![FORMAT],
             gates: vec![FORMAT],

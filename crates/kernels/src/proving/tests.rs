@@ -26,7 +26,7 @@ fn heads(exact: bool, capacity: usize) -> Heads {
 /// A model of one format.
 fn all_in(format: Format) -> Kernels {
     Kernels {
-        embedding: format,
+        embeddings: vec![format],
         head: format,
         products: vec![format],
         gates: vec![format],
@@ -40,14 +40,26 @@ fn all_in(format: Format) -> Kernels {
     }
 }
 
-/// One whose gates are products apart, and with norms behind products.
-fn apart() -> Kernels {
+/// One whose gates are products apart, with norms behind products, and wide heads in some blocks.
+fn apart(format: Format) -> Kernels {
+    let mut kernels = all_in(format);
+    let wide = Heads {
+        width: 512,
+        ..kernels.heads[0]
+    };
+    kernels.heads.push(wide);
     Kernels {
         apart: true,
         norms_behind: true,
         norms_rotated: true,
-        ..all_in(Format::Q8_0)
+        ..kernels
     }
+}
+
+/// All that a model may launch is launched by some of these.
+fn models() -> impl Iterator<Item = Kernels> {
+    let others = [Format::F32, Format::Q8_0].map(apart);
+    Format::ALL.map(all_in).into_iter().chain(others)
 }
 
 fn run(launcher: &Launcher, kernels: &Kernels) -> Result<(), GpuError> {
@@ -170,7 +182,9 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "id > params.vocabulary + 2u",
     ),
     ("rms_norm", "params.epsilon)", "2.0 * params.epsilon)"),
-    ("norm_add", "out[base + i] +=", "out[base + i] ="),
+    ("norm_add", "(out[base + i] + ", "("),
+    ("norm_add", "* params.each", "* 1u"),
+    ("norm_add", "params.scaled == 1u", "false"),
     (
         "norm_add",
         "i < params.quads; i += THREADS",
@@ -186,6 +200,8 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("gated", "g / (1.0 +", "g / (1.01 +"),
     ("gated", "0.5 * g", "0.501 * g"),
+    ("gated", "+ params.first", ""),
+    ("gated", "* params.across", "* params.columns"),
     ("product_vector_gated", "g / (1.0 +", "g / (1.01 +"),
     ("product_vector_gated", "0.5 * g", "0.501 * g"),
     ("product_tile_gated", "0.5 * g", "0.501 * g"),
@@ -206,6 +222,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "* rotation.x - number(head, i - half)",
     ),
     ("append", "return v;", "return v * 1.001;"),
+    ("append", "(params.normed & 4u) > 0u", "false"),
     ("append", "params.context - 1u", "params.context - 2u"),
     (
         "append",
@@ -238,6 +255,16 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "attention_combine",
         "let fade = exp(its.x - top)",
         "let fade = exp(its.x - top) + 1e-2",
+    ),
+    (
+        "attention_wide",
+        "first_column + local % columns",
+        "local % columns",
+    ),
+    (
+        "attention_combine",
+        "i < quads; i += WORKGROUP",
+        "i < min(quads, WORKGROUP); i += WORKGROUP",
     ),
     ("attention_serial", "joined(into", "1.01 * joined(into"),
     (
@@ -418,9 +445,8 @@ struct Launched {
 /// All of them, where these are the choices.
 fn launched(launcher: &Launcher, usual: Choices) -> Vec<Launched> {
     let mut all: Vec<Launched> = Vec::new();
-    let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
     launcher.choose(usual);
-    for kernels in models {
+    for kernels in models() {
         for subject in subjects(&kernels, usual) {
             let trial = subject.trial(launcher).unwrap();
             for kernel in launcher.noted(&trial.launches).unwrap() {
@@ -478,8 +504,7 @@ fn every_kernel_that_is_wrong_is_found() {
     let launcher = open();
     // The norm inside of products; everything serial.
     let usuals = [false, true].map(Choices::usual);
-    let models = Format::ALL.map(all_in).into_iter().chain([apart()]);
-    for kernels in models {
+    for kernels in models() {
         // So that of each broken kernel only its own trials are run.
         let apart = Choices {
             norm_inside: false,
@@ -587,8 +612,16 @@ fn what_serves_long_caches_is_tried_too() {
         let text = shader.text().replace("row <= s.row", "row < s.row");
         launcher.alter(shader, text);
         let [whole, chunks] = [
-            Subject::Attention { exact, long: true },
-            Subject::Chunks { exact, long: true },
+            Subject::Attention {
+                exact,
+                long: true,
+                wide: false,
+            },
+            Subject::Chunks {
+                exact,
+                long: true,
+                wide: false,
+            },
         ];
         // Without chunks it may still be right.
         again(&launcher, &kernels, &[chunks], usual).unwrap();

@@ -23,9 +23,11 @@ const MOST_ITERATIONS: usize = 65_000;
 fn shares(heads: Heads) -> usize {
     const WORKGROUP: usize = number_in(WGSL, "WORKGROUP: u32 = ") as usize;
     const NARROW: usize = number_in(WGSL, "NARROW: u32 = ") as usize;
-    match heads.width / 4 <= NARROW {
-        true => WORKGROUP,
-        false => WORKGROUP / 2,
+    const WIDE: usize = number_in(WGSL, "WIDE: u32 = ") as usize;
+    match heads.width / 4 {
+        ..=NARROW => WORKGROUP,
+        ..=WIDE => WORKGROUP / 2,
+        _ => WORKGROUP / 4,
     }
 }
 
@@ -60,7 +62,7 @@ mod tests {
     /// `attention_takes_all_keys_of_a_long_cache` (`tests/kernels/cache.rs`) runs caches of these sizes.
     #[test]
     fn a_thread_takes_so_many_keys() {
-        for (width, capacity) in [(64, 16_000), (256, 4_850)] {
+        for (width, capacity) in [(64, 16_000), (256, 4_850), (512, 2_400)] {
             let heads = Heads {
                 heads: 1,
                 kv_heads: 1,

@@ -30,7 +30,14 @@ fn attend(
 ) -> Vec<f32> {
     // Serial threads join theirs in a workgroup.
     let chunks = match gpu().choices().serial {
-        true => 1 << chunks.min(if heads.width > 128 { 4 } else { 8 }).ilog2(),
+        true => {
+            let most = match heads.width {
+                ..=128 => 8,
+                ..=256 => 4,
+                _ => 2,
+            };
+            1 << chunks.min(most).ilog2()
+        }
         false => chunks,
     };
     let m = places.len();
@@ -63,8 +70,8 @@ proptest! {
     #[test]
     fn append_equals_its_twin(
         seed: u64, tokens in 1_usize..20, kv_heads in 1_usize..4, group in 1_usize..4,
-        quads in 1_usize..=64, half_rotary in prop_oneof![Just(0), 0_usize..130],
-        norm in 0_usize..4, exact: bool, gated: bool,
+        quads in 1_usize..=128, half_rotary in prop_oneof![Just(0), 0_usize..260],
+        norm in 0_usize..4, of_values: bool, row in 0_usize..3, exact: bool,
     ) {
         let mut numbers = Numbers(seed);
         let heads = Heads { heads: kv_heads * group, kv_heads, width: 4 * quads, capacity: 50, exact };
@@ -83,21 +90,31 @@ proptest! {
             .map(|i| Place { position: numbers.below(320) as u32, row: rows[i], start: 0, prefix: 0 })
             .collect();
         let over = [NormOf::Head, NormOf::AllHeads, NormOf::RotatedHead][norm.saturating_sub(1)];
-        let gated = gated && over != NormOf::AllHeads;
-        let qkv = numbers.many(tokens * heads.gated_row(gated));
+        let projected = [Projected::All, Projected::Queries, Projected::Gated][row];
+        let projected = match over {
+            NormOf::AllHeads if row == 2 => Projected::All,
+            _ => projected,
+        };
+        let wide = match projected {
+            Projected::All => heads.row(),
+            Projected::Gated => heads.gated_row(true),
+            Projected::Queries => heads.heads * heads.width,
+        };
+        let qkv = numbers.many(tokens * wide);
+        let of_heads = HeadNorm { epsilon: 1e-6, over, values: of_values };
         let of = |count: usize| if over == NormOf::AllHeads { count * heads.width } else { heads.width };
         let (q_norm, k_norm) = (numbers.many(of(heads.heads)), numbers.many(of(kv_heads)));
         let (gpu_q_norm, gpu_k_norm) = (upload(&q_norm), upload(&k_norm));
         let (mut keys, mut values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
         let (q, gpu_keys, gpu_values) = (marked(tokens * heads.heads * heads.width), upload(&keys), upload(&values));
         append(
-            gpu(), (&upload(&qkv), gated), tokens,
-            (norm > 0).then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, epsilon: 1e-6, of: over }),
+            gpu(), &upload(&qkv), tokens, projected,
+            (norm > 0).then_some(QkNorm { query: &gpu_q_norm, key: &gpu_k_norm, of: of_heads }),
             Rotary { table: &gpu_table, context: 300, rotary },
             &upload(&places), heads, &q, [&gpu_keys, &gpu_values],
         ).unwrap();
         let expected = append_cpu(
-            (&qkv, gated), (norm > 0).then_some((&q_norm, &k_norm, 1e-6, over)),
+            &qkv, projected, (norm > 0).then_some((&q_norm, &k_norm, of_heads)),
             &table, rotary, 300, &places, heads, [&mut keys, &mut values],
         );
         assert_close(&read(&[&q])[0], &expected, 1e-5);
@@ -108,7 +125,9 @@ proptest! {
             assert_close(&found, &wanted, 4e-5);
         }
         let units = |cache: &[u32]| -> Vec<u32> { cache.iter().skip(heads.width / 2).step_by(heads.words()).copied().collect() };
-        prop_assert_eq!(units(&found[1]), units(&values));
+        if norm == 0 || !of_values {
+            prop_assert_eq!(units(&found[1]), units(&values));
+        }
     }
 
     /// One pass over ragged candidates, in any number of chunks, equals one plain pass a
@@ -117,7 +136,7 @@ proptest! {
     fn one_pass_in_line_equals_plain_passes(
         seed: u64, lengths in prop::collection::vec(1_u32..=24, 2..=8), prefix in 1_u32..=1000,
         kv_heads in 1_usize..3, group in 1_usize..6,
-        quads in prop_oneof![1_usize..=24, 33_usize..=64], chunks in 1_usize..=9,
+        quads in prop_oneof![1_usize..=24, 33_usize..=64, 65_usize..=128], chunks in 1_usize..=9,
         window in prop::option::of(1_u32..300), softcap in prop::option::of(5.0_f32..50.0), exact: bool,
     ) {
         let mut numbers = Numbers(seed);
@@ -215,6 +234,8 @@ fn attention_at_the_ends_of_its_range() {
     let mut numbers = Numbers(9);
     for (places, width, kv_heads, group, chunks) in [
         (places_in_sequence(5000, 1), 256, 1, 2, 7),
+        (places_in_sequence(5000, 1), 512, 1, 8, 7),
+        (places_in_sequence(2000, 5), 512, 2, 2, 2),
         (places_in_sequence(5000, 1), 64, 3, 3, 1),
         (places_in_sequence(700, 9), 256, 3, 2, 4),
         (places_in_sequence(700, 9), 256, 3, 2, 1),
@@ -241,7 +262,8 @@ fn attention_at_the_ends_of_its_range() {
         let (keys, values) = (cache(&mut numbers, heads), cache(&mut numbers, heads));
         let found = attend(&q, [&keys, &values], &places, heads, scores, chunks);
         let expected = attention_cpu(&q, [&keys, &values], &places, heads, scores);
-        assert_close(&found, &expected, 3e-5);
+        // Scores are larger of wider heads, and their roundings with them.
+        assert_close(&found, &expected, 3e-5 * (width as f32 / 256.0).max(1.0));
     }
 }
 
@@ -249,7 +271,7 @@ fn attention_at_the_ends_of_its_range() {
 /// no adapter ends its loops before the last key, which here counts most.
 #[test]
 fn attention_takes_all_keys_of_a_long_cache() {
-    for (width, capacity) in [(64, 16_000), (256, 4_850)] {
+    for (width, capacity) in [(64, 16_000), (256, 4_850), (512, 2_400)] {
         let heads = Heads {
             heads: 1,
             kv_heads: 1,
@@ -336,8 +358,9 @@ fn a_head_of_any_size_fits() {
         let q = marked(4);
         append(
             gpu(),
-            (&qkv, false),
+            &qkv,
             1,
+            Projected::All,
             None,
             rope,
             &places,

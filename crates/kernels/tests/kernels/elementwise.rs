@@ -51,10 +51,21 @@ proptest! {
         let (ga, gb) = (upload(&a), upload(&b));
         for activation in [Activation::Silu, Activation::Gelu] {
             let out = marked(count + 4);
-            gated(gpu(), &ga, &gb, activation, count, &out).unwrap();
+            let all = Columns { of: &gb, across: width, first: 0 };
+            gated(gpu(), &ga, all, activation, [rows, width], &out).unwrap();
             let found = &read(&[&out])[0];
             assert_close(&found[..count], &gated_cpu(&a, &b, activation), 1e-5);
             prop_assert_eq!(&found[count..], &[MARK; 4]);
+            // The last quad of each row alone.
+            let last = |of: &[f32]| -> Vec<f32> {
+                of.chunks(width).flat_map(|row| row[width - 4..].to_vec()).collect()
+            };
+            let (few, out) = (last(&a), marked(4 * rows + 4));
+            let columns = Columns { of: &gb, across: width, first: width - 4 };
+            gated(gpu(), &upload(&few), columns, activation, [rows, 4], &out).unwrap();
+            let found = &read(&[&out])[0];
+            assert_close(&found[..4 * rows], &gated_cpu(&few, &last(&b), activation), 1e-5);
+            prop_assert_eq!(&found[4 * rows..], &[MARK; 4]);
         }
         let picked: Vec<u32> = (0..rows + 3).map(|_| numbers.below(rows + 1) as u32).collect();
         let some = marked(picked.len() * width);
@@ -99,9 +110,13 @@ fn gates_are_right_near_zero() {
         gated(
             gpu(),
             &upload(&gate),
-            &upload(&up),
+            Columns {
+                of: &upload(&up),
+                across: gate.len(),
+                first: 0,
+            },
             activation,
-            gate.len(),
+            [1, gate.len()],
             &out,
         )
         .unwrap();

@@ -231,10 +231,18 @@ proptest! {
         let (gpu_x, gpu_weight) = (upload(&x), upload(&weight));
         let rows = Rows { count: m, counts: &upload(&[m as u32]) };
         let (sum, picked) = (upload(&[&before[..], &[MARK; 4]].concat()), marked(m * width + 4));
-        norm_add(gpu(), &gpu_x, rows, &gpu_weight, 1e-6, width, &sum).unwrap();
+        let norm = NormBehind { weight: &gpu_weight, epsilon: 1e-6, width, each: 1, scale: None };
+        norm_add(gpu(), &gpu_x, rows, norm, &sum).unwrap();
         pick_norm(gpu(), &gpu_x, [m, width], &upload(&picks), rows, &gpu_weight, 1e-6, &picked).unwrap();
-        let found = read(&[&sum, &picked]);
-        assert_close(&found[0][..m * width], &norm_add_cpu(&x, &weight, 1e-6, &before), 1e-5);
+        // All rows are one count's.
+        let (rows, each) = (Rows { count: 1, counts: &upload(&[1_u32]) }, m);
+        let scaled = upload(&[&before[..], &[MARK; 4]].concat());
+        let norm = NormBehind { each, scale: Some(&upload(&[-0.25_f32; 4])), ..norm };
+        norm_add(gpu(), &gpu_x, rows, norm, &scaled).unwrap();
+        let found = read(&[&sum, &picked, &scaled]);
+        assert_close(&found[0][..m * width], &norm_add_cpu(&x, &weight, 1e-6, 1.0, &before), 1e-5);
+        assert_close(&found[2][..m * width], &norm_add_cpu(&x, &weight, 1e-6, -0.25, &before), 1e-5);
+        prop_assert_eq!(&found[2][m * width..], &[MARK; 4]);
         assert_close(&found[1][..m * width], &pick_norm_cpu(&x, &picks, &weight, 1e-6), 1e-5);
         prop_assert_eq!(&found[0][m * width..], &[MARK; 4]);
         prop_assert_eq!(&found[1][m * width..], &[MARK; 4]);

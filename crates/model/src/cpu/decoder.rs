@@ -18,7 +18,9 @@ use crate::prefill::CPU_CHUNK;
 use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
 use crate::states;
-use crate::weights::{Attention, Block, Convolution, DeltaNet, Linear, Mixer, Weights};
+use crate::weights::{
+    Attention, Block, Convolution, DeltaNet, Linear, Mixer, PerLayer, PerLayerInput, Weights,
+};
 
 type Vector = Vec<f32>;
 
@@ -30,6 +32,8 @@ enum Cache {
     Convolution(ConvolutionCache),
     /// States by slot, each there from the first pass on that leaves one.
     DeltaNet(Vec<Option<DeltaState>>),
+    /// Nothing: another block's serves.
+    Shared,
 }
 
 /// A transformer with its KV cache in the memory of the machine.
@@ -63,6 +67,8 @@ struct Scratch {
     gate: Vec<f32>,
     up: Vec<f32>,
     added: Vec<f32>,
+    /// `[tokens, layers, width]`.
+    per_layer: Vec<f32>,
     scores: Vec<f32>,
 }
 
@@ -96,6 +102,7 @@ impl CpuDecoder {
         let exact = !self.weights.matrices().any(Matrix::is_quantised);
         let missing = c.layers.iter().skip(self.caches.len());
         let cache = |layer: &config::Layer| match layer.mixer {
+            config::Mixer::Attention(of) if of.shares.is_some() => Cache::Shared,
             config::Mixer::Attention(of) => {
                 let cache = conclave_cpu::Cache::new(rows, of.kv_heads, of.head_dim, exact);
                 Cache::Attention(cache)
@@ -192,13 +199,17 @@ pub fn scratch_bytes(c: &Config) -> u64 {
     let wide = query.max(3 * c.hidden);
     // As input of a product, numbers are there once more in 16 bits with their sums.
     let input = 2 * c.hidden.max(query).max(c.feed_forward());
-    let a_token = 3 * c.hidden + wide + 2 * kv + query + 2 * c.feed_forward() + input;
+    let parts = c.layers.len() * c.per_layer.unwrap_or_default();
+    let a_token = 3 * c.hidden + wide + 2 * kv + query + 2 * c.feed_forward() + input + parts;
     let states = SLOTS * c.hidden;
     ((states + CPU_CHUNK * a_token + 2 * c.vocabulary) * NUMBER) as u64
 }
 
 /// A slot is asked for before the first pass.
 const NO_STATE: ModelError = ModelError::Order("no pass has run whose logits could be read");
+
+/// Caches are made from the layers that the blocks are planned by.
+const OTHER_CACHE: ModelError = ModelError::Order("a block's cache is another block's");
 
 impl Decoder for CpuDecoder {
     fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
@@ -221,25 +232,43 @@ impl Decoder for CpuDecoder {
                 seen.push((of.window, rows));
             }
         }
-        for (block, cache) in self.weights.blocks.iter().zip(&mut self.caches) {
+        if let Some(weights) = &self.weights.per_layer {
+            per_layer(c, weights, pass, s)?;
+        }
+        for (index, block) in self.weights.blocks.iter().enumerate() {
             before(c, &block.mixer_norm, s);
-            match (&block.mixer, cache) {
-                (Mixer::Attention(block), Cache::Attention(cache)) => {
+            let shares = |block: &Attention<_, _>| block.of.shares.unwrap_or(index);
+            match &block.mixer {
+                Mixer::Attention(block) => {
                     let of_window = seen.iter().find(|(window, _)| *window == block.of.window);
                     let seen = of_window.map_or(&[][..], |(_, seen)| seen);
+                    let Some(Cache::Attention(cache)) = self.caches.get_mut(shares(block)) else {
+                        return Err(OTHER_CACHE);
+                    };
                     attend(c, block, cache, &self.ropes, pass, seen, s)?;
                 }
-                (Mixer::Convolution(block), Cache::Convolution(cache)) => {
+                Mixer::Convolution(block) => {
+                    let Some(Cache::Convolution(cache)) = self.caches.get_mut(index) else {
+                        return Err(OTHER_CACHE);
+                    };
                     convolve(c, block, cache, pass, s)?;
                 }
-                (Mixer::DeltaNet(block), Cache::DeltaNet(states)) => {
+                Mixer::DeltaNet(block) => {
+                    let Some(Cache::DeltaNet(states)) = self.caches.get_mut(index) else {
+                        return Err(OTHER_CACHE);
+                    };
                     delta_net(c, block, states, pass, s)?;
                 }
-                _ => return Err(ModelError::Order("a block's cache is another block's")),
             }
             post(c, &block.mixer_post_norm, s);
             gate(c, block, s)?;
             post(c, &block.feed_forward_post_norm, s);
+            if let Some(weights) = &block.per_layer {
+                take_in(c, weights, index, s)?;
+            }
+            if let Some(&[scale]) = block.scale.as_deref() {
+                s.stream.iter_mut().for_each(|x| *x *= scale);
+            }
         }
         self.states[slot * c.hidden..][..s.stream.len()].copy_from_slice(&s.stream);
         self.log_sums[slot..][..pass.len()].fill(None);
@@ -285,7 +314,7 @@ impl Decoder for CpuDecoder {
             match cache {
                 Cache::Attention(cache) => cache.move_rows(from, to, count),
                 Cache::Convolution(cache) => cache.move_rows(from, to, count),
-                Cache::DeltaNet(_) => {}
+                Cache::DeltaNet(_) | Cache::Shared => {}
             }
         }
         Ok(())
@@ -325,36 +354,43 @@ fn attend(
     s: &mut Scratch,
 ) -> Result<(), ModelError> {
     let of = block.of;
+    // Over each head or over all together, as long as the weight is.
+    let normalise = |x: &mut [f32], norm: &Option<Vector>, behind: bool| match norm {
+        Some(norm) if (c.qk_norm == QkNorm::Rotated) == behind => {
+            rows::rms_norm(x, norm, c.norm_epsilon);
+        }
+        _ => {}
+    };
+    let (query, kv) = (of.query_width(), of.kv_width());
+    let rotate = |heads: &mut [f32], position: u32| {
+        if let Some(rope) = of.rope {
+            let rotary = c.ropes[rope].rotary_dim;
+            let rotation = &ropes[rope][position as usize * rotary..][..rotary];
+            rows::rotate(heads, of.head_dim, rotation);
+        }
+    };
     product(&block.query, &s.input, &mut s.query)?;
     if of.gate {
         take_gates(of.head_dim, s);
     }
-    product(&block.key, &s.input, &mut s.key)?;
-    product(&block.value, &s.input, &mut s.value)?;
-    // Over each head or over all together, as long as the weight is.
-    let normalise = |[query, key]: [&mut [f32]; 2], behind: bool| {
-        if (c.qk_norm == QkNorm::Rotated) == behind {
-            for (x, norm) in [(query, &block.query_norm), (key, &block.key_norm)] {
-                if let Some(norm) = norm {
-                    rows::rms_norm(x, norm, c.norm_epsilon);
-                }
-            }
+    normalise(&mut s.query, &block.query_norm, false);
+    for (query, place) in s.query.chunks_exact_mut(query).zip(&pass.places) {
+        rotate(query, place.position);
+    }
+    normalise(&mut s.query, &block.query_norm, true);
+    if let Some(own) = &block.own {
+        product(&own.key, &s.input, &mut s.key)?;
+        product(&own.value, &s.input, &mut s.value)?;
+        normalise(&mut s.key, &own.key_norm, false);
+        if c.value_norm {
+            rows::rms_norm(&mut s.value, &vec![1.0; of.head_dim], c.norm_epsilon);
         }
-    };
-    normalise([&mut s.query, &mut s.key], false);
-    let (query, kv) = (of.query_width(), of.kv_width());
-    let heads = s.query.chunks_exact_mut(query);
-    let heads = heads.zip(s.key.chunks_exact_mut(kv));
-    let places = pass.places.iter().zip(s.value.chunks_exact(kv));
-    for ((query, key), (place, value)) in heads.zip(places) {
-        if let Some(rope) = of.rope {
-            let rotary = c.ropes[rope].rotary_dim;
-            let rotation = &ropes[rope][place.position as usize * rotary..][..rotary];
-            rows::rotate(query, of.head_dim, rotation);
-            rows::rotate(key, of.head_dim, rotation);
+        let rows = s.key.chunks_exact_mut(kv).zip(s.value.chunks_exact(kv));
+        for ((key, value), place) in rows.zip(&pass.places) {
+            rotate(key, place.position);
+            normalise(key, &own.key_norm, true);
+            cache.write(place.row as usize, key, value);
         }
-        normalise([&mut *query, &mut *key], true);
-        cache.write(place.row as usize, key, value);
     }
     let attention = conclave_cpu::Attention {
         heads: of.heads,
@@ -487,13 +523,58 @@ fn gate(c: &Config, block: &Block<Matrix, Vector>, s: &mut Scratch) -> Result<()
     before(c, &block.feed_forward_norm, s);
     product(&block.gate, &s.input, &mut s.gate)?;
     product(&block.up, &s.input, &mut s.up)?;
-    let activation = match c.activation {
-        Activation::Silu => rows::Activation::Silu,
-        Activation::Gelu => rows::Activation::Gelu,
-    };
-    rows::gated(activation, &mut s.gate, &s.up);
+    rows::gated(activation(c), &mut s.gate, &s.up);
     s.input.set(&s.gate, block.gate.weight.rows());
     product(&block.down, &s.input, &mut s.added)
+}
+
+/// What each layer is given of each token, into `s.per_layer`; the stream is still the embedding.
+fn per_layer(
+    c: &Config,
+    weights: &PerLayer<Matrix, Vector>,
+    pass: &Pass,
+    s: &mut Scratch,
+) -> Result<(), ModelError> {
+    s.input.set(&s.stream, c.hidden);
+    multiply(&weights.projection, None, &s.input, &mut s.per_layer)?;
+    rows::rms_norm(&mut s.per_layer, &weights.norm, c.per_layer_epsilon());
+    let all = weights.embedding.cols();
+    s.added.resize(all, 0.0);
+    let scale = Config::per_layer_scale(weights.norm.len());
+    for (row, &id) in s.per_layer.chunks_exact_mut(all).zip(&pass.tokens) {
+        weights.embedding.row(id as usize, &mut s.added)?;
+        s.added.iter_mut().for_each(|x| *x *= scale);
+        rows::add(row, &s.added);
+    }
+    Ok(())
+}
+
+/// Adds to the stream what block `index` makes of its part of each token.
+fn take_in(
+    c: &Config,
+    weights: &PerLayerInput<Matrix, Vector>,
+    index: usize,
+    s: &mut Scratch,
+) -> Result<(), ModelError> {
+    s.input.set(&s.stream, c.hidden);
+    product(&weights.gate, &s.input, &mut s.gate)?;
+    let width = weights.gate.weight.rows();
+    let parts = s.per_layer.chunks_exact(c.layers.len() * width);
+    for (gate, part) in s.gate.chunks_exact_mut(width).zip(parts) {
+        rows::gated(activation(c), gate, &part[index * width..][..width]);
+    }
+    s.input.set(&s.gate, width);
+    product(&weights.projection, &s.input, &mut s.added)?;
+    rows::rms_norm(&mut s.added, &weights.norm, c.norm_epsilon);
+    rows::add(&mut s.stream, &s.added);
+    Ok(())
+}
+
+fn activation(c: &Config) -> rows::Activation {
+    match c.activation {
+        Activation::Silu => rows::Activation::Silu,
+        Activation::Gelu => rows::Activation::Gelu,
+    }
 }
 
 /// Takes the stream as input as a block reads it: behind its norm, where it has one.

@@ -60,17 +60,20 @@ pub fn rope_of_windows(
     base: Key,
     usual: f32,
 ) -> Result<Config, ModelError> {
+    let windowed = config.attentions().find(|one| one.window.is_some());
+    let Some(width) = windowed.map(|one| one.head_dim) else {
+        return Ok(config);
+    };
     let rope = if keys.is_gguf() {
-        let rotary_dim = config.ropes[0].rotary_dim;
+        let key = Key("rope.dimension_count_swa", "");
+        let rotary_dim = keys.optional_size(key)?;
+        let rotary_dim = rotary_dim.unwrap_or(config.ropes[0].rotary_dim);
+        rope_keys::check_rotary(keys, key, rotary_dim, width)?;
         Rope::plain(keys.float_or(base, usual)?, rotary_dim)
     } else {
         let scaling = keys
             .within("rope_parameters")
             .and_then(|all| all.within("sliding_attention"));
-        let windowed = config.attentions().find(|one| one.window.is_some());
-        let Some(width) = windowed.map(|one| one.head_dim) else {
-            return Ok(config);
-        };
         rope_keys::of_hugging_face(keys, scaling, base, width)?
     };
     config.ropes.push(rope);

@@ -5,6 +5,7 @@ mod exaone4;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod glm4;
 mod granite;
 mod hunyuan;
@@ -30,6 +31,7 @@ pub const ALL: &[&Family] = &[
     &gemma::FAMILY,
     &gemma2::FAMILY,
     &gemma3::FAMILY,
+    &gemma4::FAMILY,
     &phi3::FAMILY,
     &smollm3::FAMILY,
     &olmo2::FAMILY,

@@ -2,17 +2,17 @@
 //!
 //! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
 //! quantised), activations f32. A step of one token takes six launches a block (one more over a
-//! long prefix, one more for each norm behind a product; on software adapters eight, since they keep
-//! two norms apart).
+//! long prefix, one more for each norm behind a product, three more where a block is given a part of
+//! each token besides the stream; on software adapters eight, since they keep two norms apart).
 //! Launches only queue work: the CPU waits where ids, logits or scores are read, once for a whole
 //! draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention, Buffer, Caches, DrawBuffers, Draws, Fused, GatedHeads,
-    Head, Launcher, Matrix, NO_SLOT, NO_TOKEN, Norm, NormOf, Place, QkNorm as GpuQkNorm, Rotary,
-    Rows, Scores, Taps, append, attention, convolve, delta_mix, delta_rule, embed, gate_heads,
-    gated, gather_rows, keep_rows, norm_add, pick_norm, product, put_rows, sample, score_head,
-    target_logits,
+    Activation as GpuActivation, Attention, Buffer, Caches, Columns, DrawBuffers, Draws, Fused,
+    GatedHeads, Head, HeadNorm, Launcher, Matrix, NO_SLOT, NO_TOKEN, Norm, NormBehind, NormOf,
+    Place, Projected, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps, append, attention, convolve,
+    delta_mix, delta_rule, embed, gate_heads, gated, gather_rows, keep_rows, norm_add, pick_norm,
+    product, put_rows, sample, score_head, target_logits,
 };
 
 use super::scratch::{SCORED, Scratch, TOKENS, channels, delta_net, heads};
@@ -38,6 +38,8 @@ enum Cache {
     Convolution(Buffer),
     /// States, in so many slots.
     DeltaNet(Buffer, usize),
+    /// Nothing: another block's serves.
+    Shared,
 }
 
 /// A transformer with its KV cache on the GPU.
@@ -47,7 +49,7 @@ pub struct GpuDecoder {
     config: Config,
     context: usize,
     weights: GpuModel,
-    /// Numbers in its matrices.
+    /// Numbers in the matrices that it multiplies with.
     parameters: u64,
     /// Keys and values are f32.
     exact: bool,
@@ -96,7 +98,9 @@ impl GpuDecoder {
     ) -> Result<Self, ModelError> {
         let exact = weights.matrices().all(|matrix| exact_with(matrix.format()));
         let numbers = |matrix: &Matrix| matrix.rows() as u64 * matrix.cols() as u64;
-        let parameters = weights.matrices().map(numbers).sum();
+        let all: u64 = weights.matrices().map(numbers).sum();
+        let looked_up = weights.per_layer.as_ref();
+        let parameters = all - looked_up.map_or(0, |of| numbers(&of.embedding));
         let weights = GpuModel::new(gpu, weights)?;
         let apart = |block: &GpuBlock| matches!(block.gate, Gate::Apart(_));
         let apart = weights.blocks.iter().any(apart);
@@ -127,20 +131,71 @@ impl GpuDecoder {
             factor,
             &s.stream,
         )?;
+        self.per_layer(run)?;
         let early = blocks_a_submit(self.parameters, c.layers.len(), count);
-        let blocks = self.weights.blocks.iter().zip(&self.caches);
-        for (done, (block, cache)) in blocks.enumerate() {
+        for (done, block) in self.weights.blocks.iter().enumerate() {
             if early.is_some_and(|blocks| done > 0 && done.is_multiple_of(blocks)) {
                 gpu.flush()?;
             }
-            let mixed = self.mix(block, cache, run)?;
+            let shares = match &block.mixer {
+                GpuMixer::Attention { of, .. } => of.shares,
+                _ => None,
+            };
+            let mixed = self.mix(block, &self.caches[shares.unwrap_or(done)], run)?;
             let norm = &block.mixer_post_norm;
-            self.add(mixed, &block.output, norm, run.rows)?;
+            self.add(mixed, &block.output, norm, None, run.rows)?;
             self.gate(block, run.rows)?;
-            let norm = &block.feed_forward_post_norm;
-            self.add(&s.active, &block.down, norm, run.rows)?;
+            let (norm, scale) = (&block.feed_forward_post_norm, block.scale.as_ref());
+            let Some(part) = &block.per_layer else {
+                self.add(&s.active, &block.down, norm, scale, run.rows)?;
+                continue;
+            };
+            self.add(&s.active, &block.down, norm, None, run.rows)?;
+            self.gate_part(&part.gate, done, run.rows)?;
+            let projection = &part.projection;
+            self.add(&s.active, projection, &part.norm, scale, run.rows)?;
         }
         Ok(())
+    }
+
+    /// What each layer is given of each token, where there is such; the stream is still the embedding.
+    fn per_layer(&self, run: Step<'_>) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let (Some(weights), Some(room)) = (&self.weights.per_layer, &s.per_layer) else {
+            return Ok(());
+        };
+        let (count, each) = (run.rows.count, c.layers.len());
+        let width = weights.embedding.cols() / each;
+        let (embedding, factor) = (&weights.embedding, Config::per_layer_scale(width));
+        embed(gpu, run.ids, count, embedding, factor, &room.parts)?;
+        let (product_of, fused) = ([&weights.projection], Fused::default());
+        product(gpu, &s.stream, run.rows, &product_of, fused, &room.product)?;
+        let norm = NormBehind {
+            weight: &weights.norm,
+            epsilon: c.per_layer_epsilon(),
+            width,
+            each,
+            scale: None,
+        };
+        Ok(norm_add(gpu, &room.product, run.rows, norm, &room.parts)?)
+    }
+
+    /// The part that a block is given of each token, gated by the stream, into `scratch.active`.
+    fn gate_part(&self, gate: &Product, index: usize, rows: Rows<'_>) -> Result<(), ModelError> {
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        let Some(room) = &s.per_layer else {
+            return Err(ModelError::Order("there is no room for parts of layers"));
+        };
+        self.multiply(&s.stream, rows, gate, None, &room.gate)?;
+        let width = gate.width();
+        let part = Columns {
+            of: &room.parts,
+            across: self.config.layers.len() * width,
+            first: index * width,
+        };
+        let shape = [rows.count, width];
+        let activation = self.activation();
+        Ok(gated(gpu, &room.gate, part, activation, shape, &s.active)?)
     }
 
     /// What mixes tokens in one block, up to its output product: where that finds it.
@@ -220,13 +275,21 @@ impl GpuDecoder {
         let qk_norm = qk_norm.map(|[query, key]| GpuQkNorm {
             query,
             key,
-            epsilon: c.norm_epsilon,
-            of: match c.qk_norm {
-                QkNorm::None | QkNorm::PerHead => NormOf::Head,
-                QkNorm::Whole => NormOf::AllHeads,
-                QkNorm::Rotated => NormOf::RotatedHead,
+            of: HeadNorm {
+                epsilon: c.norm_epsilon,
+                over: match c.qk_norm {
+                    QkNorm::None | QkNorm::PerHead => NormOf::Head,
+                    QkNorm::Whole => NormOf::AllHeads,
+                    QkNorm::Rotated => NormOf::RotatedHead,
+                },
+                values: c.value_norm,
             },
         });
+        let projected = match of.shares {
+            Some(_) => Projected::Queries,
+            None if of.gate => Projected::Gated,
+            None => Projected::All,
+        };
         let rope = Rotary {
             // A layer that rotates nothing reads no table; any will do.
             table: &self.ropes[of.rope.unwrap_or(0)],
@@ -237,8 +300,9 @@ impl GpuDecoder {
         let (count, places) = (run.rows.count, run.places);
         append(
             gpu,
-            (&s.projected, of.gate),
+            &s.projected,
             count,
+            projected,
             qk_norm,
             rope,
             places,
@@ -283,10 +347,7 @@ impl GpuDecoder {
     fn gate(&self, block: &GpuBlock, rows: Rows<'_>) -> Result<(), ModelError> {
         let (gpu, s) = (&self.gpu, &self.scratch);
         let norm = self.norm(&block.feed_forward_norm, rows);
-        let activation = match self.config.activation {
-            Activation::Silu => GpuActivation::Silu,
-            Activation::Gelu => GpuActivation::Gelu,
-        };
+        let activation = self.activation();
         match (&block.gate, &s.apart) {
             (Gate::Stacked(gate), _) => {
                 let fused = Fused {
@@ -301,14 +362,27 @@ impl GpuDecoder {
             (Gate::Apart([gate, up]), Some([gates, ups])) => {
                 self.multiply(&s.stream, rows, gate, norm, gates)?;
                 self.multiply(&s.stream, rows, up, norm, ups)?;
-                let numbers = rows.count * self.config.feed_forward();
-                gated(gpu, gates, ups, activation, numbers, &s.active)?;
+                let width = up.width();
+                let ups = Columns {
+                    of: ups,
+                    across: width,
+                    first: 0,
+                };
+                let shape = [rows.count, width];
+                gated(gpu, gates, ups, activation, shape, &s.active)?;
             }
             (Gate::Apart(_), None) => {
                 return Err(ModelError::Order("there is no room for gate and up apart"));
             }
         }
         Ok(())
+    }
+
+    fn activation(&self) -> GpuActivation {
+        match self.config.activation {
+            Activation::Silu => GpuActivation::Silu,
+            Activation::Gelu => GpuActivation::Gelu,
+        }
     }
 
     /// `norm(x) · Wᵀ + bias`.
@@ -329,16 +403,20 @@ impl GpuDecoder {
         Ok(product(&self.gpu, x, rows, &matrices, fused, out)?)
     }
 
-    /// Adds a product to the stream, behind its norm where it has one.
+    /// Adds a product to the stream, behind its norm where it has one; then the sum may be scaled.
     fn add(
         &self,
         x: &Buffer,
         weights: &Product,
         norm: &Option<Buffer>,
+        scale: Option<&Buffer>,
         rows: Rows<'_>,
     ) -> Result<(), ModelError> {
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
         let Some(weight) = norm else {
+            if scale.is_some() {
+                return Err(ModelError::Order("no kernel scales a sum without a norm"));
+            }
             let fused = Fused {
                 bias: weights.bias.as_ref(),
                 adds: true,
@@ -348,10 +426,14 @@ impl GpuDecoder {
             return Ok(product(gpu, x, rows, &matrices, fused, &s.stream)?);
         };
         self.multiply(x, rows, weights, None, &s.behind)?;
-        let epsilon = c.norm_epsilon;
-        Ok(norm_add(
-            gpu, &s.behind, rows, weight, epsilon, c.hidden, &s.stream,
-        )?)
+        let norm = NormBehind {
+            weight,
+            epsilon: c.norm_epsilon,
+            width: c.hidden,
+            each: 1,
+            scale,
+        };
+        Ok(norm_add(gpu, &s.behind, rows, norm, &s.stream)?)
     }
 
     /// A norm of the stream, where there is one. In a draft's step it may be part of the product; a
@@ -377,17 +459,16 @@ impl GpuDecoder {
 
     /// Chunks that the keys of a pass are shared out in, where its tokens see up to `keys` rows.
     fn chunks(&self, tokens: usize, keys: usize) -> usize {
-        let chunks = self.config.attentions().map(|of| {
-            let heads = heads(of, self.context, self.exact);
-            self.gpu.attention_chunks(tokens, heads, keys)
-        });
-        chunks.min().unwrap_or(1)
+        let all = self.config.attentions();
+        let all = all.map(|of| heads(of, self.context, self.exact));
+        self.gpu.attention_chunks(tokens, all, keys)
     }
 
     /// Room for the whole context of one layer.
     fn cache(&self, layer: &Layer) -> Result<Cache, ModelError> {
         let gpu = &self.gpu;
         Ok(match &layer.mixer {
+            Mixer::Attention(of) if of.shares.is_some() => Cache::Shared,
             Mixer::Attention(of) => {
                 let bytes = heads(of, self.context, self.exact).cache_bytes();
                 Cache::Attention([gpu.allocate(bytes)?, gpu.allocate(bytes)?])
@@ -719,6 +800,7 @@ impl Decoder for GpuDecoder {
             .write(moves, &[from as u32, to as u32, count as u32, 0])?;
         for (cache, layer) in self.caches.iter().zip(&self.config.layers) {
             let (heads, caches) = match (cache, &layer.mixer) {
+                (Cache::Shared, _) => continue,
                 (Cache::Attention([keys, values]), Mixer::Attention(of)) => (
                     heads(of, self.context, self.exact),
                     Caches::Pair([keys, values]),

@@ -28,6 +28,12 @@ pub fn launched(
         on_gpu(part.tensor.format, part.cols, quantise).map(|(_, format)| format)
     };
     let embedding = kept(&plan.embedding)?;
+    let mut embeddings = vec![embedding];
+    let mut products = Vec::new();
+    if let Some(per_layer) = &plan.per_layer {
+        add(&mut embeddings, kept(&per_layer.embedding)?);
+        add(&mut products, kept(&per_layer.projection)?);
+    }
     let head = plan.head.as_ref().map(|head| kept(&head.weight));
     let all = plan.matrices().map(kept).collect::<Option<Vec<_>>>()?;
     let exact = all.into_iter().all(exact_with);
@@ -40,12 +46,12 @@ pub fn launched(
         .iter()
         .any(|layer| matches!(layer.mixer, Mixer::Convolution(_)));
     let mut kernels = Kernels {
-        embedding,
+        embeddings,
         head: head.unwrap_or(Some(embedding))?,
-        products: Vec::new(),
+        products,
         gates: Vec::new(),
-        apart: false,
-        norms_behind: false,
+        apart: plan.per_layer.is_some(),
+        norms_behind: plan.per_layer.is_some(),
         norms_rotated: config.qk_norm == QkNorm::Rotated,
         heads: of_heads,
         convolves: convolves.then_some(exact),
@@ -53,7 +59,10 @@ pub fn launched(
         gated_heads: config.is_recurrent() || config.attentions().any(|of| of.gate),
     };
     for (block, layer) in plan.blocks.iter().zip(&config.layers) {
-        for linear in block.mixer.linears().into_iter().chain([&block.down]) {
+        let per_layer = block.per_layer.iter();
+        let per_layer = per_layer.flat_map(|of| [&of.gate, &of.projection]);
+        let linears = block.mixer.linears().into_iter().chain([&block.down]);
+        for linear in linears.chain(per_layer) {
             add(&mut kernels.products, kept(&linear.weight)?);
         }
         let [gate, up] = [kept(&block.gate.weight)?, kept(&block.up.weight)?];

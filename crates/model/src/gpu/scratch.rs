@@ -69,10 +69,12 @@ pub struct Scratch<B> {
     pub mixed: B,
     /// Attention's partial results.
     pub partials: B,
-    /// The gated activations, `[m, feed_forward]`.
+    /// The gated activations, of the widest MLP or of a layer's part.
     pub active: B,
     /// Gate and up, where they are products apart.
     pub apart: Option<[B; 2]>,
+    /// Where layers are given parts of their own.
+    pub per_layer: Option<PerLayer<B>>,
     /// Hidden states by slot.
     pub states: B,
     /// Token ids of a pass.
@@ -122,6 +124,17 @@ pub struct Runs<B> {
     pub drafted: [B; 2],
 }
 
+/// What each layer is given of each token besides the stream.
+#[derive(Debug)]
+pub struct PerLayer<B> {
+    /// `[m, layers, width]`.
+    pub parts: B,
+    /// The product that is added to the embedding there, `[m, layers, width]`.
+    pub product: B,
+    /// A layer's gate, `[m, width]`.
+    pub gate: B,
+}
+
 /// Allocates the buffers of [`Scratch`] one after another, or only adds up their sizes.
 fn lay_out<B>(
     c: &Config,
@@ -151,6 +164,7 @@ fn lay_out<B>(
         false => 0,
     };
     let scored = PORTIONS * SCORED;
+    let active = c.feed_forward().max(c.per_layer.unwrap_or(0));
     let mut words = |words: usize| take(4 * words);
     Ok(Scratch {
         stream: words(m * c.hidden)?,
@@ -160,10 +174,18 @@ fn lay_out<B>(
         query: words(m * queries.max(most_of_nets(&DeltaNet::channels)))?,
         mixed: words(m * queries.max(channels).max(most_of_nets(&DeltaNet::values)))?,
         partials: words(most(&|heads| attention_room(m, *heads)))?,
-        active: words(m * c.feed_forward())?,
+        active: words(m * active)?,
         apart: match apart {
             true => Some([words(m * c.feed_forward())?, words(m * c.feed_forward())?]),
             false => None,
+        },
+        per_layer: match c.per_layer {
+            Some(width) => Some(PerLayer {
+                parts: words(m * c.layers.len() * width)?,
+                product: words(m * c.layers.len() * width)?,
+                gate: words(m * width)?,
+            }),
+            None => None,
         },
         states: words(SLOTS * c.hidden)?,
         ids: words(m)?,

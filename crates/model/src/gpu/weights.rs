@@ -7,7 +7,7 @@ use crate::config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
 use crate::reading::WeightSink;
-use crate::weights::{Block, Linear, Mixer, Weights};
+use crate::weights::{Block, Linear, Mixer, PerLayer, Weights};
 
 /// One or more matrices with the same input, their outputs side by side, and their biases.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub enum GpuMixer {
     Attention {
         /// Its heads.
         of: config::Attention,
-        /// Norms of queries and keys.
+        /// Norms of queries and keys; the queries' twice where it has no keys of its own.
         qk_norm: Option<[Buffer; 2]>,
     },
     /// A gated convolution.
@@ -84,6 +84,28 @@ pub struct GpuBlock {
     pub down: Product,
     /// After the MLP.
     pub feed_forward_post_norm: Option<Buffer>,
+    /// After all of that.
+    pub per_layer: Option<GpuPerLayerInput>,
+    /// One number, which multiplies the stream in the end.
+    pub scale: Option<Buffer>,
+}
+
+/// What takes a layer's part of a token into the stream.
+#[derive(Debug)]
+pub struct GpuPerLayerInput {
+    /// Its gate.
+    pub gate: Product,
+    /// Back to the stream.
+    pub projection: Product,
+    /// Behind the projection.
+    pub norm: Option<Buffer>,
+}
+
+impl Product {
+    /// Numbers that it makes of a row.
+    pub fn width(&self) -> usize {
+        self.matrices.iter().map(Matrix::rows).sum()
+    }
 }
 
 impl GpuBlock {
@@ -95,12 +117,17 @@ impl GpuBlock {
         let gate = stack(gpu, vec![block.gate, block.up])?;
         let (projection, mixer, output) = match block.mixer {
             Mixer::Attention(a) => {
-                let norms = a.query_norm.zip(a.key_norm);
+                let (key_norm, own) = match a.own {
+                    Some(own) => (own.key_norm, vec![own.key, own.value]),
+                    None => (a.query_norm.clone(), Vec::new()),
+                };
+                let norms = a.query_norm.zip(key_norm);
                 let mixer = GpuMixer::Attention {
                     of: a.of,
                     qk_norm: norms.map(|(query, key)| [query, key]),
                 };
-                (vec![a.query, a.key, a.value], mixer, a.output)
+                let projection = std::iter::once(a.query).chain(own).collect();
+                (projection, mixer, a.output)
             }
             Mixer::Convolution(c) => {
                 let mixer = GpuMixer::Convolution {
@@ -133,6 +160,12 @@ impl GpuBlock {
             },
             down: alone(block.down),
             feed_forward_post_norm: block.feed_forward_post_norm,
+            per_layer: block.per_layer.map(|of| GpuPerLayerInput {
+                gate: alone(of.gate),
+                projection: alone(of.projection),
+                norm: Some(of.norm),
+            }),
+            scale: block.scale,
         })
     }
 }
@@ -224,6 +257,10 @@ impl WeightSink for GpuWeights<'_> {
 pub struct GpuModel {
     /// `[vocabulary, hidden]`.
     pub embedding: Matrix,
+    /// What gives each layer a part of its own. Its embedding is here in spite of its size (1.3 GB of
+    /// Gemma 4 E2B in Q4_0): the ids of a draft do not leave the GPU, and rows from the CPU would be a
+    /// wait a token.
+    pub per_layer: Option<PerLayer<Matrix, Buffer>>,
     /// The blocks, one after another.
     pub blocks: Vec<GpuBlock>,
     /// The final norm's weight, `[hidden]`.
@@ -241,6 +278,7 @@ impl GpuModel {
         let blocks = weights.blocks.into_iter();
         Ok(Self {
             embedding: weights.embedding,
+            per_layer: weights.per_layer,
             blocks: blocks
                 .map(|block| GpuBlock::new(gpu, block))
                 .collect::<Result<_, _>>()?,

@@ -4,15 +4,21 @@ use super::numbers::{Numbers, unwritten};
 use super::{Trial, close};
 use crate::ops::attention::attention_by;
 use crate::{
-    Attention, Buffer, Caches, Channels, Gpu, GpuError, Heads, NormOf, Place, QkNorm, Rotary, Rows,
-    Scores, Taps, attention_partials, places_in_line, places_of_candidate, rope_table,
+    Attention, Buffer, Caches, Channels, Gpu, GpuError, HeadNorm, Heads, NormOf, Place, Projected,
+    QkNorm, Rotary, Rows, Scores, Taps, attention_partials, places_in_line, places_of_candidate,
+    rope_table,
 };
 
-pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuError> {
+/// Queries, keys and values; then rows of queries alone, without a norm, which leave the caches alone.
+pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuError> {
     /// Positions of the table, fewer than there are; numbers of a head that rotate.
     const CONTEXT: usize = 10;
     const ROTARY: usize = 40;
-    const EPSILON: f32 = 1e-3;
+    let of = HeadNorm {
+        epsilon: 1e-3,
+        over,
+        values: true,
+    };
     let heads = Heads {
         heads: 4,
         kv_heads: 2,
@@ -33,19 +39,17 @@ pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuErr
     let mut caches = [heads.pack(&cache), heads.pack(&cache)];
     let gpu_caches = [gpu.upload(&caches[0])?, gpu.upload(&caches[1])?];
     let [keys, values] = &mut caches;
-    let norm = Some((&norms[0][..], &norms[1][..], EPSILON, of));
-    let caches_cpu = [&mut keys[..], &mut values[..]];
-    let queries = crate::append_cpu(
-        (&qkv, true),
-        norm,
-        &table,
-        ROTARY,
-        CONTEXT,
-        &places,
-        heads,
-        caches_cpu,
-    );
-    let q = unwritten(gpu, tokens * heads.heads * heads.width)?;
+    let norm = Some((&norms[0][..], &norms[1][..], of));
+    let mut twin = |projected, norm| {
+        let caches = [&mut keys[..], &mut values[..]];
+        let table = &table[..];
+        crate::append_cpu(
+            &qkv, projected, norm, table, ROTARY, CONTEXT, &places, heads, caches,
+        )
+    };
+    let queries = [twin(Projected::Gated, norm), twin(Projected::Queries, None)];
+    let wide = tokens * heads.heads * heads.width;
+    let q = [unwritten(gpu, wide)?, unwritten(gpu, wide)?];
     let (found, found_caches) = (q.clone(), gpu_caches.clone());
     let [qkv, table] = [gpu.upload(&qkv)?, gpu.upload(&table)?];
     let norms = [gpu.upload(&norms[0])?, gpu.upload(&norms[1])?];
@@ -54,7 +58,6 @@ pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuErr
         let norm = QkNorm {
             query: &norms[0],
             key: &norms[1],
-            epsilon: EPSILON,
             of,
         };
         let rope = Rotary {
@@ -64,20 +67,20 @@ pub(super) fn append(gpu: &Gpu, exact: bool, of: NormOf) -> Result<Trial, GpuErr
         };
         let [keys, values] = &gpu_caches;
         let caches = [keys, values];
-        crate::append(
-            launcher,
-            (&qkv, true),
-            tokens,
-            Some(norm),
-            rope,
-            &places,
-            heads,
-            &q,
-            caches,
-        )
+        let rows = [(Projected::Gated, Some(norm)), (Projected::Queries, None)];
+        rows.into_iter()
+            .zip(&q)
+            .try_for_each(|((projected, norm), q)| {
+                crate::append(
+                    launcher, &qkv, tokens, projected, norm, rope, &places, heads, q, caches,
+                )
+            })
     });
-    // Three results of one launch.
-    let trial = trial.numbers(&found, queries);
+    // Three results of one launch, and one of another.
+    let both = found.iter().zip(queries);
+    let trial = both.fold(trial, |trial, (found, queries)| {
+        trial.numbers(found, queries)
+    });
     let both = found_caches.into_iter().zip(caches);
     Ok(both.fold(trial, |trial, (found, cache)| {
         let expected = heads.unpack(&cache);
@@ -97,13 +100,15 @@ pub(super) fn attention(
     gpu: &Gpu,
     exact: bool,
     long: bool,
+    wide: bool,
     chunks: usize,
 ) -> Result<Trial, GpuError> {
     let places = places_in_line(70, &[3, 2]);
     let heads = Heads {
         heads: 4,
         kv_heads: 2,
-        width: 20,
+        // A quad more than the columns that one workgroup owns.
+        width: if wide { 260 } else { 20 },
         capacity: 75,
         exact,
     };

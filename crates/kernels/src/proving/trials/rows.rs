@@ -3,7 +3,7 @@
 
 use super::Trial;
 use super::numbers::{Numbers, unwritten};
-use crate::{Activation, Buffer, Gpu, GpuError, Rows, gated_cpu};
+use crate::{Activation, Buffer, Columns, Gpu, GpuError, NormBehind, Rows, gated_cpu};
 
 /// Numbers of a row.
 const WIDTH: usize = 264;
@@ -51,23 +51,31 @@ pub(super) fn rms_norm(gpu: &Gpu) -> Result<Trial, GpuError> {
 }
 
 pub(super) fn norm_add(gpu: &Gpu) -> Result<Trial, GpuError> {
-    let g = given(gpu, [3, 3])?;
-    let expected = crate::norm_add_cpu(&g.x, &g.weight, EPSILON, &g.before);
-    let (out, counts) = (g.out.clone(), gpu.upload(&[3_u32])?);
+    const SCALE: f32 = 0.75;
+    let g = given(gpu, [4, 4])?;
+    let once = crate::norm_add_cpu(&g.x, &g.weight, EPSILON, 1.0, &g.before);
+    let expected = crate::norm_add_cpu(&g.x, &g.weight, EPSILON, SCALE, &once);
+    let (out, counts, scale) = (
+        g.out.clone(),
+        gpu.upload(&[2_u32])?,
+        gpu.upload(&[SCALE; 4])?,
+    );
     let trial = Trial::new(move |launcher| {
         let rows = Rows {
-            count: 3,
+            count: 2,
             counts: &counts,
         };
-        crate::norm_add(
-            launcher,
-            &g.gpu_x,
-            rows,
-            &g.gpu_weight,
-            EPSILON,
-            WIDTH,
-            &g.out,
-        )
+        let mut scales = [None, Some(&scale)].into_iter();
+        scales.try_for_each(|scale| {
+            let norm = NormBehind {
+                weight: &g.gpu_weight,
+                epsilon: EPSILON,
+                width: WIDTH,
+                each: 2,
+                scale,
+            };
+            crate::norm_add(launcher, &g.gpu_x, rows, norm, &g.out)
+        })
     });
     Ok(trial.numbers(&out, expected))
 }
@@ -120,20 +128,31 @@ pub(super) fn gather_rows(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.numbers(&out, expected))
 }
 
+/// Of the middle columns of rows three times as wide.
 pub(super) fn gated(gpu: &Gpu) -> Result<Trial, GpuError> {
     const CURVES: [Activation; 2] = [Activation::Silu, Activation::Gelu];
+    const ROWS: usize = 2;
+    const ACROSS: usize = 3 * WIDTH;
     let mut numbers = Numbers(2);
-    let [gate, up] = [4.0, 1.0].map(|size| {
-        let many = numbers.many(WIDTH);
-        many.into_iter().map(|v| v * size).collect::<Vec<f32>>()
-    });
-    let expected = CURVES.map(|curve| gated_cpu(&gate, &up, curve));
+    let gate = numbers.many(ROWS * WIDTH).into_iter();
+    let gate: Vec<f32> = gate.map(|v| 4.0 * v).collect();
+    let up = numbers.many(ROWS * ACROSS);
+    let middle = up.chunks(ACROSS).flat_map(|row| &row[WIDTH..2 * WIDTH]);
+    let middle: Vec<f32> = middle.copied().collect();
+    let expected = CURVES.map(|curve| gated_cpu(&gate, &middle, curve));
     let [gate, up] = [gpu.upload(&gate)?, gpu.upload(&up)?];
-    let outs = [unwritten(gpu, WIDTH)?, unwritten(gpu, WIDTH)?];
+    let outs = [unwritten(gpu, ROWS * WIDTH)?, unwritten(gpu, ROWS * WIDTH)?];
     let found = outs.clone();
     let trial = Trial::new(move |launcher| {
+        let up = Columns {
+            of: &up,
+            across: ACROSS,
+            first: WIDTH,
+        };
         let mut each = CURVES.iter().zip(&outs);
-        each.try_for_each(|(&curve, out)| crate::gated(launcher, &gate, &up, curve, WIDTH, out))
+        each.try_for_each(|(&curve, out)| {
+            crate::gated(launcher, &gate, up, curve, [ROWS, WIDTH], out)
+        })
     });
     let answers = found.iter().zip(expected);
     Ok(answers.fold(trial, |trial, (found, expected)| {

@@ -1,6 +1,7 @@
 //! What is tried, for which model, and what is done without it.
 
 use super::{Trial, cache, draws, products, rows, states};
+use crate::ops::attention::is_wide;
 use crate::proving::Kernels;
 use crate::serial::attention::fits;
 use crate::{Choices, Format, GpuError, Launcher, NormOf, ProductKernel};
@@ -24,11 +25,13 @@ pub(crate) enum Subject {
     Attention {
         exact: bool,
         long: bool,
+        wide: bool,
     },
     /// Attention in chunks, and what joins them.
     Chunks {
         exact: bool,
         long: bool,
+        wide: bool,
     },
     KeepRows,
     KeepRowsOfOne,
@@ -57,21 +60,22 @@ pub(crate) struct Product {
 impl Kernels {
     /// What a device with these choices launches, those that others rest on first.
     pub(crate) fn subjects(&self, choices: Choices) -> Vec<Subject> {
-        let mut all = vec![
-            Subject::Embed(self.embedding),
+        let embeddings = self.embeddings.iter().copied();
+        let mut all: Vec<Subject> = embeddings.map(Subject::Embed).collect();
+        all.extend([
             Subject::RmsNorm,
             Subject::PickNorm,
             Subject::PutRows,
             Subject::GatherRows,
             Subject::Sample,
             Subject::TargetLogits(self.head),
-        ];
+        ]);
         for &heads in &self.heads {
-            let exact = heads.exact;
+            let (exact, wide) = (heads.exact, is_wide(heads));
             let attention = |long| {
                 [
-                    Subject::Attention { exact, long },
-                    Subject::Chunks { exact, long },
+                    Subject::Attention { exact, long, wide },
+                    Subject::Chunks { exact, long, wide },
                 ]
             };
             // Where a serial thread cannot take a cache in one chunk, in enough chunks it can.
@@ -175,14 +179,16 @@ impl Subject {
             Self::GatherRows => rows::gather_rows(launcher),
             Self::Gated => rows::gated(launcher),
             Self::Append { exact, rotated } => {
-                let of = match rotated {
+                let over = match rotated {
                     true => NormOf::RotatedHead,
                     false => NormOf::Head,
                 };
-                cache::append(launcher, exact, of)
+                cache::append(launcher, exact, over)
             }
-            Self::Attention { exact, long } => cache::attention(launcher, exact, long, 1),
-            Self::Chunks { exact, long } => cache::attention(launcher, exact, long, 2),
+            Self::Attention { exact, long, wide } => {
+                cache::attention(launcher, exact, long, wide, 1)
+            }
+            Self::Chunks { exact, long, wide } => cache::attention(launcher, exact, long, wide, 2),
             Self::KeepRows => cache::keep_rows(launcher),
             Self::KeepRowsOfOne => cache::keep_rows_of_one(launcher),
             Self::Convolve { exact } => cache::convolve(launcher, exact),
