@@ -108,7 +108,8 @@ impl Tensor {
 impl Model {
     /// Its family's name in GGUF.
     fn architecture(&self) -> String {
-        self.family.to_lowercase().replace([' ', '-'], "")
+        let name = self.family.to_lowercase().replace('.', "_");
+        name.replace([' ', '-'], "")
     }
 
     fn tensors(&self) -> Vec<Tensor> {
