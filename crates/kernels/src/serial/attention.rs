@@ -25,8 +25,8 @@ fn shares(heads: Heads) -> usize {
     const NARROW: usize = number_in(WGSL, "NARROW: u32 = ") as usize;
     const WIDE: usize = number_in(WGSL, "WIDE: u32 = ") as usize;
     match heads.width / 4 {
-        ..=NARROW => WORKGROUP,
-        ..=WIDE => WORKGROUP / 2,
+        quads if quads <= NARROW => WORKGROUP,
+        quads if quads <= WIDE => WORKGROUP / 2,
         _ => WORKGROUP / 4,
     }
 }

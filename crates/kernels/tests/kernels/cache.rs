@@ -32,8 +32,8 @@ fn attend(
     let chunks = match gpu().choices().serial {
         true => {
             let most = match heads.width {
-                ..=128 => 8,
-                ..=256 => 4,
+                0..=128 => 8,
+                129..=256 => 4,
                 _ => 2,
             };
             1 << chunks.min(most).ilog2()
