@@ -24,7 +24,7 @@ type Vector = Tensor<1>;
 #[derive(Debug)]
 enum Cache {
     /// Keys and values, as [`Heads`] says.
-    Attention(Heads, KeysAndValues),
+    Attention(Heads, Box<KeysAndValues>),
     /// Inputs of a convolution, `[rows, hidden]`.
     Convolution(Tensor<2>),
     /// States of a delta net by slot, each there once a pass has left it.
@@ -172,7 +172,7 @@ impl BurnDecoder {
                 heads.exact,
             )))),
         };
-        Cache::Attention(heads, keys_and_values)
+        Cache::Attention(heads, Box::new(keys_and_values))
     }
 
     /// Allocates the KV cache once.
@@ -562,7 +562,7 @@ impl Decoder for BurnDecoder {
     fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
         for cache in &mut self.caches {
             let keys_and_values = match cache {
-                Cache::Attention(_, keys_and_values) => keys_and_values,
+                Cache::Attention(_, keys_and_values) => keys_and_values.as_mut(),
                 Cache::Shared => continue,
                 Cache::Convolution(rows) => {
                     rows.inplace(|rows| {

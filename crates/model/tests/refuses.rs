@@ -43,16 +43,19 @@ fn a_norm_with_a_shift_is_no_rms_norm() {
     assert!(named, "{refused:?}");
 }
 
-/// The folder of a Llama of these widths, all zeros, in BF16.
+/// The folder of a Llama of these widths.
 fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward: usize) -> Memory {
     let (rows, inner) = (2, heads * width);
     let mut tensors = vec![
-        ("model.embed_tokens".to_owned(), vec![rows, hidden]),
-        ("model.norm".to_owned(), vec![hidden]),
+        ("model.embed_tokens.weight".to_owned(), vec![rows, hidden]),
+        ("model.norm.weight".to_owned(), vec![hidden]),
     ];
     for layer in 0..layers {
         let mut add = |name: &str, shape: &[usize]| {
-            tensors.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
+            tensors.push((
+                format!("model.layers.{layer}.{name}.weight"),
+                shape.to_vec(),
+            ));
         };
         for norm in ["input_layernorm", "post_attention_layernorm"] {
             add(norm, &[hidden]);
@@ -65,24 +68,65 @@ fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward:
         add("mlp.up_proj", &[feed_forward, hidden]);
         add("mlp.down_proj", &[hidden, feed_forward]);
     }
-    let (mut header, mut end) = (serde_json::Map::new(), 0);
-    for (name, shape) in tensors {
-        let begin = end;
-        end += 2 * shape.iter().product::<usize>();
-        let tensor =
-            serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]});
-        header.insert(name + ".weight", tensor);
-    }
-    let header = serde_json::to_vec(&header).unwrap();
-    let mut weights = (header.len() as u64).to_le_bytes().to_vec();
-    weights.extend(header);
-    weights.resize(weights.len() + end, 0);
     let config = serde_json::json!({
         "model_type": "llama", "hidden_size": hidden, "intermediate_size": feed_forward,
         "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": heads,
         "head_dim": width, "rms_norm_eps": 1e-6, "max_position_embeddings": 4096,
         "tie_word_embeddings": true,
     });
+    folder(tensors, config)
+}
+
+/// The folder of a Qwen3.5 of one delta net, with a key head as wide, and so many value heads as wide.
+fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
+    const HIDDEN: usize = 4;
+    let (values, layer) = (heads * width, "model.layers.0");
+    let channels = 2 * key_width + values;
+    let tensors = [
+        ("model.embed_tokens.weight".to_owned(), vec![2, HIDDEN]),
+        ("model.norm.weight".to_owned(), vec![HIDDEN]),
+    ];
+    let of_layer = [
+        ("input_layernorm.weight", vec![HIDDEN]),
+        ("post_attention_layernorm.weight", vec![HIDDEN]),
+        ("linear_attn.in_proj_qkv.weight", vec![channels, HIDDEN]),
+        ("linear_attn.in_proj_z.weight", vec![values, HIDDEN]),
+        ("linear_attn.in_proj_b.weight", vec![heads, HIDDEN]),
+        ("linear_attn.in_proj_a.weight", vec![heads, HIDDEN]),
+        ("linear_attn.dt_bias", vec![heads]),
+        ("linear_attn.A_log", vec![heads]),
+        ("linear_attn.conv1d.weight", vec![channels, 1, 4]),
+        ("linear_attn.norm.weight", vec![width]),
+        ("linear_attn.out_proj.weight", vec![HIDDEN, values]),
+        ("mlp.gate_proj.weight", vec![4, HIDDEN]),
+        ("mlp.up_proj.weight", vec![4, HIDDEN]),
+        ("mlp.down_proj.weight", vec![HIDDEN, 4]),
+    ];
+    let of_layer = of_layer.map(|(name, shape)| (format!("{layer}.{name}"), shape));
+    let config = serde_json::json!({
+        "model_type": "qwen3_5_text", "hidden_size": HIDDEN, "intermediate_size": 4,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 16,
+        "linear_num_key_heads": 1, "linear_key_head_dim": key_width,
+        "linear_num_value_heads": heads, "linear_value_head_dim": width,
+        "tie_word_embeddings": true, "max_position_embeddings": 4096,
+    });
+    folder(tensors.into_iter().chain(of_layer).collect(), config)
+}
+
+/// A folder of tensors that are all zeros, in BF16.
+fn folder(tensors: Vec<(String, Vec<usize>)>, config: serde_json::Value) -> Memory {
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in tensors {
+        let begin = end;
+        end += 2 * shape.iter().product::<usize>();
+        let tensor =
+            serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]});
+        header.insert(name, tensor);
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let mut weights = (header.len() as u64).to_le_bytes().to_vec();
+    weights.extend(header);
+    weights.resize(weights.len() + end, 0);
     let config = serde_json::to_vec(&config).unwrap();
     let files = [("config.json", config), ("model.safetensors", weights)];
     Memory::new(files.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec())
@@ -101,14 +145,19 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
         (llama(4, 1, [1, 4], 1 << 20), "hidden_size"),
         (llama(4, 64, [1, 1 << 14], 1), "num_key_value_heads"),
         (llama(4, 1, [1, 1 << 15], 1), "head_dim"),
+        (delta_net(1 << 12, [32, 128]), "linear_key_head_dim"),
+        (delta_net(4, [8, 1 << 15]), "hidden_size"),
+        (delta_net(1 << 12, [64, 128]), "linear_num_value_heads"),
     ] {
         let refused = asked(&source);
         let named = matches!(&refused, Err(ModelError::Key { key: found, .. }) if found == key);
         assert!(named, "{key}: {refused:?}");
     }
     // Small and wide as published models are, it is none of these.
-    let about = asked(&llama(64, 2, [4, 16], 256)).unwrap();
-    assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
+    for source in [llama(64, 2, [4, 16], 256), delta_net(16, [4, 16])] {
+        let about = asked(&source).unwrap();
+        assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
+    }
 }
 
 /// Gemma 4's larger models have more than its smaller ones, under the same name.
