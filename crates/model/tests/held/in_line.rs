@@ -231,7 +231,7 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     const SEGMENT: usize = 10;
     let mut random = ChaCha8Rng::seed_from_u64(13);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf", "gemma4-gguf"] {
+        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf", "gemma4-hf"] {
             let mut long = session(model, backend.as_ref(), 512);
             let mut sampler = Sampler::new(
                 Sampling {
