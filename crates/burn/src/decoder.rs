@@ -22,9 +22,10 @@ type Vector = Tensor<1>;
 
 /// What the tokens of a text leave in one block.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a layer")]
 enum Cache {
     /// Keys and values, as [`Heads`] says.
-    Attention(Heads, Box<KeysAndValues>),
+    Attention(Heads, KeysAndValues),
     /// Inputs of a convolution, `[rows, hidden]`.
     Convolution(Tensor<2>),
     /// States of a delta net by slot, each there once a pass has left it.
@@ -172,7 +173,7 @@ impl BurnDecoder {
                 heads.exact,
             )))),
         };
-        Cache::Attention(heads, Box::new(keys_and_values))
+        Cache::Attention(heads, keys_and_values)
     }
 
     /// Allocates the KV cache once.
@@ -562,7 +563,7 @@ impl Decoder for BurnDecoder {
     fn move_rows(&mut self, from: usize, to: usize, count: usize) -> Result<(), ModelError> {
         for cache in &mut self.caches {
             let keys_and_values = match cache {
-                Cache::Attention(_, keys_and_values) => keys_and_values.as_mut(),
+                Cache::Attention(_, keys_and_values) => keys_and_values,
                 Cache::Shared => continue,
                 Cache::Convolution(rows) => {
                     rows.inplace(|rows| {
