@@ -286,6 +286,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("append", "params.gated * which", "params.gated"),
     ("delta_mix", "back <= step.x", "back < step.x"),
+    ("delta_mix", "step.y == NO_SLOT", "step.y != NO_SLOT"),
     ("delta_mix", "(back - step.x);", "(back - step.x) + 1u;"),
     (
         "delta_mix",
