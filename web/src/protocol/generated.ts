@@ -218,7 +218,7 @@ export interface FormatInMemory {
   kept: string | null;
 }
 
-/** Bytes of GPU memory. */
+/** Bytes of memory, a GPU's or the machine's. */
 export interface Memory {
   /** Matrices, norms, biases and rotary tables. */
   weights: number;
