@@ -128,7 +128,11 @@ def spell_as_4(config):
                 "full_attention" if n % 6 == 5 else "sliding_attention" for n in range(config["num_hidden_layers"])]:
             del config["layer_types"]
             config["sliding_window_pattern"] = 6
-    elif "layer_types" in config and (config["model_type"] != "exaone4" or config["sliding_window"]):
+    elif config["model_type"] == "lfm2":
+        kinds = enumerate(config.pop("layer_types"))
+        config["full_attn_idxs"] = [n for n, kind in kinds if kind == "full_attention"]
+    elif "layer_types" in config and config["model_type"] not in ("granitemoehybrid", "qwen3_5_text") and (
+            config["model_type"] != "exaone4" or config["sliding_window"]):
         # Written since 4.53; before, each family had its own keys. transformers can't read an EXAONE 4
         # without a window that lacks them.
         del config["layer_types"]

@@ -33,11 +33,17 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
         }
         // Refuses layers that are no attention.
         keys.sliding_layers(config.layers.len())?;
-        let shared = keys.size(Key("", "shared_intermediate_size"))?;
+        rotates = keys.word(Key("", "position_embedding_type"))?.as_deref() == Some("rope");
+    }
+    // Of Granite 4, which may have experts beside.
+    let shared = Key(
+        "expert_shared_feed_forward_length",
+        "shared_intermediate_size",
+    );
+    if let Some(shared) = keys.size_above_zero(shared)? {
         for layer in &mut config.layers {
             layer.feed_forward = shared;
         }
-        rotates = keys.word(Key("", "position_embedding_type"))?.as_deref() == Some("rope");
     }
     if !rotates {
         config.attentions_mut().for_each(|(_, one)| one.rope = None);
