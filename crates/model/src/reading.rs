@@ -1,7 +1,7 @@
 //! From a plan to weights that run: rows are read in pieces of a few megabytes, put in order,
 //! converted, and handed on, so that a model is never whole in memory on its way to a GPU.
 
-use conclave_weights::{BlockError, Checkpoint, Format, Source, convert, dequantise};
+use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
@@ -25,12 +25,6 @@ pub trait WeightSink {
     /// The format in which rows of `cols` numbers are kept that are stored as `stored`; `None`
     /// where there is none for that width.
     fn format(&self, stored: Format, cols: usize) -> Option<Format>;
-
-    /// What the gates of a recurrent state are kept in, where it is not what others are: errors of a
-    /// product's rounded input add up in a state.
-    fn gates(&self) -> Option<Format> {
-        None
-    }
 
     /// Begins a matrix `[rows, cols]`.
     ///
@@ -78,7 +72,6 @@ pub async fn read<K: WeightSink>(
         stored: Vec::new(),
         ordered: Vec::new(),
         converted: Vec::new(),
-        widened: Vec::new(),
     };
     let embedding = reader.matrix(&plan.embedding).await?;
     let per_layer = match &plan.per_layer {
@@ -145,7 +138,6 @@ struct Reader<'a, K> {
     stored: Vec<u8>,
     ordered: Vec<u8>,
     converted: Vec<u8>,
-    widened: Vec<u8>,
 }
 
 impl<K: WeightSink> Reader<'_, K> {
@@ -181,8 +173,8 @@ impl<K: WeightSink> Reader<'_, K> {
                     of: plan.of,
                     input: self.linear(&plan.input).await?,
                     gate: self.linear(&plan.gate).await?,
-                    beta: self.gate(&plan.beta).await?,
-                    decay: self.gate(&plan.decay).await?,
+                    beta: self.linear(&plan.beta).await?,
+                    decay: self.linear(&plan.decay).await?,
                     decay_bias: self.vector(&plan.decay_bias).await?,
                     decay_rate: self.vector(&plan.decay_rate).await?,
                     taps: self.vector(&plan.taps).await?,
@@ -228,34 +220,13 @@ impl<K: WeightSink> Reader<'_, K> {
         }
     }
 
-    /// A product that makes gates of a recurrent state.
-    async fn gate(
-        &mut self,
-        plan: &Linear<MatrixPart, VectorPart>,
-    ) -> Result<Linear<K::Matrix, K::Vector>, ModelError> {
-        Ok(Linear {
-            weight: self.matrix_in(&plan.weight, self.sink.gates()).await?,
-            bias: self.optional(&plan.bias).await?,
-        })
-    }
-
     async fn matrix(&mut self, part: &MatrixPart) -> Result<K::Matrix, ModelError> {
-        self.matrix_in(part, None).await
-    }
-
-    /// The matrix, kept in `format` if one is given: the same numbers, rounded where that was asked for.
-    async fn matrix_in(
-        &mut self,
-        part: &MatrixPart,
-        format: Option<Format>,
-    ) -> Result<K::Matrix, ModelError> {
         let (tensor, cols) = (&part.tensor, part.cols);
-        let Some(rounded) = self.sink.format(tensor.format, cols) else {
+        let Some(kept) = self.sink.format(tensor.format, cols) else {
             let problem =
                 format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
             return Err(wrong(&tensor.name, &problem));
         };
-        let kept = format.unwrap_or(rounded);
         let MatrixPart { rows, order, .. } = part;
         // Rows with scales are read as F32, four times as long as they are stored.
         let stored = tensor.read_as();
@@ -280,14 +251,10 @@ impl<K: WeightSink> Reader<'_, K> {
                 halves(piece, unit, width, turning, &mut self.ordered);
                 piece = &self.ordered;
             }
-            let wrong = |error: BlockError| wrong(&tensor.name, &error.to_string());
-            if rounded != stored {
-                convert(stored, piece, rounded, &mut self.converted).map_err(wrong)?;
+            if kept != stored {
+                convert(stored, piece, kept, &mut self.converted)
+                    .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
                 piece = &self.converted;
-            }
-            if kept != rounded {
-                convert(rounded, piece, kept, &mut self.widened).map_err(wrong)?;
-                piece = &self.widened;
             }
             self.sink.push(&mut upload, piece)?;
             self.bytes += row_bytes.saturating_mul(end - next);

@@ -636,10 +636,6 @@ impl WeightSink for CpuWeights {
         Some(kept_on_cpu(stored, cols, self.quantise))
     }
 
-    fn gates(&self) -> Option<Format> {
-        Some(Format::F32)
-    }
-
     fn begin(&self, format: Format, rows: usize, cols: usize) -> Result<Upload, ModelError> {
         Ok(Upload::begin(format, rows, cols)?)
     }
