@@ -206,7 +206,7 @@ def cases(seed=0, tiny=False):
     case("hunyuan", "HunYuanDenseV1", "gpt2", "hunyuan-dense",
          shape(tie_word_embeddings=True, rope_parameters=default_rope(10000.0)))
     # The converter takes no context but the published one for it.
-    case("hunyuan-alpha", "HunYuanDenseV1", "gpt2", "hunyuan-dense", family="hunyuan-dense", worlds=("hf",), config=
+    case("hunyuan-alpha", "HunYuanDenseV1", "gpt2", "hunyuan-dense", family="hunyuan", worlds=("hf",), config=
          shape(tie_word_embeddings=False, rope_parameters={
              "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}))
     def delta_net(keys, values, **more):

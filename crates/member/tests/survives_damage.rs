@@ -1,7 +1,7 @@
 //! Real models with random damage, from their header to an answer: the first executions of the long run,
-//! `examples/fuzz.rs`.
+//! `examples/fuzz_chain.rs`.
 
-#[path = "../examples/fuzz.rs"]
+#[path = "../examples/fuzz_chain.rs"]
 #[allow(dead_code, reason = "the long run counts and prints")]
 mod fuzz;
 

@@ -1,7 +1,7 @@
 //! The long run of damaged models through the whole chain, from a header to an answer:
 //!
 //! ```sh
-//! cargo run --release -p conclave-member --example fuzz -- 20000000 [seed]
+//! cargo run --release -p conclave-member --example fuzz_chain -- 20000000 [seed]
 //! ```
 //!
 //! Each execution damages a real model's files as `conclave-weights`' own long run does, then goes as far
