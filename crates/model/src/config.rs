@@ -328,6 +328,20 @@ impl Config {
         })
     }
 
+    /// The layers that are delta nets.
+    pub fn delta_nets(&self) -> impl Iterator<Item = &DeltaNet> {
+        self.layers.iter().filter_map(|layer| match &layer.mixer {
+            Mixer::DeltaNet(net) => Some(net),
+            _ => None,
+        })
+    }
+
+    /// Whether some layer is a gated convolution.
+    pub fn convolves(&self) -> bool {
+        let convolves = |layer: &Layer| matches!(layer.mixer, Mixer::Convolution(_));
+        self.layers.iter().any(convolves)
+    }
+
     /// Whether a text has a state that can't be cut: sessions then keep some of its states
     /// ([`crate::states`]), and passes say which they begin from.
     pub fn is_recurrent(&self) -> bool {

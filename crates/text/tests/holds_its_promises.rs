@@ -225,18 +225,20 @@ fn long_runs_are_split_to_their_end() {
     }
 }
 
-#[test]
-fn templates_without_end_are_stopped() {
+/// A short conversation as a template has it.
+fn render(source: &str) -> Result<Prompt, TextError> {
     let Model {
         metadata,
         tokenizer,
         ..
     } = &MODELS[0];
-    let render = |source: &str| {
-        let mut metadata = metadata.clone();
-        metadata.set("tokenizer.chat_template", Value::String(source.to_owned()));
-        ChatTemplate::from_gguf(&metadata, tokenizer)?.render(&[Message::new("user", "hi")], true)
-    };
+    let mut metadata = metadata.clone();
+    metadata.set("tokenizer.chat_template", Value::String(source.to_owned()));
+    ChatTemplate::from_gguf(&metadata, tokenizer)?.render(&[Message::new("user", "hi")], true)
+}
+
+#[test]
+fn templates_without_end_are_stopped() {
     let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
     assert_eq!(render(endless), Err(TextError::TemplateEndless));
     let wordy = "{% for a in range(9999) %}{{ 'a' * 1000 }}{% endfor %}";
@@ -276,18 +278,7 @@ fn templates_without_end_are_stopped() {
 /// Names that are assigned together, as templates do for the arguments of tools; blocks that are cut.
 #[test]
 fn templates_assign_several_names_at_once() {
-    let Model {
-        metadata,
-        tokenizer,
-        ..
-    } = &MODELS[0];
-    let render = |source: &str| {
-        let mut metadata = metadata.clone();
-        metadata.set("tokenizer.chat_template", Value::String(source.to_owned()));
-        let template = ChatTemplate::from_gguf(&metadata, tokenizer)?;
-        let prompt = template.render(&[Message::new("user", "hi")], true)?;
-        Ok::<_, TextError>(prompt.text().to_owned())
-    };
+    let render = |source: &str| render(source).map(|prompt| prompt.text().to_owned());
     for (source, wanted) in [
         (
             "{% for key, value in messages[0]|items %}{{ key }}={{ value }};{% endfor %}",

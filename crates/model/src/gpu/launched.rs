@@ -4,7 +4,7 @@
 use conclave_kernels::{Kernels, Matrix};
 use conclave_weights::Format;
 
-use crate::config::{Config, Mixer, QkNorm};
+use crate::config::{Config, QkNorm};
 use crate::formats::on_gpu;
 use crate::gpu::scratch::heads;
 use crate::memory::exact_with;
@@ -41,10 +41,6 @@ pub fn launched(
     for of in config.attentions() {
         add(&mut of_heads, heads(of, context, exact));
     }
-    let convolves = config
-        .layers
-        .iter()
-        .any(|layer| matches!(layer.mixer, Mixer::Convolution(_)));
     let mut kernels = Kernels {
         embeddings,
         head: head.unwrap_or(Some(embedding))?,
@@ -54,7 +50,7 @@ pub fn launched(
         norms_behind: plan.per_layer.is_some(),
         norms_rotated: config.qk_norm == QkNorm::Rotated,
         heads: of_heads,
-        convolves: convolves.then_some(exact),
+        convolves: config.convolves().then_some(exact),
         delta_nets: config.is_recurrent(),
         gated_heads: config.is_recurrent() || config.attentions().any(|of| of.gate),
     };

@@ -2,7 +2,7 @@
 
 use conclave_kernels::{Buffer, Channels, DeltaNet, Gpu, Heads, attention_room};
 
-use crate::config::{self, Attention, Config, Layer, Mixer};
+use crate::config::{self, Attention, Config};
 use crate::error::ModelError;
 use crate::pass::rows_of;
 use crate::slots::{MOST_DRAFTED, SLOTS};
@@ -150,16 +150,11 @@ fn lay_out<B>(
     let rows = c
         .attentions()
         .map(|of| heads(of, context, false).gated_row(of.gate));
-    let nets = c.layers.iter().filter_map(|layer| match &layer.mixer {
-        Mixer::DeltaNet(of) => Some(delta_net(of, 0)),
-        _ => None,
-    });
-    let nets: Vec<DeltaNet> = nets.collect();
+    let nets: Vec<DeltaNet> = c.delta_nets().map(|of| delta_net(of, 0)).collect();
     let most_of_nets =
         |of: &dyn Fn(&DeltaNet) -> usize| nets.iter().map(of).max().unwrap_or_default();
     let rows = rows.max().unwrap_or_default();
-    let convolves = |layer: &Layer| matches!(layer.mixer, Mixer::Convolution(_));
-    let channels = match c.layers.iter().any(convolves) {
+    let channels = match c.convolves() {
         true => c.hidden,
         false => 0,
     };
