@@ -232,16 +232,13 @@ def read_back(model, case, path, architecture):
     with torch.no_grad():
         for name, array in found.items():
             if state[name].ndim != 2:
-                # The taps of a convolution are stored as they are.
+                # A convolution's taps stay as they are, and what GGUF has in a column.
                 continue
-            if architecture in ("llama", "smollm3", "granite", "mistral3"):
+            if architecture in ("llama", "smollm3", "granite", "granitehybrid", "mistral3"):
                 if name.endswith("q_proj.weight"):
                     array = unpermute(array, config.num_attention_heads)
                 if name.endswith("k_proj.weight"):
                     array = unpermute(array, config.num_key_value_heads)
-            if state[name].ndim != 2:
-                # A convolution's taps stay as they are.
-                continue
             if architecture == "qwen35" and "linear_attn." in name:
                 array = untile(name, array, config)
             assert state[name].shape == array.shape, name

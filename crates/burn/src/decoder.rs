@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::activation::{gelu_approximate, sigmoid, silu, softplus};
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{Heads, Heard, Place, Scores};
-use conclave_model::config::{self, Activation, Config, QkNorm};
+use conclave_model::config::{self, Activation, Config, QkNorm, Rule};
 use conclave_model::memory::reads_heads;
 use conclave_model::pass::{Pass, Run, TargetScore, rows_of};
 use conclave_model::slots::{PREFIX, SLOTS};
 use conclave_model::states::NO_STATE;
-use conclave_model::weights::{Attention, Convolution, DeltaNet, Linear, Mixer, Weights};
+use conclave_model::weights::{Attention, Convolution, Linear, Mixer, Recurrence, Weights};
 use conclave_model::{Decoder, ModelError, Wait};
 
 use crate::device::Burn;
@@ -28,15 +28,15 @@ enum Cache {
     Attention(Heads, KeysAndValues),
     /// Inputs of a convolution, `[rows, hidden]`.
     Convolution(Tensor<2>),
-    /// States of a delta net by slot, each there once a pass has left it.
-    DeltaNet(Vec<Option<DeltaState>>),
+    /// States of a recurrence by slot, each there once a pass has left it.
+    Recurrence(Vec<Option<RecurrentState>>),
     /// Nothing: another block's serves.
     Shared,
 }
 
-/// What the tokens of a text leave in a delta net.
+/// What the tokens of a text leave in a recurrence.
 #[derive(Debug, Clone)]
-struct DeltaState {
+struct RecurrentState {
     /// What the convolution took last, the oldest first, `[taps − 1, channels]`.
     inputs: Tensor<2>,
     /// Of each value head, `[value_heads, key_width, value_width]`.
@@ -158,7 +158,7 @@ impl BurnDecoder {
                 let shape = [rows_of(self.context), self.config.hidden];
                 return Cache::Convolution(Tensor::zeros(shape, device));
             }
-            config::Mixer::DeltaNet(_) => return Cache::DeltaNet(Vec::new()),
+            config::Mixer::Recurrence(_) => return Cache::Recurrence(Vec::new()),
         };
         let heads = self.heads(of);
         let keys_and_values = match self.burn.binding() {
@@ -186,7 +186,7 @@ impl BurnDecoder {
     /// Refuses a pass that begins from a recurrent state that none has left.
     fn check_states(&self, pass: &Pass) -> Result<(), ModelError> {
         let there = self.caches.iter().all(|cache| match cache {
-            Cache::DeltaNet(states) => {
+            Cache::Recurrence(states) => {
                 let mut named = pass.runs.iter().filter_map(|run| run.from);
                 named.all(|slot| states.get(slot).is_some_and(Option::is_some))
             }
@@ -225,8 +225,8 @@ impl BurnDecoder {
             (Mixer::Convolution(block), Cache::Convolution(cache)) => {
                 self.convolve(block, cache, normed, run)
             }
-            (Mixer::DeltaNet(block), Cache::DeltaNet(states)) => {
-                self.delta_net(block, states, normed, run)
+            (Mixer::Recurrence(block), Cache::Recurrence(states)) => {
+                self.recurrence(block, states, normed, run)
             }
             // Caches are made from the layers that the blocks are planned by.
             _ => unreachable!("a block's cache is another block's"),
@@ -409,20 +409,24 @@ impl BurnDecoder {
         product(c * sum, &block.output)
     }
 
-    /// The gated delta net of one block with its output product: `[tokens, hidden]`.
-    fn delta_net(
+    /// The recurrence of one block with its output product: `[tokens, hidden]`.
+    fn recurrence(
         &self,
-        block: &DeltaNet<Matrix, Vector>,
-        states: &mut Vec<Option<DeltaState>>,
+        block: &Recurrence<Matrix, Vector>,
+        states: &mut Vec<Option<RecurrentState>>,
         x: Tensor<2>,
         run: &Common<'_>,
     ) -> Tensor<2> {
         let (c, of) = (&self.config, &block.of);
         let [count, _] = x.dims();
         let qkv = product(x.clone(), &block.input);
-        let share = sigmoid(product(x.clone(), &block.beta));
         let decay = product(x.clone(), &block.decay) + block.decay_bias.clone().unsqueeze();
-        let decay = (softplus(decay, 1.0) * block.decay_rate.clone().unsqueeze()).exp();
+        let time = softplus(decay, 1.0);
+        let decay = (time.clone() * block.decay_rate.clone().unsqueeze()).exp();
+        let share = match &block.share {
+            Some(share) => sigmoid(product(x.clone(), share)),
+            None => time,
+        };
         let mut first = 0;
         let mut made = Vec::with_capacity(run.runs.len());
         for &Run { tokens, from, to } in run.runs {
@@ -433,22 +437,34 @@ impl BurnDecoder {
             };
             let mixed = mix(block, &mut state.inputs, of_run(&qkv));
             let gates = [of_run(&share), of_run(&decay)];
-            made.push(delta_rule(of, &mut state.memory, mixed, gates));
+            made.push(follow_rule(block, &mut state.memory, mixed, gates));
             if states.len() <= to {
                 states.resize(to + 1, None);
             }
             states[to] = Some(state);
             first += tokens;
         }
-        let made = rms_norm(Tensor::cat(made, 0), &block.norm, c.norm_epsilon);
+        let made = Tensor::cat(made, 0);
         let gate = silu(product(x, &block.gate));
-        product(made.reshape([count, of.values()]) * gate, &block.output)
+        let gated = match of.rule {
+            Rule::Delta => {
+                let made = rms_norm(made, &block.norm, c.norm_epsilon);
+                made.reshape([count, of.values()]) * gate
+            }
+            Rule::StateSpace => {
+                let [groups, width] = of.normed();
+                let made = made.reshape([count, of.values()]) * gate;
+                let made = normed(made.reshape([count, groups, width]), c.norm_epsilon);
+                made.reshape([count, of.values()]) * block.norm.clone().unsqueeze()
+            }
+        };
+        product(gated, &block.output)
     }
 
     /// The state of a text that begins.
-    fn beginning(&self, of: &config::DeltaNet) -> DeltaState {
+    fn beginning(&self, of: &config::Recurrence) -> RecurrentState {
         let device = self.burn.device();
-        DeltaState {
+        RecurrentState {
             inputs: Tensor::zeros([of.taps - 1, of.channels()], device),
             memory: Tensor::zeros([of.value_heads, of.key_width, of.value_width], device),
         }
@@ -574,7 +590,7 @@ impl Decoder for BurnDecoder {
                     });
                     continue;
                 }
-                Cache::DeltaNet(_) => continue,
+                Cache::Recurrence(_) => continue,
             };
             match keys_and_values {
                 KeysAndValues::Host(host) => {
@@ -615,9 +631,9 @@ impl Decoder for BurnDecoder {
     }
 }
 
-/// The short convolution before a delta net, with its SiLU, over `qkv` `[tokens, channels]`; `inputs`
+/// The short convolution before a recurrence, with its SiLU, over `qkv` `[tokens, channels]`; `inputs`
 /// `[taps − 1, channels]` move on.
-fn mix(block: &DeltaNet<Matrix, Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>) -> Tensor<2> {
+fn mix(block: &Recurrence<Matrix, Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>) -> Tensor<2> {
     let ([tokens, channels], all) = (qkv.dims(), block.of.taps);
     let seen = Tensor::cat(vec![inputs.clone(), qkv], 0);
     let taps = block.taps.clone().reshape([channels, all]);
@@ -627,35 +643,53 @@ fn mix(block: &DeltaNet<Matrix, Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>)
     };
     let sum = (1..all).fold(of_tap(0), |sum, tap| sum + of_tap(tap));
     *inputs = seen.narrow(0, tokens, all - 1);
-    silu(sum)
+    silu(match &block.taps_bias {
+        Some(bias) => sum + bias.clone().unsqueeze(),
+        None => sum,
+    })
 }
 
-/// The gated delta rule, token by token: of a token with key k, value v, share b and decay a the memory S
-/// `[value_heads, key_width, value_width]` becomes `a · S + k ⊗ b · (v − a · Sᵀ k)`, and it makes
-/// `Sᵀ q / √key_width`. Queries, keys and values lie side by side in `mixed` `[tokens, channels]`, `gates`
-/// are b and a, `[tokens, value_heads]` each; `[tokens, value_heads, value_width]`.
-fn delta_rule(
-    of: &config::DeltaNet,
+/// The rule of a recurrence, token by token: of a token with query q, key k, value v, share b and decay a
+/// the memory S `[value_heads, key_width, value_width]` becomes `a · S + k ⊗ b · (v − a · Sᵀ k)` by the
+/// delta rule, which makes `Sᵀ q / √key_width`, and `a · S + k ⊗ b · v` of a state space, which makes
+/// `Sᵀ q + d · v`. Queries, keys and values lie side by side in `mixed` `[tokens, channels]`, of a state
+/// space values, keys and queries; `gates` are b and a, `[tokens, value_heads]` each. It is
+/// `[tokens, value_heads, value_width]`.
+fn follow_rule(
+    block: &Recurrence<Matrix, Vector>,
     memory: &mut Tensor<3>,
     mixed: Tensor<2>,
     [share, decay]: [Tensor<2>; 2],
 ) -> Tensor<3> {
     const EPSILON: f32 = 1e-6;
+    let of = &block.of;
     let [tokens, _] = mixed.dims();
     let keys = of.key_heads * of.key_width;
     let group = of.value_heads / of.key_heads;
-    // Of each value head, `[tokens, value_heads, key_width]`, as long as 1.
+    // Of each value head, `[tokens, value_heads, key_width]`.
     let heads = |first: usize| {
         let x = mixed.clone().narrow(1, first, keys);
         let x = x.reshape([tokens, of.key_heads, of.key_width]);
-        let length = (x.clone().square().sum_dim(2) + EPSILON).sqrt();
-        let x: Tensor<4> = (x / length).unsqueeze_dim(if of.tiled { 1 } else { 2 });
+        let x = match of.rule {
+            Rule::Delta => {
+                let length = (x.clone().square().sum_dim(2) + EPSILON).sqrt();
+                x / length
+            }
+            Rule::StateSpace => x,
+        };
+        let x: Tensor<4> = x.unsqueeze_dim(if of.tiled { 1 } else { 2 });
         let x = x.repeat_dim(if of.tiled { 1 } else { 2 }, group);
         x.reshape([tokens, of.value_heads, of.key_width])
     };
-    let query = heads(0) / (of.key_width as f32).sqrt();
-    let key = heads(keys);
-    let value = mixed.clone().narrow(1, 2 * keys, of.values());
+    let (query, key, first) = match of.rule {
+        Rule::Delta => (
+            heads(0) / (of.key_width as f32).sqrt(),
+            heads(keys),
+            2 * keys,
+        ),
+        Rule::StateSpace => (heads(of.values() + keys), heads(of.values()), 0),
+    };
+    let value = mixed.clone().narrow(1, first, of.values());
     let value = value.reshape([tokens, of.value_heads, of.value_width]);
     let mut made = Vec::with_capacity(tokens);
     for token in 0..tokens {
@@ -672,12 +706,19 @@ fn delta_rule(
         let along = along.reshape([of.value_heads, 1, of.value_width]);
         let (key, query) = (down(&key), down(&query));
         let decayed = memory.clone() * gate(&decay);
-        let found = (decayed.clone() * key.clone()).sum_dim(1);
-        *memory = decayed + key * ((along - found) * gate(&share));
+        let added = match of.rule {
+            Rule::Delta => along - (decayed.clone() * key.clone()).sum_dim(1),
+            Rule::StateSpace => along,
+        };
+        *memory = decayed + key * (added * gate(&share));
         made.push((memory.clone() * query).sum_dim(1));
     }
     // `[value_heads, tokens, value_width]`.
-    Tensor::cat(made, 1).swap_dims(0, 1)
+    let made = Tensor::cat(made, 1).swap_dims(0, 1);
+    match &block.skip {
+        Some(skip) => made + value * skip.clone().reshape([1, of.value_heads, 1]),
+        None => made,
+    }
 }
 
 /// The stream as a block reads it: behind its norm, where it has one.

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use conclave_hub::in_words;
-use conclave_model::config::{Config, Mixer};
+use conclave_model::config::{Config, Mixer, Rule};
 use conclave_model::{About, LoadOptions, ModelError};
 use conclave_text::{ChatTemplate, TextError, Tokenizer};
 use conclave_weights::{Checkpoint, Description, SourceFile, Tensor};
@@ -115,9 +115,12 @@ fn mixers(config: &Config) -> String {
                 format!("{} heads of {} on {}", a.heads, a.head_dim, a.kv_heads)
             }
             Mixer::Convolution(c) => format!("a convolution of {} tokens", c.taps),
-            Mixer::DeltaNet(d) => {
-                let (values, keys) = (d.value_heads, d.key_heads);
-                format!("a delta net of {values} heads on {keys}")
+            Mixer::Recurrence(r) => {
+                let kind = match r.rule {
+                    Rule::Delta => "a delta net",
+                    Rule::StateSpace => "a state space",
+                };
+                format!("{kind} of {} heads on {}", r.value_heads, r.key_heads)
             }
         };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {

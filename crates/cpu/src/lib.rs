@@ -8,7 +8,7 @@
 //! | look up an embedding | [`Matrix::row`] |
 //! | attend | [`Cache::write`], then [`Attention::run`] |
 //! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
-//! | run a delta net | [`delta_gates`], then [`DeltaNet::run`] from a [`DeltaState`] |
+//! | run a recurrence | [`recurrent_gates`], then [`Recurrence::run`] from a [`RecurrentState`] |
 //! | judge tokens without a row of logits | [`judge`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
 //!
@@ -39,7 +39,6 @@ mod block;
 mod cache;
 mod codes;
 mod convolution;
-mod delta_net;
 mod error;
 mod exp;
 mod formats;
@@ -49,6 +48,7 @@ mod input;
 mod lanes;
 mod matrix;
 mod packed;
+mod recurrence;
 pub mod rows;
 mod scales;
 mod score;
@@ -57,9 +57,9 @@ mod tile;
 pub use attention::{Attention, Seen};
 pub use cache::Cache;
 pub use convolution::ConvolutionCache;
-pub use delta_net::{DeltaNet, DeltaState, delta_gates};
 pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
 pub use matrix::{Matrix, Upload, kept};
+pub use recurrence::{Recurrence, RecurrentState, RecurrentWeights, Rule, recurrent_gates};
 pub use score::{Judged, judge, log_sum_exp, target_logits};

@@ -8,8 +8,8 @@
 //! | [`append()`] | norms of queries and keys, rotary embedding, append to the KV cache |
 //! | [`attention()`] | masked attention over prefix and own candidate |
 //! | [`convolve()`] | gated short convolution over prefix and own candidate, append to its cache |
-//! | [`delta_mix()`], [`delta_rule()`] | gated delta net: its convolution, and tokens that change its states |
-//! | [`gate_heads()`] | heads behind their gates, and a norm before |
+//! | [`recurrence_mix()`], [`recurrence_rule()`] | linear recurrence: its convolution, and tokens that change its states |
+//! | [`gate_heads()`] | heads behind their gates, with a norm before or behind |
 //! | [`gated()`] | act(gate) · up |
 //! | [`score_head()`], [`target_logits()`] | raw logit and log-sum-exp of target ids, from hidden states |
 //! | [`sample()`] | draws the next token |
@@ -62,9 +62,8 @@ pub use ops::attention::{
     attention_room,
 };
 pub use ops::convolve::{Channels, Taps, convolve, convolve_cpu};
-pub use ops::delta_net::{DeltaNet, NO_SLOT, delta_mix, delta_mix_cpu, delta_rule, delta_rule_cpu};
 pub use ops::embed::{embed, embed_cpu, embed_dispatch};
-pub use ops::gate_heads::{GatedHeads, gate_heads, gate_heads_cpu};
+pub use ops::gate_heads::{GatedHeads, GatedNorm, gate_heads, gate_heads_cpu};
 pub use ops::gated::{Activation, Columns, gated, gated_cpu};
 pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
 pub use ops::keep_rows::{Caches, keep_rows, keep_rows_cpu};
@@ -74,6 +73,10 @@ pub use ops::product::{
     Fused, Norm, ProductKernel, Rows, can_gate, product, product_by, product_cpu, product_dispatch,
 };
 pub use ops::put_rows::{put_rows, put_rows_cpu};
+pub use ops::recurrence::{
+    NO_SLOT, Recurrence, RecurrentHeads, RecurrentRule, RecurrentTaps, recurrence_mix,
+    recurrence_mix_cpu, recurrence_rule, recurrence_rule_cpu,
+};
 pub use ops::rms_norm::{rms_norm, rms_norm_cpu};
 pub use ops::sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
 pub use ops::score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};

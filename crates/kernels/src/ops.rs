@@ -4,7 +4,6 @@
 pub(crate) mod append;
 pub(crate) mod attention;
 pub(crate) mod convolve;
-pub(crate) mod delta_net;
 pub(crate) mod embed;
 pub(crate) mod gate_heads;
 pub(crate) mod gated;
@@ -14,6 +13,7 @@ pub(crate) mod norm_add;
 pub(crate) mod pick_norm;
 pub(crate) mod product;
 pub(crate) mod put_rows;
+pub(crate) mod recurrence;
 pub(crate) mod rms_norm;
 pub(crate) mod sample;
 pub(crate) mod score_head;
@@ -36,7 +36,7 @@ pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
         .chain(product::FAMILIES.into_iter().flatten())
         .chain(append::SHADERS.as_flattened())
         .chain(convolve::SHADERS.as_flattened())
-        .chain(delta_net::SHADERS.as_flattened())
+        .chain(recurrence::SHADERS.as_flattened())
         .chain(&gate_heads::SHADERS)
         .chain(&keep_rows::SHADERS)
         .chain(attention::SHADERS.as_flattened())

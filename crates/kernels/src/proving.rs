@@ -42,9 +42,9 @@ pub struct Kernels {
     pub heads: Vec<Heads>,
     /// Some block is a gated convolution, on a cache that is exact or not.
     pub convolves: Option<bool>,
-    /// Some block is a gated delta net.
-    pub delta_nets: bool,
-    /// Some block's heads are behind gates: a delta net's, or an attention's.
+    /// Some block is a recurrence.
+    pub recurrences: bool,
+    /// Some block's heads are behind gates: a recurrence's, or an attention's.
     pub gated_heads: bool,
 }
 

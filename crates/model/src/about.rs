@@ -4,7 +4,7 @@ use conclave_kernels::Format as GpuFormat;
 use conclave_weights::{Checkpoint, Description, Format};
 use serde::Serialize;
 
-use crate::config::{Config, DeltaNet};
+use crate::config::{Config, Recurrence};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::on_gpu;
@@ -141,7 +141,7 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
     let widths = config
         .attentions()
         .flat_map(|of| [of.query_width(), of.kv_width()]);
-    let widths = widths.chain(config.delta_nets().map(DeltaNet::channels));
+    let widths = widths.chain(config.recurrences().map(Recurrence::channels));
     let parts = config.layers.len() * config.per_layer.unwrap_or_default();
     let widths = widths.chain([config.hidden, config.feed_forward(), parts]);
     let widest = widths.max().unwrap_or_default() as u64;
@@ -161,8 +161,8 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
             problem,
         ));
     }
-    let nets = config.delta_nets();
-    let state: u64 = nets.map(|of| NUMBER * of.state() as u64).sum();
+    let recurrences = config.recurrences();
+    let state: u64 = recurrences.map(|of| NUMBER * of.state() as u64).sum();
     if state > MOST_STATES + bytes / 16 {
         let problem = "makes a recurrent state out of proportion to the weights";
         return Err(keys.wrong(Key("ssm.state_size", "linear_key_head_dim"), problem));

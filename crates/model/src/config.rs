@@ -61,15 +61,15 @@ pub enum Mixer {
     Attention(Attention),
     /// A gated convolution over the last tokens.
     Convolution(Convolution),
-    /// A gated delta net: a state that each token changes.
-    DeltaNet(DeltaNet),
+    /// A linear recurrence: a state that each token changes.
+    Recurrence(Recurrence),
 }
 
 impl Mixer {
     /// Whether a token finds in it what those before left as one state, which can't be cut, and not as
     /// a row each.
     pub fn is_recurrent(&self) -> bool {
-        matches!(self, Self::DeltaNet(_))
+        matches!(self, Self::Recurrence(_))
     }
 }
 
@@ -116,10 +116,24 @@ pub struct Convolution {
     pub taps: usize,
 }
 
-/// A layer's gated delta net (Qwen3.5): queries, keys and values go through a short convolution, and
-/// each value head keeps a matrix `[key_width, value_width]` that a token decays and corrects.
+/// How a token changes the state of a recurrence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct DeltaNet {
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// The gated delta rule (Qwen3.5): the state is corrected by what it has of a value already. The
+    /// norm of what a value head gives comes before its gate.
+    Delta,
+    /// Mamba-2's state space (Granite 4.0-H): values are added, as much as the state decays the less.
+    /// Queries are what it calls C, keys B, values x. The norm of all heads comes behind their gate.
+    StateSpace,
+}
+
+/// A layer's linear recurrence: queries, keys and values go through a short convolution, and each value
+/// head keeps a matrix `[key_width, value_width]` that a token decays and adds to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Recurrence {
+    /// How a token changes the state.
+    pub rule: Rule,
     /// Query heads, and as many key heads.
     pub key_heads: usize,
     /// Value heads; a multiple of `key_heads`.
@@ -134,7 +148,7 @@ pub struct DeltaNet {
     pub tiled: bool,
 }
 
-impl DeltaNet {
+impl Recurrence {
     /// Width of all value heads together.
     pub fn values(&self) -> usize {
         self.value_heads * self.value_width
@@ -148,6 +162,37 @@ impl DeltaNet {
     /// Numbers of its state: the convolution's last inputs and the matrices.
     pub fn state(&self) -> usize {
         (self.taps - 1) * self.channels() + self.values() * self.key_width
+    }
+
+    /// Heads that are normed by themselves, and how wide they are.
+    pub fn normed(&self) -> [usize; 2] {
+        match self.rule {
+            Rule::Delta => [self.value_heads, self.value_width],
+            Rule::StateSpace => [self.key_heads, self.values() / self.key_heads],
+        }
+    }
+
+    /// Refuses heads that do not fit each other, by the name of how many of values there are, and
+    /// convolutions and states beyond any known model's.
+    ///
+    /// # Errors
+    /// [`ModelError::Key`].
+    pub fn check(&self, keys: &Keys<'_>, heads: Key, taps: Key) -> Result<(), ModelError> {
+        if !self.value_heads.is_multiple_of(self.key_heads) {
+            return Err(keys.wrong(heads, "is no multiple of the key heads"));
+        }
+        if !(2..=MOST_TAPS).contains(&self.taps) {
+            return Err(keys.wrong(taps, "is no length of a short convolution"));
+        }
+        let all = |heads: usize, width: usize| heads as u64 * width as u64;
+        let values = all(self.value_heads, self.value_width);
+        let wide = [all(self.key_heads, self.key_width), values]
+            .iter()
+            .any(|&width| width > crate::keys::LARGEST as u64);
+        if wide || values * self.key_width as u64 > MOST_NUMBERS {
+            return Err(keys.wrong(heads, "makes a state beyond any known model's"));
+        }
+        Ok(())
     }
 }
 
@@ -328,10 +373,10 @@ impl Config {
         })
     }
 
-    /// The layers that are delta nets.
-    pub fn delta_nets(&self) -> impl Iterator<Item = &DeltaNet> {
+    /// The layers that are recurrences.
+    pub fn recurrences(&self) -> impl Iterator<Item = &Recurrence> {
         self.layers.iter().filter_map(|layer| match &layer.mixer {
-            Mixer::DeltaNet(net) => Some(net),
+            Mixer::Recurrence(of) => Some(of),
             _ => None,
         })
     }
@@ -420,6 +465,12 @@ const KV_HEADS: Key = Key("attention.head_count_kv", "num_key_value_heads");
 
 /// Numbers in the widest head there is a use for: tables are made of it before any tensor is seen.
 const MOST_HEAD: usize = 1 << 14;
+
+/// Tokens that the convolution of a recurrence sees, at most.
+const MOST_TAPS: usize = 16;
+
+/// Numbers in the matrices of a layer's state, at most: 64 MiB of them.
+const MOST_NUMBERS: u64 = 1 << 24;
 
 /// Blocks of the deepest model there is a use for: each is a list entry before any tensor is seen.
 const MOST_LAYERS: usize = 1024;

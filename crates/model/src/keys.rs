@@ -368,7 +368,11 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
-    fn list(&self, key: Key) -> Result<Option<&'a Vec<Json>>, ModelError> {
+    /// A list of `config.json` as it is; `None` where it is missing.
+    ///
+    /// # Errors
+    /// [`ModelError::Key`] for what is no list.
+    pub fn list(&self, key: Key) -> Result<Option<&'a Vec<Json>>, ModelError> {
         match self.world {
             World::HuggingFace { config, .. } if !key.1.is_empty() => match config.get(key.1) {
                 Some(Json::Array(list)) => Ok(Some(list)),

@@ -48,7 +48,7 @@ impl Memory {
             Mixer::Attention(of) if of.shares.is_some() => 0,
             Mixer::Attention(of) => Cache::bytes_of(rows, of.kv_heads, of.head_dim, exact),
             Mixer::Convolution(_) => ConvolutionCache::bytes_of(rows, config.hidden, exact),
-            Mixer::DeltaNet(of) => (COUNTED * of.state() * size_of::<f32>()) as u64,
+            Mixer::Recurrence(of) => (COUNTED * of.state() * size_of::<f32>()) as u64,
         });
         Self {
             weights: matrices.sum::<u64>() + of_vectors(plan, config, context),
@@ -83,7 +83,7 @@ impl Memory {
             Mixer::Attention(of) if of.shares.is_some() => 0,
             Mixer::Attention(of) => 2 * scratch::heads(of, context, exact).cache_bytes(),
             Mixer::Convolution(_) => scratch::channels(config, context, exact).cache_bytes(),
-            Mixer::DeltaNet(of) => COUNTED * of.state() * size_of::<f32>(),
+            Mixer::Recurrence(of) => COUNTED * of.state() * size_of::<f32>(),
         });
         Self {
             weights: matrices + of_vectors(plan, config, context),

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use conclave_weights::{Checkpoint, Tensor};
 
-use crate::config::{self, Bias, Config, QkNorm};
+use crate::config::{self, Bias, Config, QkNorm, Rule};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::weights::{
-    Attention, Block, Convolution, DeltaNet, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
-    Weights,
+    Attention, Block, Convolution, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
+    Recurrence, Weights,
 };
 
 /// The rows of a tensor that make a matrix.
@@ -103,11 +103,19 @@ const DELTA_GATE: Name = Name("attn_gate", "linear_attn.in_proj_z");
 const DELTA_BETA: Name = Name("ssm_beta", "linear_attn.in_proj_b");
 const DELTA_DECAY: Name = Name("ssm_alpha", "linear_attn.in_proj_a");
 const DELTA_DECAY_BIAS: Name = Name("ssm_dt.bias", "linear_attn.dt_bias");
-/// GGUF has the rates, a folder ln of what they are below 0.
 const DELTA_DECAY_RATE: Name = Name("ssm_a", "linear_attn.A_log");
 const DELTA_TAPS: Name = Name("ssm_conv1d.weight", "linear_attn.conv1d.weight");
 const DELTA_NORM: Name = Name("ssm_norm.weight", "linear_attn.norm.weight");
 const DELTA_OUT: Name = Name("ssm_out", "linear_attn.out_proj");
+
+/// The gate, what is convolved, and what makes the decay below each other.
+const SPACE_IN: Name = Name("ssm_in", "mamba.in_proj");
+const SPACE_DECAY_BIAS: Name = Name("ssm_dt.bias", "mamba.dt_bias");
+const SPACE_DECAY_RATE: Name = Name("ssm_a", "mamba.A_log");
+const SPACE_SKIP: Name = Name("ssm_d", "mamba.D");
+const SPACE_TAPS: Name = Name("ssm_conv1d", "mamba.conv1d");
+const SPACE_NORM: Name = Name("ssm_norm.weight", "mamba.norm.weight");
+const SPACE_OUT: Name = Name("ssm_out", "mamba.out_proj");
 
 /// What may stand before a Hugging Face tensor's name: a causal model's, a bare one's, and those
 /// of models that also see, as transformers 4 and 5 write them.
@@ -308,7 +316,7 @@ impl Planner<'_> {
             mixer: match c.layers[layer].mixer {
                 config::Mixer::Attention(of) => Mixer::Attention(self.attention(layer, of)?),
                 config::Mixer::Convolution(of) => Mixer::Convolution(self.convolution(layer, of)?),
-                config::Mixer::DeltaNet(of) => Mixer::DeltaNet(self.delta_net(layer, of)?),
+                config::Mixer::Recurrence(of) => Mixer::Recurrence(self.recurrence(layer, of)?),
             },
             mixer_post_norm: norm(norms.mixer_post, "post_attention_norm")?,
             feed_forward_norm: norm(norms.feed_forward, "ffn_norm")?,
@@ -401,35 +409,94 @@ impl Planner<'_> {
         })
     }
 
+    fn recurrence(
+        &self,
+        layer: usize,
+        of: config::Recurrence,
+    ) -> Result<Recurrence<MatrixPart, VectorPart>, ModelError> {
+        match of.rule {
+            Rule::Delta => self.delta_net(layer, of),
+            Rule::StateSpace => self.state_space(layer, of),
+        }
+    }
+
     fn delta_net(
         &self,
         layer: usize,
-        of: config::DeltaNet,
-    ) -> Result<DeltaNet<MatrixPart, VectorPart>, ModelError> {
+        of: config::Recurrence,
+    ) -> Result<Recurrence<MatrixPart, VectorPart>, ModelError> {
         let hidden = self.config.hidden;
         let of_stream = |name, rows| self.linear(layer, name, [rows, hidden], Bias::Never);
         let vector = |name, length| {
             let name = self.names.inside(layer, name);
             self.vector(name, 0..length, length)
         };
-        let mut decay_rate = vector(DELTA_DECAY_RATE, of.value_heads)?;
-        if !self.names.gguf {
-            (decay_rate.logarithm, decay_rate.scale) = (true, -1.0);
-        }
         let taps = self.names.inside(layer, DELTA_TAPS);
-        Ok(DeltaNet {
+        Ok(Recurrence {
             of,
             input: of_stream(DELTA_IN, of.channels())?,
             gate: of_stream(DELTA_GATE, of.values())?,
-            beta: of_stream(DELTA_BETA, of.value_heads)?,
+            share: Some(of_stream(DELTA_BETA, of.value_heads)?),
             decay: of_stream(DELTA_DECAY, of.value_heads)?,
             decay_bias: vector(DELTA_DECAY_BIAS, of.value_heads)?,
-            decay_rate,
+            decay_rate: self.rate(vector(DELTA_DECAY_RATE, of.value_heads)?),
             taps: self.numbers(taps, [of.channels(), of.taps])?,
+            taps_bias: None,
+            skip: None,
             // Its weight is stored whole, whatever other norms lack of theirs.
             norm: vector(DELTA_NORM, of.value_width)?,
             output: self.linear(layer, DELTA_OUT, [hidden, of.values()], Bias::Never)?,
         })
+    }
+
+    fn state_space(
+        &self,
+        layer: usize,
+        of: config::Recurrence,
+    ) -> Result<Recurrence<MatrixPart, VectorPart>, ModelError> {
+        let hidden = self.config.hidden;
+        let behind_gate = of.values() + of.channels();
+        let all = behind_gate + of.value_heads;
+        let input = |range: Range<usize>| {
+            let mut part = self.linear(layer, SPACE_IN, [all, hidden], Bias::Where)?;
+            part.weight.rows = range.start as u64..range.end as u64;
+            if let Some(bias) = &mut part.bias {
+                bias.numbers = range;
+            }
+            Ok::<_, ModelError>(part)
+        };
+        let list = |name, count| self.list(self.names.inside(layer, name), count);
+        let taps = self.names.inside(layer, SPACE_TAPS);
+        let taps_bias = format!("{taps}.bias");
+        Ok(Recurrence {
+            of,
+            input: input(of.values()..behind_gate)?,
+            gate: input(0..of.values())?,
+            share: None,
+            decay: input(behind_gate..all)?,
+            decay_bias: list(SPACE_DECAY_BIAS, of.value_heads)?,
+            decay_rate: self.rate(list(SPACE_DECAY_RATE, of.value_heads)?),
+            taps: self.numbers(format!("{taps}.weight"), [of.channels(), of.taps])?,
+            taps_bias: match self.has(&taps_bias) {
+                true => Some(self.vector(taps_bias, 0..of.channels(), of.channels())?),
+                false => None,
+            },
+            skip: Some(list(SPACE_SKIP, of.value_heads)?),
+            norm: list(SPACE_NORM, of.values())?,
+            output: self.linear(layer, SPACE_OUT, [hidden, of.values()], Bias::Where)?,
+        })
+    }
+
+    /// GGUF has the rates of decays, a folder ln of what they are below 0.
+    fn rate(&self, stored: VectorPart) -> VectorPart {
+        match self.names.gguf {
+            true => stored,
+            false => VectorPart {
+                logarithm: true,
+                scale: -1.0,
+                ..stored
+            },
+        }
     }
 
     /// The order of query and key rows.
@@ -542,10 +609,21 @@ impl Planner<'_> {
 
     /// All numbers of a tensor, checked to be `[rows, cols]`.
     fn numbers(&self, name: String, [rows, cols]: [usize; 2]) -> Result<VectorPart, ModelError> {
-        let tensor = self.matrix(&name, rows, cols)?.tensor;
+        self.matrix(&name, rows, cols)?;
+        self.list(name, rows * cols)
+    }
+
+    /// All numbers of a tensor of any shape, checked to be so many: GGUF has some in a column, or in as
+    /// many rows as there are groups.
+    fn list(&self, name: String, count: usize) -> Result<VectorPart, ModelError> {
+        let tensor = find(self.checkpoint, &name)?;
+        if tensor.elements() != count as u64 {
+            let problem = format!("has {} numbers where {count} belong", tensor.elements());
+            return Err(wrong(&name, &problem));
+        }
         Ok(VectorPart {
-            tensor,
-            numbers: 0..rows * cols,
+            tensor: tensor.clone(),
+            numbers: 0..count,
             order: Order::Stored,
             logarithm: false,
             offset: 0.0,
@@ -560,19 +638,12 @@ impl Planner<'_> {
         numbers: Range<usize>,
         length: usize,
     ) -> Result<VectorPart, ModelError> {
-        let tensor = find(self.checkpoint, &name)?;
-        if tensor.rows() != 1 || tensor.cols() != length as u64 {
-            let found = tensor.elements();
-            let problem = format!("has {found} numbers where {length} belong");
-            return Err(wrong(&name, &problem));
+        if find(self.checkpoint, &name)?.rows() != 1 {
+            return Err(wrong(&name, "has several rows where one belongs"));
         }
         Ok(VectorPart {
-            tensor: tensor.clone(),
             numbers,
-            order: Order::Stored,
-            logarithm: false,
-            offset: 0.0,
-            scale: 1.0,
+            ..self.list(name, length)?
         })
     }
 }

@@ -6,8 +6,8 @@ use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
 use crate::weights::{
-    Attention, Block, Convolution, DeltaNet, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
-    Weights,
+    Attention, Block, Convolution, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
+    Recurrence, Weights,
 };
 
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
@@ -169,15 +169,20 @@ impl<K: WeightSink> Reader<'_, K> {
                     bias: self.optional(&plan.bias).await?,
                     output: self.linear(&plan.output).await?,
                 }),
-                Mixer::DeltaNet(plan) => Mixer::DeltaNet(DeltaNet {
+                Mixer::Recurrence(plan) => Mixer::Recurrence(Recurrence {
                     of: plan.of,
                     input: self.linear(&plan.input).await?,
                     gate: self.linear(&plan.gate).await?,
-                    beta: self.linear(&plan.beta).await?,
+                    share: match &plan.share {
+                        Some(plan) => Some(self.linear(plan).await?),
+                        None => None,
+                    },
                     decay: self.linear(&plan.decay).await?,
                     decay_bias: self.vector(&plan.decay_bias).await?,
                     decay_rate: self.vector(&plan.decay_rate).await?,
                     taps: self.vector(&plan.taps).await?,
+                    taps_bias: self.optional(&plan.taps_bias).await?,
+                    skip: self.optional(&plan.skip).await?,
                     norm: self.vector(&plan.norm).await?,
                     output: self.linear(&plan.output).await?,
                 }),

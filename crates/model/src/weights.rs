@@ -73,8 +73,8 @@ pub enum Mixer<M, V> {
     Attention(Attention<M, V>),
     /// A gated convolution.
     Convolution(Convolution<M, V>),
-    /// A gated delta net.
-    DeltaNet(DeltaNet<M, V>),
+    /// A linear recurrence.
+    Recurrence(Recurrence<M, V>),
 }
 
 /// The weights of an attention.
@@ -118,17 +118,19 @@ pub struct Convolution<M, V> {
     pub output: Linear<M, V>,
 }
 
-/// The weights of a gated delta net.
+/// The weights of a linear recurrence.
 #[derive(Debug, Clone)]
-pub struct DeltaNet<M, V> {
-    /// Its heads and its taps.
-    pub of: config::DeltaNet,
-    /// Queries, keys and values below each other, `[channels, hidden]`.
+pub struct Recurrence<M, V> {
+    /// Its rule, its heads and its taps.
+    pub of: config::Recurrence,
+    /// Queries, keys and values below each other, `[channels, hidden]`; of a state space values, keys
+    /// and queries.
     pub input: Linear<M, V>,
     /// The output's gate, `[values, hidden]`.
     pub gate: Linear<M, V>,
-    /// How much of a value is new, before its σ, `[value_heads, hidden]`.
-    pub beta: Linear<M, V>,
+    /// How much of a value is new, before its σ, `[value_heads, hidden]`; a state space takes it from
+    /// what makes its decay.
+    pub share: Option<Linear<M, V>>,
     /// How far the state decays, before its softplus, `[value_heads, hidden]`.
     pub decay: Linear<M, V>,
     /// Added to `decay`'s product, `[value_heads]`.
@@ -137,7 +139,11 @@ pub struct DeltaNet<M, V> {
     pub decay_rate: V,
     /// Of each channel the factor on the oldest token first, `[channels, taps]`.
     pub taps: V,
-    /// Of the norm on each value head before the gate, `[value_width]`.
+    /// Of the convolution, `[channels]`.
+    pub taps_bias: Option<V>,
+    /// Of each value head the factor on a value that it gives beside the state, `[value_heads]`.
+    pub skip: Option<V>,
+    /// Of the norm on each value head `[value_width]`, or on all of them together `[values]`.
     pub norm: V,
     /// `[hidden, values]`.
     pub output: Linear<M, V>,
@@ -184,7 +190,10 @@ impl<M, V> Mixer<M, V> {
                 all.chain([&a.output]).collect()
             }
             Self::Convolution(c) => vec![&c.input, &c.output],
-            Self::DeltaNet(d) => vec![&d.input, &d.gate, &d.beta, &d.decay, &d.output],
+            Self::Recurrence(r) => {
+                let all = [&r.input, &r.gate].into_iter().chain(&r.share);
+                all.chain([&r.decay, &r.output]).collect()
+            }
         }
     }
 
@@ -196,7 +205,10 @@ impl<M, V> Mixer<M, V> {
                 a.query_norm.iter().chain(key_norm).collect()
             }
             Self::Convolution(c) => std::iter::once(&c.taps).chain(&c.bias).collect(),
-            Self::DeltaNet(d) => vec![&d.decay_bias, &d.decay_rate, &d.taps, &d.norm],
+            Self::Recurrence(r) => {
+                let all = [&r.decay_bias, &r.decay_rate, &r.taps, &r.norm].into_iter();
+                all.chain(&r.taps_bias).chain(&r.skip).collect()
+            }
         }
     }
 }

@@ -90,7 +90,7 @@ fn rounds_after_the_first_make_nothing() {
 /// what was foretold.
 #[test]
 fn rounds_between_recurrent_states_make_nothing() {
-    let names = ["qwen3_5-hf", "qwen3_5-gguf"];
+    let names = ["qwen3_5-hf", "granite4-h-gguf"];
     make_nothing(names, 2, Choices::usual(false), true, 60);
 }
 
@@ -159,6 +159,7 @@ fn memory_is_what_was_foretold() {
         "gemma2-gguf",
         "lfm2-gguf",
         "qwen3_5-gguf",
+        "granite4-h-gguf",
         "gemma4-gguf",
     ] {
         let before = gpu.memory_in_use();

@@ -78,7 +78,7 @@ fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward:
 }
 
 /// The folder of a Qwen3.5 of one delta net, with a key head as wide, and so many value heads as wide.
-fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
+fn recurrence(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
     const HIDDEN: usize = 4;
     let (values, layer) = (heads * width, "model.layers.0");
     let channels = 2 * key_width + values;
@@ -145,16 +145,16 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
         (llama(4, 1, [1, 4], 1 << 20), "hidden_size"),
         (llama(4, 64, [1, 1 << 14], 1), "num_key_value_heads"),
         (llama(4, 1, [1, 1 << 15], 1), "head_dim"),
-        (delta_net(1 << 12, [32, 128]), "linear_key_head_dim"),
-        (delta_net(4, [8, 1 << 15]), "hidden_size"),
-        (delta_net(1 << 12, [64, 128]), "linear_num_value_heads"),
+        (recurrence(1 << 12, [32, 128]), "linear_key_head_dim"),
+        (recurrence(4, [8, 1 << 15]), "hidden_size"),
+        (recurrence(1 << 12, [64, 128]), "linear_num_value_heads"),
     ] {
         let refused = asked(&source);
         let named = matches!(&refused, Err(ModelError::Key { key: found, .. }) if found == key);
         assert!(named, "{key}: {refused:?}");
     }
     // Small and wide as published models are, it is none of these.
-    for source in [llama(64, 2, [4, 16], 256), delta_net(16, [4, 16])] {
+    for source in [llama(64, 2, [4, 16], 256), recurrence(16, [4, 16])] {
         let about = asked(&source).unwrap();
         assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
     }

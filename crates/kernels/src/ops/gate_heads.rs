@@ -1,4 +1,4 @@
-//! Heads behind gates of their own: of an attention, and of a delta net, where a norm comes before.
+//! Heads behind gates of their own: of an attention, and of a recurrence, with a norm before or behind.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
@@ -18,10 +18,11 @@ struct Params {
     gate_row: u32,
     gate_first: u32,
     gate_apart: u32,
-    normed: u32,
+    norm: u32,
     silu: u32,
     epsilon: f32,
-    spare: [u32; 2],
+    norm_apart: u32,
+    spare: u32,
 }
 
 pub(crate) static SHADERS: Both = both!("gate_heads", [WGSL], Params);
@@ -43,8 +44,19 @@ pub struct GatedHeads {
     pub silu: bool,
 }
 
-/// The heads of x behind their gates, and behind a norm of each where there is one, its weight `[width]`
-/// and its epsilon, into `out` `[tokens, heads, width]`.
+/// A norm of each head.
+#[derive(Debug, Clone, Copy)]
+pub struct GatedNorm<W> {
+    /// `[width]`; behind the gate `[heads, width]`.
+    pub weight: W,
+    /// ε of it.
+    pub epsilon: f32,
+    /// It is of what the gate leaves, not of x.
+    pub behind: bool,
+}
+
+/// The heads of x behind their gates, with a norm of each where there is one, into `out`
+/// `[tokens, heads, width]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for rows that do not hold their heads and buffers too small.
@@ -54,7 +66,7 @@ pub fn gate_heads(
     tokens: usize,
     of: GatedHeads,
     gates: &Buffer,
-    norm: Option<(&Buffer, f32)>,
+    norm: Option<GatedNorm<&Buffer>>,
     out: &Buffer,
 ) -> Result<(), GpuError> {
     let shader = pick(launcher, &SHADERS);
@@ -78,9 +90,11 @@ pub fn gate_heads(
     x.holds(tokens * row, name, "x")?;
     gates.holds(tokens * gate_row, name, "gates")?;
     out.holds(tokens * heads * width, name, "out")?;
-    if let Some((weight, _)) = norm {
-        weight.holds(width, name, "norm")?;
+    if let Some(norm) = norm {
+        let weights = if norm.behind { heads * width } else { width };
+        norm.weight.holds(weights, name, "norm")?;
     }
+    let behind = norm.is_some_and(|norm| norm.behind);
     let params = Params {
         heads: heads as u32,
         width: width as u32,
@@ -89,15 +103,16 @@ pub fn gate_heads(
         gate_row: gate_row as u32,
         gate_first: gate_first as u32,
         gate_apart: gate_apart as u32,
-        normed: u32::from(norm.is_some()),
+        norm: u32::from(norm.is_some()) + u32::from(behind),
         silu: u32::from(silu),
-        epsilon: norm.map_or(1.0, |(_, epsilon)| epsilon),
-        spare: [0; 2],
+        epsilon: norm.map_or(1.0, |norm| norm.epsilon),
+        norm_apart: if behind { width as u32 } else { 0 },
+        spare: 0,
     };
     let buffers = [
         Use::Read(x),
         Use::Read(gates),
-        Use::Read(norm.map_or(launcher.zeros(), |(weight, _)| weight)),
+        Use::Read(norm.map_or(launcher.zeros(), |norm| norm.weight)),
         Use::Write(out),
     ];
     let [x, ..] = items_by(launcher.choices().serial, heads);
@@ -109,22 +124,30 @@ pub fn gate_heads_cpu(
     x: &[f32],
     of: GatedHeads,
     gates: &[f32],
-    norm: Option<(&[f32], f32)>,
+    norm: Option<GatedNorm<&[f32]>>,
 ) -> Vec<f32> {
     let mut out = Vec::new();
     let rows = x.chunks(of.row[0]).zip(gates.chunks(of.gate_row[0]));
     for (x, gates) in rows {
         for head in 0..of.heads {
             let x = &x[of.row[1] + head * of.width..][..of.width];
-            let x = match norm {
-                Some((weight, epsilon)) => rms_norm_cpu(x, weight, epsilon),
-                None => x.to_vec(),
-            };
             let gates = &gates[of.gate_row[1] + head * of.gate_apart..][..of.width];
-            out.extend(x.iter().zip(gates).map(|(x, gate)| {
-                let curved = 1.0 / (1.0 + (-gate).exp());
-                x * if of.silu { gate * curved } else { curved }
-            }));
+            let gated = |x: &[f32]| -> Vec<f32> {
+                let pairs = x.iter().zip(gates);
+                let curved = pairs.map(|(x, gate)| {
+                    let sigmoid = 1.0 / (1.0 + (-gate).exp());
+                    x * if of.silu { gate * sigmoid } else { sigmoid }
+                });
+                curved.collect()
+            };
+            out.extend(match norm {
+                None => gated(x),
+                Some(norm) if norm.behind => {
+                    let weight = &norm.weight[head * of.width..][..of.width];
+                    rms_norm_cpu(&gated(x), weight, norm.epsilon)
+                }
+                Some(norm) => gated(&rms_norm_cpu(x, norm.weight, norm.epsilon)),
+            });
         }
     }
     out

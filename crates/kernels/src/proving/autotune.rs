@@ -327,7 +327,7 @@ mod tests {
             norms_behind: false,
             norms_rotated: false,
             convolves: None,
-            delta_nets: false,
+            recurrences: false,
             gated_heads: false,
             heads: vec![Heads {
                 heads: 1,

@@ -9,15 +9,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn a_delta_net_equals_its_twin(
+    fn a_recurrence_equals_its_twin(
         seed: u64, key_heads in 1_usize..4, group in 1_usize..4, key_width in 1_usize..40,
-        value_width in 1_usize..80, taps in 2_usize..6, tiled: bool,
+        value_width in 1_usize..80, taps in 2_usize..6, tiled: bool, delta: bool,
         lengths in prop::collection::vec(1_u32..9, 1..4),
     ) {
         let mut numbers = Numbers(seed);
         let slots = 2 * lengths.len();
-        let net = DeltaNet {
-            key_heads, value_heads: key_heads * group, key_width, value_width, taps, tiled, slots,
+        let rule = if delta { RecurrentRule::Delta } else { RecurrentRule::StateSpace };
+        let of = Recurrence {
+            rule, key_heads, value_heads: key_heads * group, key_width, value_width, taps, tiled, slots,
         };
         // Each from a slot of its own, or the beginning, to another, or the same.
         let mut first = 0;
@@ -33,25 +34,30 @@ proptest! {
         let tokens = first as usize;
         let steps = runs.iter().flat_map(|&[_, count, from, _]| (0..count).map(move |i| [i, from]));
         let steps: Vec<[u32; 2]> = steps.collect();
-        let projected = numbers.many(tokens * net.row());
-        let weight = numbers.many(net.channels() * taps);
-        let mut states = numbers.many(slots * net.state());
-        let [bias, rate] = [0; 2].map(|_| numbers.many(net.value_heads));
+        let projected = numbers.many(tokens * of.row());
+        let taps = numbers.many(of.channels() * of.taps);
+        let taps_bias = numbers.many(of.channels());
+        let mut states = numbers.many(slots * of.state());
+        let [bias, rate, skip] = [0; 3].map(|_| numbers.many(of.value_heads));
         let rate: Vec<f32> = rate.iter().map(|rate| -rate.abs()).collect();
 
         let (gpu_projected, gpu_states) = (upload(&projected), upload(&states));
-        let mixed = marked(tokens * net.channels());
-        delta_mix(
-            gpu(), &gpu_projected, tokens, net, &upload(&steps), &upload(&weight), &gpu_states, &mixed,
+        let (gpu_taps, gpu_taps_bias) = (upload(&taps), upload(&taps_bias));
+        let mixed = marked(tokens * of.channels());
+        let weights = RecurrentTaps { weight: &gpu_taps, bias: (!delta).then_some(&gpu_taps_bias) };
+        recurrence_mix(
+            gpu(), &gpu_projected, tokens, of, &upload(&steps), weights, &gpu_states, &mixed,
         ).unwrap();
-        let mut expected = delta_mix_cpu(&projected, net, &steps, &weight, &states);
+        let weights = RecurrentTaps { weight: &taps[..], bias: (!delta).then_some(&taps_bias[..]) };
+        let mut expected = recurrence_mix_cpu(&projected, of, &steps, weights, &states);
         assert_close(&read(&[&mixed])[0], &expected, 1e-5);
-        let (gpu_bias, gpu_rate) = (upload(&bias), upload(&rate));
-        delta_rule(
-            gpu(), &gpu_projected, tokens, net, (&upload(&runs), runs.len()), [&gpu_bias, &gpu_rate],
-            &gpu_states, &mixed,
+        let (gpu_bias, gpu_rate, gpu_skip) = (upload(&bias), upload(&rate), upload(&skip));
+        let heads = RecurrentHeads { bias: &gpu_bias, rate: &gpu_rate, skip: Some(&gpu_skip) };
+        recurrence_rule(
+            gpu(), &gpu_projected, tokens, of, (&upload(&runs), runs.len()), heads, &gpu_states, &mixed,
         ).unwrap();
-        delta_rule_cpu(&projected, net, &runs, [&bias, &rate], &mut states, &mut expected);
+        let heads = RecurrentHeads { bias: &bias[..], rate: &rate[..], skip: Some(&skip[..]) };
+        recurrence_rule_cpu(&projected, of, &runs, heads, &mut states, &mut expected);
         let found = read(&[&mixed, &gpu_states]);
         assert_close(&found[0], &expected, 1e-4);
         assert_close(&found[1], &states, 1e-4);
@@ -60,7 +66,7 @@ proptest! {
     #[test]
     fn gated_heads_equal_their_twin(
         seed: u64, tokens in 1_usize..6, heads in 1_usize..6, width in 1_usize..90, normed: bool,
-        silu: bool, apart in 0_usize..9, beside in 0_usize..9,
+        behind: bool, silu: bool, apart in 0_usize..9, beside in 0_usize..9,
     ) {
         let mut numbers = Numbers(seed);
         let of = GatedHeads {
@@ -72,11 +78,12 @@ proptest! {
         let x = numbers.many(tokens * of.row[0]);
         // Wide enough for both ends of the curves.
         let gates: Vec<f32> = numbers.many(tokens * of.gate_row[0]).iter().map(|v| v * 120.0).collect();
-        let weight = numbers.many(width);
+        let weight = numbers.many(if behind { heads * width } else { width });
         let (out, gpu_weight) = (marked(tokens * heads * width + 4), upload(&weight));
-        let norm = normed.then_some((&gpu_weight, 1e-5));
+        let norm = normed.then_some(GatedNorm { weight: &gpu_weight, epsilon: 1e-5, behind });
         gate_heads(gpu(), &upload(&x), tokens, of, &upload(&gates), norm, &out).unwrap();
-        let expected = gate_heads_cpu(&x, of, &gates, normed.then_some((&weight[..], 1e-5)));
+        let norm = normed.then_some(GatedNorm { weight: &weight[..], epsilon: 1e-5, behind });
+        let expected = gate_heads_cpu(&x, of, &gates, norm);
         let found = &read(&[&out])[0];
         assert_close(&found[..expected.len()], &expected, 1e-5);
         prop_assert_eq!(&found[expected.len()..], &[MARK; 4]);

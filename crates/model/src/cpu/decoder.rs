@@ -4,12 +4,12 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    ConvolutionCache, DeltaState, Input, Matrix, Seen, Upload, delta_gates, judge, log_sum_exp,
-    rows, softcap, target_logits,
+    ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Seen, Upload, judge,
+    log_sum_exp, recurrent_gates, rows, softcap, target_logits,
 };
 use conclave_weights::Format;
 
-use crate::config::{self, Activation, Config, QkNorm};
+use crate::config::{self, Activation, Config, QkNorm, Rule};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::kept_on_cpu;
@@ -19,7 +19,7 @@ use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
 use crate::states;
 use crate::weights::{
-    Attention, Block, Convolution, DeltaNet, Linear, Mixer, PerLayer, PerLayerInput, Weights,
+    Attention, Block, Convolution, Linear, Mixer, PerLayer, PerLayerInput, Recurrence, Weights,
 };
 
 type Vector = Vec<f32>;
@@ -31,7 +31,7 @@ enum Cache {
     Attention(conclave_cpu::Cache),
     Convolution(ConvolutionCache),
     /// States by slot, each there from the first pass on that leaves one.
-    DeltaNet(Vec<Option<DeltaState>>),
+    Recurrence(Vec<Option<RecurrentState>>),
     /// Nothing: another block's serves.
     Shared,
 }
@@ -110,7 +110,7 @@ impl CpuDecoder {
             config::Mixer::Convolution(_) => {
                 Cache::Convolution(ConvolutionCache::new(rows, c.hidden, exact))
             }
-            config::Mixer::DeltaNet(_) => Cache::DeltaNet(Vec::new()),
+            config::Mixer::Recurrence(_) => Cache::Recurrence(Vec::new()),
         };
         self.caches.extend(missing.map(cache));
         self.states.resize(SLOTS * c.hidden, 0.0);
@@ -196,11 +196,20 @@ pub fn scratch_bytes(c: &Config) -> u64 {
         widest(config::Attention::query_width),
         widest(config::Attention::kv_width),
     );
-    let wide = query.max(3 * c.hidden);
+    let recurrent = |width: fn(&config::Recurrence) -> usize| {
+        c.recurrences().map(width).max().unwrap_or_default()
+    };
+    let (channels, values) = (
+        recurrent(config::Recurrence::channels),
+        recurrent(config::Recurrence::values),
+    );
+    let wide = query.max(3 * c.hidden).max(channels);
+    let attended = query.max(values);
+    let gates = c.feed_forward().max(values) + c.feed_forward().max(channels);
     // As input of a product, numbers are there once more in 16 bits with their sums.
-    let input = 2 * c.hidden.max(query).max(c.feed_forward());
+    let input = 2 * c.hidden.max(attended).max(c.feed_forward());
     let parts = c.layers.len() * c.per_layer.unwrap_or_default();
-    let a_token = 3 * c.hidden + wide + 2 * kv + query + 2 * c.feed_forward() + input + parts;
+    let a_token = 3 * c.hidden + wide + 2 * kv + attended + gates + input + parts;
     let states = SLOTS * c.hidden;
     ((states + CPU_CHUNK * a_token + 2 * c.vocabulary) * NUMBER) as u64
 }
@@ -253,11 +262,11 @@ impl Decoder for CpuDecoder {
                     };
                     convolve(c, block, cache, pass, s)?;
                 }
-                Mixer::DeltaNet(block) => {
-                    let Some(Cache::DeltaNet(states)) = self.caches.get_mut(index) else {
+                Mixer::Recurrence(block) => {
+                    let Some(Cache::Recurrence(states)) = self.caches.get_mut(index) else {
                         return Err(OTHER_CACHE);
                     };
-                    delta_net(c, block, states, pass, s)?;
+                    recurrence(c, block, states, pass, s)?;
                 }
             }
             post(c, &block.mixer_post_norm, s);
@@ -314,7 +323,7 @@ impl Decoder for CpuDecoder {
             match cache {
                 Cache::Attention(cache) => cache.move_rows(from, to, count),
                 Cache::Convolution(cache) => cache.move_rows(from, to, count),
-                Cache::DeltaNet(_) | Cache::Shared => {}
+                Cache::Recurrence(_) | Cache::Shared => {}
             }
         }
         Ok(())
@@ -445,16 +454,21 @@ fn convolve(
     product(&block.output, &s.input, &mut s.added)
 }
 
-/// The gated delta net of one block with its output product, from `s.input` into `s.added`.
-fn delta_net(
+/// The recurrence of one block with its output product, from `s.input` into `s.added`.
+fn recurrence(
     c: &Config,
-    block: &DeltaNet<Matrix, Vector>,
-    kept: &mut Vec<Option<DeltaState>>,
+    block: &Recurrence<Matrix, Vector>,
+    kept: &mut Vec<Option<RecurrentState>>,
     pass: &Pass,
     s: &mut Scratch,
 ) -> Result<(), ModelError> {
     let of = block.of;
-    let net = conclave_cpu::DeltaNet {
+    let rule = match of.rule {
+        Rule::Delta => conclave_cpu::Rule::Delta,
+        Rule::StateSpace => conclave_cpu::Rule::StateSpace,
+    };
+    let recurrence = conclave_cpu::Recurrence {
+        rule,
         key_heads: of.key_heads,
         value_heads: of.value_heads,
         key_width: of.key_width,
@@ -462,26 +476,29 @@ fn delta_net(
         taps: of.taps,
         tiled: of.tiled,
     };
+    let weights = RecurrentWeights {
+        taps: &block.taps,
+        bias: block.taps_bias.as_deref(),
+        skip: block.skip.as_deref(),
+    };
     product(&block.input, &s.input, &mut s.query)?;
     product(&block.gate, &s.input, &mut s.gate)?;
-    product(&block.beta, &s.input, &mut s.key)?;
+    if let Some(share) = &block.share {
+        product(share, &s.input, &mut s.key)?;
+    }
     product(&block.decay, &s.input, &mut s.value)?;
-    delta_gates(
-        &mut s.key,
-        &mut s.value,
-        &block.decay_bias,
-        &block.decay_rate,
-    );
+    let (share, decay) = (&mut s.key, &mut s.value);
+    recurrent_gates(rule, share, decay, &block.decay_bias, &block.decay_rate);
     s.attended.resize(pass.len() * of.values(), 0.0);
     let mut first = 0;
     for run in &pass.runs {
         let tokens = first..first + run.tokens;
         let of_tokens = |width: usize| tokens.start * width..tokens.end * width;
-        let mut state = begin(kept, run, &net).ok_or(states::NO_STATE)?;
-        net.run(
+        let mut state = begin(kept, run, &recurrence).ok_or(states::NO_STATE)?;
+        recurrence.run(
             &mut state,
             &s.query[of_tokens(of.channels())],
-            &block.taps,
+            weights,
             &s.key[of_tokens(of.value_heads)],
             &s.value[of_tokens(of.value_heads)],
             &mut s.up,
@@ -490,8 +507,22 @@ fn delta_net(
         kept[run.to] = Some(state);
         first = tokens.end;
     }
-    rows::rms_norm(&mut s.attended, &block.norm, c.norm_epsilon);
-    rows::gated(rows::Activation::Silu, &mut s.gate, &s.attended);
+    match of.rule {
+        Rule::Delta => {
+            rows::rms_norm(&mut s.attended, &block.norm, c.norm_epsilon);
+            rows::gated(rows::Activation::Silu, &mut s.gate, &s.attended);
+        }
+        Rule::StateSpace => {
+            rows::gated(rows::Activation::Silu, &mut s.gate, &s.attended);
+            let [_, width] = of.normed();
+            for row in s.gate.chunks_exact_mut(of.values()) {
+                let weights = block.norm.chunks_exact(width);
+                for (group, weight) in row.chunks_exact_mut(width).zip(weights) {
+                    rows::rms_norm(group, weight, c.norm_epsilon);
+                }
+            }
+        }
+    }
     s.input.set(&s.gate, of.values());
     product(&block.output, &s.input, &mut s.added)
 }
@@ -499,10 +530,10 @@ fn delta_net(
 /// The state that a run begins from, in the memory of the one that it writes over; `None` where it is to
 /// begin from one that nobody has left.
 fn begin(
-    states: &mut Vec<Option<DeltaState>>,
+    states: &mut Vec<Option<RecurrentState>>,
     run: &Run,
-    net: &conclave_cpu::DeltaNet,
-) -> Option<DeltaState> {
+    net: &conclave_cpu::Recurrence,
+) -> Option<RecurrentState> {
     if states.len() <= run.to {
         states.resize(run.to + 1, None);
     }

@@ -1,5 +1,4 @@
-//! Granite: Llama with factors on embedding, attention, residuals and logits. Folders of Granite 4 call
-//! themselves a hybrid of experts, of which the dense ones have neither.
+//! Granite: Llama with factors on embedding, attention, residuals and logits.
 
 use crate::config::{Config, RotaryPairs};
 use crate::error::ModelError;
@@ -9,7 +8,7 @@ use crate::keys::{Key, Keys};
 /// Granite's conventions.
 pub const FAMILY: Family = Family {
     gguf: "granite",
-    hugging_face: &["granite", "granitemoehybrid"],
+    hugging_face: &["granite"],
     pairs: RotaryPairs::NeighboursInGguf,
     defaults: &[
         ("hidden_size", 4096.0),
@@ -24,16 +23,14 @@ pub const FAMILY: Family = Family {
     ..Family::PLAIN
 };
 
-fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
-    let mut rotates = keys.flag(Key("rope.scaling.finetuned", ""))? != Some(false);
-    if keys.word(Key("", "model_type"))?.as_deref() == Some("granitemoehybrid") {
-        let experts = Key("", "num_local_experts");
-        if keys.size_above_zero(experts)?.is_some() {
-            return Err(keys.wrong(experts, "asks for experts, which are not supported"));
-        }
-        // Refuses layers that are no attention.
-        keys.sliding_layers(config.layers.len())?;
-        rotates = keys.word(Key("", "position_embedding_type"))?.as_deref() == Some("rope");
+/// Reads the factors, and what files of the dense Granite 4 say besides.
+///
+/// # Errors
+/// [`ModelError::Key`] for a key of another type.
+pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
+    // Granite 4's files say so where they rotate nothing.
+    if keys.flag(Key("rope.scaling.finetuned", ""))? == Some(false) {
+        config.attentions_mut().for_each(|(_, one)| one.rope = None);
     }
     // Of Granite 4, which may have experts beside.
     let shared = Key(
@@ -44,9 +41,6 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
         for layer in &mut config.layers {
             layer.feed_forward = shared;
         }
-    }
-    if !rotates {
-        config.attentions_mut().for_each(|(_, one)| one.rope = None);
     }
     let attention = Key("attention.scale", "attention_multiplier");
     let logits = Key("logit_scale", "logits_scaling");

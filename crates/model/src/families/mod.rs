@@ -8,6 +8,7 @@ mod gemma3;
 mod gemma4;
 mod glm4;
 mod granite;
+mod granite_hybrid;
 mod hunyuan;
 mod lfm2;
 mod llama;
@@ -37,6 +38,7 @@ pub const ALL: &[&Family] = &[
     &olmo2::FAMILY,
     &glm4::FAMILY,
     &granite::FAMILY,
+    &granite_hybrid::FAMILY,
     &ernie4_5::FAMILY,
     &exaone4::FAMILY,
     &ministral3::FAMILY,

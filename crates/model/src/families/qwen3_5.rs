@@ -1,10 +1,10 @@
 //! Qwen3.5: three of four layers are gated delta nets; the fourth attends, with norms on each head of
 //! queries and keys, a gate on what each head gives, and a quarter of a head that rotates.
 
-use crate::config::{Config, DeltaNet, Mixer, QkNorm};
+use crate::config::{Config, Mixer, QkNorm, Recurrence, Rule};
 use crate::error::ModelError;
 use crate::family::Family;
-use crate::keys::{Key, Keys, LARGEST};
+use crate::keys::{Key, Keys};
 
 /// Qwen3.5's conventions.
 ///
@@ -50,7 +50,7 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     let recurrent = recurrent(keys, config.layers.len())?;
     for (layer, recurrent) in config.layers.iter_mut().zip(recurrent) {
         match &mut layer.mixer {
-            mixer if recurrent => *mixer = Mixer::DeltaNet(net),
+            mixer if recurrent => *mixer = Mixer::Recurrence(net),
             Mixer::Attention(attention) => attention.gate = true,
             _ => {}
         }
@@ -80,7 +80,7 @@ fn recurrent(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>, ModelError> {
     Ok((1..=layers).map(|number| number % every != 0).collect())
 }
 
-fn delta_net(keys: &Keys<'_>) -> Result<DeltaNet, ModelError> {
+fn delta_net(keys: &Keys<'_>) -> Result<Recurrence, ModelError> {
     let value_heads = keys.size(VALUE_HEADS)?;
     let value_width = if keys.is_gguf() {
         let all = Key("ssm.inner_size", "");
@@ -93,7 +93,8 @@ fn delta_net(keys: &Keys<'_>) -> Result<DeltaNet, ModelError> {
         keys.size(Key("", "linear_value_head_dim"))?
     };
     let taps = Key("ssm.conv_kernel", "linear_conv_kernel_dim");
-    let net = DeltaNet {
+    let net = Recurrence {
+        rule: Rule::Delta,
         key_heads: keys.size(Key("ssm.group_count", "linear_num_key_heads"))?,
         value_heads,
         key_width: keys.size(Key("ssm.state_size", "linear_key_head_dim"))?,
@@ -102,26 +103,6 @@ fn delta_net(keys: &Keys<'_>) -> Result<DeltaNet, ModelError> {
         // The converter puts value heads so that the key heads can be repeated whole.
         tiled: keys.is_gguf(),
     };
-    if !net.value_heads.is_multiple_of(net.key_heads) {
-        return Err(keys.wrong(VALUE_HEADS, "is no multiple of the key heads"));
-    }
-    if !(2..=MOST_TAPS).contains(&net.taps) {
-        return Err(keys.wrong(taps, "is no length of a short convolution"));
-    }
-    let all = |heads: usize, width: usize| heads as u64 * width as u64;
-    let channels = [
-        all(net.key_heads, net.key_width),
-        all(net.value_heads, net.value_width),
-    ];
-    let wide = channels.iter().any(|&width| width > LARGEST as u64);
-    if wide || channels[1] * net.key_width as u64 > MOST_NUMBERS {
-        return Err(keys.wrong(VALUE_HEADS, "makes a state beyond any known model's"));
-    }
+    net.check(keys, VALUE_HEADS, taps)?;
     Ok(net)
 }
-
-/// Tokens that a convolution sees, at most.
-const MOST_TAPS: usize = 16;
-
-/// Numbers in the matrices of a layer's state, at most: 64 MiB of them.
-const MOST_NUMBERS: u64 = 1 << 24;

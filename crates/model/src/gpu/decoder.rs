@@ -9,15 +9,16 @@
 
 use conclave_kernels::{
     Activation as GpuActivation, Attention, Buffer, Caches, Columns, DrawBuffers, Draws, Fused,
-    GatedHeads, Head, HeadNorm, Launcher, Matrix, NO_SLOT, NO_TOKEN, Norm, NormBehind, NormOf,
-    Place, Projected, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps, append, attention, convolve,
-    delta_mix, delta_rule, embed, gate_heads, gated, gather_rows, keep_rows, norm_add, pick_norm,
-    product, put_rows, sample, score_head, target_logits,
+    GatedHeads, GatedNorm, Head, HeadNorm, Launcher, Matrix, NO_SLOT, NO_TOKEN, Norm, NormBehind,
+    NormOf, Place, Projected, QkNorm as GpuQkNorm, RecurrentHeads, RecurrentTaps, Rotary, Rows,
+    Scores, Taps, append, attention, convolve, embed, gate_heads, gated, gather_rows, keep_rows,
+    norm_add, pick_norm, product, put_rows, recurrence_mix, recurrence_rule, sample, score_head,
+    target_logits,
 };
 
-use super::scratch::{SCORED, Scratch, TOKENS, channels, delta_net, heads};
-use super::weights::{Gate, GpuBlock, GpuDeltaNet, GpuMixer, GpuModel, Product};
-use crate::config::{self, Activation, Config, Layer, Mixer, QkNorm};
+use super::scratch::{SCORED, Scratch, TOKENS, channels, heads, recurrence};
+use super::weights::{Gate, GpuBlock, GpuMixer, GpuModel, GpuRecurrence, Product};
+use crate::config::{self, Activation, Config, Layer, Mixer, QkNorm, Rule};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::memory::exact_with;
@@ -37,7 +38,7 @@ enum Cache {
     Attention([Buffer; 2]),
     Convolution(Buffer),
     /// States, in so many slots.
-    DeltaNet(Buffer, usize),
+    Recurrence(Buffer, usize),
     /// Nothing: another block's serves.
     Shared,
 }
@@ -227,39 +228,53 @@ impl GpuDecoder {
                 )?;
                 Ok(&s.mixed)
             }
-            (GpuMixer::DeltaNet(block), Cache::DeltaNet(states, slots)) => {
+            (GpuMixer::Recurrence(block), Cache::Recurrence(states, slots)) => {
                 self.change(block, states, *slots, run)
             }
             _ => Err(ModelError::Order("a block's cache is another block's")),
         }
     }
 
-    /// The delta net of one block with its gate, from `scratch.projected`: where it is.
+    /// The recurrence of one block with its gate, from `scratch.projected`: where it is.
     fn change(
         &self,
-        block: &GpuDeltaNet,
+        block: &GpuRecurrence,
         states: &Buffer,
         slots: usize,
         run: Step<'_>,
     ) -> Result<&Buffer, ModelError> {
-        let (gpu, s, of) = (&self.gpu, &self.scratch, &block.of);
-        let (net, count) = (delta_net(of, slots), run.rows.count);
+        let (gpu, s, count) = (&self.gpu, &self.scratch, run.rows.count);
+        let of = recurrence(&block.of, slots);
         let of_run = run.states.ok_or(NO_STATE)?;
         let (steps, runs) = (of_run.steps, (of_run.runs, of_run.count));
-        let (projected, taps) = (&s.projected, &block.taps);
-        delta_mix(gpu, projected, count, net, steps, taps, states, &s.query)?;
-        let decay = block.decay.each_ref();
-        delta_rule(gpu, projected, count, net, runs, decay, states, &s.query)?;
-        let heads = GatedHeads {
-            heads: of.value_heads,
-            width: of.value_width,
-            row: [of.channels(), of.channels() - of.values()],
-            gate_row: [net.row(), of.channels()],
-            gate_apart: of.value_width,
+        let (projected, mixed) = (&s.projected, &s.query);
+        let taps = RecurrentTaps {
+            weight: &block.taps.weight,
+            bias: block.taps.bias.as_ref(),
+        };
+        recurrence_mix(gpu, projected, count, of, steps, taps, states, mixed)?;
+        let heads = RecurrentHeads {
+            bias: &block.heads.bias,
+            rate: &block.heads.rate,
+            skip: block.heads.skip.as_ref(),
+        };
+        recurrence_rule(gpu, projected, count, of, runs, heads, states, mixed)?;
+        let [heads, width] = block.of.normed();
+        let [.., values] = of.parts();
+        let gated = GatedHeads {
+            heads,
+            width,
+            row: [of.channels(), values],
+            gate_row: [of.row(), of.channels()],
+            gate_apart: width,
             silu: true,
         };
-        let norm = Some((&block.norm, self.config.norm_epsilon));
-        gate_heads(gpu, &s.query, count, heads, projected, norm, &s.mixed)?;
+        let norm = GatedNorm {
+            weight: &block.norm,
+            epsilon: self.config.norm_epsilon,
+            behind: block.of.rule == Rule::StateSpace,
+        };
+        gate_heads(gpu, mixed, count, gated, projected, Some(norm), &s.mixed)?;
         Ok(&s.mixed)
     }
 
@@ -477,9 +492,9 @@ impl GpuDecoder {
                 let channels = channels(&self.config, self.context, self.exact);
                 Cache::Convolution(gpu.allocate(channels.cache_bytes())?)
             }
-            Mixer::DeltaNet(of) => {
-                let net = delta_net(of, COUNTED);
-                Cache::DeltaNet(gpu.allocate(4 * COUNTED * net.state())?, COUNTED)
+            Mixer::Recurrence(of) => {
+                let of = recurrence(of, COUNTED);
+                Cache::Recurrence(gpu.allocate(4 * COUNTED * of.state())?, COUNTED)
             }
         })
     }
@@ -503,7 +518,7 @@ impl GpuDecoder {
     fn make_room(&mut self, runs: &[Run]) -> Result<(), ModelError> {
         let needed = runs.iter().map(|run| run.to + 1).max().unwrap_or_default();
         for (cache, layer) in self.caches.iter_mut().zip(&self.config.layers) {
-            if let (Cache::DeltaNet(states, slots), Mixer::DeltaNet(of)) = (cache, &layer.mixer)
+            if let (Cache::Recurrence(states, slots), Mixer::Recurrence(of)) = (cache, &layer.mixer)
                 && *slots < needed
             {
                 let more = self.gpu.allocate(4 * needed * of.state())?;
@@ -809,7 +824,7 @@ impl Decoder for GpuDecoder {
                     let channels = channels(&self.config, self.context, self.exact);
                     (channels.heads(), Caches::One(cache))
                 }
-                (Cache::DeltaNet(..), _) => continue,
+                (Cache::Recurrence(..), _) => continue,
                 _ => return Err(ModelError::Order("a block's cache is another block's")),
             };
             keep_rows(&self.gpu, moves, heads, caches)?;

@@ -51,7 +51,7 @@ pub fn launched(
         norms_rotated: config.qk_norm == QkNorm::Rotated,
         heads: of_heads,
         convolves: config.convolves().then_some(exact),
-        delta_nets: config.is_recurrent(),
+        recurrences: config.is_recurrent(),
         gated_heads: config.is_recurrent() || config.attentions().any(|of| of.gate),
     };
     for (block, layer) in plan.blocks.iter().zip(&config.layers) {

@@ -1,8 +1,8 @@
 //! The GPU memory that passes work in: allocated once for the largest pass, used by all.
 
-use conclave_kernels::{Buffer, Channels, DeltaNet, Gpu, Heads, attention_room};
+use conclave_kernels::{Buffer, Channels, Gpu, Heads, Recurrence, RecurrentRule, attention_room};
 
-use crate::config::{self, Attention, Config};
+use crate::config::{self, Attention, Config, Rule};
 use crate::error::ModelError;
 use crate::pass::rows_of;
 use crate::slots::{MOST_DRAFTED, SLOTS};
@@ -39,9 +39,13 @@ pub fn channels(c: &Config, context: usize, exact: bool) -> Channels {
     }
 }
 
-/// The heads of a delta net, with states in so many slots.
-pub fn delta_net(of: &config::DeltaNet, slots: usize) -> DeltaNet {
-    DeltaNet {
+/// The heads of a recurrence, with states in so many slots.
+pub fn recurrence(of: &config::Recurrence, slots: usize) -> Recurrence {
+    Recurrence {
+        rule: match of.rule {
+            Rule::Delta => RecurrentRule::Delta,
+            Rule::StateSpace => RecurrentRule::StateSpace,
+        },
         key_heads: of.key_heads,
         value_heads: of.value_heads,
         key_width: of.key_width,
@@ -63,7 +67,7 @@ pub struct Scratch<B> {
     pub behind: B,
     /// Queries, keys and values of a token side by side, with their gates, or what else a mixer takes.
     pub projected: B,
-    /// Queries, rotated; or a delta net's queries, keys and values behind its convolution.
+    /// Queries, rotated; or a recurrence's queries, keys and values behind its convolution.
     pub query: B,
     /// What a mixer gives.
     pub mixed: B,
@@ -150,9 +154,9 @@ fn lay_out<B>(
     let rows = c
         .attentions()
         .map(|of| heads(of, context, false).gated_row(of.gate));
-    let nets: Vec<DeltaNet> = c.delta_nets().map(|of| delta_net(of, 0)).collect();
-    let most_of_nets =
-        |of: &dyn Fn(&DeltaNet) -> usize| nets.iter().map(of).max().unwrap_or_default();
+    let recurrences: Vec<Recurrence> = c.recurrences().map(|of| recurrence(of, 0)).collect();
+    let most_recurrent =
+        |of: &dyn Fn(&Recurrence) -> usize| recurrences.iter().map(of).max().unwrap_or_default();
     let rows = rows.max().unwrap_or_default();
     let channels = match c.convolves() {
         true => c.hidden,
@@ -165,9 +169,13 @@ fn lay_out<B>(
         stream: words(m * c.hidden)?,
         normed: words(m * c.hidden)?,
         behind: words(m * c.hidden)?,
-        projected: words(m * rows.max(3 * channels).max(most_of_nets(&DeltaNet::row)))?,
-        query: words(m * queries.max(most_of_nets(&DeltaNet::channels)))?,
-        mixed: words(m * queries.max(channels).max(most_of_nets(&DeltaNet::values)))?,
+        projected: words(m * rows.max(3 * channels).max(most_recurrent(&Recurrence::row)))?,
+        query: words(m * queries.max(most_recurrent(&Recurrence::channels)))?,
+        mixed: words(
+            m * queries
+                .max(channels)
+                .max(most_recurrent(&Recurrence::values)),
+        )?,
         partials: words(most(&|heads| attention_room(m, *heads)))?,
         active: words(m * active)?,
         apart: match apart {

@@ -1,6 +1,8 @@
 //! Weights as the GPU multiplies by them: quantised, and stacked where one product serves several.
 
-use conclave_kernels::{Buffer, Format as GpuFormat, Gpu, Matrix, MatrixUpload};
+use conclave_kernels::{
+    Buffer, Format as GpuFormat, Gpu, Matrix, MatrixUpload, RecurrentHeads, RecurrentTaps,
+};
 use conclave_weights::Format;
 
 use crate::config;
@@ -46,20 +48,20 @@ pub enum GpuMixer {
         /// Of each channel.
         bias: Option<Buffer>,
     },
-    /// A gated delta net.
-    DeltaNet(GpuDeltaNet),
+    /// A linear recurrence.
+    Recurrence(GpuRecurrence),
 }
 
-/// The weights of a delta net that are in no product.
+/// The weights of a recurrence that are in no product.
 #[derive(Debug)]
-pub struct GpuDeltaNet {
-    /// Its heads.
-    pub of: config::DeltaNet,
-    /// Of each channel the oldest first.
-    pub taps: Buffer,
-    /// What is added to what makes the decay, and its rate.
-    pub decay: [Buffer; 2],
-    /// Before the output's gate.
+pub struct GpuRecurrence {
+    /// Its rule and its heads.
+    pub of: config::Recurrence,
+    /// Its convolution's.
+    pub taps: RecurrentTaps<Buffer>,
+    /// Of each value head.
+    pub heads: RecurrentHeads<Buffer>,
+    /// Of the norm at the output's gate.
     pub norm: Buffer,
 }
 
@@ -68,7 +70,7 @@ pub struct GpuDeltaNet {
 pub struct GpuBlock {
     /// Before the mixer.
     pub mixer_norm: Option<Buffer>,
-    /// What leads into it: queries, keys and values, with a delta net's gates, or B, C and x.
+    /// What leads into it: queries, keys and values, with a recurrence's gates, or B, C and x.
     pub projection: Product,
     /// What mixes tokens.
     pub mixer: GpuMixer,
@@ -137,14 +139,22 @@ impl GpuBlock {
                 };
                 (vec![c.input], mixer, c.output)
             }
-            Mixer::DeltaNet(d) => {
-                let mixer = GpuMixer::DeltaNet(GpuDeltaNet {
-                    of: d.of,
-                    taps: d.taps,
-                    decay: [d.decay_bias, d.decay_rate],
-                    norm: d.norm,
+            Mixer::Recurrence(r) => {
+                let mixer = GpuMixer::Recurrence(GpuRecurrence {
+                    of: r.of,
+                    taps: RecurrentTaps {
+                        weight: r.taps,
+                        bias: r.taps_bias,
+                    },
+                    heads: RecurrentHeads {
+                        bias: r.decay_bias,
+                        rate: r.decay_rate,
+                        skip: r.skip,
+                    },
+                    norm: r.norm,
                 });
-                (vec![d.input, d.gate, d.beta, d.decay], mixer, d.output)
+                let projection = [r.input, r.gate].into_iter().chain(r.share);
+                (projection.chain([r.decay]).collect(), mixer, r.output)
             }
         };
         Ok(Self {

@@ -139,4 +139,7 @@ parity! {
     gemma4_in_q8_0 "gemma4-gguf";
     gemma4 "gemma4-hf";
     gemma4_with_wide_heads "gemma4-wrapped-hf";
+    granite4_h_in_q8_0 "granite4-h-gguf";
+    granite4_h "granite4-h-hf";
+    granite4_h_with_groups "granite4-h-groups-hf";
 }

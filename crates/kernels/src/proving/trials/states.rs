@@ -2,10 +2,14 @@
 
 use super::Trial;
 use super::numbers::{Numbers, unwritten};
-use crate::{DeltaNet, GatedHeads, Gpu, GpuError, NO_SLOT};
+use crate::{
+    GatedHeads, GatedNorm, Gpu, GpuError, NO_SLOT, Recurrence, RecurrentHeads, RecurrentRule,
+    RecurrentTaps,
+};
 
 /// Value heads of more numbers than a workgroup has threads.
-const NET: DeltaNet = DeltaNet {
+const DELTA: Recurrence = Recurrence {
+    rule: RecurrentRule::Delta,
     key_heads: 2,
     value_heads: 4,
     key_width: 12,
@@ -15,82 +19,127 @@ const NET: DeltaNet = DeltaNet {
     slots: 3,
 };
 
+const SPACE: Recurrence = Recurrence {
+    rule: RecurrentRule::StateSpace,
+    tiled: false,
+    ..DELTA
+};
+
 /// From a state to another, in place for a single token, and from none.
 const RUNS: [[u32; 4]; 3] = [[0, 5, 0, 2], [5, 1, 1, 1], [6, 2, NO_SLOT, 0]];
 
 /// Those that no run reads while another writes it.
 const APART: [[u32; 4]; 2] = [RUNS[0], RUNS[1]];
 
-pub(super) fn delta_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
+/// By either rule, a state space with a bias.
+pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut numbers = Numbers(7);
     let steps = RUNS
         .iter()
         .flat_map(|&[_, count, from, _]| (0..count).map(move |i| [i, from]));
     let steps: Vec<[u32; 2]> = steps.collect();
-    let projected = numbers.many(steps.len() * NET.row());
-    let taps = numbers.many(NET.channels() * NET.taps);
-    let states = numbers.many(NET.slots * NET.state());
-    let expected = crate::delta_mix_cpu(&projected, NET, &steps, &taps, &states);
-    let mixed = unwritten(gpu, expected.len())?;
-    let (found, tokens) = (mixed.clone(), steps.len());
-    let steps = gpu.upload(&steps)?;
-    let [projected, taps, states] = [&projected, &taps, &states].map(|x| gpu.upload(x));
-    let (projected, taps, states) = (projected?, taps?, states?);
+    let tokens = steps.len();
+    let gpu_steps = gpu.upload(&steps)?;
+    let mut launches = Vec::new();
+    let mut answers = Vec::new();
+    for of in [DELTA, SPACE] {
+        let projected = numbers.many(tokens * of.row());
+        let taps = numbers.many(of.channels() * of.taps);
+        let bias = numbers.many(of.channels());
+        let states = numbers.many(of.slots * of.state());
+        let biased = of.rule == RecurrentRule::StateSpace;
+        let weights = RecurrentTaps {
+            weight: &taps[..],
+            bias: biased.then_some(&bias[..]),
+        };
+        let expected = crate::recurrence_mix_cpu(&projected, of, &steps, weights, &states);
+        let mixed = unwritten(gpu, expected.len())?;
+        answers.push((mixed.clone(), expected));
+        let [projected, taps, bias, states] =
+            [&projected, &taps, &bias, &states].map(|x| gpu.upload(x));
+        let weights = RecurrentTaps {
+            weight: taps?,
+            bias: if biased { Some(bias?) } else { None },
+        };
+        launches.push((of, projected?, weights, states?, mixed));
+    }
     let trial = Trial::new(move |launcher| {
-        crate::delta_mix(
-            launcher, &projected, tokens, NET, &steps, &taps, &states, &mixed,
-        )
+        launches
+            .iter()
+            .try_for_each(|(of, projected, taps, states, mixed)| {
+                let taps = RecurrentTaps {
+                    weight: &taps.weight,
+                    bias: taps.bias.as_ref(),
+                };
+                let steps = &gpu_steps;
+                crate::recurrence_mix(launcher, projected, tokens, *of, steps, taps, states, mixed)
+            })
     });
-    Ok(trial.numbers(&found, expected))
+    let answers = answers.into_iter();
+    Ok(answers.fold(trial, |trial, (found, expected)| {
+        trial.numbers(&found, expected)
+    }))
 }
 
-/// The runs that know nothing of each other, then one that begins a text where the first began.
-pub(super) fn delta_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
+/// By either rule the runs that know nothing of each other, then one that begins a text where the first
+/// began.
+pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut numbers = Numbers(8);
     const TOKENS: usize = 8;
-    // Wide enough for both ends of the softplus; keys too long would make numbers too large to compare.
-    let projected: Vec<f32> = numbers.many(TOKENS * NET.row());
-    let projected: Vec<f32> = projected.iter().map(|x| x * 2.0).collect();
-    let mut mixed: Vec<f32> = numbers.many(TOKENS * NET.channels());
-    mixed.iter_mut().for_each(|x| *x /= 3.0);
-    let mut states = numbers.many(NET.slots * NET.state());
-    let bias: Vec<f32> = vec![0.5, -1.0, 30.0, 0.1];
-    let rate: Vec<f32> = vec![-0.5, -1.5, -0.01, -0.3];
-    let buffers = [&projected, &bias, &rate, &mixed, &states].map(|x| gpu.upload(x));
-    let [projected_gpu, bias_gpu, rate_gpu, mixed_gpu, states_gpu] = buffers;
-    let (projected_gpu, bias_gpu, rate_gpu) = (projected_gpu?, bias_gpu?, rate_gpu?);
-    let (mixed_gpu, states_gpu) = (mixed_gpu?, states_gpu?);
-    let of = [&bias[..], &rate[..]];
-    for runs in [&APART[..], &RUNS[2..]] {
-        crate::delta_rule_cpu(&projected, NET, runs, of, &mut states, &mut mixed);
-    }
-    let found = [mixed_gpu.clone(), states_gpu.clone()];
+    let (bias, rate) = ([0.5, -1.0, 30.0, 0.1], [-0.5, -1.5, -0.01, -0.3]);
+    let skip = [0.7, -0.4, 0.2, 1.5];
+    let [gpu_bias, gpu_rate, gpu_skip] = [&bias, &rate, &skip].map(|x| gpu.upload(x));
+    let (gpu_bias, gpu_rate, gpu_skip) = (gpu_bias?, gpu_rate?, gpu_skip?);
     let runs = [gpu.upload(&APART)?, gpu.upload(&RUNS[2..])?];
+    let mut launches = Vec::new();
+    let mut answers = Vec::new();
+    for of in [DELTA, SPACE] {
+        // Wide enough for both ends of the softplus; keys too long would make numbers too large to compare.
+        let projected: Vec<f32> = numbers.many(TOKENS * of.row());
+        let projected: Vec<f32> = projected.iter().map(|x| x * 2.0).collect();
+        let mut mixed: Vec<f32> = numbers.many(TOKENS * of.channels());
+        mixed.iter_mut().for_each(|x| *x /= 3.0);
+        let mut states = numbers.many(of.slots * of.state());
+        let [gpu_projected, gpu_mixed, gpu_states] =
+            [&projected, &mixed, &states].map(|x| gpu.upload(x));
+        let (gpu_mixed, gpu_states) = (gpu_mixed?, gpu_states?);
+        let heads = RecurrentHeads {
+            bias: &bias[..],
+            rate: &rate[..],
+            skip: Some(&skip[..]),
+        };
+        for runs in [&APART[..], &RUNS[2..]] {
+            crate::recurrence_rule_cpu(&projected, of, runs, heads, &mut states, &mut mixed);
+        }
+        answers.push((gpu_mixed.clone(), mixed));
+        answers.push((gpu_states.clone(), states));
+        launches.push((of, gpu_projected?, gpu_mixed, gpu_states));
+    }
     let trial = Trial::new(move |launcher| {
-        for (runs, count) in runs.iter().zip([APART.len(), 1]) {
-            let of = [&bias_gpu, &rate_gpu];
-            let (projected, mixed) = (&projected_gpu, &mixed_gpu);
-            crate::delta_rule(
-                launcher,
-                projected,
-                TOKENS,
-                NET,
-                (runs, count),
-                of,
-                &states_gpu,
-                mixed,
-            )?;
+        let heads = RecurrentHeads {
+            bias: &gpu_bias,
+            rate: &gpu_rate,
+            skip: Some(&gpu_skip),
+        };
+        for (of, projected, mixed, states) in &launches {
+            for runs in runs.iter().zip([APART.len(), 1]) {
+                crate::recurrence_rule(
+                    launcher, projected, TOKENS, *of, runs, heads, states, mixed,
+                )?;
+            }
         }
         Ok(())
     });
-    Ok(trial.numbers(&found[0], mixed).numbers(&found[1], states))
+    let answers = answers.into_iter();
+    Ok(answers.fold(trial, |trial, (found, expected)| {
+        trial.numbers(&found, expected)
+    }))
 }
 
-/// As a delta net's behind their norm, and as an attention's.
+/// As a delta net's behind their norm, a state space's before theirs, and an attention's.
 pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
     const TOKENS: usize = 3;
-    const EPSILON: f32 = 1e-3;
-    let nets = GatedHeads {
+    let delta = GatedHeads {
         heads: 4,
         width: 68,
         row: [300, 20],
@@ -107,22 +156,43 @@ pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
         width: 68,
     };
     let mut numbers = Numbers(9);
-    let weight = numbers.many(68);
+    let weight = numbers.many(4 * 68);
     let gpu_weight = gpu.upload(&weight)?;
     let mut launches = Vec::new();
     let mut answers = Vec::new();
-    for (of, normed) in [(nets, true), (attention, false)] {
+    for (of, norm) in [(delta, Some(false)), (delta, Some(true)), (attention, None)] {
         let x = numbers.many(TOKENS * of.row[0]);
         let gates = numbers.many(TOKENS * of.gate_row[0]);
-        let norm = normed.then_some((&weight[..], EPSILON));
-        let expected = crate::gate_heads_cpu(&x, of, &gates, norm);
+        let norm = norm.map(|behind| GatedNorm {
+            weight: &weight[..],
+            epsilon: 1e-3,
+            behind,
+        });
+        // Where all heads have one weight, it is as long as a head.
+        let of_twin = norm.map(|norm| match norm.behind {
+            true => norm,
+            false => GatedNorm {
+                weight: &weight[..of.width],
+                ..norm
+            },
+        });
+        let expected = crate::gate_heads_cpu(&x, of, &gates, of_twin);
         let out = unwritten(gpu, expected.len())?;
         answers.push((out.clone(), expected));
-        launches.push((gpu.upload(&x)?, gpu.upload(&gates)?, of, normed, out));
+        let norm = norm.map(|norm| GatedNorm {
+            weight: gpu_weight.clone(),
+            epsilon: norm.epsilon,
+            behind: norm.behind,
+        });
+        launches.push((gpu.upload(&x)?, gpu.upload(&gates)?, of, norm, out));
     }
     let trial = Trial::new(move |launcher| {
-        launches.iter().try_for_each(|(x, gates, of, normed, out)| {
-            let norm = normed.then_some((&gpu_weight, EPSILON));
+        launches.iter().try_for_each(|(x, gates, of, norm, out)| {
+            let norm = norm.as_ref().map(|norm| GatedNorm {
+                weight: &norm.weight,
+                epsilon: norm.epsilon,
+                behind: norm.behind,
+            });
             crate::gate_heads(launcher, x, TOKENS, *of, gates, norm, out)
         })
     });

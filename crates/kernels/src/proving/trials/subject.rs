@@ -38,8 +38,8 @@ pub(crate) enum Subject {
     Convolve {
         exact: bool,
     },
-    DeltaMix,
-    DeltaRule,
+    RecurrenceMix,
+    RecurrenceRule,
     GateHeads,
     Product(Product),
     Sample,
@@ -91,8 +91,8 @@ impl Kernels {
         if let Some(exact) = self.convolves {
             all.extend([Subject::Convolve { exact }, Subject::KeepRowsOfOne]);
         }
-        if self.delta_nets {
-            all.extend([Subject::DeltaMix, Subject::DeltaRule]);
+        if self.recurrences {
+            all.extend([Subject::RecurrenceMix, Subject::RecurrenceRule]);
         }
         if self.gated_heads {
             all.push(Subject::GateHeads);
@@ -192,8 +192,8 @@ impl Subject {
             Self::KeepRows => cache::keep_rows(launcher),
             Self::KeepRowsOfOne => cache::keep_rows_of_one(launcher),
             Self::Convolve { exact } => cache::convolve(launcher, exact),
-            Self::DeltaMix => states::delta_mix(launcher),
-            Self::DeltaRule => states::delta_rule(launcher),
+            Self::RecurrenceMix => states::recurrence_mix(launcher),
+            Self::RecurrenceRule => states::recurrence_rule(launcher),
             Self::GateHeads => states::gate_heads(launcher),
             Self::Product(product) => products::product(launcher, product),
             Self::Sample => draws::sample(launcher),

@@ -1,7 +1,8 @@
-// The gated delta rule (Qwen3.5): of a token with key k, value v, share b and decay a the memory S of a
-// value head becomes a * S + k (x) b * (v - a * S'k), and gives S'q. An item is some columns of S of one run
-// of tokens, from one state to another, or in place. Columns know nothing of each other: each thread
-// has one, and none waits. What a head gives takes the place of its values.
+// The rule by which the tokens of a run change the memory S of a value head. Of a token with query q, key k,
+// value v, share b and decay a it becomes a * S + k (x) b * (v - a * S'k) by the gated delta rule (Qwen3.5),
+// and gives S'q; of a state space (Mamba-2) a * S + k (x) b * v, and S'q + d * v. An item is some columns of S
+// of one run, from one state to another, or in place. Columns know nothing of each other: each thread has
+// one, and none waits. What a head gives takes the place of its values.
 struct Params {
     key_heads: u32,
     value_heads: u32,
@@ -11,6 +12,14 @@ struct Params {
     row: u32,          // numbers of a token in projected
     state: u32,        // numbers of a state
     tiled: u32,        // 1: key heads are those of value heads in turn; 0: of neighbours
+    queries: u32,      // where a token's queries begin among its channels
+    keys: u32,
+    values: u32,
+    delta: u32,        // 1: the delta rule; 0: a state space
+    biased: u32,
+    spare_a: u32,
+    spare_b: u32,
+    spare_c: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> mixed: array<f32>;    // [tokens, channels]
@@ -18,8 +27,9 @@ struct Params {
 @group(0) @binding(2) var<storage, read> runs: array<vec4<u32>>;     // first token, how many, slots from and to
 @group(0) @binding(3) var<storage, read> bias: array<f32>;           // [value_heads], of the decay
 @group(0) @binding(4) var<storage, read> rate: array<f32>;           // [value_heads]
-@group(0) @binding(5) var<storage, read_write> states: array<f32>;   // [slots, state]
-@group(0) @binding(6) var<uniform> params: Params;
+@group(0) @binding(5) var<storage, read> skip: array<f32>;           // [value_heads], of a state space
+@group(0) @binding(6) var<storage, read_write> states: array<f32>;   // [slots, state]
+@group(0) @binding(7) var<uniform> params: Params;
 
 const NO_SLOT: u32 = 0xffffffffu;
 
@@ -32,39 +42,43 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
     }
     let v = at.x % parts * THREADS + local;
     let run = runs[at.y];
-    let keys = params.key_heads * params.key_width;
-    let values = params.value_heads * width;
-    let channels = 2u * keys + values;
+    let all_values = params.value_heads * width;
+    let channels = 2u * params.key_heads * params.key_width + all_values;
     let inputs = (params.taps - 1u) * channels;
     let of_key = select(head / (params.value_heads / params.key_heads), head % params.key_heads, params.tiled == 1u);
     let memory = inputs + head * params.key_width * width;
-    // Behind queries, keys and values lie the output's gate, what makes b and what makes a.
-    let of_share = channels + values + head;
-    let of_decay = of_share + params.value_heads;
+    // Behind the channels lie the output's gate, what makes b by the delta rule, and what makes a.
+    let of_share = channels + all_values + head;
+    let of_decay = of_share + params.delta * params.value_heads;
 
     if (v < width) {
         var begin = run.z;
         for (var i = 0u; i < run.y; i++) {
             let token = run.x + i;
-            let share = 1.0 / (1.0 + exp(-max(projected[token * params.row + of_share], -80.0)));
             let x = projected[token * params.row + of_decay] + bias[head];
             // Of a large number the softplus is that number, and its exponential none.
             let softplus = select(log(1.0 + exp(min(x, 20.0))), x, x > 20.0);
             let decay = exp(max(rate[head] * softplus, -80.0));
-            let query = token * channels + of_key * params.key_width;
-            let key = query + keys;
-            let value = token * channels + 2u * keys + head * width + v;
+            let query = token * channels + params.queries + of_key * params.key_width;
+            let key = token * channels + params.keys + of_key * params.key_width;
+            let value = token * channels + params.values + head * width + v;
             let before = begin * params.state + memory + v;
             let behind = run.w * params.state + memory + v;
             let empty = begin == NO_SLOT;
-            var found = 0.0;
-            if (!empty) {
-                for (var k = 0u; k < params.key_width; k++) {
-                    found += states[before + k * width] * mixed[key + k];
-                }
-            }
-            let change = share * (mixed[value] - decay * found);
+            var change = softplus * mixed[value];
             var out = 0.0;
+            if (params.delta == 1u) {
+                var found = 0.0;
+                if (!empty) {
+                    for (var k = 0u; k < params.key_width; k++) {
+                        found += states[before + k * width] * mixed[key + k];
+                    }
+                }
+                let share = 1.0 / (1.0 + exp(-max(projected[token * params.row + of_share], -80.0)));
+                change = share * (mixed[value] - decay * found);
+            } else {
+                out = skip[head] * mixed[value];
+            }
             for (var k = 0u; k < params.key_width; k++) {
                 var number = mixed[key + k] * change;
                 if (!empty) {
