@@ -9,7 +9,7 @@ use conclave_weights::Format as Stored;
 
 use crate::pack;
 
-pub(crate) const WORDS: &str = include_str!("../../../shaders/block/words.wgsl");
+pub(crate) const WORDS: &str = wgsl!("block/words.wgsl");
 
 /// A weight format.
 pub(crate) struct Layout {
@@ -49,7 +49,7 @@ macro_rules! formats {
                         unit: $unit,
                         planes: &$planes,
                         pack: $pack,
-                        wgsl: concat!($(include_str!(concat!("../../../shaders/block/", $file, ".wgsl"))),+),
+                        wgsl: concat!($(wgsl!("block/", $file, ".wgsl")),+),
                     } },)+
                 }
             }

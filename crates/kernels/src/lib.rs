@@ -33,6 +33,13 @@
 //! Launches return at once. What goes wrong later is an error of the next [`Gpu::read`]
 //! or [`Gpu::sync`].
 
+/// The text of a shader by its path below `shaders/`, without comments and indentation: see `build.rs`.
+macro_rules! wgsl {
+    ($($path:expr),+) => {
+        include_str!(concat!(env!("OUT_DIR"), "/", $($path),+))
+    };
+}
+
 mod block;
 mod format;
 mod launcher;

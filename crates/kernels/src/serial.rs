@@ -12,8 +12,8 @@ use conclave_gpu::{Shader, grid, number_in};
 
 use crate::Launcher;
 
-pub(crate) const COOPERATIVE: &str = include_str!("../../../shaders/shared/cooperative.wgsl");
-pub(crate) const SERIAL: &str = include_str!("../../../shaders/shared/serial.wgsl");
+pub(crate) const COOPERATIVE: &str = wgsl!("shared/cooperative.wgsl");
+pub(crate) const SERIAL: &str = wgsl!("shared/serial.wgsl");
 
 /// Items of a workgroup.
 const ITEMS: [usize; 2] = [

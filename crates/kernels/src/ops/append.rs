@@ -7,9 +7,9 @@ use conclave_gpu::{Use, count};
 use crate::serial::{Both, both, items_by};
 use crate::{Buffer, Dispatch, GpuError, Launcher, Place, rms_norm_cpu};
 
-const WGSL: &str = include_str!("../../../../shaders/append.wgsl");
-const SHORT: &str = include_str!("../../../../shaders/shared/cache/write_short.wgsl");
-const EXACT: &str = include_str!("../../../../shaders/shared/cache/write_exact.wgsl");
+const WGSL: &str = wgsl!("append.wgsl");
+const SHORT: &str = wgsl!("shared/cache/write_short.wgsl");
+const EXACT: &str = wgsl!("shared/cache/write_exact.wgsl");
 
 /// Parameters of the kernel.
 #[repr(C)]

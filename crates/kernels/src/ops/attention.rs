@@ -6,14 +6,14 @@ use conclave_gpu::{Shader, Use, count, number_in};
 
 use crate::{Buffer, Dispatch, Gpu, GpuError, Heads, Launcher, Place, Rows, serial};
 
-const WGSL: &str = include_str!("../../../../shaders/attention/cooperative.wgsl");
-pub(crate) const SHARE: &str = include_str!("../../../../shaders/shared/attention/share.wgsl");
-pub(crate) const SHORT: &str = include_str!("../../../../shaders/shared/cache/read_short.wgsl");
-pub(crate) const EXACT: &str = include_str!("../../../../shaders/shared/cache/read_exact.wgsl");
-const NARROW: &str = include_str!("../../../../shaders/shared/attention/narrow.wgsl");
-const WIDE: &str = include_str!("../../../../shaders/shared/attention/wide.wgsl");
-const COMBINE: &str = include_str!("../../../../shaders/attention_combine.wgsl");
-pub(crate) const JOIN: &str = include_str!("../../../../shaders/shared/attention/join.wgsl");
+const WGSL: &str = wgsl!("attention/cooperative.wgsl");
+pub(crate) const SHARE: &str = wgsl!("shared/attention/share.wgsl");
+pub(crate) const SHORT: &str = wgsl!("shared/cache/read_short.wgsl");
+pub(crate) const EXACT: &str = wgsl!("shared/cache/read_exact.wgsl");
+const NARROW: &str = wgsl!("shared/attention/narrow.wgsl");
+const WIDE: &str = wgsl!("shared/attention/wide.wgsl");
+const COMBINE: &str = wgsl!("attention_combine.wgsl");
+pub(crate) const JOIN: &str = wgsl!("shared/attention/join.wgsl");
 
 /// Numbers of the widest heads that narrow kernels have room for.
 const NARROW_WIDTH: usize = 4 * number_in(NARROW, "MOST_QUADS: u32 = ") as usize;

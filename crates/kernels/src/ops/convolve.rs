@@ -6,14 +6,14 @@ use conclave_gpu::{Use, count};
 use crate::serial::{Both, both, items_by, pick};
 use crate::{Buffer, GpuError, Heads, Launcher, Place};
 
-const WGSL: &str = include_str!("../../../../shaders/convolve.wgsl");
+const WGSL: &str = wgsl!("convolve.wgsl");
 const SHORT: [&str; 2] = [
-    include_str!("../../../../shaders/shared/cache/write_short.wgsl"),
-    include_str!("../../../../shaders/shared/cache/number_short.wgsl"),
+    wgsl!("shared/cache/write_short.wgsl"),
+    wgsl!("shared/cache/number_short.wgsl"),
 ];
 const EXACT: [&str; 2] = [
-    include_str!("../../../../shaders/shared/cache/write_exact.wgsl"),
-    include_str!("../../../../shaders/shared/cache/number_exact.wgsl"),
+    wgsl!("shared/cache/write_exact.wgsl"),
+    wgsl!("shared/cache/number_exact.wgsl"),
 ];
 
 #[repr(C)]

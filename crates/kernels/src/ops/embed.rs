@@ -8,7 +8,7 @@ use conclave_gpu::{Shader, Use, count, flat};
 use crate::block::per_format;
 use crate::{Buffer, Dispatch, Format, Gpu, GpuError, Matrix};
 
-const WGSL: &str = include_str!("../../../../shaders/embed.wgsl");
+const WGSL: &str = wgsl!("embed.wgsl");
 
 /// Parameters of the kernel.
 #[repr(C)]

@@ -6,7 +6,7 @@ use conclave_gpu::{Use, count};
 use crate::serial::{Both, both, items_by, pick};
 use crate::{Buffer, GpuError, Launcher, rms_norm_cpu};
 
-const WGSL: &str = include_str!("../../../../shaders/gate_heads.wgsl");
+const WGSL: &str = wgsl!("gate_heads.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -5,7 +5,7 @@ use conclave_gpu::{Shader, Use, count, flat};
 
 use crate::{Buffer, Gpu, GpuError};
 
-const WGSL: &str = include_str!("../../../../shaders/gated.wgsl");
+const WGSL: &str = wgsl!("gated.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

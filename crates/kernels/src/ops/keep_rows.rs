@@ -5,9 +5,9 @@ use conclave_gpu::{Shader, Use, flat};
 
 use crate::{Buffer, Gpu, GpuError, Heads};
 
-const WGSL: &str = include_str!("../../../../shaders/keep_rows.wgsl");
-const ONE: &str = include_str!("../../../../shaders/shared/cache/keep_one.wgsl");
-const PAIR: &str = include_str!("../../../../shaders/shared/cache/keep_pair.wgsl");
+const WGSL: &str = wgsl!("keep_rows.wgsl");
+const ONE: &str = wgsl!("shared/cache/keep_one.wgsl");
+const PAIR: &str = wgsl!("shared/cache/keep_pair.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

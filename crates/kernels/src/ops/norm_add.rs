@@ -7,7 +7,7 @@ use crate::ops::rms_norm::FACTOR;
 use crate::serial::{Both, both, items, pick};
 use crate::{Buffer, GpuError, Launcher, Rows, rms_norm_cpu};
 
-const WGSL: &str = include_str!("../../../../shaders/norm_add.wgsl");
+const WGSL: &str = wgsl!("norm_add.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

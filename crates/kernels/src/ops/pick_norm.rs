@@ -7,7 +7,7 @@ use crate::ops::rms_norm::FACTOR;
 use crate::serial::{Both, both, items, pick};
 use crate::{Buffer, GpuError, Launcher, Rows, rms_norm_cpu};
 
-const WGSL: &str = include_str!("../../../../shaders/pick_norm.wgsl");
+const WGSL: &str = wgsl!("pick_norm.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

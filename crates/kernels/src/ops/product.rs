@@ -24,17 +24,17 @@ use crate::{
     Activation, Buffer, Dispatch, Format, GpuError, Launcher, Matrix, gated_cpu, rms_norm,
 };
 
-pub(crate) const SHARED: &str = include_str!("../../../../shaders/shared/product.wgsl");
-const VECTOR: &str = include_str!("../../../../shaders/product_vector/cooperative.wgsl");
-pub(crate) const VECTORS: &str = include_str!("../../../../shaders/shared/product/vector.wgsl");
-const BLOCK: &str = include_str!("../../../../shaders/product_block/cooperative.wgsl");
-pub(crate) const BLOCKS: &str = include_str!("../../../../shaders/shared/product/block.wgsl");
-const TILE: &str = include_str!("../../../../shaders/product_tile.wgsl");
-pub(crate) const TILES: &str = include_str!("../../../../shaders/shared/product/tile.wgsl");
-pub(crate) const PLAIN: &str = include_str!("../../../../shaders/shared/product/input_plain.wgsl");
-const NORM: &str = include_str!("../../../../shaders/shared/product/input_norm.wgsl");
-pub(crate) const ROWS: &str = include_str!("../../../../shaders/shared/product/output_rows.wgsl");
-pub(crate) const GATED: &str = include_str!("../../../../shaders/shared/product/output_gated.wgsl");
+pub(crate) const SHARED: &str = wgsl!("shared/product.wgsl");
+const VECTOR: &str = wgsl!("product_vector/cooperative.wgsl");
+pub(crate) const VECTORS: &str = wgsl!("shared/product/vector.wgsl");
+const BLOCK: &str = wgsl!("product_block/cooperative.wgsl");
+pub(crate) const BLOCKS: &str = wgsl!("shared/product/block.wgsl");
+const TILE: &str = wgsl!("product_tile.wgsl");
+pub(crate) const TILES: &str = wgsl!("shared/product/tile.wgsl");
+pub(crate) const PLAIN: &str = wgsl!("shared/product/input_plain.wgsl");
+const NORM: &str = wgsl!("shared/product/input_norm.wgsl");
+pub(crate) const ROWS: &str = wgsl!("shared/product/output_rows.wgsl");
+pub(crate) const GATED: &str = wgsl!("shared/product/output_gated.wgsl");
 
 /// Pairs of weight rows that a workgroup takes.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");

@@ -5,7 +5,7 @@ use conclave_gpu::{Shader, Use, count, flat};
 
 use crate::{Buffer, Gpu, GpuError};
 
-const WGSL: &str = include_str!("../../../../shaders/put_rows.wgsl");
+const WGSL: &str = wgsl!("put_rows.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

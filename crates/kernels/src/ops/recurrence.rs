@@ -8,8 +8,8 @@ use conclave_gpu::{Use, count};
 use crate::serial::{Both, THREADS, both, items_by, pick};
 use crate::{Buffer, GpuError, Launcher};
 
-const MIX: &str = include_str!("../../../../shaders/recurrence_mix.wgsl");
-const RULE: &str = include_str!("../../../../shaders/recurrence_rule.wgsl");
+const MIX: &str = wgsl!("recurrence_mix.wgsl");
+const RULE: &str = wgsl!("recurrence_rule.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -6,8 +6,8 @@ use conclave_gpu::{Use, count};
 use crate::serial::{Both, both, items, pick};
 use crate::{Buffer, GpuError, Launcher};
 
-const WGSL: &str = include_str!("../../../../shaders/rms_norm.wgsl");
-pub(crate) const FACTOR: &str = include_str!("../../../../shaders/shared/norm/row_factor.wgsl");
+const WGSL: &str = wgsl!("rms_norm.wgsl");
+pub(crate) const FACTOR: &str = wgsl!("shared/norm/row_factor.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -7,9 +7,9 @@ use conclave_gpu::{Shader, Use, count};
 use crate::serial::{Both, pick};
 use crate::{Buffer, GpuError, Launcher};
 
-const WGSL: &str = include_str!("../../../../shaders/sample.wgsl");
-const MANY: &str = include_str!("../../../../shaders/shared/sample/many.wgsl");
-const FEW: &str = include_str!("../../../../shaders/shared/sample/few.wgsl");
+const WGSL: &str = wgsl!("sample.wgsl");
+const MANY: &str = wgsl!("shared/sample/many.wgsl");
+const FEW: &str = wgsl!("shared/sample/few.wgsl");
 
 /// Distances per halving of the probability.
 const HALVING: u32 = 1 << 15;

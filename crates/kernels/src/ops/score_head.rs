@@ -11,9 +11,9 @@ use crate::ops::product::{
 use crate::serial::{COOPERATIVE, SERIAL, items, pick};
 use crate::{Buffer, Gpu, GpuError, Launcher, Matrix, Rows};
 
-const HEAD: &str = include_str!("../../../../shaders/score_head.wgsl");
-const COMBINE: &str = include_str!("../../../../shaders/score_combine.wgsl");
-const TARGET: &str = include_str!("../../../../shaders/target_logit.wgsl");
+const HEAD: &str = wgsl!("score_head.wgsl");
+const COMBINE: &str = wgsl!("score_combine.wgsl");
+const TARGET: &str = wgsl!("target_logit.wgsl");
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

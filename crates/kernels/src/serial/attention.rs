@@ -5,7 +5,7 @@ use conclave_gpu::{Shader, grid, number_in};
 use crate::Heads;
 use crate::ops::attention::{EXACT, JOIN, Params, SHARE, SHORT};
 
-const WGSL: &str = include_str!("../../../../shaders/attention/serial.wgsl");
+const WGSL: &str = wgsl!("attention/serial.wgsl");
 
 /// For caches of 16 bits a number, and for exact ones.
 pub(crate) static SHADERS: [Shader; 2] = [

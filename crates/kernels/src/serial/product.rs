@@ -6,8 +6,8 @@ use conclave_gpu::number_in;
 use crate::block::per_format;
 use crate::ops::product::{BLOCKS, Family, GATED, PLAIN, Params, ROWS, SHARED, VECTORS};
 
-const VECTOR: &str = include_str!("../../../../shaders/product_vector/serial.wgsl");
-const BLOCK: &str = include_str!("../../../../shaders/product_block/serial.wgsl");
+const VECTOR: &str = wgsl!("product_vector/serial.wgsl");
+const BLOCK: &str = wgsl!("product_block/serial.wgsl");
 
 /// Pairs of weight rows that a workgroup takes.
 pub(crate) const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");

@@ -1,0 +1,36 @@
+//! Leaves comments and indentation out of the shaders' text that is compiled in: of what a visitor of a
+//! page loads they would be 9 KB. Lines stay where they are, so that a compiler's message names a line
+//! of the file.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
+    println!("cargo::rerun-if-changed={}", shaders.display());
+    let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
+    strip(&shaders, &PathBuf::from(out))
+}
+
+/// Writes every shader below `from` to the same place below `to`.
+fn strip(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        if path.is_dir() {
+            strip(&path, &to.join(name))?;
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        // WGSL has no strings, in which slashes would be none of a comment.
+        let code = text.lines().map(|line| match line.split_once("//") {
+            Some((code, _)) => code.trim(),
+            None => line.trim(),
+        });
+        fs::write(
+            to.join(name),
+            code.flat_map(|code| [code, "\n"]).collect::<String>(),
+        )?;
+    }
+    Ok(())
+}
