@@ -179,7 +179,7 @@ pub struct Members {
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
-    /// Round weights of plain numbers (F32, F16, BF16) while they load.
+    /// Round weights of plain numbers (F32, F16, BF16, and FP8, which is Q8_0 without) while they load.
     #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
     pub quantise: Option<Format>,
     /// Whether members that can think aloud do so before they answer: `off`, `on`, or `auto` (as
@@ -427,7 +427,7 @@ pub struct Chosen {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long = "model", value_name = "MODEL")]
     pub path: PathBuf,
-    /// Round weights of plain numbers (F32, F16, BF16) while they load.
+    /// Round weights of plain numbers (F32, F16, BF16, and FP8, which is Q8_0 without) while they load.
     #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
     pub quantise: Option<Format>,
 }

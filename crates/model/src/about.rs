@@ -18,7 +18,7 @@ use crate::slots::SLOTS;
 pub struct LoadOptions {
     /// Tokens of context, or the model's own if that is shorter.
     pub context: usize,
-    /// Rounds matrices of plain numbers (F32, F16, BF16) to Q8_0 or Q4_0 while they load.
+    /// Rounds matrices of plain numbers (F32, F16, BF16, FP8) to Q8_0 or Q4_0 while they load.
     pub quantise: Option<Format>,
 }
 

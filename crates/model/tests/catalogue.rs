@@ -51,6 +51,77 @@ struct Shape {
     #[serde(default)]
     fused: bool,
     context: u64,
+    /// Most of its layers are recurrences.
+    recurrent: Option<Recurrent>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recurrent {
+    /// The layers that attend.
+    attend: Vec<u64>,
+    key_heads: u64,
+    key_width: u64,
+    value_heads: u64,
+    value_width: u64,
+    taps: u64,
+    /// Blocks behind the layers that attend and predict tokens further on, which nobody reads.
+    #[serde(default)]
+    further: u64,
+}
+
+impl Recurrent {
+    /// Whether a block is a recurrence, in a model of so many layers.
+    fn is(&self, block: u64, layers: u64) -> bool {
+        block < layers && !self.attend.contains(&block)
+    }
+
+    fn values(&self) -> u64 {
+        self.value_heads * self.value_width
+    }
+
+    fn channels(&self) -> u64 {
+        2 * self.key_heads * self.key_width + self.values()
+    }
+
+    /// What its family's files have in place of an attention's tensors.
+    fn tensors(&self, family: &str, hidden: u64, plain: Format) -> Vec<Tensor> {
+        let heads = self.value_heads;
+        let [values, channels] = [self.values(), self.channels()];
+        let of = |name: &str, format, rows, cols| Tensor {
+            name: name.to_owned(),
+            format,
+            rows,
+            cols,
+        };
+        let mut all = vec![
+            of("ssm_conv1d.weight", Format::F32, Some(channels), self.taps),
+            of("ssm_dt.bias", Format::F32, None, heads),
+            of("ssm_out.weight", plain, Some(hidden), values),
+        ];
+        all.extend(match family {
+            "qwen35" => vec![
+                of("attn_qkv.weight", plain, Some(channels), hidden),
+                of("attn_gate.weight", plain, Some(values), hidden),
+                of("ssm_beta.weight", plain, Some(heads), hidden),
+                of("ssm_alpha.weight", plain, Some(heads), hidden),
+                of("ssm_a", Format::F32, None, heads),
+                of("ssm_norm.weight", Format::F32, None, self.value_width),
+            ],
+            "granitehybrid" => {
+                let all = values + channels + heads;
+                vec![
+                    of("ssm_in.weight", plain, Some(all), hidden),
+                    of("ssm_conv1d.bias", Format::F32, None, channels),
+                    of("ssm_a", Format::F32, Some(heads), 1),
+                    of("ssm_d", Format::F32, Some(heads), 1),
+                    of("ssm_norm.weight", Format::F32, Some(1), values),
+                ]
+            }
+            _ => panic!("{family} has no recurrences"),
+        });
+        all
+    }
 }
 
 /// In which blocks a file has its matrices.
@@ -108,8 +179,12 @@ impl Tensor {
 impl Model {
     /// Its family's name in GGUF.
     fn architecture(&self) -> String {
-        let name = self.family.to_lowercase().replace('.', "_");
-        name.replace([' ', '-'], "")
+        let name = self.family.to_lowercase().replace([' ', '-'], "");
+        match (name.as_str(), &self.shape.recurrent) {
+            ("qwen3.5", _) => "qwen35".to_owned(),
+            ("granite", Some(_)) => "granitehybrid".to_owned(),
+            _ => name.replace('.', "_"),
+        }
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -133,22 +208,34 @@ impl Model {
             add("output".into(), blocks.fine, Some(s.vocabulary), s.hidden);
         }
         add("output_norm".into(), Format::F32, None, s.hidden);
-        for layer in 0..s.layers {
+        let further = s.recurrent.as_ref().map_or(0, |of| of.further);
+        for layer in 0..s.layers + further {
             let mut add = |name: &str, format, rows, cols| {
                 add(format!("blk.{layer}.{name}"), format, rows, cols);
             };
             let (plain, finer) = (blocks.plain, blocks.of_layer(layer, s.layers));
+            let recurrent = s.recurrent.as_ref();
+            let recurrent = recurrent.filter(|of| of.is(layer, s.layers));
+            if layer >= s.layers {
+                add("nextn.eh_proj", plain, Some(s.hidden), 2 * s.hidden);
+            }
             if s.fused {
                 add("attn_qkv", blocks.fused, Some(query + 2 * kv), s.hidden);
                 add("ffn_up", plain, Some(2 * s.feed_forward), s.hidden);
             } else {
-                add("attn_q", plain, Some(query), s.hidden);
-                add("attn_k", plain, Some(kv), s.hidden);
-                add("attn_v", finer, Some(kv), s.hidden);
                 add("ffn_gate", plain, Some(s.feed_forward), s.hidden);
                 add("ffn_up", plain, Some(s.feed_forward), s.hidden);
             }
-            add("attn_output", plain, Some(s.hidden), query);
+            if !s.fused && recurrent.is_none() {
+                // In Qwen3.5 a gate lies behind each query head.
+                let gates = if family.gguf == "qwen35" { 2 } else { 1 };
+                add("attn_q", plain, Some(gates * query), s.hidden);
+                add("attn_k", plain, Some(kv), s.hidden);
+                add("attn_v", finer, Some(kv), s.hidden);
+            }
+            if recurrent.is_none() {
+                add("attn_output", plain, Some(s.hidden), query);
+            }
             add("ffn_down", finer, Some(s.hidden), s.feed_forward);
             let norms = [
                 (family.norms.mixer, "attn_norm"),
@@ -157,7 +244,12 @@ impl Model {
                 (family.norms.feed_forward_post, "post_ffw_norm"),
             ];
             for (_, name) in norms.into_iter().filter(|(norm, _)| norm.is_some()) {
+                let renamed = family.renamed.iter().find(|(usual, _)| *usual == name);
+                let name = renamed.map_or(name, |(_, own)| own);
                 add(name, Format::F32, None, s.hidden);
+            }
+            if recurrent.is_some() {
+                continue;
             }
             let of_heads = match family.qk_norm {
                 QkNorm::None => None,
@@ -169,6 +261,16 @@ impl Model {
                 .zip(of_heads.into_iter().flatten())
             {
                 add(name, Format::F32, None, width);
+            }
+        }
+        for layer in 0..s.layers {
+            let recurrent = s.recurrent.as_ref();
+            if let Some(of) = recurrent.filter(|of| of.is(layer, s.layers)) {
+                let tensors = of.tensors(family.gguf, s.hidden, blocks.plain);
+                all.extend(tensors.into_iter().map(|tensor| Tensor {
+                    name: format!("blk.{layer}.{}", tensor.name),
+                    ..tensor
+                }));
             }
         }
         if family.gguf == "qwen2" {
@@ -235,24 +337,46 @@ impl Header {
     fn of(model: &Model, tensors: &[Tensor]) -> Self {
         let s = &model.shape;
         let architecture = model.architecture();
-        let sizes = [
+        let further = s.recurrent.as_ref().map_or(0, |of| of.further);
+        let mut sizes = vec![
             ("context_length", s.context),
             ("embedding_length", s.hidden),
-            ("block_count", s.layers),
+            ("block_count", s.layers + further),
             ("feed_forward_length", s.feed_forward),
             ("attention.head_count", s.heads),
-            ("attention.head_count_kv", s.kv_heads),
             ("attention.key_length", s.head_dim),
             ("attention.value_length", s.head_dim),
         ];
+        // One number, or one a layer where those that are recurrences have none.
+        let mut kv_heads = vec![s.kv_heads];
+        if let Some(of) = &s.recurrent {
+            sizes.extend([
+                ("ssm.conv_kernel", of.taps),
+                ("ssm.state_size", of.key_width),
+                ("ssm.group_count", of.key_heads),
+                ("ssm.time_step_rank", of.value_heads),
+                ("ssm.inner_size", of.values()),
+                ("nextn_predict_layers", further),
+            ]);
+            if architecture == "granitehybrid" {
+                let heads = |layer| {
+                    if of.is(layer, s.layers) {
+                        0
+                    } else {
+                        s.kv_heads
+                    }
+                };
+                kv_heads = (0..s.layers).map(heads).collect();
+            }
+        }
         let mut bytes = b"GGUF\x03\0\0\0".to_vec();
         let text = |bytes: &mut Vec<u8>, text: &str| {
             bytes.extend((text.len() as u64).to_le_bytes());
             bytes.extend(text.as_bytes());
         };
-        // Numbers of types: 4 a u32, 6 an f32, 8 a string.
+        // Numbers of types: 4 a u32, 6 an f32, 8 a string, 9 an array.
         bytes.extend((tensors.len() as u64).to_le_bytes());
-        bytes.extend((sizes.len() as u64 + 2).to_le_bytes());
+        bytes.extend((sizes.len() as u64 + 3).to_le_bytes());
         text(&mut bytes, "general.architecture");
         bytes.extend(8u32.to_le_bytes());
         text(&mut bytes, &architecture);
@@ -265,6 +389,22 @@ impl Header {
             bytes.extend(4u32.to_le_bytes());
             bytes.extend((size as u32).to_le_bytes());
         }
+        text(
+            &mut bytes,
+            &format!("{architecture}.attention.head_count_kv"),
+        );
+        if kv_heads.len() > 1 {
+            bytes.extend(9u32.to_le_bytes());
+            bytes.extend(4u32.to_le_bytes());
+            bytes.extend((kv_heads.len() as u64).to_le_bytes());
+        } else {
+            bytes.extend(4u32.to_le_bytes());
+        }
+        bytes.extend(
+            kv_heads
+                .iter()
+                .flat_map(|&heads| (heads as u32).to_le_bytes()),
+        );
         let mut offset = 0;
         for tensor in tensors {
             text(&mut bytes, &tensor.name);
