@@ -131,7 +131,8 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
     /// All of it takes half an hour on two idle cores and 2 GB of disk; one family a few minutes.
     #[command(after_help = "\
 Example: cargo xtask parity --family gemma3,phi3 --format hf-f32,q4_k_m --device cpu
-         cargo xtask parity --seed 7          all of it, in other shapes")]
+         cargo xtask parity --seed 7          all of it, in other shapes
+         cargo xtask parity --templates       published chat templates against transformers")]
     Parity(parity::Options),
 
     /// Measure members and rounds: natively, in a browser, and beside other engines

@@ -61,6 +61,11 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     tool: Option<PathBuf>,
 
+    /// Compare published chat templates instead, those of llama.cpp's source package, on 20
+    /// conversations each
+    #[arg(long)]
+    templates: bool,
+
     /// How many comparisons run at a time
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     jobs: usize,
@@ -75,12 +80,15 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
         Some(folder) => folder.clone(),
         None => workspace.target.join("parity/models"),
     };
+    let python = || match &options.python {
+        Some(path) => Ok(path.clone()),
+        None => python::ready(workspace, "parity"),
+    };
+    if options.templates {
+        return templates(workspace, &python()?);
+    }
     if !options.keep {
-        let python = match &options.python {
-            Some(path) => path.clone(),
-            None => python::ready(workspace, "parity")?,
-        };
-        make(workspace, options, &python, &out)?;
+        make(workspace, options, &python()?, &out)?;
     }
     let comparisons: Vec<Comparison> = comparison::listed(&out)?
         .into_iter()
@@ -165,6 +173,26 @@ fn make(workspace: &Workspace, options: &Options, python: &Path, out: &Path) -> 
         command.args(["--formats", &options.format.join(",")]);
     }
     process::run(&mut command)
+}
+
+/// Renders published templates here and in transformers. Returns whether all of them agree.
+fn templates(workspace: &Workspace, python: &Path) -> Result<bool> {
+    let references = workspace.target.join("parity/templates.json");
+    let mut command = Command::new(python);
+    command
+        .arg(workspace.root.join("tests/parity/templates.py"))
+        .arg("--tools")
+        .arg(workspace.target.join("parity/tools"))
+        .arg("--out")
+        .arg(&references);
+    process::run(&mut command)?;
+    let status = Command::new(process::cargo())
+        .args(["test", "--workspace", "--test", "published_templates", "--"])
+        .args(["--ignored", "--nocapture"])
+        .env("CONCLAVE_TEMPLATES", references)
+        .current_dir(&workspace.root)
+        .status()?;
+    Ok(status.success())
 }
 
 /// Builds the tool, as the tests do: any other selection of crates has other features, and
