@@ -246,16 +246,17 @@ def cases(seed=0, tiny=False):
 
     def granite_h(kinds, space, **more):
         """State spaces of so many heads and groups, each state so wide; a layer's kind is a letter."""
-        heads, groups, width = space
-        found = shape(free_heads=False, layers=len(kinds), tie_word_embeddings=True, embedding_multiplier=12.0,
-                      residual_multiplier=0.22, attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0,
+        heads, groups, state = space
+        found = shape(heads=(4, 2), free_heads=False, hidden=width, layers=len(kinds), tie_word_embeddings=True,
+                      embedding_multiplier=12.0, residual_multiplier=0.22,
+                      attention_multiplier=0.0625 if tiny else 0.015625, logits_scaling=8.0,
                       rope_parameters=default_rope(10000000.0))
         # The converter fills vocabularies up to a multiple of eight, and the embedding not.
         return found | {
             "vocab_size": -(-found["vocab_size"] // 8) * 8, "num_local_experts": 0, "num_experts_per_tok": 0,
             "shared_intermediate_size": found["intermediate_size"], "position_embedding_type": "nope",
             "layer_types": [{"m": "mamba", "a": "attention"}[kind] for kind in kinds],
-            "mamba_n_heads": heads, "mamba_n_groups": groups, "mamba_d_state": width} | more
+            "mamba_n_heads": heads, "mamba_n_groups": groups, "mamba_d_state": state} | more
 
     case("granite4-h", "GraniteMoeHybrid", "gpt2", "refact", family="granite4-h", config=
          granite_h("mmamm", (4, 1, 16) if tiny else (8, 1, 64)))

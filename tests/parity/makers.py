@@ -1,6 +1,7 @@
 """Random models as their makers' tools write them: folders of transformers, and what is read back from GGUF files."""
 
 import json
+import math
 import shutil
 
 import numpy as np
@@ -26,6 +27,15 @@ def model_of(case, seed, dtype=torch.float32):
                 if "Gemma4" in case.classes and name.endswith("q_norm.weight"):
                     # Scores are divided by nothing else.
                     weight.mul_(weight.shape[0] ** -0.5)
+            elif name.endswith("A_log"):
+                # As Mamba-2 begins its training, and with it those that decay likewise: with rates that no model
+                # has, what a random one remembers would be the rounding of its norms.
+                weight.uniform_(1, 16).log_()
+            elif name.endswith("dt_bias"):
+                step = weight.uniform_(math.log(1e-3), math.log(1e-1)).exp()
+                weight.copy_(step + torch.log(-torch.expm1(-step)))
+            elif name.endswith("in_proj_a.weight"):
+                weight.normal_(std=0.5 / weight.shape[1] ** 0.5)
             elif weight.ndim != 2:
                 # Biases, and the taps of convolutions.
                 weight.normal_(std=0.5)
