@@ -263,4 +263,8 @@ def cases(seed=0, tiny=False):
     case("granite4-h-groups", "GraniteMoeHybrid", "gpt2", "refact", family="granite4-h", worlds=("hf",), config=
          granite_h("ammm", (8, 2, 12) if tiny else (16, 2, 32), mamba_d_conv=3, mamba_conv_bias=False,
                    mamba_proj_bias=True, position_embedding_type="rope", tie_word_embeddings=False))
+    # As it is published: a model that sees, around the one that reads.
+    case("qwen3_5-wrapped", "Qwen3_5", "qwen2", "qwen35", family="qwen3_5", wrapped=True, config=
+         shape(heads=(4, 2), hidden=width, layers=4, tiny_width=2, tie_word_embeddings=True, rope_parameters=quarter)
+         | delta_net((2, 8), (4, 8)))
     return made

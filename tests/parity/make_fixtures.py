@@ -43,7 +43,8 @@ FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-win
            ("granite4", "float16", 5), ("lfm2", "bfloat16", 5), ("lfm2-bias", "float16", 5),
            ("hunyuan-alpha", "float16", 5), ("qwen3_5", "float16", 4), ("qwen3_5-layers", "bfloat16", 5),
            ("gemma4", "bfloat16", 5), ("gemma4-wrapped", "float16", 4),
-           ("granite4-h", "bfloat16", 5), ("granite4-h-groups", "float16", 5)]
+           ("granite4-h", "bfloat16", 5), ("granite4-h-groups", "float16", 5),
+           ("qwen3_5-wrapped", "float16", 5)]
 # Of each prompt: the first and last tokens, and some around the windows and the change of factors.
 ROWS = [[0, 4], [20, 36], [63, 150, 299]]
 

@@ -11,6 +11,11 @@ import transformers
 import vocabularies
 
 
+def sees(name):
+    """Whether a tensor is of the part of a model that sees."""
+    return any(part in name for part in ("vision", "visual", "multi_modal"))
+
+
 def model_of(case, seed, dtype=torch.float32):
     """A model of the case with random weights, far from the ones a forgotten part would be hidden by."""
     torch.manual_seed(seed)
@@ -20,7 +25,7 @@ def model_of(case, seed, dtype=torch.float32):
     model = classes(case)[1](configuration(case, case.config)).to(dtype).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if "vision" in name or "multi_modal" in name:
+            if sees(name):
                 continue
             if name.endswith("norm.weight"):
                 weight.add_(0.3 * torch.randn_like(weight))
@@ -90,6 +95,10 @@ def configuration(case, config):
     if case.classes == "Gemma4":
         # What sees and hears may be missing here.
         return classes(case)[0](text_config=config, vision_config=None, audio_config=None, tie_word_embeddings=tied,
+                                attn_implementation="eager", **controls)
+    if case.classes == "Qwen3_5":
+        vision |= {"depth": 1, "num_heads": 2, "num_position_embeddings": 16, "out_hidden_size": config["hidden_size"]}
+        return classes(case)[0](text_config=config, vision_config=vision, tie_word_embeddings=tied,
                                 attn_implementation="eager", **controls)
     return classes(case)[0](
         text_config=config, vision_config=vision, mm_tokens_per_image=4, image_token_index=5, boi_token_index=6,
@@ -198,7 +207,7 @@ def gguf_names(model, architecture):
             continue
         plain = name.replace("model.language_model.", "model.")
         there = table.get_name(plain, try_suffixes=(".weight", ".bias"))
-        if there and "vision" not in name and "multi_modal" not in name:
+        if there and not sees(name):
             names[name] = there
     return names
 
@@ -253,7 +262,7 @@ def read_back(model, case, path, architecture):
                 array = untile(name, array, config)
             assert state[name].shape == array.shape, name
             state[name].copy_(torch.from_numpy(array))
-    matrices = [n for n, w in state.items() if w.ndim == 2 and "vision" not in n and "multi_modal" not in n]
+    matrices = [n for n, w in state.items() if w.ndim == 2 and not sees(n)]
     missing = [n for n in matrices if n not in found and not (n == "lm_head.weight" and case.config["tie_word_embeddings"])]
     assert not missing, f"not in {path}: {missing}"
     return kinds
@@ -266,6 +275,6 @@ def quantised(model, kind):
     number = getattr(gguf.GGMLQuantizationType, kind.upper())
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if weight.ndim == 2 and weight.shape[1] % 32 == 0 and "vision" not in name and "multi_modal" not in name:
+            if weight.ndim == 2 and weight.shape[1] % 32 == 0 and not sees(name):
                 blocks = gguf.quants.quantize(weight.numpy(), number)
                 weight.copy_(torch.from_numpy(np.array(gguf.quants.dequantize(blocks, number))))

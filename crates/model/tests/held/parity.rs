@@ -136,6 +136,7 @@ parity! {
     qwen3_5_in_q8_0_with_a_layer_that_predicts_further "qwen3_5-gguf";
     qwen3_5 "qwen3_5-hf";
     qwen3_5_with_listed_layers "qwen3_5-layers-hf";
+    qwen3_5_of_a_model_that_sees "qwen3_5-wrapped-hf";
     gemma4_in_q8_0 "gemma4-gguf";
     gemma4 "gemma4-hf";
     gemma4_with_wide_heads "gemma4-wrapped-hf";
