@@ -47,7 +47,8 @@ test("a member whose load is stopped while its kernels are built stays out until
   const states = (): Promise<(string | undefined)[]> => page.locator(".member").evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
   const first = page.locator(".member").first();
   await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
-  const worker = page.workers()[0]!;
+  // The card may stand before the worker has begun.
+  const worker = page.workers()[0] ?? (await page.waitForEvent("worker"));
   await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.asked);
   assert.equal((await states())[0], "loading");
   await first.getByRole("button", { name: /^Stop/ }).click();
