@@ -40,7 +40,8 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
   await visitor.leave();
 });
 
-test("a member whose load is stopped while its kernels are built stays out until it is asked for again", { timeout: patience }, async () => {
+test("a member whose load is stopped while its kernels are built stays out until it is asked for again", { timeout: patience }, async (t) => {
+  t.after(() => stand.site.overrides.delete("worker.js"));
   await putBeforeWorker(stand.site, "held-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", loaded: false, serviceWorkers: "block" });
   const { page } = visitor;
@@ -60,7 +61,6 @@ test("a member whose load is stopped while its kernels are built stays out until
   await page.locator('.member[data-state="ready"]').nth(2).waitFor({ timeout: patience });
   await short(visitor, 1);
   assert.notEqual(await visitor.answer(sum, patience), "");
-  stand.site.overrides.delete("worker.js");
   visitor.clean();
   await visitor.leave();
 });
