@@ -9,13 +9,8 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::backends;
 use crate::session::{relative_error, session, session_of, with_context};
 
-/// From a folder and from a GGUF file, whose value heads lie otherwise.
-const MODELS: [&str; 4] = [
-    "qwen3_5-layers-hf",
-    "qwen3_5-gguf",
-    "granite4-h-groups-hf",
-    "granite4-h-gguf",
-];
+/// Delta nets from a folder and from a GGUF file, whose value heads lie otherwise, and state spaces.
+const MODELS: [&str; 3] = ["qwen3_5-layers-hf", "qwen3_5-gguf", "granite4-h-groups-hf"];
 
 fn ids(random: &mut ChaCha8Rng, count: usize) -> Vec<u32> {
     (0..count).map(|_| random.next_u32() % 59).collect()
