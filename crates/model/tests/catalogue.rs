@@ -53,6 +53,42 @@ struct Shape {
     context: u64,
     /// Most of its layers are recurrences.
     recurrent: Option<Recurrent>,
+    /// Most of its layers are gated convolutions.
+    convolutions: Option<Convolutions>,
+}
+
+#[derive(Deserialize)]
+struct Convolutions {
+    /// The layers that attend.
+    attend: Vec<u64>,
+    taps: u64,
+}
+
+impl Convolutions {
+    /// What the files have in place of an attention's tensors.
+    fn tensors(&self, hidden: u64, plain: Format) -> Vec<Tensor> {
+        let of = |name: &str, format, rows, cols| Tensor {
+            name: name.to_owned(),
+            format,
+            rows: Some(rows),
+            cols,
+        };
+        vec![
+            of("shortconv.in_proj.weight", plain, 3 * hidden, hidden),
+            of("shortconv.conv.weight", Format::F32, hidden, self.taps),
+            of("shortconv.out_proj.weight", plain, hidden, hidden),
+        ]
+    }
+}
+
+impl Shape {
+    /// Whether a block attends: those that predict tokens further on do.
+    fn attends(&self, block: u64) -> bool {
+        let recurrent = self.recurrent.as_ref().map(|of| &of.attend);
+        let convolutions = self.convolutions.as_ref().map(|of| &of.attend);
+        let listed = recurrent.or(convolutions);
+        block >= self.layers || listed.is_none_or(|attend| attend.contains(&block))
+    }
 }
 
 #[derive(Deserialize)]
@@ -71,11 +107,6 @@ struct Recurrent {
 }
 
 impl Recurrent {
-    /// Whether a block is a recurrence, in a model of so many layers.
-    fn is(&self, block: u64, layers: u64) -> bool {
-        block < layers && !self.attend.contains(&block)
-    }
-
     fn values(&self) -> u64 {
         self.value_heads * self.value_width
     }
@@ -183,6 +214,7 @@ impl Model {
         match (name.as_str(), &self.shape.recurrent) {
             ("qwen3.5", _) => "qwen35".to_owned(),
             ("granite", Some(_)) => "granitehybrid".to_owned(),
+            ("lfm2.5", _) => "lfm2".to_owned(),
             _ => name.replace('.', "_"),
         }
     }
@@ -193,6 +225,10 @@ impl Model {
         let (query, kv) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
         let header = Header::of(self, &[]);
         let family = Family::of(&header.open()).expect("the family is known");
+        let own = |usual: &'static str| {
+            let renamed = family.renamed.iter().find(|(name, _)| *name == usual);
+            renamed.map_or(usual, |(_, own)| own)
+        };
         let mut all = Vec::new();
         let mut add = |name: String, format, rows, cols| {
             all.push(Tensor {
@@ -207,15 +243,13 @@ impl Model {
         if !s.tied {
             add("output".into(), blocks.fine, Some(s.vocabulary), s.hidden);
         }
-        add("output_norm".into(), Format::F32, None, s.hidden);
+        add(own("output_norm").into(), Format::F32, None, s.hidden);
         let further = s.recurrent.as_ref().map_or(0, |of| of.further);
         for layer in 0..s.layers + further {
             let mut add = |name: &str, format, rows, cols| {
                 add(format!("blk.{layer}.{name}"), format, rows, cols);
             };
             let (plain, finer) = (blocks.plain, blocks.of_layer(layer, s.layers));
-            let recurrent = s.recurrent.as_ref();
-            let recurrent = recurrent.filter(|of| of.is(layer, s.layers));
             if layer >= s.layers {
                 add("nextn.eh_proj", plain, Some(s.hidden), 2 * s.hidden);
             }
@@ -226,14 +260,14 @@ impl Model {
                 add("ffn_gate", plain, Some(s.feed_forward), s.hidden);
                 add("ffn_up", plain, Some(s.feed_forward), s.hidden);
             }
-            if !s.fused && recurrent.is_none() {
+            if !s.fused && s.attends(layer) {
                 // In Qwen3.5 a gate lies behind each query head.
                 let gates = if family.gguf == "qwen35" { 2 } else { 1 };
                 add("attn_q", plain, Some(gates * query), s.hidden);
                 add("attn_k", plain, Some(kv), s.hidden);
                 add("attn_v", finer, Some(kv), s.hidden);
             }
-            if recurrent.is_none() {
+            if s.attends(layer) {
                 add("attn_output", plain, Some(s.hidden), query);
             }
             add("ffn_down", finer, Some(s.hidden), s.feed_forward);
@@ -244,11 +278,9 @@ impl Model {
                 (family.norms.feed_forward_post, "post_ffw_norm"),
             ];
             for (_, name) in norms.into_iter().filter(|(norm, _)| norm.is_some()) {
-                let renamed = family.renamed.iter().find(|(usual, _)| *usual == name);
-                let name = renamed.map_or(name, |(_, own)| own);
-                add(name, Format::F32, None, s.hidden);
+                add(own(name), Format::F32, None, s.hidden);
             }
-            if recurrent.is_some() {
+            if !s.attends(layer) {
                 continue;
             }
             let of_heads = match family.qk_norm {
@@ -263,15 +295,16 @@ impl Model {
                 add(name, Format::F32, None, width);
             }
         }
-        for layer in 0..s.layers {
-            let recurrent = s.recurrent.as_ref();
-            if let Some(of) = recurrent.filter(|of| of.is(layer, s.layers)) {
-                let tensors = of.tensors(family.gguf, s.hidden, blocks.plain);
-                all.extend(tensors.into_iter().map(|tensor| Tensor {
-                    name: format!("blk.{layer}.{}", tensor.name),
-                    ..tensor
-                }));
-            }
+        for layer in (0..s.layers).filter(|&layer| !s.attends(layer)) {
+            let recurrent = s.recurrent.iter();
+            let recurrent = recurrent.map(|of| of.tensors(family.gguf, s.hidden, blocks.plain));
+            let convolutions = s.convolutions.iter();
+            let convolutions = convolutions.map(|of| of.tensors(s.hidden, blocks.plain));
+            let tensors = recurrent.chain(convolutions).flatten();
+            all.extend(tensors.map(|tensor| Tensor {
+                name: format!("blk.{layer}.{}", tensor.name),
+                ..tensor
+            }));
         }
         if family.gguf == "qwen2" {
             for layer in 0..s.layers {
@@ -358,16 +391,13 @@ impl Header {
                 ("ssm.inner_size", of.values()),
                 ("nextn_predict_layers", further),
             ]);
-            if architecture == "granitehybrid" {
-                let heads = |layer| {
-                    if of.is(layer, s.layers) {
-                        0
-                    } else {
-                        s.kv_heads
-                    }
-                };
-                kv_heads = (0..s.layers).map(heads).collect();
-            }
+        }
+        if let Some(of) = &s.convolutions {
+            sizes.push(("shortconv.l_cache", of.taps));
+        }
+        if ["granitehybrid", "lfm2"].contains(&architecture.as_str()) {
+            let heads = |layer| if s.attends(layer) { s.kv_heads } else { 0 };
+            kv_heads = (0..s.layers).map(heads).collect();
         }
         let mut bytes = b"GGUF\x03\0\0\0".to_vec();
         let text = |bytes: &mut Vec<u8>, text: &str| {
