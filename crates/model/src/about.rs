@@ -4,7 +4,7 @@ use conclave_kernels::Format as GpuFormat;
 use conclave_weights::{Checkpoint, Description, Format};
 use serde::Serialize;
 
-use crate::config::{Config, Recurrence};
+use crate::config::{Config, Recurrence, Rule};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::formats::on_gpu;
@@ -163,11 +163,17 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
     }
     let recurrences = config.recurrences();
     let state: u64 = recurrences.map(|of| NUMBER * of.state() as u64).sum();
-    if state > MOST_STATES + bytes / 16 {
-        let problem = "makes a recurrent state out of proportion to the weights";
-        return Err(keys.wrong(Key("ssm.state_size", "linear_key_head_dim"), problem));
+    match config.recurrences().next() {
+        Some(of) if state > MOST_STATES + bytes / 16 => {
+            let key = match of.rule {
+                Rule::Delta => Key("ssm.state_size", "linear_key_head_dim"),
+                Rule::StateSpace => Key("ssm.state_size", "mamba_d_state"),
+            };
+            let problem = "makes a recurrent state out of proportion to the weights";
+            Err(keys.wrong(key, problem))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Bytes of states that any model may have, whatever its weights: those of a stream of 29,000 numbers.

@@ -7,6 +7,7 @@ mod session;
 
 use conclave_model::{LoadOptions, ModelError, about};
 use conclave_weights::{Checkpoint, Memory};
+use serde_json::json;
 
 /// A folder's weights with one more tensor, of as many numbers as another has.
 fn with_tensor(file: &[u8], like: &str, name: &str) -> Vec<u8> {
@@ -16,7 +17,7 @@ fn with_tensor(file: &[u8], like: &str, name: &str) -> Vec<u8> {
     let mut tensor = header[like].clone();
     let offsets: Vec<usize> = serde_json::from_value(tensor["data_offsets"].clone()).unwrap();
     let copy = data[offsets[0]..offsets[1]].to_vec();
-    tensor["data_offsets"] = serde_json::json!([data.len(), data.len() + copy.len()]);
+    tensor["data_offsets"] = json!([data.len(), data.len() + copy.len()]);
     data.extend(copy);
     header[name] = tensor;
     let header = serde_json::to_vec(&header).unwrap();
@@ -68,7 +69,7 @@ fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward:
         add("mlp.up_proj", &[feed_forward, hidden]);
         add("mlp.down_proj", &[hidden, feed_forward]);
     }
-    let config = serde_json::json!({
+    let config = json!({
         "model_type": "llama", "hidden_size": hidden, "intermediate_size": feed_forward,
         "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": heads,
         "head_dim": width, "rms_norm_eps": 1e-6, "max_position_embeddings": 4096,
@@ -78,7 +79,7 @@ fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward:
 }
 
 /// The folder of a Qwen3.5 of one delta net, with a key head as wide, and so many value heads as wide.
-fn recurrence(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
+fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
     const HIDDEN: usize = 4;
     let (values, layer) = (heads * width, "model.layers.0");
     let channels = 2 * key_width + values;
@@ -103,7 +104,7 @@ fn recurrence(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
         ("mlp.down_proj.weight", vec![HIDDEN, 4]),
     ];
     let of_layer = of_layer.map(|(name, shape)| (format!("{layer}.{name}"), shape));
-    let config = serde_json::json!({
+    let config = json!({
         "model_type": "qwen3_5_text", "hidden_size": HIDDEN, "intermediate_size": 4,
         "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 16,
         "linear_num_key_heads": 1, "linear_key_head_dim": key_width,
@@ -113,14 +114,52 @@ fn recurrence(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
     folder(tensors.into_iter().chain(of_layer).collect(), config)
 }
 
+/// The folder of a Granite 4.0-H of one state space of so many numbers a channel, with so many heads as wide.
+fn state_space(state: usize, [heads, width]: [usize; 2], more: serde_json::Value) -> Memory {
+    const HIDDEN: usize = 4;
+    let (values, layer) = (heads * width, "model.layers.0");
+    let channels = 2 * state + values;
+    let tensors = [
+        ("model.embed_tokens.weight".to_owned(), vec![2, HIDDEN]),
+        ("model.norm.weight".to_owned(), vec![HIDDEN]),
+    ];
+    let of_layer = [
+        ("input_layernorm.weight", vec![HIDDEN]),
+        ("post_attention_layernorm.weight", vec![HIDDEN]),
+        (
+            "mamba.in_proj.weight",
+            vec![values + channels + heads, HIDDEN],
+        ),
+        ("mamba.dt_bias", vec![heads]),
+        ("mamba.A_log", vec![heads]),
+        ("mamba.D", vec![heads]),
+        ("mamba.conv1d.weight", vec![channels, 1, 4]),
+        ("mamba.conv1d.bias", vec![channels]),
+        ("mamba.norm.weight", vec![values]),
+        ("mamba.out_proj.weight", vec![HIDDEN, values]),
+        ("shared_mlp.input_linear.weight", vec![8, HIDDEN]),
+        ("shared_mlp.output_linear.weight", vec![HIDDEN, 4]),
+    ];
+    let of_layer = of_layer.map(|(name, shape)| (format!("{layer}.{name}"), shape));
+    let mut config = json!({
+        "model_type": "granitemoehybrid", "hidden_size": HIDDEN, "shared_intermediate_size": 4,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
+        "layer_types": ["mamba"], "num_local_experts": 0, "mamba_d_state": state,
+        "mamba_n_heads": heads, "mamba_expand": values / HIDDEN, "tie_word_embeddings": true,
+        "max_position_embeddings": 4096,
+    });
+    let more = more.as_object().cloned().into_iter().flatten();
+    config.as_object_mut().unwrap().extend(more);
+    folder(tensors.into_iter().chain(of_layer).collect(), config)
+}
+
 /// A folder of tensors that are all zeros, in BF16.
 fn folder(tensors: Vec<(String, Vec<usize>)>, config: serde_json::Value) -> Memory {
     let (mut header, mut end) = (serde_json::Map::new(), 0);
     for (name, shape) in tensors {
         let begin = end;
         end += 2 * shape.iter().product::<usize>();
-        let tensor =
-            serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]});
+        let tensor = json!({"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]});
         header.insert(name, tensor);
     }
     let header = serde_json::to_vec(&header).unwrap();
@@ -145,18 +184,47 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
         (llama(4, 1, [1, 4], 1 << 20), "hidden_size"),
         (llama(4, 64, [1, 1 << 14], 1), "num_key_value_heads"),
         (llama(4, 1, [1, 1 << 15], 1), "head_dim"),
-        (recurrence(1 << 12, [32, 128]), "linear_key_head_dim"),
-        (recurrence(4, [8, 1 << 15]), "hidden_size"),
-        (recurrence(1 << 12, [64, 128]), "linear_num_value_heads"),
+        (delta_net(1 << 12, [32, 128]), "linear_key_head_dim"),
+        (delta_net(4, [8, 1 << 15]), "hidden_size"),
+        (delta_net(1 << 12, [64, 128]), "linear_num_value_heads"),
+        (state_space(1 << 12, [32, 128], json!({})), "mamba_d_state"),
+        (state_space(4, [8, 1 << 15], json!({})), "hidden_size"),
+        (state_space(1 << 12, [64, 128], json!({})), "mamba_n_heads"),
     ] {
         let refused = asked(&source);
         let named = matches!(&refused, Err(ModelError::Key { key: found, .. }) if found == key);
         assert!(named, "{key}: {refused:?}");
     }
     // Small and wide as published models are, it is none of these.
-    for source in [llama(64, 2, [4, 16], 256), recurrence(16, [4, 16])] {
+    for source in [
+        llama(64, 2, [4, 16], 256),
+        delta_net(16, [4, 16]),
+        state_space(16, [4, 16], json!({})),
+    ] {
         let about = asked(&source).unwrap();
         assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
+    }
+}
+
+/// Granite 4's larger models have experts; steps of time that are cut are nobody's.
+#[test]
+fn a_granite_4_of_other_parts_is_none_that_we_know() {
+    for (key, value) in [
+        ("num_local_experts", json!(8)),
+        ("time_step_limit", json!([0.0, 0.1])),
+        ("mamba_n_groups", json!(3)),
+        ("layer_types", json!(["other"])),
+    ] {
+        let source = state_space(16, [4, 16], json!({ key: value }));
+        let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
+        let refused = about(&checkpoint, LoadOptions::with_context(64));
+        let named = match key {
+            // Three groups do not divide four heads.
+            "mamba_n_groups" => "mamba_n_heads",
+            _ => key,
+        };
+        let named = matches!(&refused, Err(ModelError::Key { key: found, .. }) if found == named);
+        assert!(named, "{key}: {refused:?}");
     }
 }
 
