@@ -9,6 +9,7 @@
 //! | attend | [`Cache::write`], then [`Attention::run`] |
 //! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
 //! | run a delta net | [`delta_gates`], then [`DeltaNet::run`] from a [`DeltaState`] |
+//! | choose a token's experts | [`Routing::choose`] |
 //! | judge tokens without a row of logits | [`judge`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
 //!
@@ -49,6 +50,7 @@ mod input;
 mod lanes;
 mod matrix;
 mod packed;
+mod routing;
 pub mod rows;
 mod scales;
 mod score;
@@ -62,4 +64,5 @@ pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
 pub use matrix::{Matrix, Upload, kept};
+pub use routing::Routing;
 pub use score::{Judged, judge, log_sum_exp, target_logits};
