@@ -1,5 +1,6 @@
 //! Which of the kernels that make the same a device launches.
 
+use crate::ExpertCounts;
 use crate::ops::product::{ProductKernel, TILE_ROWS};
 
 /// What a device launches where there is a choice: the faster, unless it fails its
@@ -34,6 +35,12 @@ impl Choices {
             as_a_tile: Some(28),
             chunks: true,
         }
+    }
+
+    /// Whether the choices of so many tokens are grouped by expert: where most experts have two and
+    /// more.
+    pub fn groups(&self, tokens: usize, of: ExpertCounts) -> bool {
+        (self.serial || self.blocks) && tokens * of.used >= 2 * of.count
     }
 
     /// The kernel of a product with so many rows of x.

@@ -52,6 +52,7 @@ pub fn launched(
         heads: of_heads,
         convolves: config.convolves().then_some(exact),
         delta_nets: config.is_recurrent(),
+        experts: Vec::new(),
         gated_heads: config.is_recurrent() || config.attentions().any(|of| of.gate),
     };
     for (block, layer) in plan.blocks.iter().zip(&config.layers) {
