@@ -1,7 +1,7 @@
 //! Granite: Llama with factors on embedding, attention, residuals and logits. Folders of Granite 4 call
 //! themselves a hybrid of experts, of which the dense ones have neither.
 
-use crate::config::{Config, RotaryPairs};
+use crate::config::{Config, FeedForward, RotaryPairs};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::keys::{Key, Keys};
@@ -42,7 +42,7 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     );
     if let Some(shared) = keys.size_above_zero(shared)? {
         for layer in &mut config.layers {
-            layer.feed_forward = shared;
+            layer.feed_forward = FeedForward::Dense { width: shared };
         }
     }
     if !rotates {

@@ -1,6 +1,8 @@
 //! The GPU memory that passes work in: allocated once for the largest pass, used by all.
 
-use conclave_kernels::{Buffer, Channels, DeltaNet, Gpu, Heads, attention_room};
+use conclave_kernels::{
+    Buffer, Channels, DeltaNet, ExpertCounts, Gpu, Heads, attention_room, choice_groups,
+};
 
 use crate::config::{self, Attention, Config};
 use crate::error::ModelError;
@@ -39,6 +41,14 @@ pub fn channels(c: &Config, context: usize, exact: bool) -> Channels {
     }
 }
 
+/// How many experts a layer has, and how many of them a token goes through.
+pub fn counts_of(of: &config::Experts) -> ExpertCounts {
+    ExpertCounts {
+        count: of.count,
+        used: of.used,
+    }
+}
+
 /// The heads of a delta net, with states in so many slots.
 pub fn delta_net(of: &config::DeltaNet, slots: usize) -> DeltaNet {
     DeltaNet {
@@ -73,6 +83,8 @@ pub struct Scratch<B> {
     pub active: B,
     /// Gate and up, where they are products apart.
     pub apart: Option<[B; 2]>,
+    /// Where layers are mixtures of experts.
+    pub experts: Option<Experts<B>>,
     /// Where layers are given parts of their own.
     pub per_layer: Option<PerLayer<B>>,
     /// Hidden states by slot.
@@ -124,6 +136,24 @@ pub struct Runs<B> {
     pub drafted: [B; 2],
 }
 
+/// What the experts of a pass's tokens are, and what they make; m times the experts of a token are its
+/// choices.
+#[derive(Debug)]
+pub struct Experts<B> {
+    /// Of a router, `[m, experts]`.
+    pub logits: B,
+    /// Experts, `[choices]`.
+    pub chosen: B,
+    /// Their scores, `[choices]`.
+    pub scores: B,
+    /// The choices in groups, `[groups, 4]`.
+    pub groups: B,
+    /// Gate and up, `[choices, width]` each.
+    pub gated: [B; 2],
+    /// What each makes, `[choices, hidden]`.
+    pub made: B,
+}
+
 /// What each layer is given of each token besides the stream.
 #[derive(Debug)]
 pub struct PerLayer<B> {
@@ -173,6 +203,24 @@ fn lay_out<B>(
         apart: match apart {
             true => Some([words(m * c.feed_forward())?, words(m * c.feed_forward())?]),
             false => None,
+        },
+        experts: match c.experts().next() {
+            Some(_) => {
+                let most = |of: &dyn Fn(&config::Experts) -> usize| {
+                    c.experts().map(of).max().unwrap_or_default()
+                };
+                let choices = m * most(&|of| of.used);
+                let gated = m * most(&|of| of.used * of.width);
+                Some(Experts {
+                    logits: words(m * most(&|of| of.count))?,
+                    chosen: words(choices)?,
+                    scores: words(choices)?,
+                    groups: words(4 * most(&|of| choice_groups(m, counts_of(of))))?,
+                    gated: [words(gated)?, words(gated)?],
+                    made: words(choices * c.hidden)?,
+                })
+            }
+            None => None,
         },
         per_layer: match c.per_layer {
             Some(width) => Some(PerLayer {
