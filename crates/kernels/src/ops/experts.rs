@@ -1,6 +1,5 @@
-//! Products with the rows of the experts that tokens have chosen. Their kernel goes by how many choices
-//! an expert has: choice by choice, or four of one expert at a time, for which a weight is dequantised
-//! once.
+//! Products with the rows of the experts that tokens have chosen: choice by choice, as a single token's
+//! are, or four of one expert at a time, for which a weight is dequantised once.
 //!
 //! Which experts they are is read from the GPU, where they were chosen: nobody waits for it.
 

@@ -1,6 +1,5 @@
 //! Which of the kernels that make the same a device launches.
 
-use crate::ExpertCounts;
 use crate::ops::product::{ProductKernel, TILE_ROWS};
 
 /// What a device launches where there is a choice: the faster, unless it fails its
@@ -37,10 +36,9 @@ impl Choices {
         }
     }
 
-    /// Whether the choices of so many tokens are grouped by expert: where most experts have two and
-    /// more.
-    pub fn groups(&self, tokens: usize, of: ExpertCounts) -> bool {
-        (self.serial || self.blocks) && tokens * of.used >= 2 * of.count
+    /// Whether the choices of a pass are grouped by expert, for kernels that take several rows of x.
+    pub fn groups(&self) -> bool {
+        self.serial || self.blocks
     }
 
     /// The kernel of a product with so many rows of x.

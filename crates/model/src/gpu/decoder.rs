@@ -414,7 +414,8 @@ impl GpuDecoder {
         let (sigmoid, bias) = (of.of.gating == Gating::Sigmoid, of.choice_bias.as_ref());
         let found = [&room.chosen, &room.scores];
         route(gpu, &room.logits, rows, counts, sigmoid, bias, found)?;
-        let grouped = gpu.choices().groups(rows.count, counts);
+        // All passes are launched alike, so that none binds what no pass before it did.
+        let grouped = gpu.choices().groups() && !self.drafts(rows);
         if grouped {
             group_choices(gpu, &room.chosen, rows, counts, &room.groups)?;
         }
@@ -560,8 +561,13 @@ impl GpuDecoder {
             weight,
             epsilon: self.config.stream_epsilon(),
             scratch: &self.scratch.normed,
-            inside: std::ptr::eq(rows.counts, &self.scratch.step),
+            inside: self.drafts(rows),
         })
+    }
+
+    /// Whether these rows are a draft's step.
+    fn drafts(&self, rows: Rows<'_>) -> bool {
+        std::ptr::eq(rows.counts, &self.scratch.step)
     }
 
     /// Normed hidden states of the slots in `picks`, in `scratch.normed`.

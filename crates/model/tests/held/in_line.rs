@@ -60,6 +60,8 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             ("hunyuan-gguf", 64),
             ("gemma4-gguf", 61),
             ("gemma4-wrapped-hf", 45),
+            ("lfm2_moe-hf", 52),
+            ("olmoe-hf", 80),
         ] {
             let what = format!("{model} on {backend_name} behind {prefix}");
             let mut session = session(model, backend.as_ref(), 512);
@@ -231,7 +233,13 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     const SEGMENT: usize = 10;
     let mut random = ChaCha8Rng::seed_from_u64(13);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf", "gemma4-hf"] {
+        for model in [
+            "llama-gguf",
+            "gemma2-gguf",
+            "lfm2-gguf",
+            "gemma4-hf",
+            "olmoe-hf",
+        ] {
             let mut long = session(model, backend.as_ref(), 512);
             let mut sampler = Sampler::new(
                 Sampling {
@@ -279,7 +287,13 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
 fn drafts_and_equal_candidates_run_once() {
     let mut random = ChaCha8Rng::seed_from_u64(15);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf", "gemma4-gguf"] {
+        for model in [
+            "llama-gguf",
+            "gemma2-gguf",
+            "lfm2-gguf",
+            "gemma4-gguf",
+            "lfm2_moe-hf",
+        ] {
             let mut drafter = session(model, backend.as_ref(), 256);
             let mut other = session(model, backend.as_ref(), 256);
             let prompt = ids(&mut random, 70);

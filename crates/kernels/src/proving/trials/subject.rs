@@ -108,8 +108,7 @@ impl Kernels {
         if !self.experts.is_empty() {
             all.extend([Subject::Route, Subject::JoinExperts]);
         }
-        // By cooperative threads there may be no groups.
-        let grouped = choices.serial || choices.blocks;
+        let grouped = choices.groups();
         if grouped && !self.experts.is_empty() {
             all.push(Subject::GroupChoices);
         }
