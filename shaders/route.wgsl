@@ -25,6 +25,9 @@ var<workgroup> keys: array<u32, MOST>;
 // Larger for a larger number, and largest for what is none.
 fn key_of(x: f32) -> u32 {
     let bits = bitcast<u32>(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return 0xffffffffu;
+    }
     return select(bits | 0x80000000u, ~bits, bits >> 31u == 1u);
 }
 

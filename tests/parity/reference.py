@@ -7,8 +7,9 @@ import torch
 PROMPTS, GREEDY = (5, 37, 300), 24
 # Ids below are the controls of some tokenizer here.
 FIRST = 8
-# Of the limit of a logit: how far experts are apart that no rounding exchanges.
-CLEAR = 2
+# Of the limit of a logit: how far experts are apart that no rounding exchanges. Of many experts few are
+# farther apart.
+CLEAR = 0.2
 
 
 def logits(model, tokens):

@@ -32,9 +32,13 @@ impl Routing<'_> {
                 .for_each(|x| *x = 1.0 / (1.0 + (-*x).exp()));
         }
         let scores = &*logits;
-        let bias = |expert: usize| self.choice_bias.map_or(0.0, |bias| bias[expert]);
+        let key = |&expert: &usize| {
+            let key = scores[expert] + self.choice_bias.map_or(0.0, |bias| bias[expert]);
+            // Of either sign.
+            if key.is_nan() { f32::NAN } else { key }
+        };
         let mut order: Vec<usize> = (0..scores.len()).collect();
-        order.sort_by(|&a, &b| (scores[b] + bias(b)).total_cmp(&(scores[a] + bias(a))));
+        order.sort_by(|a, b| key(b).total_cmp(&key(a)));
         order.truncate(self.used);
         let sum: f32 = order.iter().map(|&expert| scores[expert]).sum();
         let factor = match self.normalised {

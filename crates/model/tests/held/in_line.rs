@@ -77,7 +77,11 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             let before = session.counters();
             let together = pollster::block_on(session.verify(&candidates, true)).unwrap();
             let run = session.counters().verify_tokens - before.verify_tokens;
-            assert_eq!(run, candidates.iter().map(Vec::len).sum::<usize>());
+            // Equal ones, as those of one token may be, run once.
+            let mut apart: Vec<&Vec<u32>> = candidates.iter().collect();
+            apart.sort();
+            apart.dedup();
+            assert_eq!(run, apart.into_iter().map(Vec::len).sum::<usize>());
             for (found, candidate) in together.iter().zip(&candidates) {
                 let alone = session.verify(std::slice::from_ref(candidate), true);
                 let alone = pollster::block_on(alone).unwrap();

@@ -21,6 +21,7 @@ pub(super) fn route(gpu: &Gpu) -> Result<Trial, GpuError> {
     // Chosen by their biases alone.
     bias[3] = 9.0;
     bias[4] = 8.0;
+    bias[5] = -20.0;
     let ways = [(false, false), (true, true)];
     let counts = gpu.upload(&[TOKENS as u32])?;
     let mut answers = Vec::new();
