@@ -22,7 +22,9 @@ fn main(
     // Pairs past the end repeat the last one; their sums are not written.
     let near = rows_of(min(mine, pairs() - 1u));
     let far = rows_of(min(mine + 1u, pairs() - 1u));
-    let sums = sweep(near, far, top, m, local % LANES, LANES);
+    // So do rows of x past theirs.
+    let x_rows = min(vec4<u32>(top) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(m - 1u));
+    let sums = sweep(near, far, x_rows, local % LANES, LANES);
     partial[local] = sums.a;
     partial[WORKGROUP + local] = sums.b;
     partial[2u * WORKGROUP + local] = sums.c;

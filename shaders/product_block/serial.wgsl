@@ -16,7 +16,9 @@ fn main(
     }
     let both = pair + 1u < pairs();
     let near = rows_of(pair);
-    let sums = sweep(near, rows_of(select(pair, pair + 1u, both)), top, m, 0u, 1u);
+    // Rows of x past the end repeat the last one.
+    let x_rows = min(vec4<u32>(top) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(m - 1u));
+    let sums = sweep(near, rows_of(select(pair, pair + 1u, both)), x_rows, 0u, 1u);
     for (var i = 0u; i < min(BLOCK, m - top); i++) {
         put_pair(top + i, pair, vec2<f32>(sums.a[i], sums.b[i]));
         if (both) {

@@ -267,4 +267,27 @@ def cases(seed=0, tiny=False):
     case("qwen3_5-wrapped", "Qwen3_5", "qwen2", "qwen35", family="qwen3_5", wrapped=True, config=
          shape(heads=(4, 2), hidden=width, layers=4, tiny_width=2, tie_word_embeddings=True, rope_parameters=quarter)
          | delta_net((2, 8), (4, 8)))
+    def mixture(**more):
+        """Experts in any number, most of them idle."""
+        count, used = (6, 2) if tiny else draw.choice([(32, 4), (12, 3), (20, 8)] if wide else [(32, 4), (16, 4)])
+        return {"num_experts": count, "num_experts_per_tok": used} | more
+
+    def lfm2_moe(text, **more):
+        found = lfm2(text) | mixture(moe_intermediate_size=32 if tiny else draw.choice([256, 512]))
+        del found["block_multiple_of"]
+        return found | more
+
+    case("lfm2_moe", "Lfm2Moe", "llama-bpe", "lfm2",
+         lfm2_moe("cac" if tiny else "ccaca", tie_word_embeddings=True, num_dense_layers=1 if tiny else 2))
+    # What no GGUF file says.
+    case("lfm2_moe-plain", "Lfm2Moe", "llama-bpe", "lfm2", family="lfm2_moe", worlds=("hf",), config=
+         lfm2_moe("aca", tie_word_embeddings=False, num_dense_layers=0, use_expert_bias=False, norm_topk_prob=False,
+                  routed_scaling_factor=1.75))
+    # The converter writes this epsilon, whatever there is.
+    case("olmoe", "Olmoe", "gpt-4o", "olmo",
+         shape(free_heads=False, tie_word_embeddings=False, rope_parameters=default_rope(10000.0))
+         | mixture(rms_norm_eps=1e-5))
+    case("olmoe-norm", "Olmoe", "gpt-4o", "olmo", family="olmoe", worlds=("hf",), config=
+         shape(free_heads=False, tie_word_embeddings=True, rope_parameters=default_rope(500000.0))
+         | mixture(norm_topk_prob=True))
     return made

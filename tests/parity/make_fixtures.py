@@ -34,7 +34,7 @@ GGUF = [("llama", "f16"), ("tinyllama", "q4_0"), ("qwen2", "f32"), ("qwen3", "q8
         ("glm4", "f16"), ("granite", "q8_0"), ("llama-bias", "q4_1"),
         ("ernie4_5", "f16"), ("olmo3", "q8_0"), ("exaone4", "q8_0"), ("ministral3", "f16"),
         ("lfm2", "q8_0"), ("hunyuan", "q8_0"), ("granite4", "q8_0"), ("qwen3_5", "q8_0"), ("gemma4", "q8_0"),
-        ("granite4-h", "q8_0")]
+        ("granite4-h", "q8_0"), ("lfm2_moe", "q8_0"), ("olmoe", "q8_0")]
 FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-window", "float16", 5),
            ("qwen3-yarn", "float16", 4), ("gemma2-scalar", "float16", 5), ("gemma3-layers", "float16", 4),
            ("phi4-mini", "float16", 4), ("smollm3-layers", "float16", 5), ("olmo2", "bfloat16", 5),
@@ -43,8 +43,9 @@ FOLDERS = [("llama-bias", "float16", 4), ("mistral", "bfloat16", 5), ("qwen2-win
            ("granite4", "float16", 5), ("lfm2", "bfloat16", 5), ("lfm2-bias", "float16", 5),
            ("hunyuan-alpha", "float16", 5), ("qwen3_5", "float16", 4), ("qwen3_5-layers", "bfloat16", 5),
            ("gemma4", "bfloat16", 5), ("gemma4-wrapped", "float16", 4),
-           ("granite4-h", "bfloat16", 5), ("granite4-h-groups", "float16", 5),
-           ("qwen3_5-wrapped", "float16", 5)]
+           ("granite4-h", "bfloat16", 5), ("granite4-h-groups", "float16", 5), ("qwen3_5-wrapped", "float16", 5),
+           ("lfm2_moe", "bfloat16", 5), ("lfm2_moe-plain", "float16", 4), ("olmoe", "float16", 4),
+           ("olmoe-norm", "bfloat16", 5)]
 # Of each prompt: the first and last tokens, and some around the windows and the change of factors.
 ROWS = [[0, 4], [20, 36], [63, 150, 299]]
 

@@ -41,6 +41,8 @@ def model_of(case, seed, dtype=torch.float32):
                 weight.copy_(step + torch.log(-torch.expm1(-step)))
             elif name.endswith("in_proj_a.weight"):
                 weight.normal_(std=0.5 / weight.shape[1] ** 0.5)
+            elif "experts." in name:
+                weight.normal_(std=1.6 / weight.shape[-1] ** 0.5)
             elif weight.ndim != 2:
                 # Biases, and the taps of convolutions.
                 weight.normal_(std=0.5)
@@ -58,6 +60,8 @@ def model_of(case, seed, dtype=torch.float32):
         for name, scale in model.named_buffers():
             if name.endswith("layer_scalar"):
                 scale.uniform_(0.5, 1.5)
+            elif name.endswith("expert_bias"):
+                scale.uniform_(-0.5, 0.5)
         # Logits of a spread that makes choices clear and softcaps bend.
         text = model.config.get_text_config()
         cap = getattr(text, "final_logit_softcapping", None)
@@ -150,7 +154,7 @@ def spell_as_4(config):
     elif config["model_type"] == "lfm2":
         kinds = enumerate(config.pop("layer_types"))
         config["full_attn_idxs"] = [n for n, kind in kinds if kind == "full_attention"]
-    elif "layer_types" in config and config["model_type"] not in ("granitemoehybrid", "qwen3_5_text") and (
+    elif "layer_types" in config and config["model_type"] not in ("granitemoehybrid", "qwen3_5_text", "lfm2_moe") and (
             config["model_type"] != "exaone4" or config["sliding_window"]):
         # Written since 4.53; before, each family had its own keys. transformers can't read an EXAONE 4
         # without a window that lacks them.
@@ -175,7 +179,7 @@ def gguf_matrices(path, names):
 
     reader = gguf.GGUFReader(path)
     stored = {tensor.name: tensor for tensor in reader.tensors}
-    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) == 2})
+    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) > 1})
     found = {}
 
     def values(there):
@@ -184,8 +188,9 @@ def gguf_matrices(path, names):
 
     for name, there in names.items():
         parts = [there] if isinstance(there, str) else there
-        if all(part in stored and len(stored[part].shape) == 2 for part in parts):
-            found[name] = np.concatenate([values(part) for part in parts])
+        if all(part in stored and len(stored[part].shape) > 1 for part in parts):
+            # Of experts each has its parts below each other.
+            found[name] = np.concatenate([values(part) for part in parts], axis=-2)
     return found, kinds
 
 
@@ -204,6 +209,12 @@ def gguf_names(model, architecture):
             block = "blk." + block.rpartition(".")[2]
             names[name] = {"input_linear.weight": [f"{block}.ffn_gate.weight", f"{block}.ffn_up.weight"],
                            "output_linear.weight": f"{block}.ffn_down.weight"}[inside]
+            continue
+        block, _, inside = name.partition(".experts.")
+        if inside:
+            block = "blk." + block.split(".")[2]
+            names[name] = {"gate_up_proj": [f"{block}.ffn_gate_exps.weight", f"{block}.ffn_up_exps.weight"],
+                           "down_proj": f"{block}.ffn_down_exps.weight"}[inside]
             continue
         plain = name.replace("model.language_model.", "model.")
         there = table.get_name(plain, try_suffixes=(".weight", ".bias"))
@@ -250,7 +261,7 @@ def read_back(model, case, path, architecture):
     config = model.config.get_text_config()
     with torch.no_grad():
         for name, array in found.items():
-            if state[name].ndim != 2:
+            if not is_matrix(name, state[name]):
                 # A convolution's taps stay as they are, and what GGUF has in a column.
                 continue
             if architecture in ("llama", "smollm3", "granite", "granitehybrid", "mistral3"):
@@ -262,10 +273,15 @@ def read_back(model, case, path, architecture):
                 array = untile(name, array, config)
             assert state[name].shape == array.shape, name
             state[name].copy_(torch.from_numpy(array))
-    matrices = [n for n, w in state.items() if w.ndim == 2 and not sees(n)]
+    matrices = [n for n, w in state.items() if is_matrix(n, w)]
     missing = [n for n in matrices if n not in found and not (n == "lm_head.weight" and case.config["tie_word_embeddings"])]
     assert not missing, f"not in {path}: {missing}"
     return kinds
+
+
+def is_matrix(name, weight):
+    """Whether a tensor of a language model is a matrix, or those of all experts."""
+    return (weight.ndim == 2 or "experts." in name) and not sees(name)
 
 
 def quantised(model, kind):
@@ -275,6 +291,7 @@ def quantised(model, kind):
     number = getattr(gguf.GGMLQuantizationType, kind.upper())
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if weight.ndim == 2 and weight.shape[1] % 32 == 0 and not sees(name):
+            # A router's scores are not rounded.
+            if is_matrix(name, weight) and weight.shape[-1] % 32 == 0 and not name.endswith(".gate.weight"):
                 blocks = gguf.quants.quantize(weight.numpy(), number)
                 weight.copy_(torch.from_numpy(np.array(gguf.quants.dequantize(blocks, number))))

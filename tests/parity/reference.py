@@ -7,6 +7,9 @@ import torch
 PROMPTS, GREEDY = (5, 37, 300), 24
 # Ids below are the controls of some tokenizer here.
 FIRST = 8
+# Of the limit of a logit: how far experts are apart that no rounding exchanges. Of many experts few are
+# farther apart.
+CLEAR = 0.2
 
 
 def logits(model, tokens):
@@ -19,10 +22,43 @@ def compute(model, seed, limit):
     """Prompts, their logits `[rows, vocabulary]`, and the greedy text."""
     vocabulary = model.config.get_text_config().vocab_size
     draw = torch.Generator().manual_seed(seed)
-    prompts = [torch.randint(FIRST, vocabulary, (length,), generator=draw).tolist() for length in PROMPTS]
+    prompts = [torch.randint(FIRST, vocabulary, (length,), generator=draw) for length in PROMPTS]
+    prompts = [clearly_routed(model, tokens, draw, vocabulary, limit).tolist() for tokens in prompts]
     rows = torch.cat([logits(model, [tokens])[0] for tokens in prompts])
     assert torch.isfinite(rows).all()
     return prompts, rows.numpy(), greedy(model, draw, vocabulary, limit)
+
+
+def margins(model, tokens):
+    """`[prompts][tokens]`: how far the last expert that a token goes through is from the first that it doesn't."""
+    routers = [module for module in model.modules() if type(module).__name__.endswith("TopKRouter")]
+    found = []
+
+    def hear(router, inputs, outputs):
+        # Of a softmax the logits are in the same order, and errors are theirs.
+        bias = inputs[1] if len(inputs) > 1 else None
+        keys = outputs[0] if bias is None else outputs[0].sigmoid() + bias
+        last = keys.float().topk(router.top_k + 1).values[..., -2:]
+        found.append((last[..., 0] - last[..., 1]).reshape(tokens.shape))
+
+    hooks = [router.register_forward_hook(hear) for router in routers]
+    with torch.no_grad():
+        model(input_ids=tokens, use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(found).amin(0) if found else None
+
+
+def clearly_routed(model, tokens, draw, vocabulary, limit):
+    """The prompt with other tokens where a rounding would choose another expert."""
+    for _ in range(400):
+        apart = margins(model, tokens[None])
+        if apart is None or apart.min() > CLEAR * limit:
+            return tokens
+        # What comes before it does not change.
+        first = int((apart[0] <= CLEAR * limit).nonzero()[0])
+        tokens[first] = torch.randint(FIRST, vocabulary, (1,), generator=draw)[0]
+    raise RuntimeError("no prompt has clear experts")
 
 
 def greedy(model, draw, vocabulary, limit):
@@ -38,6 +74,9 @@ def greedy(model, draw, vocabulary, limit):
         best = last.topk(2)
         clear = ((best.values[..., 0] - best.values[..., 1]) / last.abs().amax(2)).amin(1)
         clear *= (best.indices[..., 0] == tokens[:, PROMPTS[0]:]).all(1)
+        apart = margins(model, tokens)
+        if apart is not None:
+            clear *= apart.amin(1) > CLEAR * limit
         if clear.max() > 3 * limit:
             row = tokens[int(clear.argmax())].tolist()
             return {"prompt": row[:PROMPTS[0]], "continuation": row[PROMPTS[0]:]}

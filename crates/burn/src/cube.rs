@@ -5,7 +5,7 @@ use burn_wgpu::{CubeBackend, CubeTensor, into_contiguous};
 use bytemuck::Pod;
 use conclave_kernels::{
     Choices, Dispatch, GpuError, Projected, Scores, append_dispatch, attention_dispatch,
-    embed_dispatch, product_dispatch,
+    embed_dispatch, experts_dispatch, product_dispatch,
 };
 use cubecl::ir::attributes::BufferIOAttr;
 use cubecl::ir::metadata::Info;
@@ -39,6 +39,31 @@ impl Operations for CubeBackend {
             Read(&x.handle),
             Read(&planes.handle),
             Read(&none),
+            Read(&counts),
+            Write(&out.handle),
+        ];
+        launch(&out, dispatch, &buffers);
+        out
+    }
+
+    fn experts(
+        out: CubeTensor,
+        x: CubeTensor,
+        chosen: CubeTensor,
+        planes: CubeTensor,
+        share: Share,
+        count: usize,
+    ) -> CubeTensor {
+        let (x, chosen) = (into_contiguous(x), into_contiguous(chosen));
+        let (rows, choices) = (x.meta.shape()[0], chosen.meta.shape()[0]);
+        let [all, k] = share.shape;
+        let (shape, each) = ([all / count, k], choices / rows);
+        let dispatch = experts_dispatch(share.format, shape, &share.rows, rows, [each, each]);
+        let counts = words(&out, &[rows as u32]);
+        let buffers = [
+            Read(&x.handle),
+            Read(&planes.handle),
+            Read(&chosen.handle),
             Read(&counts),
             Write(&out.handle),
         ];

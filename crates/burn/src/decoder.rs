@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::tensor::activation::{gelu_approximate, sigmoid, silu, softplus};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::activation::{gelu_approximate, sigmoid, silu, softmax, softplus};
+use burn::tensor::{Int, IntDType, Tensor, TensorData};
 use conclave_kernels::{Heads, Heard, Place, Scores};
-use conclave_model::config::{self, Activation, Config, QkNorm, Rule};
+use conclave_model::config::{self, Activation, Config, Gating, QkNorm, Rule};
 use conclave_model::memory::reads_heads;
 use conclave_model::pass::{Pass, Run, TargetScore, rows_of};
 use conclave_model::slots::{PREFIX, SLOTS};
 use conclave_model::states::NO_STATE;
-use conclave_model::weights::{Attention, Convolution, Linear, Mixer, Recurrence, Weights};
+use conclave_model::weights::{
+    Attention, Convolution, Experts, FeedForward, Linear, Mixer, Recurrence, Weights,
+};
 use conclave_model::{Decoder, ModelError, Wait};
 
 use crate::device::Burn;
@@ -233,8 +235,13 @@ impl BurnDecoder {
         };
         let x = x + post(c, mixed, &block.mixer_post_norm);
         let normed = before(c, &x, &block.feed_forward_norm);
-        let active = self.gate(normed.clone(), &block.gate) * product(normed, &block.up);
-        let down = product(active, &block.down);
+        let down = match &block.feed_forward {
+            FeedForward::Dense(mlp) => {
+                let active = self.gate(normed.clone(), &mlp.gate) * product(normed, &mlp.up);
+                product(active, &mlp.down)
+            }
+            FeedForward::Experts(experts) => self.go_through(experts, normed),
+        };
         let mut x = x + post(c, down, &block.feed_forward_post_norm);
         if let (Some(weights), Some(parts)) = (&block.per_layer, &run.per_layer) {
             let [count, _, width] = parts.dims();
@@ -251,11 +258,72 @@ impl BurnDecoder {
 
     /// The gate of a gated MLP: `activation(x · Wᵀ + bias)`.
     fn gate(&self, x: Tensor<2>, linear: &Linear<Matrix, Vector>) -> Tensor<2> {
-        let gate = product(x, linear);
+        self.activated(product(x, linear))
+    }
+
+    fn activated(&self, gate: Tensor<2>) -> Tensor<2> {
         match self.config.activation {
             Activation::Silu => silu(gate),
             Activation::Gelu => gelu_approximate(gate),
         }
+    }
+
+    /// The mixture of experts of one block: `[tokens, hidden]`.
+    fn go_through(&self, experts: &Experts<Matrix, Vector>, x: Tensor<2>) -> Tensor<2> {
+        let ([tokens, width], of) = (x.dims(), &experts.of);
+        let logits = experts.router.product(x.clone());
+        let (chosen, factors) = self.choose(of, &experts.choice_bias, logits);
+        let gate = experts.gate.of_experts(&x, &chosen, of.count);
+        let up = experts.up.of_experts(&x, &chosen, of.count);
+        let active = self.activated(gate) * up;
+        let made = experts.down.of_experts(&active, &chosen, of.count);
+        let made = made.reshape([tokens, of.used, width]);
+        let weighed = made * factors.reshape([tokens, of.used, 1]);
+        weighed.sum_dim(1).reshape([tokens, width])
+    }
+
+    /// The experts of each token by its logits `[tokens, experts]`, `[tokens · used]`, and the factors on
+    /// what they make, `[tokens, used]`.
+    fn choose(
+        &self,
+        of: &config::Experts,
+        bias: &Option<Vector>,
+        logits: Tensor<2>,
+    ) -> (Tensor<1, Int>, Tensor<2>) {
+        let ([tokens, count], device) = (logits.dims(), self.burn.device());
+        let scores = match of.gating {
+            Gating::Softmax => softmax(logits, 1),
+            Gating::Sigmoid => sigmoid(logits),
+        };
+        let keys = match bias {
+            Some(bias) => scores.clone() + bias.clone().unsqueeze(),
+            None => scores.clone(),
+        };
+        // An expert's rank is how many come before it: larger ones, and of equal ones the first.
+        let first = (0..count).flat_map(|own| (0..count).map(move |other| other < own));
+        let first: Vec<f32> = first.map(|first| f32::from(u8::from(first))).collect();
+        let first = Tensor::<3>::from_data(TensorData::new(first, [1, count, count]), device);
+        let (own, other): (Tensor<3>, Tensor<3>) =
+            (keys.clone().unsqueeze_dim(2), keys.unsqueeze_dim(1));
+        let larger = other.clone().greater(own.clone()).float();
+        let before = larger + other.equal(own).float() * first;
+        let rank = before.sum_dim(2).reshape([tokens, count]);
+        let numbers: Vec<f32> = (0..count).map(|expert| expert as f32).collect();
+        let numbers = Tensor::<2>::from_data(TensorData::new(numbers, [1, count]), device);
+        let of_rank = |what: &Tensor<2>| {
+            let one =
+                |place| (rank.clone().equal_elem(place as f32).float() * what.clone()).sum_dim(1);
+            Tensor::cat((0..of.used).map(one).collect(), 1)
+        };
+        // What is no number has no rank; its factor is none either.
+        let chosen = of_rank(&numbers).clamp_max(count as f32 - 1.0);
+        let chosen = chosen.reshape([tokens * of.used]).int().cast(IntDType::I32);
+        let factors = of_rank(&scores);
+        let factors = match of.normalised {
+            true => factors.clone() / (factors.sum_dim(1) + config::Experts::EPSILON),
+            false => factors,
+        };
+        (chosen, factors * of.scale)
     }
 
     /// What each layer is given of each token, `[tokens, layers, width]`, where the stream `x` is still

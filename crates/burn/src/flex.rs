@@ -39,6 +39,25 @@ impl Operations for Flex {
         Floats::from_data(TensorData::new(out, [input.rows(), n]))
     }
 
+    fn experts(_: Floats, x: Floats, chosen: Ints, _: Ints, share: Share, count: usize) -> Floats {
+        let [all, k] = share.shape;
+        let n = all / count;
+        let (x, chosen) = (x.to_contiguous(), chosen.to_contiguous());
+        let (x, chosen): (&[f32], &[i32]) = (x.storage(), chosen.storage());
+        let each = chosen.len() / (x.len() / k);
+        let (mut input, mut made) = (Input::new(), Vec::new());
+        let mut out = Vec::with_capacity(chosen.len() * n);
+        if let Some(matrix) = &share.host {
+            for (choice, &expert) in chosen.iter().enumerate() {
+                input.set(&x[choice / each * k..][..k], k);
+                let first = expert as usize * n;
+                sound(matrix.times_part(&input, first..first + n, &mut made));
+                out.extend_from_slice(&made);
+            }
+        }
+        Floats::from_data(TensorData::new(out, [chosen.len(), n]))
+    }
+
     fn append(qkv: Floats, _: Ints, _: Ints, _: Ints, rows: Rows) -> Floats {
         let (heads, tokens) = (rows.heads, rows.places.len());
         let qkv = qkv.to_contiguous();

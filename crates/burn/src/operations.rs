@@ -51,6 +51,16 @@ pub trait Operations: Backend {
         share: Share,
     ) -> FloatTensor<Self>;
 
+    /// [`experts`].
+    fn experts(
+        out: FloatTensor<Self>,
+        x: FloatTensor<Self>,
+        chosen: IntTensor<Self>,
+        planes: IntTensor<Self>,
+        share: Share,
+        count: usize,
+    ) -> FloatTensor<Self>;
+
     /// [`append`].
     fn append(
         qkv: FloatTensor<Self>,
@@ -96,6 +106,22 @@ pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Shar
         planes.into_dispatch(),
     ];
     Tensor::from_dispatch(Dispatch::product(out, x, planes, share))
+}
+
+/// For each of the `chosen` of `count` experts `x · Wᵀ` with those of its rows that lie in this share of
+/// a matrix `[count · n, k]`, into its columns of `out` `[choices, n]`, which is written in place as
+/// [`embed`]'s is. x has a row for each choice, or one for as many as come to it.
+pub fn experts(
+    out: Tensor<2>,
+    x: Tensor<2>,
+    chosen: Tensor<1, Int>,
+    planes: Tensor<1, Int>,
+    share: Share,
+    count: usize,
+) -> Tensor<2> {
+    let [out, x] = [out.into_dispatch(), x.into_dispatch()];
+    let [chosen, planes] = [chosen.into_dispatch(), planes.into_dispatch()];
+    Tensor::from_dispatch(Dispatch::experts(out, x, chosen, planes, share, count))
 }
 
 /// Writes the keys and values of `qkv` `[m, heads + 2 · kv_heads, width]` to the rows of the caches

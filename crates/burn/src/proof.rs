@@ -7,7 +7,7 @@ use std::sync::Arc;
 use burn::tensor::{Int, Tensor, TensorData};
 use conclave_kernels::{
     Format, GpuError, Heads, Heard, Projected, Scores, append_cpu, attention_cpu, close,
-    places_in_line, places_in_sequence, product_cpu,
+    experts_cpu, places_in_line, places_in_sequence, product_cpu,
 };
 use conclave_model::ModelError;
 use conclave_weights::dequantise;
@@ -48,6 +48,14 @@ pub async fn prove_products(burn: &Burn, heard: &Heard, sample: &Sample) -> Resu
         let found = burn.read(sample.matrix.product(x), heard).await?;
         judge(burn, "product", &found, &wanted)?;
     }
+    // Each row an expert of its own, of which each row of x goes through two.
+    let (x, chosen) = (numbers(ROWS[1] * k), (0..2 * ROWS[1]).map(|i| i * 7 % n));
+    let chosen: Vec<u32> = chosen.map(|expert| expert as u32).collect();
+    let wanted = experts_cpu(&x, k, &weights, n, &chosen);
+    let x = Tensor::from_data(TensorData::new(x, [ROWS[1], k]), burn.device());
+    let chosen = burn.ints(bytemuck::cast_slice(&chosen).to_vec());
+    let found = sample.matrix.of_experts(&x, &chosen, n);
+    judge(burn, "experts", &burn.read(found, heard).await?, &wanted)?;
     let ids = burn.ints((0..n as i32).rev().collect());
     let found = burn.read(sample.matrix.rows(ids), heard).await?;
     let wanted: Vec<f32> = weights.chunks(k).rev().flatten().copied().collect();

@@ -36,6 +36,18 @@ impl Matrix {
         out
     }
 
+    /// `x · Wᵀ` of each of the `chosen` of `count` experts, whose rows lie below each other: `[m, k]`, of
+    /// which a row is taken for as many of them as come to it, to `[choices, n / count]`.
+    pub fn of_experts(&self, x: &Tensor<2>, chosen: &Tensor<1, Int>, count: usize) -> Tensor<2> {
+        let [choices] = chosen.dims();
+        let mut out = Tensor::empty([choices, self.shape[0] / count], &x.device());
+        for (planes, share) in &self.shares {
+            let (x, chosen) = (x.clone(), chosen.clone());
+            out = operations::experts(out, x, chosen, planes.clone(), share.clone(), count);
+        }
+        out
+    }
+
     /// Rows by their ids: `[m]` to `[m, k]`.
     pub fn rows(&self, ids: Tensor<1, Int>) -> Tensor<2> {
         let [m] = ids.dims();

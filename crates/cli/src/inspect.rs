@@ -139,16 +139,25 @@ fn mixers(config: &Config) -> String {
     }
 }
 
+/// Its mixtures of experts, where there are some.
+fn experts(config: &Config) -> String {
+    let layers = config.experts().count();
+    config.experts().next().map_or_else(String::new, |of| {
+        format!("{} of {} experts in {layers}, ", of.used, of.count)
+    })
+}
+
 fn describe(about: &About, text: &mut String) {
     let config = &about.config;
     let _ = writeln!(
         text,
-        "family    {}, {} weights, {} layers, width {}, {}, vocabulary {}",
+        "family    {}, {} weights, {} layers, width {}, {}, {}vocabulary {}",
         config.architecture,
         count(about.parameters),
         config.layers.len(),
         config.hidden,
         mixers(config),
+        experts(config),
         config.vocabulary,
     );
     for (index, kept) in about.formats.iter().enumerate() {

@@ -88,6 +88,11 @@ impl Input {
         self.values.len().checked_div(self.cols).unwrap_or(0)
     }
 
+    /// All rows, one after another.
+    pub fn numbers(&self) -> &[f32] {
+        &self.values
+    }
+
     /// Numbers in a row.
     pub fn cols(&self) -> usize {
         self.cols

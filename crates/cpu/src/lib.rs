@@ -9,6 +9,7 @@
 //! | attend | [`Cache::write`], then [`Attention::run`] |
 //! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
 //! | run a recurrence | [`recurrent_gates`], then [`Recurrence::run`] from a [`RecurrentState`] |
+//! | choose a token's experts | [`Routing::choose`] |
 //! | judge tokens without a row of logits | [`judge`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
 //!
@@ -49,6 +50,7 @@ mod lanes;
 mod matrix;
 mod packed;
 mod recurrence;
+mod routing;
 pub mod rows;
 mod scales;
 mod score;
@@ -62,4 +64,5 @@ pub use exp::softcap;
 pub use input::Input;
 pub use matrix::{Matrix, Upload, kept};
 pub use recurrence::{Recurrence, RecurrentState, RecurrentWeights, Rule, recurrent_gates};
+pub use routing::Routing;
 pub use score::{Judged, judge, log_sum_exp, target_logits};

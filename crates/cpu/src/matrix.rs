@@ -143,6 +143,30 @@ impl Matrix {
         Ok(())
     }
 
+    /// As [`times`](Self::times), of rows that begin anywhere, `out` made as long as it is to be.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times).
+    pub fn times_part(
+        &self,
+        input: &Input,
+        rows: Range<usize>,
+        out: &mut Vec<f32>,
+    ) -> Result<(), CpuError> {
+        let before = rows.start % LANES;
+        let all = rows.start - before..rows.end;
+        out.resize(input.rows() * all.len(), 0.0);
+        self.times(input, all.clone(), out)?;
+        if before > 0 {
+            for row in 0..input.rows() {
+                let made = row * all.len() + before..(row + 1) * all.len();
+                out.copy_within(made, row * rows.len());
+            }
+            out.truncate(input.rows() * rows.len());
+        }
+        Ok(())
+    }
+
     /// The product of row `of` of `input` with row `row` of the matrix: the number that
     /// [`times`](Self::times) makes of them.
     ///

@@ -35,6 +35,13 @@ pub fn add(x: &mut [f32], y: &[f32]) {
     }
 }
 
+/// `x += factor · y`.
+pub fn add_times(x: &mut [f32], y: &[f32], factor: f32) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x += factor * y;
+    }
+}
+
 /// The activation of a gated MLP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {

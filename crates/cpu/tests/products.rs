@@ -159,6 +159,23 @@ fn a_share_of_the_rows_is_that_share_of_the_product() {
 }
 
 #[test]
+fn rows_may_begin_anywhere() {
+    let (mut random, cols, rows) = (Random(12), 64, 21);
+    let (matrix, _) = matrix(&mut random, Format::Q8_0, rows, cols);
+    let mut input = Input::new();
+    input.set(&random.numbers(3 * cols), cols);
+    let (mut whole, mut part) = (vec![0.0; 3 * rows], Vec::new());
+    matrix.times(&input, 0..rows, &mut whole).unwrap();
+    for of in [0..21, 7..14, 8..9, 13..21, 16..16] {
+        matrix.times_part(&input, of.clone(), &mut part).unwrap();
+        let wanted = whole.chunks(rows).flat_map(|row| &row[of.clone()]);
+        assert!(part.iter().eq(wanted), "{of:?}");
+    }
+    let beyond = matrix.times_part(&input, 20..22, &mut part);
+    assert!(matches!(beyond, Err(CpuError::Shape { .. })));
+}
+
+#[test]
 fn a_row_is_what_its_blocks_stand_for_to_the_bit() {
     let random = &mut Random(11);
     for format in Format::ALL {

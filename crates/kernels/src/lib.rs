@@ -11,6 +11,7 @@
 //! | [`recurrence_mix()`], [`recurrence_rule()`] | linear recurrence: its convolution, and tokens that change its states |
 //! | [`gate_heads()`] | heads behind their gates, with a norm before or behind |
 //! | [`gated()`] | act(gate) · up |
+//! | [`route()`], [`group_choices()`], [`experts()`], [`join_experts()`] | mixture of experts: the choice, its order, products with what was chosen, their sum |
 //! | [`score_head()`], [`target_logits()`] | raw logit and log-sum-exp of target ids, from hidden states |
 //! | [`sample()`] | draws the next token |
 //! | [`norm_add()`], [`pick_norm()`] | a norm behind a product; the rows whose logits are wanted |
@@ -70,9 +71,12 @@ pub use ops::attention::{
 };
 pub use ops::convolve::{Channels, Taps, convolve, convolve_cpu};
 pub use ops::embed::{embed, embed_cpu, embed_dispatch};
+pub use ops::experts::{Chosen, ExpertParams, experts, experts_cpu, experts_dispatch};
 pub use ops::gate_heads::{GatedHeads, GatedNorm, gate_heads, gate_heads_cpu};
 pub use ops::gated::{Activation, Columns, gated, gated_cpu};
 pub use ops::gather_rows::{gather_rows, gather_rows_cpu};
+pub use ops::group_choices::{choice_groups, group_choices, group_choices_cpu};
+pub use ops::join_experts::{Joined, join_experts, join_experts_cpu};
 pub use ops::keep_rows::{Caches, keep_rows, keep_rows_cpu};
 pub use ops::norm_add::{NormBehind, norm_add, norm_add_cpu};
 pub use ops::pick_norm::{pick_norm, pick_norm_cpu};
@@ -85,6 +89,7 @@ pub use ops::recurrence::{
     recurrence_mix_cpu, recurrence_rule, recurrence_rule_cpu,
 };
 pub use ops::rms_norm::{rms_norm, rms_norm_cpu};
+pub use ops::route::{ExpertCounts, route, route_cpu};
 pub use ops::sample::{DrawBuffers, Draws, NO_TOKEN, sample, sample_cpu};
 pub use ops::score_head::{Head, score_head, score_head_cpu, score_partials, target_logits};
 pub use place::{Place, places_in_line, places_in_sequence, places_of_candidate};

@@ -5,9 +5,12 @@ pub(crate) mod append;
 pub(crate) mod attention;
 pub(crate) mod convolve;
 pub(crate) mod embed;
+pub(crate) mod experts;
 pub(crate) mod gate_heads;
 pub(crate) mod gated;
 pub(crate) mod gather_rows;
+pub(crate) mod group_choices;
+pub(crate) mod join_experts;
 pub(crate) mod keep_rows;
 pub(crate) mod norm_add;
 pub(crate) mod pick_norm;
@@ -15,6 +18,7 @@ pub(crate) mod product;
 pub(crate) mod put_rows;
 pub(crate) mod recurrence;
 pub(crate) mod rms_norm;
+pub(crate) mod route;
 pub(crate) mod sample;
 pub(crate) mod score_head;
 
@@ -30,10 +34,14 @@ pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
         &score_head::COMBINE_SHADER,
         &gated::SHADER,
         &gather_rows::SHADER,
+        &group_choices::SHADER,
+        &join_experts::SHADER,
+        &route::SHADER,
     ];
     embed::SHADERS
         .iter()
         .chain(product::FAMILIES.into_iter().flatten())
+        .chain(experts::FAMILIES.into_iter().flatten().flatten())
         .chain(append::SHADERS.as_flattened())
         .chain(convolve::SHADERS.as_flattened())
         .chain(recurrence::SHADERS.as_flattened())

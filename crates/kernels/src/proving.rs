@@ -44,6 +44,8 @@ pub struct Kernels {
     pub convolves: Option<bool>,
     /// Some block is a recurrence.
     pub recurrences: bool,
+    /// Of the matrices of experts, where there are some.
+    pub experts: Vec<Format>,
     /// Some block's heads are behind gates: a recurrence's, or an attention's.
     pub gated_heads: bool,
 }

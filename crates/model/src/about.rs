@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::config::{Config, Recurrence, Rule};
 use crate::error::ModelError;
 use crate::family::Family;
-use crate::formats::on_gpu;
 use crate::keys::{Key, Keys};
 use crate::memory::{Memory, check_heads};
 use crate::plan::{Plan, VectorPart, embedding, plan};
@@ -112,10 +111,7 @@ pub(crate) fn describe(
     let context = options.context.clamp(1, config.context);
     let formats = kept(&plan, quantise);
     let vectors = plan.vectors().map(|part| part.numbers.len() as u64);
-    let matrices = plan.matrices().map(|part| {
-        let rows = part.rows.end - part.rows.start;
-        rows * part.cols as u64
-    });
+    let matrices = plan.matrices().map(|part| part.count() * part.cols as u64);
     let read = plan.vectors().map(VectorPart::bytes);
     let most = formats.iter().max_by_key(|kept| kept.bytes);
     let bytes = read.chain(formats.iter().map(|kept| kept.bytes)).sum();
@@ -143,6 +139,11 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
         .flat_map(|of| [of.query_width(), of.kv_width()]);
     let widths = widths.chain(config.recurrences().map(Recurrence::channels));
     let parts = config.layers.len() * config.per_layer.unwrap_or_default();
+    // Rows of logits of a router, and of each chosen expert before their sum.
+    let of_experts = config
+        .experts()
+        .flat_map(|of| [of.count, of.used * config.hidden]);
+    let widths = widths.chain(of_experts);
     let widths = widths.chain([config.hidden, config.feed_forward(), parts]);
     let widest = widths.max().unwrap_or_default() as u64;
     if NUMBER * SLOTS as u64 * widest > MOST_STATES.saturating_add(bytes) {
@@ -187,10 +188,9 @@ fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<FormatInMemory> {
     let mut all: Vec<FormatInMemory> = Vec::new();
     for part in plan.matrices() {
         let stored = part.tensor.format;
-        let on_gpu = on_gpu(stored, part.cols, quantise);
-        let kept = on_gpu.map(|(format, _)| format.name());
-        let rows = part.rows.end - part.rows.start;
-        let bytes = part.tensor.bytes / part.tensor.rows().max(1) * rows;
+        let on_gpu = part.kept_on_gpu(quantise);
+        let kept = on_gpu.map(|format| format.stored().name());
+        let bytes = part.bytes();
         let same = |k: &&mut FormatInMemory| k.stored == stored.name() && k.kept == kept;
         match all.iter_mut().find(same) {
             Some(k) => {
@@ -200,7 +200,7 @@ fn kept(plan: &Plan, quantise: Option<Format>) -> Vec<FormatInMemory> {
             None => all.push(FormatInMemory {
                 stored: stored.name(),
                 kept,
-                of_kernels: on_gpu.map(|(_, format)| format),
+                of_kernels: on_gpu,
                 matrices: 1,
                 bytes,
             }),

@@ -44,13 +44,72 @@ pub enum Bias {
     Always,
 }
 
-/// One block: what mixes tokens in it, and its MLP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// One block: what mixes tokens in it, and what it does to each by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Layer {
     /// What mixes tokens.
     pub mixer: Mixer,
-    /// Width of the gated MLP.
-    pub feed_forward: usize,
+    /// What each token goes through behind that.
+    pub feed_forward: FeedForward,
+}
+
+/// What a token goes through by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum FeedForward {
+    /// A gated MLP.
+    Dense {
+        /// Its width.
+        width: usize,
+    },
+    /// Some of many gated MLPs, which the token chooses.
+    Experts(Experts),
+}
+
+impl FeedForward {
+    /// Numbers of a token behind the gates, those of all its experts together.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Dense { width } => *width,
+            Self::Experts(of) => of.used * of.width,
+        }
+    }
+}
+
+/// A layer's mixture of experts: a token goes through the gated MLPs that a router scores highest for
+/// it, and their outputs are added up by these scores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Experts {
+    /// How many there are.
+    pub count: usize,
+    /// How many of them a token goes through, at most `count`.
+    pub used: usize,
+    /// Width of each.
+    pub width: usize,
+    /// What makes scores of the router's logits.
+    pub gating: Gating,
+    /// Whether a bias is added to the scores for the choice alone.
+    pub choice_bias: Bias,
+    /// Whether the scores of those chosen are divided by their sum, and [`Experts::EPSILON`].
+    pub normalised: bool,
+    /// Factor on the scores then.
+    pub scale: f32,
+}
+
+impl Experts {
+    /// Added to the sum that scores are divided by, as transformers does for LFM2; other families add
+    /// nothing, which differs by less than a rounding.
+    pub const EPSILON: f32 = 1e-6;
+}
+
+/// What makes scores of a router's logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gating {
+    /// eˣ of each, divided by the sum over all experts.
+    Softmax,
+    /// σ(x) of each.
+    Sigmoid,
 }
 
 /// What mixes tokens in a layer.
@@ -297,7 +356,9 @@ impl Config {
                 gate: false,
                 shares: None,
             }),
-            feed_forward,
+            feed_forward: FeedForward::Dense {
+                width: feed_forward,
+            },
         };
         let gguf = keys.is_gguf();
         // GGUF has a bias where it has the tensor; `config.json` says so.
@@ -381,6 +442,16 @@ impl Config {
         })
     }
 
+    /// The layers' mixtures of experts.
+    pub fn experts(&self) -> impl Iterator<Item = &Experts> {
+        self.layers
+            .iter()
+            .filter_map(|layer| match &layer.feed_forward {
+                FeedForward::Experts(of) => Some(of),
+                FeedForward::Dense { .. } => None,
+            })
+    }
+
     /// Whether some layer is a gated convolution.
     pub fn convolves(&self) -> bool {
         let convolves = |layer: &Layer| matches!(layer.mixer, Mixer::Convolution(_));
@@ -393,9 +464,9 @@ impl Config {
         self.layers.iter().any(|layer| layer.mixer.is_recurrent())
     }
 
-    /// Width of the widest MLP.
+    /// Width of the widest MLP, or of all experts of a token together.
     pub fn feed_forward(&self) -> usize {
-        let widths = self.layers.iter().map(|layer| layer.feed_forward);
+        let widths = self.layers.iter().map(|layer| layer.feed_forward.width());
         widths.max().unwrap_or_default()
     }
 
@@ -441,7 +512,8 @@ impl Config {
                 return Err(keys.wrong(KV_HEADS, "does not divide the number of heads"));
             }
         }
-        if self.layers.iter().any(|layer| layer.feed_forward == 0) {
+        let width = |layer: &Layer| layer.feed_forward.width();
+        if self.layers.iter().any(|layer| width(layer) == 0) {
             return Err(keys.wrong(FEED_FORWARD, "is zero"));
         }
         let base = Key("rope.freq_base", "rope_theta");

@@ -19,6 +19,7 @@ pub mod config;
 mod cpu;
 pub mod decoder;
 pub mod error;
+mod expert_keys;
 mod families;
 pub mod family;
 pub mod formats;

@@ -9,11 +9,11 @@ use serde::Serialize;
 use crate::config::{Attention, Config, Mixer};
 use crate::cpu;
 use crate::error::ModelError;
-use crate::formats::{kept_on_cpu, on_gpu};
 use crate::gpu::scratch;
 use crate::pass::rows_of;
 use crate::plan::{MatrixPart, Plan};
 use crate::states::COUNTED;
+use crate::weights::FeedForward;
 
 /// Bytes of memory, a GPU's or the machine's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -36,10 +36,10 @@ impl Memory {
 
     /// What a planned model takes of the machine's memory where the CPU runs it.
     pub fn on_cpu(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
-        let format = |part: &MatrixPart| kept_on_cpu(part.tensor.format, part.cols, quantise);
-        let matrices = plan.matrices().map(|part| {
-            CpuMatrix::bytes_of(format(part), part.rows.end - part.rows.start, part.cols)
-        });
+        let format = |part: &MatrixPart| part.kept_on_cpu(quantise);
+        let matrices = plan
+            .matrices()
+            .map(|part| CpuMatrix::bytes_of(format(part), part.count(), part.cols));
         let exact = !plan
             .matrices()
             .any(|part| format(part).block_elements() > 1);
@@ -60,24 +60,23 @@ impl Memory {
     /// What a planned model takes of a GPU's memory with a context of `context` tokens.
     pub fn on_gpu(plan: &Plan, config: &Config, context: usize, quantise: Option<Format>) -> Self {
         let matrix = |part: &MatrixPart| {
-            let rows = part.rows.end - part.rows.start;
-            let kept = on_gpu(part.tensor.format, part.cols, quantise);
-            kept.map_or(0, |(_, format)| matrix_bytes(format, rows, part.cols))
+            let kept = part.kept_on_gpu(quantise);
+            kept.map_or(0, |format| matrix_bytes(format, part.count(), part.cols))
         };
         let matrices: u64 = plan.matrices().map(matrix).sum();
         let apart = plan.blocks.iter().any(|block| {
-            let parts = [&block.gate.weight, &block.up.weight];
-            let format = |part: &MatrixPart| {
-                let kept = on_gpu(part.tensor.format, part.cols, quantise)?;
-                Some((kept.1, (part.rows.end - part.rows.start) as usize))
+            let FeedForward::Dense(mlp) = &block.feed_forward else {
+                return false;
             };
+            let parts = [&mlp.gate.weight, &mlp.up.weight];
+            let format =
+                |part: &MatrixPart| Some((part.kept_on_gpu(quantise)?, part.count() as usize));
             let of: Vec<_> = parts.into_iter().filter_map(format).collect();
             !Matrix::stacks(&of, config.hidden)
         });
-        let mut kept = plan.matrices().filter_map(|part| {
-            let kept = on_gpu(part.tensor.format, part.cols, quantise)?;
-            Some(kept.1)
-        });
+        let mut kept = plan
+            .matrices()
+            .filter_map(|part| part.kept_on_gpu(quantise));
         let exact = kept.all(exact_with);
         let caches = config.layers.iter().map(|layer| match &layer.mixer {
             Mixer::Attention(of) if of.shares.is_some() => 0,

@@ -3,27 +3,71 @@
 
 use std::ops::Range;
 
-use conclave_weights::{Checkpoint, Tensor};
+use conclave_kernels::Format as GpuFormat;
+use conclave_weights::{Checkpoint, Format, Tensor};
 
 use crate::config::{self, Bias, Config, QkNorm, Rule};
 use crate::error::ModelError;
 use crate::family::Family;
+use crate::formats::{kept_on_cpu, on_gpu};
 use crate::weights::{
-    Attention, Block, Convolution, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
-    Recurrence, Weights,
+    Attention, Block, Convolution, Experts, FeedForward, KeysAndValues, Linear, Mixer, Mlp,
+    PerLayer, PerLayerInput, Recurrence, Weights,
 };
 
-/// The rows of a tensor that make a matrix.
+/// The rows of a tensor, or of several, that make a matrix.
 #[derive(Debug, Clone)]
 pub struct MatrixPart {
-    /// The tensor.
+    /// The first tensor.
     pub tensor: Tensor,
     /// Its rows that are wanted.
     pub rows: Range<u64>,
+    /// Rows of other tensors that follow them, stored in the same format.
+    pub behind: Vec<(Tensor, Range<u64>)>,
     /// Their length in numbers.
     pub cols: usize,
-    /// Their order.
+    /// The order of each tensor's rows.
     pub order: Order,
+    /// Its numbers are kept as F32, whatever others are rounded to.
+    pub exact: bool,
+}
+
+impl MatrixPart {
+    /// Each tensor, and its rows that are wanted.
+    pub fn pieces(&self) -> impl Iterator<Item = (&Tensor, &Range<u64>)> {
+        let behind = self.behind.iter().map(|(tensor, rows)| (tensor, rows));
+        std::iter::once((&self.tensor, &self.rows)).chain(behind)
+    }
+
+    /// How many rows it has.
+    pub fn count(&self) -> u64 {
+        self.pieces().map(|(_, rows)| rows.end - rows.start).sum()
+    }
+
+    /// Bytes that are read of it.
+    pub fn bytes(&self) -> u64 {
+        let of = |(tensor, rows): (&Tensor, &Range<u64>)| {
+            tensor.bytes / tensor.rows().max(1) * (rows.end - rows.start)
+        };
+        self.pieces().map(of).sum()
+    }
+
+    /// The format in which the CPU keeps it.
+    pub fn kept_on_cpu(&self, quantise: Option<Format>) -> Format {
+        match self.exact {
+            true => Format::F32,
+            false => kept_on_cpu(self.tensor.format, self.cols, quantise),
+        }
+    }
+
+    /// The format in which the GPU keeps it; `None` where no kernel reads its rows.
+    pub fn kept_on_gpu(&self, quantise: Option<Format>) -> Option<GpuFormat> {
+        let stored = match self.exact {
+            true => return on_gpu(Format::F32, self.cols, None).map(|(_, format)| format),
+            false => self.tensor.format,
+        };
+        on_gpu(stored, self.cols, quantise).map(|(_, format)| format)
+    }
 }
 
 /// The numbers of a tensor that make a vector.
@@ -87,6 +131,17 @@ const DOWN: Name = Name("ffn_down", "mlp.down_proj");
 /// What folders of Granite 4 call them, gate above up.
 const SHARED_GATE_UP: Name = Name("ffn_up", "shared_mlp.input_linear");
 const SHARED_DOWN: Name = Name("ffn_down", "shared_mlp.output_linear");
+
+const ROUTER: Name = Name("ffn_gate_inp", "mlp.gate");
+/// Of the choice alone, with all of its name.
+const CHOICE_BIAS: Name = Name("exp_probs_b.bias", "mlp.expert_bias");
+/// Of all experts in GGUF; in a folder of each, whose number stands for the star.
+const EXPERT_GATE: Name = Name("ffn_gate_exps", "mlp.experts.*.gate_proj");
+const EXPERT_UP: Name = Name("ffn_up_exps", "mlp.experts.*.up_proj");
+const EXPERT_DOWN: Name = Name("ffn_down_exps", "mlp.experts.*.down_proj");
+/// Of all experts in a folder, with all of their names: of each gate above up, and down.
+const EXPERTS_GATE_UP: Name = Name("", "mlp.experts.gate_up_proj");
+const EXPERTS_DOWN: Name = Name("", "mlp.experts.down_proj");
 
 const PER_LAYER_GATE: Name = Name("inp_gate", "per_layer_input_gate");
 const PER_LAYER_PROJECTION: Name = Name("proj", "per_layer_projection");
@@ -288,28 +343,10 @@ impl Planner<'_> {
 
     fn block(&self, layer: usize) -> Result<Block<MatrixPart, VectorPart>, ModelError> {
         let c = self.config;
-        let width = c.layers[layer].feed_forward;
         let norms = self.family.norms;
         let norm = |name: Option<&'static str>, gguf: &'static str| {
             name.map(|name| self.norm(self.names.inside(layer, Name(gguf, name)), c.hidden))
                 .transpose()
-        };
-        let part = |names: &[Name], fused, sizes: &[usize], which, bias| {
-            self.part(layer, names, fused, sizes, which, Order::Stored, bias)
-        };
-        let shared = format!("{}.weight", self.names.inside(layer, SHARED_DOWN));
-        let (gate_up, down) = match !self.names.gguf && self.has(&shared) {
-            true => (SHARED_GATE_UP, SHARED_DOWN),
-            false => (GATE_UP, DOWN),
-        };
-        let gated = |which| {
-            part(
-                &[GATE, UP],
-                gate_up,
-                &[width; 2],
-                which,
-                c.feed_forward_bias,
-            )
         };
         Ok(Block {
             mixer_norm: norm(norms.mixer, "attn_norm")?,
@@ -320,9 +357,10 @@ impl Planner<'_> {
             },
             mixer_post_norm: norm(norms.mixer_post, "post_attention_norm")?,
             feed_forward_norm: norm(norms.feed_forward, "ffn_norm")?,
-            gate: gated(0)?,
-            up: gated(1)?,
-            down: self.linear(layer, down, [c.hidden, width], c.feed_forward_bias)?,
+            feed_forward: match c.layers[layer].feed_forward {
+                config::FeedForward::Dense { width } => FeedForward::Dense(self.mlp(layer, width)?),
+                config::FeedForward::Experts(of) => FeedForward::Experts(self.experts(layer, of)?),
+            },
             feed_forward_post_norm: norm(norms.feed_forward_post, "post_ffw_norm")?,
             per_layer: match c.per_layer {
                 Some(width) => Some(self.per_layer_input(layer, width)?),
@@ -333,6 +371,97 @@ impl Planner<'_> {
                 _ => None,
             },
         })
+    }
+
+    fn mlp(&self, layer: usize, width: usize) -> Result<Mlp<MatrixPart, VectorPart>, ModelError> {
+        let c = self.config;
+        let shared = format!("{}.weight", self.names.inside(layer, SHARED_DOWN));
+        let (gate_up, down) = match !self.names.gguf && self.has(&shared) {
+            true => (SHARED_GATE_UP, SHARED_DOWN),
+            false => (GATE_UP, DOWN),
+        };
+        let bias = c.feed_forward_bias;
+        let gated = |which| {
+            let (names, sizes) = ([GATE, UP], [width; 2]);
+            self.part(layer, &names, gate_up, &sizes, which, Order::Stored, bias)
+        };
+        Ok(Mlp {
+            gate: gated(0)?,
+            up: gated(1)?,
+            down: self.linear(layer, down, [c.hidden, width], bias)?,
+        })
+    }
+
+    fn experts(
+        &self,
+        layer: usize,
+        of: config::Experts,
+    ) -> Result<Experts<MatrixPart, VectorPart>, ModelError> {
+        let (hidden, width) = (self.config.hidden, of.width);
+        let router = self.names.inside(layer, ROUTER) + ".weight";
+        let mut router = self.matrix(&router, of.count, hidden)?;
+        // A rounded score is another expert.
+        router.exact = true;
+        let choice = self.names.inside(layer, CHOICE_BIAS);
+        let biased = match of.choice_bias {
+            Bias::Never => false,
+            Bias::Where => self.has(&choice),
+            Bias::Always => true,
+        };
+        let gated = |name, which| {
+            let all = self.names.inside(layer, EXPERTS_GATE_UP);
+            let shape = [width, hidden];
+            self.of_experts(layer, name, &of, (&all, [which, 2]), shape)
+        };
+        let down = self.names.inside(layer, EXPERTS_DOWN);
+        let shape = [hidden, width];
+        Ok(Experts {
+            of,
+            router,
+            choice_bias: match biased {
+                true => Some(self.vector(choice, 0..of.count, of.count)?),
+                false => None,
+            },
+            gate: gated(EXPERT_GATE, 0)?,
+            up: gated(EXPERT_UP, 1)?,
+            down: self.of_experts(layer, EXPERT_DOWN, &of, (&down, [0, 1]), shape)?,
+        })
+    }
+
+    /// Matrices `[rows, cols]` of all experts below each other: in GGUF from one tensor, in a folder
+    /// from one of each, or from the tensor `fused`, where each expert has so many matrices below each
+    /// other, of which `which` is wanted.
+    fn of_experts(
+        &self,
+        layer: usize,
+        name: Name,
+        of: &config::Experts,
+        (fused, [which, each]): (&str, [usize; 2]),
+        [rows, cols]: [usize; 2],
+    ) -> Result<MatrixPart, ModelError> {
+        let own = self.names.inside(layer, name) + ".weight";
+        if self.names.gguf {
+            return self.matrix(&own, of.count * rows, cols);
+        }
+        let piece = |expert: usize| {
+            if !self.has(fused) {
+                return self.matrix(&own.replace('*', &expert.to_string()), rows, cols);
+            }
+            let mut part = self.matrix(fused, of.count * each * rows, cols)?;
+            let first = ((expert * each + which) * rows) as u64;
+            part.rows = first..first + rows as u64;
+            Ok(part)
+        };
+        let mut all = piece(0)?;
+        for expert in 1..of.count {
+            let MatrixPart { tensor, rows, .. } = piece(expert)?;
+            if tensor.format != all.tensor.format {
+                let problem = "is stored in another format than the first expert's";
+                return Err(wrong(&tensor.name, problem));
+            }
+            all.behind.push((tensor, rows));
+        }
+        Ok(all)
     }
 
     /// What takes a layer's part of a token into the stream.
@@ -602,8 +731,10 @@ impl Planner<'_> {
         Ok(MatrixPart {
             tensor: tensor.clone(),
             rows: 0..rows as u64,
+            behind: Vec::new(),
             cols,
             order: Order::Stored,
+            exact: false,
         })
     }
 

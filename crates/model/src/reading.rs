@@ -1,13 +1,15 @@
 //! From a plan to weights that run: rows are read in pieces of a few megabytes, put in order,
 //! converted, and handed on, so that a model is never whole in memory on its way to a GPU.
 
-use conclave_weights::{Checkpoint, Format, Source, convert, dequantise};
+use std::ops::Range;
+
+use conclave_weights::{Checkpoint, Format, Source, Tensor, convert, dequantise};
 
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
 use crate::weights::{
-    Attention, Block, Convolution, KeysAndValues, Linear, Mixer, PerLayer, PerLayerInput,
-    Recurrence, Weights,
+    Attention, Block, Convolution, Experts, FeedForward, KeysAndValues, Linear, Mixer, Mlp,
+    PerLayer, PerLayerInput, Recurrence, Weights,
 };
 
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
@@ -189,9 +191,21 @@ impl<K: WeightSink> Reader<'_, K> {
             },
             mixer_post_norm: self.optional(&plan.mixer_post_norm).await?,
             feed_forward_norm: self.optional(&plan.feed_forward_norm).await?,
-            gate: self.linear(&plan.gate).await?,
-            up: self.linear(&plan.up).await?,
-            down: self.linear(&plan.down).await?,
+            feed_forward: match &plan.feed_forward {
+                FeedForward::Dense(plan) => FeedForward::Dense(Mlp {
+                    gate: self.linear(&plan.gate).await?,
+                    up: self.linear(&plan.up).await?,
+                    down: self.linear(&plan.down).await?,
+                }),
+                FeedForward::Experts(plan) => FeedForward::Experts(Experts {
+                    of: plan.of,
+                    router: self.matrix(&plan.router).await?,
+                    choice_bias: self.optional(&plan.choice_bias).await?,
+                    gate: self.matrix(&plan.gate).await?,
+                    up: self.matrix(&plan.up).await?,
+                    down: self.matrix(&plan.down).await?,
+                }),
+            },
             feed_forward_post_norm: self.optional(&plan.feed_forward_post_norm).await?,
             per_layer: match &plan.per_layer {
                 Some(plan) => Some(PerLayerInput {
@@ -226,24 +240,41 @@ impl<K: WeightSink> Reader<'_, K> {
     }
 
     async fn matrix(&mut self, part: &MatrixPart) -> Result<K::Matrix, ModelError> {
-        let (tensor, cols) = (&part.tensor, part.cols);
-        let Some(kept) = self.sink.format(tensor.format, cols) else {
+        let cols = part.cols;
+        let kept = match part.exact {
+            true => Some(Format::F32),
+            false => self.sink.format(part.tensor.format, cols),
+        };
+        let Some(kept) = kept else {
             let problem =
                 format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
-            return Err(wrong(&tensor.name, &problem));
+            return Err(wrong(&part.tensor.name, &problem));
         };
-        let MatrixPart { rows, order, .. } = part;
+        let mut upload = self.sink.begin(kept, part.count() as usize, cols)?;
+        for (tensor, rows) in part.pieces() {
+            let piece = (tensor, rows.clone(), part.order);
+            self.rows(piece, cols, kept, &mut upload).await?;
+        }
+        self.sink.finish(upload)
+    }
+
+    /// Adds rows of a tensor to a matrix that is kept in the format `kept`.
+    async fn rows(
+        &mut self,
+        (tensor, rows, order): (&Tensor, Range<u64>, Order),
+        cols: usize,
+        kept: Format,
+        upload: &mut K::Upload,
+    ) -> Result<(), ModelError> {
         // Rows with scales are read as F32, four times as long as they are stored.
         let stored = tensor.read_as();
         let row_bytes = tensor.bytes / tensor.rows().max(1);
         let long = stored.bytes_of(cols).unwrap_or_default() as u64;
         let at_once = (PIECE / long.max(1)).max(1);
-        let at_once = match *order {
+        let at_once = match order {
             Order::Stored => at_once,
             Order::Pairs { width, .. } => (at_once / width as u64).max(1) * width as u64,
         };
-        let count = (rows.end - rows.start) as usize;
-        let mut upload = self.sink.begin(kept, count, cols)?;
         let mut next = rows.start;
         while next < rows.end {
             let end = rows.end.min(next.saturating_add(at_once));
@@ -251,7 +282,7 @@ impl<K: WeightSink> Reader<'_, K> {
                 .read_rows(self.source, tensor, next..end, &mut self.stored)
                 .await?;
             let mut piece = &self.stored;
-            if let Order::Pairs { width, turning } = *order {
+            if let Order::Pairs { width, turning } = order {
                 let unit = piece.len() / (end - next) as usize;
                 halves(piece, unit, width, turning, &mut self.ordered);
                 piece = &self.ordered;
@@ -261,12 +292,12 @@ impl<K: WeightSink> Reader<'_, K> {
                     .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
                 piece = &self.converted;
             }
-            self.sink.push(&mut upload, piece)?;
+            self.sink.push(upload, piece)?;
             self.bytes += row_bytes.saturating_mul(end - next);
             (self.progress)(self.bytes);
             next = end;
         }
-        self.sink.finish(upload)
+        Ok(())
     }
 
     async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {

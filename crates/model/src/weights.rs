@@ -52,18 +52,51 @@ pub struct Block<M, V> {
     pub mixer_post_norm: Option<V>,
     /// Before the MLP, `[hidden]`.
     pub feed_forward_norm: Option<V>,
-    /// `[feed_forward, hidden]`.
-    pub gate: Linear<M, V>,
-    /// `[feed_forward, hidden]`.
-    pub up: Linear<M, V>,
-    /// `[hidden, feed_forward]`.
-    pub down: Linear<M, V>,
+    /// The MLP, or experts.
+    pub feed_forward: FeedForward<M, V>,
     /// After the MLP, `[hidden]`.
     pub feed_forward_post_norm: Option<V>,
     /// After all of that.
     pub per_layer: Option<PerLayerInput<M, V>>,
     /// One number, which multiplies the stream in the end.
     pub scale: Option<V>,
+}
+
+/// The weights of what a token goes through by itself, as [`config::FeedForward`] says it.
+#[derive(Debug, Clone)]
+pub enum FeedForward<M, V> {
+    /// A gated MLP.
+    Dense(Mlp<M, V>),
+    /// A mixture of experts.
+    Experts(Experts<M, V>),
+}
+
+/// The weights of a gated MLP.
+#[derive(Debug, Clone)]
+pub struct Mlp<M, V> {
+    /// `[width, hidden]`.
+    pub gate: Linear<M, V>,
+    /// `[width, hidden]`.
+    pub up: Linear<M, V>,
+    /// `[hidden, width]`.
+    pub down: Linear<M, V>,
+}
+
+/// The weights of a mixture of experts, those of all experts below each other.
+#[derive(Debug, Clone)]
+pub struct Experts<M, V> {
+    /// How many, how wide, and how they are chosen.
+    pub of: config::Experts,
+    /// What scores them, `[count, hidden]`.
+    pub router: M,
+    /// Added to the scores for the choice alone, `[count]`.
+    pub choice_bias: Option<V>,
+    /// `[count · width, hidden]`.
+    pub gate: M,
+    /// `[count · width, hidden]`.
+    pub up: M,
+    /// `[count · hidden, width]`.
+    pub down: M,
 }
 
 /// The weights of what mixes tokens, as [`config::Mixer`] says it.
@@ -162,11 +195,11 @@ impl<M, V> Weights<M, V> {
     /// Every matrix.
     pub fn matrices(&self) -> impl Iterator<Item = &M> {
         let heads = self.head.iter().map(|head| &head.weight);
-        let linears = self.blocks.iter().flat_map(Block::linears);
+        let blocks = self.blocks.iter().flat_map(Block::matrices);
         let per_layer = self.per_layer.iter();
         std::iter::once(&self.embedding)
             .chain(per_layer.flat_map(|of| [&of.embedding, &of.projection]))
-            .chain(linears.map(|linear| &linear.weight))
+            .chain(blocks)
             .chain(heads)
     }
 
@@ -213,13 +246,33 @@ impl<M, V> Mixer<M, V> {
     }
 }
 
+impl<M, V> FeedForward<M, V> {
+    /// The products of a gated MLP; experts have no biases.
+    fn linears(&self) -> Vec<&Linear<M, V>> {
+        match self {
+            Self::Dense(mlp) => vec![&mlp.gate, &mlp.up, &mlp.down],
+            Self::Experts(_) => Vec::new(),
+        }
+    }
+}
+
 impl<M, V> Block<M, V> {
-    /// Its products.
-    pub fn linears(&self) -> Vec<&Linear<M, V>> {
+    /// Its products with matrices of their own.
+    fn linears(&self) -> Vec<&Linear<M, V>> {
         let mut all = self.mixer.linears();
-        all.extend([&self.gate, &self.up, &self.down]);
+        all.extend(self.feed_forward.linears());
         let per_layer = self.per_layer.iter();
         all.extend(per_layer.flat_map(|of| [&of.gate, &of.projection]));
+        all
+    }
+
+    /// Its matrices.
+    fn matrices(&self) -> Vec<&M> {
+        let linears = self.linears().into_iter();
+        let mut all: Vec<&M> = linears.map(|linear| &linear.weight).collect();
+        if let FeedForward::Experts(of) = &self.feed_forward {
+            all.extend([&of.router, &of.gate, &of.up, &of.down]);
+        }
         all
     }
 
@@ -236,7 +289,11 @@ impl<M, V> Block<M, V> {
         let linears = self.linears().into_iter();
         let biases = linears.filter_map(|linear| linear.bias.as_ref());
         let of_mixer = self.mixer.vectors().into_iter();
-        let all = of_mixer.chain(norms).chain(late);
+        let choice = match &self.feed_forward {
+            FeedForward::Experts(of) => of.choice_bias.as_ref(),
+            FeedForward::Dense(_) => None,
+        };
+        let all = of_mixer.chain(norms).chain(late).chain(choice);
         all.chain(&self.scale).chain(biases).collect()
     }
 }

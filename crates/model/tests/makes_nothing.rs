@@ -94,6 +94,15 @@ fn rounds_between_recurrent_states_make_nothing() {
     make_nothing(names, 2, Choices::usual(false), true, 60);
 }
 
+/// Experts are chosen anew in every round.
+#[test]
+fn rounds_among_experts_make_nothing() {
+    for software in [true, false] {
+        let names = ["lfm2_moe-gguf", "olmoe-gguf"];
+        make_nothing(names, 7, Choices::usual(software), true, 60);
+    }
+}
+
 /// Launches of a step behind a short prefix and a long one: so many a layer, and around the layers
 /// embedding, head, draw, the state that is left, and the norm where it is apart.
 #[test]
@@ -161,6 +170,8 @@ fn memory_is_what_was_foretold() {
         "qwen3_5-gguf",
         "granite4-h-gguf",
         "gemma4-gguf",
+        "lfm2_moe-gguf",
+        "olmoe-gguf",
     ] {
         let before = gpu.memory_in_use();
         let mut session = session::session(name, &backend, 300);

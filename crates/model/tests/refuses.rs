@@ -153,6 +153,37 @@ fn state_space(state: usize, [heads, width]: [usize; 2], more: serde_json::Value
     folder(tensors.into_iter().chain(of_layer).collect(), config)
 }
 
+/// The folder of an OLMoE of one layer.
+fn experts(count: usize, used: usize, width: usize) -> Memory {
+    const HIDDEN: usize = 4;
+    let mut tensors = vec![
+        ("model.embed_tokens.weight".to_owned(), vec![2, HIDDEN]),
+        ("model.norm.weight".to_owned(), vec![HIDDEN]),
+    ];
+    let mut add = |name: &str, shape: &[usize]| {
+        tensors.push((format!("model.layers.0.{name}"), shape.to_vec()));
+    };
+    for norm in ["input_layernorm", "post_attention_layernorm"] {
+        add(&format!("{norm}.weight"), &[HIDDEN]);
+    }
+    for norm in ["q_norm", "k_norm"] {
+        add(&format!("self_attn.{norm}.weight"), &[HIDDEN]);
+    }
+    for name in ["q_proj", "k_proj", "v_proj", "o_proj"] {
+        add(&format!("self_attn.{name}.weight"), &[HIDDEN, HIDDEN]);
+    }
+    add("mlp.gate.weight", &[count, HIDDEN]);
+    add("mlp.experts.gate_up_proj", &[count, 2 * width, HIDDEN]);
+    add("mlp.experts.down_proj", &[count, HIDDEN, width]);
+    let config = json!({
+        "model_type": "olmoe", "hidden_size": HIDDEN, "intermediate_size": width,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
+        "num_experts": count, "num_experts_per_tok": used,
+        "tie_word_embeddings": true, "max_position_embeddings": 4096,
+    });
+    folder(tensors, config)
+}
+
 /// A folder of tensors that are all zeros, in BF16.
 fn folder(tensors: Vec<(String, Vec<usize>)>, config: serde_json::Value) -> Memory {
     let (mut header, mut end) = (serde_json::Map::new(), 0);
@@ -186,6 +217,7 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
         (llama(4, 1, [1, 1 << 15], 1), "head_dim"),
         (delta_net(1 << 12, [32, 128]), "linear_key_head_dim"),
         (delta_net(4, [8, 1 << 15]), "hidden_size"),
+        (experts(512, 512, 2048), "hidden_size"),
         (delta_net(1 << 12, [64, 128]), "linear_num_value_heads"),
         (state_space(1 << 12, [32, 128], json!({})), "mamba_d_state"),
         (state_space(4, [8, 1 << 15], json!({})), "hidden_size"),
@@ -196,11 +228,13 @@ fn what_is_out_of_proportion_is_refused_before_it_takes_memory() {
         assert!(named, "{key}: {refused:?}");
     }
     // Small and wide as published models are, it is none of these.
-    for source in [
+    let small = [
         llama(64, 2, [4, 16], 256),
         delta_net(16, [4, 16]),
         state_space(16, [4, 16], json!({})),
-    ] {
+        experts(512, 8, 16),
+    ];
+    for source in small {
         let about = asked(&source).unwrap();
         assert!(about.memory.total() < 64 << 20, "{:?}", about.memory);
     }
@@ -250,5 +284,72 @@ fn a_gemma_4_of_other_parts_is_none_that_we_know() {
         let refused = about(&checkpoint, LoadOptions::with_context(64));
         let named = matches!(&refused, Err(ModelError::Key { key: named, .. }) if named == key);
         assert!(named, "{key}: {refused:?}");
+    }
+}
+
+/// What is asked of the folder `name` where its configuration says something else.
+fn saying_otherwise(name: &str, is: &str, other: &str) -> Result<(), ModelError> {
+    let read = |file| std::fs::read(session::fixture(name).join(file)).unwrap();
+    let config = String::from_utf8(read("config.json")).unwrap();
+    assert!(config.contains(is), "{is}: {config}");
+    let files = [
+        ("config.json", config.replace(is, other).into_bytes()),
+        ("model.safetensors", read("model.safetensors")),
+    ];
+    let source = Memory::new(files.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec());
+    let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
+    about(&checkpoint, LoadOptions::with_context(64)).map(|_| ())
+}
+
+#[test]
+fn experts_in_numbers_that_nobody_has_are_refused() {
+    for (model, key, is, others) in [
+        (
+            "lfm2_moe-hf",
+            "num_experts",
+            "6",
+            &["0", "-1", "513", "1e30", "null", "\"6\""][..],
+        ),
+        (
+            "lfm2_moe-hf",
+            "num_experts_per_tok",
+            "2",
+            &["0", "7", "1.5"],
+        ),
+        (
+            "lfm2_moe-hf",
+            "moe_intermediate_size",
+            "32",
+            &["0", "1073741824"],
+        ),
+        (
+            "lfm2_moe-plain-hf",
+            "routed_scaling_factor",
+            "1.75",
+            &["0.0", "-1.0", "1e60"],
+        ),
+        ("olmoe-hf", "clip_qkv", "null", &["8.0"]),
+        ("olmoe-hf", "num_experts_per_tok", "2", &["7"]),
+    ] {
+        for other in others {
+            let [is, other] = [is, other].map(|value| format!("\"{key}\": {value}"));
+            let refused = saying_otherwise(model, &is, &other);
+            let named = matches!(&refused, Err(ModelError::Key { key: named, .. }) if named == key);
+            assert!(named, "{other}: {refused:?}");
+        }
+    }
+    // More than its tensors are of, or another width.
+    for (model, key, is, other) in [
+        ("lfm2_moe-hf", "num_experts", "6", "7"),
+        ("lfm2_moe-hf", "num_experts", "6", "5"),
+        ("lfm2_moe-hf", "moe_intermediate_size", "32", "64"),
+        ("lfm2_moe-plain-hf", "use_expert_bias", "false", "true"),
+    ] {
+        let [is, other] = [is, other].map(|value| format!("\"{key}\": {value}"));
+        let refused = saying_otherwise(model, &is, &other);
+        assert!(
+            matches!(refused, Err(ModelError::Tensor { .. })),
+            "{other}: {refused:?}"
+        );
     }
 }

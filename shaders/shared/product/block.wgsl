@@ -28,11 +28,9 @@ fn multiply(s: Sums, a: Unit, b: Unit, c: Unit, d: Unit, at: vec4<u32>, q: u32) 
     );
 }
 
-// The rows of two pairs of weight rows with the rows of x from `top` on, of m; from unit `lane` on
-// every `lanes`-th. Rows of x past the end repeat the last one.
-fn sweep(near: vec2<u32>, far: vec2<u32>, top: u32, m: u32, lane: u32, lanes: u32) -> Sums {
-    let base = min(vec4<u32>(top) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(m - 1u))
-        * params.units * QUADS;
+// The rows of two pairs of weight rows with four rows of x; from unit `lane` on every `lanes`-th.
+fn sweep(near: vec2<u32>, far: vec2<u32>, x_rows: vec4<u32>, lane: u32, lanes: u32) -> Sums {
+    let base = x_rows * params.units * QUADS;
     var sums = Sums(vec4<f32>(0.0), vec4<f32>(0.0), vec4<f32>(0.0), vec4<f32>(0.0));
     for (var unit = lane; unit < params.units; unit += lanes) {
         let a = unit_at(near.x, unit);

@@ -328,6 +328,7 @@ mod tests {
             norms_rotated: false,
             convolves: None,
             recurrences: false,
+            experts: Vec::new(),
             gated_heads: false,
             heads: vec![Heads {
                 heads: 1,

@@ -36,6 +36,11 @@ impl Choices {
         }
     }
 
+    /// Whether the choices of a pass are grouped by expert, for kernels that take several rows of x.
+    pub fn groups(&self) -> bool {
+        self.serial || self.blocks
+    }
+
     /// The kernel of a product with so many rows of x.
     pub fn product(&self, rows: usize) -> ProductKernel {
         let tiles = rows.div_ceil(TILE_ROWS as usize);

@@ -36,6 +36,7 @@ fn all_in(format: Format) -> Kernels {
         heads: vec![heads(format == Format::F32, 64)],
         convolves: Some(format == Format::F32),
         recurrences: true,
+        experts: vec![format],
         gated_heads: true,
     }
 }
@@ -351,6 +352,54 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "head * params.gate_apart",
         "head * params.width",
     ),
+    ("route", "bits >> 31u == 1u", "bits >> 31u == 2u"),
+    ("route", "key += bias[i]", "key += 0.5 * bias[i]"),
+    ("route", "/ sum;\n        }", "* sum;\n        }"),
+    ("route", "-max(x, -80.0)", "-max(x, -2.0)"),
+    ("route", "&& j < i", "&& j > i"),
+    ("group_choices", "(found + 3u)", "(found + 2u)"),
+    ("group_choices", "filled == 4u", "filled == 3u"),
+    ("group_choices", "i = all + local", "i = all + local + 1u"),
+    (
+        "experts_vector",
+        "choice / params.each",
+        "choice / params.used",
+    ),
+    (
+        "experts_vector",
+        "expert * params.n + columns_of",
+        "columns_of",
+    ),
+    (
+        "experts_vector",
+        "min(mine + 1u, pairs() - 1u)",
+        "min(mine, pairs() - 1u)",
+    ),
+    ("experts_vector_serial", "sums.zw", "sums.xw"),
+    (
+        "experts_block",
+        "(NO_CHOICE)) / params.each",
+        "(NO_CHOICE)) / params.used",
+    ),
+    ("experts_block", "put_pair(four[row]", "put_pair(four.x"),
+    (
+        "experts_block_serial",
+        "put_pair(four[i]",
+        "put_pair(four.x",
+    ),
+    (
+        "experts_block_serial",
+        "vec2<f32>(sums.c[i]",
+        "vec2<f32>(sums.a[i]",
+    ),
+    ("join_experts", "scores[choice] * made", "made"),
+    ("join_experts", "factor /= total", "factor *= total"),
+    ("join_experts", "out[i] += factor", "out[i] = factor"),
+    (
+        "join_experts",
+        "var factor = params.scale",
+        "var factor = 1.0",
+    ),
     ("sample", "0x80000000u - ((rest", "0x80000000u + ((rest"),
     (
         "sample",
@@ -461,7 +510,7 @@ fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
         safe.serial = false;
     } else if name.starts_with("product_tile") {
         safe.as_a_tile = None;
-    } else if name.starts_with("product_block") {
+    } else if name.starts_with("product_block") || name.starts_with("experts_block") {
         safe.blocks = false;
     } else if name.starts_with("product_vector_norm") {
         safe.norm_inside = false;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod draws;
+mod experts;
 mod numbers;
 mod products;
 mod rows;

@@ -6,6 +6,7 @@
 mod cache;
 mod draws;
 mod elementwise;
+mod experts;
 mod fused;
 mod products;
 mod scores;

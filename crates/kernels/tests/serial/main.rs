@@ -6,6 +6,8 @@ mod cache;
 mod draws;
 #[path = "../kernels/elementwise.rs"]
 mod elementwise;
+#[path = "../kernels/experts.rs"]
+mod experts;
 #[path = "../kernels/fused.rs"]
 mod fused;
 #[path = "../kernels/products.rs"]

@@ -4,12 +4,12 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Seen, Upload, judge,
-    log_sum_exp, recurrent_gates, rows, softcap, target_logits,
+    ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Routing, Seen, Upload,
+    judge, log_sum_exp, recurrent_gates, rows, softcap, target_logits,
 };
 use conclave_weights::Format;
 
-use crate::config::{self, Activation, Config, QkNorm, Rule};
+use crate::config::{self, Activation, Config, Gating, QkNorm, Rule};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::formats::kept_on_cpu;
@@ -19,7 +19,8 @@ use crate::reading::WeightSink;
 use crate::slots::{PREFIX, SLOTS};
 use crate::states;
 use crate::weights::{
-    Attention, Block, Convolution, Linear, Mixer, PerLayer, PerLayerInput, Recurrence, Weights,
+    Attention, Convolution, Experts, FeedForward, Linear, Mixer, Mlp, PerLayer, PerLayerInput,
+    Recurrence, Weights,
 };
 
 type Vector = Vec<f32>;
@@ -209,7 +210,11 @@ pub fn scratch_bytes(c: &Config) -> u64 {
     // As input of a product, numbers are there once more in 16 bits with their sums.
     let input = 2 * c.hidden.max(attended).max(c.feed_forward());
     let parts = c.layers.len() * c.per_layer.unwrap_or_default();
+    // A router's logits, the tokens' rows, and what an expert makes of its own.
+    let of_experts = |of: &config::Experts| of.count + 2 * c.hidden;
+    let experts = c.experts().map(of_experts).max().unwrap_or_default();
     let a_token = 3 * c.hidden + wide + 2 * kv + attended + gates + input + parts;
+    let a_token = a_token + experts;
     let states = SLOTS * c.hidden;
     ((states + CPU_CHUNK * a_token + 2 * c.vocabulary) * NUMBER) as u64
 }
@@ -270,7 +275,11 @@ impl Decoder for CpuDecoder {
                 }
             }
             post(c, &block.mixer_post_norm, s);
-            gate(c, block, s)?;
+            before(c, &block.feed_forward_norm, s);
+            match &block.feed_forward {
+                FeedForward::Dense(mlp) => feed_forward(c, mlp, s)?,
+                FeedForward::Experts(experts) => go_through(c, experts, s)?,
+            }
             post(c, &block.feed_forward_post_norm, s);
             if let Some(weights) = &block.per_layer {
                 take_in(c, weights, index, s)?;
@@ -549,14 +558,63 @@ fn begin(
     Some(state)
 }
 
-/// The gated MLP of one block, into `s.added`.
-fn gate(c: &Config, block: &Block<Matrix, Vector>, s: &mut Scratch) -> Result<(), ModelError> {
-    before(c, &block.feed_forward_norm, s);
-    product(&block.gate, &s.input, &mut s.gate)?;
-    product(&block.up, &s.input, &mut s.up)?;
+/// The gated MLP of one block, from `s.input` into `s.added`.
+fn feed_forward(c: &Config, mlp: &Mlp<Matrix, Vector>, s: &mut Scratch) -> Result<(), ModelError> {
+    product(&mlp.gate, &s.input, &mut s.gate)?;
+    product(&mlp.up, &s.input, &mut s.up)?;
     rows::gated(activation(c), &mut s.gate, &s.up);
-    s.input.set(&s.gate, block.gate.weight.rows());
-    product(&block.down, &s.input, &mut s.added)
+    s.input.set(&s.gate, mlp.gate.weight.rows());
+    product(&mlp.down, &s.input, &mut s.added)
+}
+
+/// The mixture of experts of one block, from `s.input` into `s.added`: expert by expert, with the
+/// tokens that chose it.
+fn go_through(
+    c: &Config,
+    experts: &Experts<Matrix, Vector>,
+    s: &mut Scratch,
+) -> Result<(), ModelError> {
+    let of = experts.of;
+    multiply(&experts.router, None, &s.input, &mut s.scores)?;
+    let routing = Routing {
+        used: of.used,
+        softmax: of.gating == Gating::Softmax,
+        choice_bias: experts.choice_bias.as_deref(),
+        normalised: of.normalised.then_some(config::Experts::EPSILON),
+        scale: of.scale,
+    };
+    let mut chosen = Vec::with_capacity(s.input.rows() * of.used);
+    for (token, logits) in s.scores.chunks_exact_mut(of.count).enumerate() {
+        let choices = routing.choose(logits).into_iter();
+        chosen.extend(choices.map(|(expert, weight)| (expert, token, weight)));
+    }
+    chosen.sort_by_key(|&(expert, token, _)| (expert, token));
+    // The tokens' rows one behind another, as what goes in has them.
+    let rows = s.input.numbers().to_vec();
+    s.added.clear();
+    s.added.resize(s.input.rows() * c.hidden, 0.0);
+    for chosen in chosen.chunk_by(|one, next| one.0 == next.0) {
+        let expert = chosen[0].0;
+        s.normed.clear();
+        for &(_, token, _) in chosen {
+            s.normed
+                .extend_from_slice(&rows[token * c.hidden..][..c.hidden]);
+        }
+        s.input.set(&s.normed, c.hidden);
+        let all = expert * of.width..(expert + 1) * of.width;
+        experts
+            .gate
+            .times_part(&s.input, all.clone(), &mut s.gate)?;
+        experts.up.times_part(&s.input, all, &mut s.up)?;
+        rows::gated(activation(c), &mut s.gate, &s.up);
+        s.input.set(&s.gate, of.width);
+        let all = expert * c.hidden..(expert + 1) * c.hidden;
+        experts.down.times_part(&s.input, all, &mut s.value)?;
+        for (&(_, token, weight), made) in chosen.iter().zip(s.value.chunks_exact(c.hidden)) {
+            rows::add_times(&mut s.added[token * c.hidden..][..c.hidden], made, weight);
+        }
+    }
+    Ok(())
 }
 
 /// What each layer is given of each token, into `s.per_layer`; the stream is still the embedding.

@@ -1,7 +1,7 @@
 //! Gemma 4, its text model: an embedding with a part for each layer, wider heads in the layers that see
 //! everything, and late layers that attend to the keys and values of earlier ones.
 
-use crate::config::{Activation, Config, Mixer, QkNorm};
+use crate::config::{Activation, Config, FeedForward, Mixer, QkNorm};
 use crate::error::ModelError;
 use crate::families::gemma2::{SANDWICH, alternating};
 use crate::families::gemma3::rope_of_windows;
@@ -141,7 +141,8 @@ fn share(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
         }
         one.shares = alike;
         if twice {
-            layer.feed_forward *= 2;
+            let width = 2 * layer.feed_forward.width();
+            layer.feed_forward = FeedForward::Dense { width };
         }
     }
     Ok(())

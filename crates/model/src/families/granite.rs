@@ -1,6 +1,6 @@
 //! Granite: Llama with factors on embedding, attention, residuals and logits.
 
-use crate::config::{Config, RotaryPairs};
+use crate::config::{Config, FeedForward, RotaryPairs};
 use crate::error::ModelError;
 use crate::family::Family;
 use crate::keys::{Key, Keys};
@@ -39,7 +39,7 @@ pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> 
     );
     if let Some(shared) = keys.size_above_zero(shared)? {
         for layer in &mut config.layers {
-            layer.feed_forward = shared;
+            layer.feed_forward = FeedForward::Dense { width: shared };
         }
     }
     let attention = Key("attention.scale", "attention_multiplier");

@@ -1,7 +1,7 @@
 //! LFM2: layers of a gated short convolution, and some that attend, with norms on each head of queries
 //! and keys.
 
-use crate::config::{Config, Convolution, Mixer, QkNorm};
+use crate::config::{Config, Convolution, FeedForward, Mixer, QkNorm};
 use crate::error::ModelError;
 use crate::family::{Family, Norms};
 use crate::keys::{Key, Keys, LARGEST};
@@ -26,6 +26,16 @@ pub const FAMILY: Family = Family {
         ("mlp.gate_proj", "feed_forward.w1"),
         ("mlp.up_proj", "feed_forward.w3"),
         ("mlp.down_proj", "feed_forward.w2"),
+        ("mlp.gate", "feed_forward.gate"),
+        ("mlp.expert_bias", "feed_forward.expert_bias"),
+        ("mlp.experts.*.gate_proj", "feed_forward.experts.*.w1"),
+        ("mlp.experts.*.up_proj", "feed_forward.experts.*.w3"),
+        ("mlp.experts.*.down_proj", "feed_forward.experts.*.w2"),
+        (
+            "mlp.experts.gate_up_proj",
+            "feed_forward.experts.gate_up_proj",
+        ),
+        ("mlp.experts.down_proj", "feed_forward.experts.down_proj"),
     ],
     defaults: &[
         ("vocab_size", 65_536.0),
@@ -46,7 +56,8 @@ pub const FAMILY: Family = Family {
     ..Family::PLAIN
 };
 
-fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
+/// Which layers convolve, and the MLPs' width.
+pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     let count = config.layers.len();
     let listed = keys.layer_kinds(count)?;
     let attending = keys.layer_numbers(Key("", "full_attn_idxs"))?;
@@ -75,7 +86,7 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
         if convolves {
             layer.mixer = Mixer::Convolution(Convolution { taps });
         }
-        layer.feed_forward = width;
+        layer.feed_forward = FeedForward::Dense { width };
     }
     Ok(config)
 }

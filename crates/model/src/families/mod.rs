@@ -11,10 +11,12 @@ mod granite;
 mod granite_hybrid;
 mod hunyuan;
 mod lfm2;
+mod lfm2_moe;
 mod llama;
 mod ministral3;
 mod mistral;
 mod olmo2;
+mod olmoe;
 mod phi3;
 mod qwen2;
 mod qwen3;
@@ -45,4 +47,6 @@ pub const ALL: &[&Family] = &[
     &lfm2::FAMILY,
     &hunyuan::FAMILY,
     &qwen3_5::FAMILY,
+    &lfm2_moe::FAMILY,
+    &olmoe::FAMILY,
 ];

@@ -8,17 +8,17 @@
 //! draft and once for a whole verify pass.
 
 use conclave_kernels::{
-    Activation as GpuActivation, Attention, Buffer, Caches, Columns, DrawBuffers, Draws, Fused,
-    GatedHeads, GatedNorm, Head, HeadNorm, Launcher, Matrix, NO_SLOT, NO_TOKEN, Norm, NormBehind,
-    NormOf, Place, Projected, QkNorm as GpuQkNorm, RecurrentHeads, RecurrentTaps, Rotary, Rows,
-    Scores, Taps, append, attention, convolve, embed, gate_heads, gated, gather_rows, keep_rows,
-    norm_add, pick_norm, product, put_rows, recurrence_mix, recurrence_rule, sample, score_head,
-    target_logits,
+    Activation as GpuActivation, Attention, Buffer, Caches, Chosen, Columns, DrawBuffers, Draws,
+    Fused, GatedHeads, GatedNorm, Head, HeadNorm, Joined, Launcher, Matrix, NO_SLOT, NO_TOKEN,
+    Norm, NormBehind, NormOf, Place, Projected, QkNorm as GpuQkNorm, RecurrentHeads, RecurrentTaps,
+    Rotary, Rows, Scores, Taps, append, attention, convolve, embed, experts, gate_heads, gated,
+    gather_rows, group_choices, join_experts, keep_rows, norm_add, pick_norm, product, put_rows,
+    recurrence_mix, recurrence_rule, rms_norm, route, sample, score_head, target_logits,
 };
 
-use super::scratch::{SCORED, Scratch, TOKENS, channels, heads, recurrence};
-use super::weights::{Gate, GpuBlock, GpuMixer, GpuModel, GpuRecurrence, Product};
-use crate::config::{self, Activation, Config, Layer, Mixer, QkNorm, Rule};
+use super::scratch::{SCORED, Scratch, TOKENS, channels, counts_of, heads, recurrence};
+use super::weights::{Gate, GpuBlock, GpuFeedForward, GpuMixer, GpuModel, GpuRecurrence, Product};
+use crate::config::{self, Activation, Config, Gating, Layer, Mixer, QkNorm, Rule};
 use crate::decoder::{Decoder, Wait};
 use crate::error::ModelError;
 use crate::memory::exact_with;
@@ -26,7 +26,7 @@ use crate::pass::{Pass, Run, TargetScore};
 use crate::prefill::{blocks_a_submit, gpu_chunk};
 use crate::slots::{DRAFT, MOST_DRAFTED, PREFIX, SLOTS};
 use crate::states::{COUNTED, NO_STATE};
-use crate::weights::Weights;
+use crate::weights::{Experts, FeedForward, Weights};
 
 /// Bytes of logits held at once; more rows are taken in portions.
 const LOGITS_BYTES: usize = 64 << 20;
@@ -50,7 +50,7 @@ pub struct GpuDecoder {
     config: Config,
     context: usize,
     weights: GpuModel,
-    /// Numbers in the matrices that it multiplies with.
+    /// Numbers in the matrices that it multiplies a token with.
     parameters: u64,
     /// Keys and values are f32.
     exact: bool,
@@ -101,9 +101,28 @@ impl GpuDecoder {
         let numbers = |matrix: &Matrix| matrix.rows() as u64 * matrix.cols() as u64;
         let all: u64 = weights.matrices().map(numbers).sum();
         let looked_up = weights.per_layer.as_ref();
-        let parameters = all - looked_up.map_or(0, |of| numbers(&of.embedding));
+        // Of experts a token takes some.
+        let idle = weights
+            .blocks
+            .iter()
+            .map(|block| match &block.feed_forward {
+                FeedForward::Experts(of) => {
+                    let all = [&of.gate, &of.up, &of.down]
+                        .map(numbers)
+                        .iter()
+                        .sum::<u64>();
+                    let idle = of.of.count - of.of.used;
+                    all / of.of.count as u64 * idle as u64
+                }
+                FeedForward::Dense(_) => 0,
+            });
+        let idle: u64 = idle.sum();
+        let parameters = all - idle - looked_up.map_or(0, |of| numbers(&of.embedding));
         let weights = GpuModel::new(gpu, weights)?;
-        let apart = |block: &GpuBlock| matches!(block.gate, Gate::Apart(_));
+        let apart = |block: &GpuBlock| {
+            let gate = &block.feed_forward;
+            matches!(gate, GpuFeedForward::Dense { gate, .. } if matches!(gate, Gate::Apart(_)))
+        };
         let apart = weights.blocks.iter().any(apart);
         let mut decoder = Self {
             gpu: gpu.clone(),
@@ -145,13 +164,12 @@ impl GpuDecoder {
             let mixed = self.mix(block, &self.caches[shares.unwrap_or(done)], run)?;
             let norm = &block.mixer_post_norm;
             self.add(mixed, &block.output, norm, None, run.rows)?;
-            self.gate(block, run.rows)?;
-            let (norm, scale) = (&block.feed_forward_post_norm, block.scale.as_ref());
+            let scale = block.scale.as_ref();
             let Some(part) = &block.per_layer else {
-                self.add(&s.active, &block.down, norm, scale, run.rows)?;
+                self.feed_forward(block, scale, run.rows)?;
                 continue;
             };
-            self.add(&s.active, &block.down, norm, None, run.rows)?;
+            self.feed_forward(block, None, run.rows)?;
             self.gate_part(&part.gate, done, run.rows)?;
             let projection = &part.projection;
             self.add(&s.active, projection, &part.norm, scale, run.rows)?;
@@ -358,12 +376,96 @@ impl GpuDecoder {
         Ok(&s.query)
     }
 
-    /// The gated MLP of one block up to its last product, into `scratch.active`.
-    fn gate(&self, block: &GpuBlock, rows: Rows<'_>) -> Result<(), ModelError> {
-        let (gpu, s) = (&self.gpu, &self.scratch);
+    /// Adds to the stream what the MLP of one block makes of it, or its experts.
+    fn feed_forward(
+        &self,
+        block: &GpuBlock,
+        scale: Option<&Buffer>,
+        rows: Rows<'_>,
+    ) -> Result<(), ModelError> {
         let norm = self.norm(&block.feed_forward_norm, rows);
+        let post_norm = &block.feed_forward_post_norm;
+        match &block.feed_forward {
+            GpuFeedForward::Dense { gate, down } => {
+                self.gate(gate, norm, rows)?;
+                self.add(&self.scratch.active, down, post_norm, scale, rows)
+            }
+            GpuFeedForward::Experts(of) => {
+                let out = match post_norm {
+                    Some(_) => &self.scratch.behind,
+                    None => &self.scratch.stream,
+                };
+                self.go_through(of, norm, rows, (out, post_norm.is_none()))?;
+                self.add_behind(post_norm, scale, rows)
+            }
+        }
+    }
+
+    /// What the experts of each token make of the stream behind a norm: written to a buffer, or added to
+    /// what it holds.
+    fn go_through(
+        &self,
+        of: &Experts<Matrix, Buffer>,
+        norm: Option<Norm<'_>>,
+        rows: Rows<'_>,
+        (out, adds): (&Buffer, bool),
+    ) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let Some(room) = &s.experts else {
+            return Err(ModelError::Order("there is no room for experts"));
+        };
+        let x = match norm {
+            Some(of) => {
+                let shape = [rows.count, c.hidden];
+                rms_norm(gpu, &s.stream, of.weight, of.epsilon, shape, &s.normed)?;
+                &s.normed
+            }
+            None => &s.stream,
+        };
+        let (router, fused) = ([&of.router], Fused::default());
+        product(gpu, x, rows, &router, fused, &room.logits)?;
+        let counts = counts_of(&of.of);
+        let (sigmoid, bias) = (of.of.gating == Gating::Sigmoid, of.choice_bias.as_ref());
+        let found = [&room.chosen, &room.scores];
+        route(gpu, &room.logits, rows, counts, sigmoid, bias, found)?;
+        // All passes are launched alike, so that none binds what no pass before it did.
+        let grouped = gpu.choices().groups() && !self.drafts(rows);
+        if grouped {
+            group_choices(gpu, &room.chosen, rows, counts, &room.groups)?;
+        }
+        let chosen = Chosen {
+            rows,
+            of: counts,
+            experts: &room.chosen,
+            groups: grouped.then_some(&room.groups),
+        };
+        let [gates, ups] = &room.gated;
+        experts(gpu, (x, false), chosen, &of.gate, gates)?;
+        experts(gpu, (x, false), chosen, &of.up, ups)?;
+        let ups = Columns {
+            of: ups,
+            across: of.of.width,
+            first: 0,
+        };
+        let shape = [rows.count * of.of.used, of.of.width];
+        gated(gpu, gates, ups, self.activation(), shape, &s.active)?;
+        experts(gpu, (&s.active, true), chosen, &of.down, &room.made)?;
+        let joined = Joined {
+            used: of.of.used,
+            width: c.hidden,
+            normalised: of.of.normalised.then_some(config::Experts::EPSILON),
+            scale: of.of.scale,
+            adds,
+        };
+        let (made, scores) = (&room.made, &room.scores);
+        Ok(join_experts(gpu, made, scores, rows, joined, out)?)
+    }
+
+    /// The gated MLP of one block up to its last product, into `scratch.active`.
+    fn gate(&self, gate: &Gate, norm: Option<Norm<'_>>, rows: Rows<'_>) -> Result<(), ModelError> {
+        let (gpu, s) = (&self.gpu, &self.scratch);
         let activation = self.activation();
-        match (&block.gate, &s.apart) {
+        match (gate, &s.apart) {
             (Gate::Stacked(gate), _) => {
                 let fused = Fused {
                     norm,
@@ -427,20 +529,35 @@ impl GpuDecoder {
         scale: Option<&Buffer>,
         rows: Rows<'_>,
     ) -> Result<(), ModelError> {
-        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
-        let Some(weight) = norm else {
-            if scale.is_some() {
-                return Err(ModelError::Order("no kernel scales a sum without a norm"));
-            }
+        let (gpu, s) = (&self.gpu, &self.scratch);
+        if norm.is_none() {
             let fused = Fused {
                 bias: weights.bias.as_ref(),
                 adds: true,
                 ..Fused::default()
             };
             let matrices: Vec<&Matrix> = weights.matrices.iter().collect();
-            return Ok(product(gpu, x, rows, &matrices, fused, &s.stream)?);
+            product(gpu, x, rows, &matrices, fused, &s.stream)?;
+        } else {
+            self.multiply(x, rows, weights, None, &s.behind)?;
+        }
+        self.add_behind(norm, scale, rows)
+    }
+
+    /// Adds `scratch.behind` to the stream behind a norm; without one it has been added already.
+    fn add_behind(
+        &self,
+        norm: &Option<Buffer>,
+        scale: Option<&Buffer>,
+        rows: Rows<'_>,
+    ) -> Result<(), ModelError> {
+        let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
+        let Some(weight) = norm else {
+            return match scale {
+                Some(_) => Err(ModelError::Order("no kernel scales a sum without a norm")),
+                None => Ok(()),
+            };
         };
-        self.multiply(x, rows, weights, None, &s.behind)?;
         let norm = NormBehind {
             weight,
             epsilon: c.norm_epsilon,
@@ -458,8 +575,13 @@ impl GpuDecoder {
             weight,
             epsilon: self.config.stream_epsilon(),
             scratch: &self.scratch.normed,
-            inside: std::ptr::eq(rows.counts, &self.scratch.step),
+            inside: self.drafts(rows),
         })
+    }
+
+    /// Whether these rows are a draft's step.
+    fn drafts(&self, rows: Rows<'_>) -> bool {
+        std::ptr::eq(rows.counts, &self.scratch.step)
     }
 
     /// Normed hidden states of the slots in `picks`, in `scratch.normed`.

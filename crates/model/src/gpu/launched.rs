@@ -5,10 +5,10 @@ use conclave_kernels::{Kernels, Matrix};
 use conclave_weights::Format;
 
 use crate::config::{Config, QkNorm};
-use crate::formats::on_gpu;
 use crate::gpu::scratch::heads;
 use crate::memory::exact_with;
 use crate::plan::{MatrixPart, Plan};
+use crate::weights::FeedForward;
 
 fn add<T: PartialEq>(to: &mut Vec<T>, one: T) {
     if !to.contains(&one) {
@@ -24,9 +24,7 @@ pub fn launched(
     context: usize,
     quantise: Option<Format>,
 ) -> Option<Kernels> {
-    let kept = |part: &MatrixPart| {
-        on_gpu(part.tensor.format, part.cols, quantise).map(|(_, format)| format)
-    };
+    let kept = |part: &MatrixPart| part.kept_on_gpu(quantise);
     let embedding = kept(&plan.embedding)?;
     let mut embeddings = vec![embedding];
     let mut products = Vec::new();
@@ -52,23 +50,36 @@ pub fn launched(
         heads: of_heads,
         convolves: config.convolves().then_some(exact),
         recurrences: config.is_recurrent(),
+        experts: Vec::new(),
         gated_heads: config.is_recurrent() || config.attentions().any(|of| of.gate),
     };
-    for (block, layer) in plan.blocks.iter().zip(&config.layers) {
+    for block in &plan.blocks {
         let per_layer = block.per_layer.iter();
         let per_layer = per_layer.flat_map(|of| [&of.gate, &of.projection]);
-        let linears = block.mixer.linears().into_iter().chain([&block.down]);
+        let linears = block.mixer.linears().into_iter();
         for linear in linears.chain(per_layer) {
             add(&mut kernels.products, kept(&linear.weight)?);
         }
-        let [gate, up] = [kept(&block.gate.weight)?, kept(&block.up.weight)?];
-        let of = [gate, up].map(|format| (format, layer.feed_forward));
-        match Matrix::stacks(&of, config.hidden) {
-            true => add(&mut kernels.gates, gate),
-            false => {
-                kernels.apart = true;
-                add(&mut kernels.products, gate);
-                add(&mut kernels.products, up);
+        match &block.feed_forward {
+            FeedForward::Dense(mlp) => {
+                add(&mut kernels.products, kept(&mlp.down.weight)?);
+                let [gate, up] = [kept(&mlp.gate.weight)?, kept(&mlp.up.weight)?];
+                let rows = mlp.gate.weight.count() as usize;
+                let of = [gate, up].map(|format| (format, rows));
+                match Matrix::stacks(&of, config.hidden) {
+                    true => add(&mut kernels.gates, gate),
+                    false => {
+                        kernels.apart = true;
+                        add(&mut kernels.products, gate);
+                        add(&mut kernels.products, up);
+                    }
+                }
+            }
+            FeedForward::Experts(of) => {
+                add(&mut kernels.products, kept(&of.router)?);
+                for matrix in [&of.gate, &of.up, &of.down] {
+                    add(&mut kernels.experts, kept(matrix)?);
+                }
             }
         }
         let norms = [&block.mixer_post_norm, &block.feed_forward_post_norm];

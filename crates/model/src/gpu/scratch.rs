@@ -1,6 +1,9 @@
 //! The GPU memory that passes work in: allocated once for the largest pass, used by all.
 
-use conclave_kernels::{Buffer, Channels, Gpu, Heads, Recurrence, RecurrentRule, attention_room};
+use conclave_kernels::{
+    Buffer, Channels, ExpertCounts, Gpu, Heads, Recurrence, RecurrentRule, attention_room,
+    choice_groups,
+};
 
 use crate::config::{self, Attention, Config, Rule};
 use crate::error::ModelError;
@@ -36,6 +39,14 @@ pub fn channels(c: &Config, context: usize, exact: bool) -> Channels {
         width: c.hidden,
         capacity: rows_of(context),
         exact,
+    }
+}
+
+/// How many experts a layer has, and how many of them a token goes through.
+pub fn counts_of(of: &config::Experts) -> ExpertCounts {
+    ExpertCounts {
+        count: of.count,
+        used: of.used,
     }
 }
 
@@ -77,6 +88,8 @@ pub struct Scratch<B> {
     pub active: B,
     /// Gate and up, where they are products apart.
     pub apart: Option<[B; 2]>,
+    /// Where layers are mixtures of experts.
+    pub experts: Option<Experts<B>>,
     /// Where layers are given parts of their own.
     pub per_layer: Option<PerLayer<B>>,
     /// Hidden states by slot.
@@ -126,6 +139,24 @@ pub struct Runs<B> {
     pub runs: B,
     /// The same of a draft's first step, and of all others at a multiple of 64 numbers.
     pub drafted: [B; 2],
+}
+
+/// What the experts of a pass's tokens are, and what they make; m times the experts of a token are its
+/// choices.
+#[derive(Debug)]
+pub struct Experts<B> {
+    /// Of a router, `[m, experts]`.
+    pub logits: B,
+    /// Experts, `[choices]`.
+    pub chosen: B,
+    /// Their scores, `[choices]`.
+    pub scores: B,
+    /// The choices in groups, `[groups, 4]`.
+    pub groups: B,
+    /// Gate and up, `[choices, width]` each.
+    pub gated: [B; 2],
+    /// What each makes, `[choices, hidden]`.
+    pub made: B,
 }
 
 /// What each layer is given of each token besides the stream.
@@ -181,6 +212,24 @@ fn lay_out<B>(
         apart: match apart {
             true => Some([words(m * c.feed_forward())?, words(m * c.feed_forward())?]),
             false => None,
+        },
+        experts: match c.experts().next() {
+            Some(_) => {
+                let most = |of: &dyn Fn(&config::Experts) -> usize| {
+                    c.experts().map(of).max().unwrap_or_default()
+                };
+                let choices = m * most(&|of| of.used);
+                let gated = m * most(&|of| of.used * of.width);
+                Some(Experts {
+                    logits: words(m * most(&|of| of.count))?,
+                    chosen: words(choices)?,
+                    scores: words(choices)?,
+                    groups: words(4 * most(&|of| choice_groups(m, counts_of(of))))?,
+                    gated: [words(gated)?, words(gated)?],
+                    made: words(choices * c.hidden)?,
+                })
+            }
+            None => None,
         },
         per_layer: match c.per_layer {
             Some(width) => Some(PerLayer {

@@ -9,7 +9,7 @@ use crate::config;
 use crate::error::ModelError;
 use crate::formats::on_gpu;
 use crate::reading::WeightSink;
-use crate::weights::{Block, Linear, Mixer, PerLayer, Weights};
+use crate::weights::{Block, Experts, FeedForward, Linear, Mixer, PerLayer, Weights};
 
 /// One or more matrices with the same input, their outputs side by side, and their biases.
 #[derive(Debug)]
@@ -80,16 +80,28 @@ pub struct GpuBlock {
     pub mixer_post_norm: Option<Buffer>,
     /// Before the MLP.
     pub feed_forward_norm: Option<Buffer>,
-    /// Gate and up.
-    pub gate: Gate,
-    /// Down.
-    pub down: Product,
+    /// The MLP, or experts.
+    pub feed_forward: GpuFeedForward,
     /// After the MLP.
     pub feed_forward_post_norm: Option<Buffer>,
     /// After all of that.
     pub per_layer: Option<GpuPerLayerInput>,
     /// One number, which multiplies the stream in the end.
     pub scale: Option<Buffer>,
+}
+
+/// What a token goes through by itself.
+#[derive(Debug)]
+pub enum GpuFeedForward {
+    /// A gated MLP.
+    Dense {
+        /// Gate and up.
+        gate: Gate,
+        /// Down.
+        down: Product,
+    },
+    /// A mixture of experts.
+    Experts(Experts<Matrix, Buffer>),
 }
 
 /// What takes a layer's part of a token into the stream.
@@ -116,7 +128,19 @@ impl GpuBlock {
     /// # Errors
     /// The device's.
     pub fn new(gpu: &Gpu, block: Block<Matrix, Buffer>) -> Result<Self, ModelError> {
-        let gate = stack(gpu, vec![block.gate, block.up])?;
+        let feed_forward = match block.feed_forward {
+            FeedForward::Dense(mlp) => {
+                let gate = stack(gpu, vec![mlp.gate, mlp.up])?;
+                GpuFeedForward::Dense {
+                    gate: match <[Linear<Matrix, Buffer>; 2]>::try_from(gate) {
+                        Ok(two) => Gate::Apart(two.map(alone)),
+                        Err(one) => Gate::Stacked(join(gpu, one)?),
+                    },
+                    down: alone(mlp.down),
+                }
+            }
+            FeedForward::Experts(experts) => GpuFeedForward::Experts(experts),
+        };
         let (projection, mixer, output) = match block.mixer {
             Mixer::Attention(a) => {
                 let (key_norm, own) = match a.own {
@@ -164,11 +188,7 @@ impl GpuBlock {
             output: alone(output),
             mixer_post_norm: block.mixer_post_norm,
             feed_forward_norm: block.feed_forward_norm,
-            gate: match <[Linear<Matrix, Buffer>; 2]>::try_from(gate) {
-                Ok(two) => Gate::Apart(two.map(alone)),
-                Err(one) => Gate::Stacked(join(gpu, one)?),
-            },
-            down: alone(block.down),
+            feed_forward,
             feed_forward_post_norm: block.feed_forward_post_norm,
             per_layer: block.per_layer.map(|of| GpuPerLayerInput {
                 gate: alone(of.gate),

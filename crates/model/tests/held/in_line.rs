@@ -60,6 +60,8 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             ("hunyuan-gguf", 64),
             ("gemma4-gguf", 61),
             ("gemma4-wrapped-hf", 45),
+            ("lfm2_moe-hf", 52),
+            ("olmoe-hf", 80),
         ] {
             let what = format!("{model} on {backend_name} behind {prefix}");
             let mut session = session(model, backend.as_ref(), 512);
@@ -75,7 +77,11 @@ fn one_pass_in_line_equals_a_pass_for_each_candidate() {
             let before = session.counters();
             let together = pollster::block_on(session.verify(&candidates, true)).unwrap();
             let run = session.counters().verify_tokens - before.verify_tokens;
-            assert_eq!(run, candidates.iter().map(Vec::len).sum::<usize>());
+            // Equal ones, as those of one token may be, run once.
+            let mut apart: Vec<&Vec<u32>> = candidates.iter().collect();
+            apart.sort();
+            apart.dedup();
+            assert_eq!(run, apart.into_iter().map(Vec::len).sum::<usize>());
             for (found, candidate) in together.iter().zip(&candidates) {
                 let alone = session.verify(std::slice::from_ref(candidate), true);
                 let alone = pollster::block_on(alone).unwrap();
@@ -231,7 +237,13 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
     const SEGMENT: usize = 10;
     let mut random = ChaCha8Rng::seed_from_u64(13);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf", "gemma4-hf"] {
+        for model in [
+            "llama-gguf",
+            "gemma2-gguf",
+            "lfm2-gguf",
+            "gemma4-hf",
+            "olmoe-hf",
+        ] {
             let mut long = session(model, backend.as_ref(), 512);
             let mut sampler = Sampler::new(
                 Sampling {
@@ -279,7 +291,13 @@ fn kept_rows_are_what_a_fresh_prefill_computes() {
 fn drafts_and_equal_candidates_run_once() {
     let mut random = ChaCha8Rng::seed_from_u64(15);
     for (backend_name, backend) in backends() {
-        for model in ["llama-gguf", "gemma2-gguf", "lfm2-gguf", "gemma4-gguf"] {
+        for model in [
+            "llama-gguf",
+            "gemma2-gguf",
+            "lfm2-gguf",
+            "gemma4-gguf",
+            "lfm2_moe-hf",
+        ] {
             let mut drafter = session(model, backend.as_ref(), 256);
             let mut other = session(model, backend.as_ref(), 256);
             let prompt = ids(&mut random, 70);

@@ -3,6 +3,7 @@
 
 mod beyond_f16;
 mod draws;
+mod experts;
 mod goes_on;
 mod in_line;
 mod parity;

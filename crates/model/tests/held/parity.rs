@@ -139,6 +139,12 @@ parity! {
     qwen3_5_of_a_model_that_sees "qwen3_5-wrapped-hf";
     gemma4_in_q8_0 "gemma4-gguf";
     gemma4 "gemma4-hf";
+    lfm2_moe_in_q8_0 "lfm2_moe-gguf";
+    lfm2_moe "lfm2_moe-hf";
+    lfm2_moe_without_biases "lfm2_moe-plain-hf";
+    olmoe_in_q8_0 "olmoe-gguf";
+    olmoe "olmoe-hf";
+    olmoe_with_normalised_scores "olmoe-norm-hf";
     gemma4_with_wide_heads "gemma4-wrapped-hf";
     granite4_h_in_q8_0 "granite4-h-gguf";
     granite4_h "granite4-h-hf";

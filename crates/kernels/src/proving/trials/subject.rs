@@ -1,6 +1,6 @@
 //! What is tried, for which model, and what is done without it.
 
-use super::{Trial, cache, draws, products, rows, states};
+use super::{Trial, cache, draws, experts, products, rows, states};
 use crate::ops::attention::is_wide;
 use crate::proving::Kernels;
 use crate::serial::attention::fits;
@@ -41,6 +41,14 @@ pub(crate) enum Subject {
     RecurrenceMix,
     RecurrenceRule,
     GateHeads,
+    Route,
+    GroupChoices,
+    JoinExperts,
+    /// Choices in groups, or one by one.
+    Experts {
+        format: Format,
+        grouped: bool,
+    },
     Product(Product),
     Sample,
     TargetLogits(Format),
@@ -97,7 +105,18 @@ impl Kernels {
         if self.gated_heads {
             all.push(Subject::GateHeads);
         }
-        if self.apart {
+        if !self.experts.is_empty() {
+            all.extend([Subject::Route, Subject::JoinExperts]);
+        }
+        let grouped = choices.groups();
+        if grouped && !self.experts.is_empty() {
+            all.push(Subject::GroupChoices);
+        }
+        for &format in &self.experts {
+            let forms = [false, true].into_iter().take(1 + usize::from(grouped));
+            all.extend(forms.map(|grouped| Subject::Experts { format, grouped }));
+        }
+        if self.apart || !self.experts.is_empty() {
             all.push(Subject::Gated);
         }
         if self.norms_behind {
@@ -154,10 +173,15 @@ impl Subject {
             Self::Product(Product {
                 kernel: ProductKernel::Block,
                 ..
-            }) => Choices {
-                blocks: false,
-                ..choices
-            },
+            })
+            | Self::Experts { grouped: true, .. }
+                if !choices.serial =>
+            {
+                Choices {
+                    blocks: false,
+                    ..choices
+                }
+            }
             // What has no such form is tried again, and fails for good.
             _ if choices.serial => Choices {
                 serial: false,
@@ -195,6 +219,10 @@ impl Subject {
             Self::RecurrenceMix => states::recurrence_mix(launcher),
             Self::RecurrenceRule => states::recurrence_rule(launcher),
             Self::GateHeads => states::gate_heads(launcher),
+            Self::Route => experts::route(launcher),
+            Self::GroupChoices => experts::group_choices(launcher),
+            Self::JoinExperts => experts::join_experts(launcher),
+            Self::Experts { format, grouped } => experts::experts(launcher, format, grouped),
             Self::Product(product) => products::product(launcher, product),
             Self::Sample => draws::sample(launcher),
             Self::TargetLogits(format) => products::target_logits(launcher, format),

@@ -1,0 +1,214 @@
+//! Products with the rows of the experts that tokens have chosen: choice by choice, as a single token's
+//! are, or four of one expert at a time, for which a weight is dequantised once.
+//!
+//! Which experts they are is read from the GPU, where they were chosen: nobody waits for it.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+use conclave_gpu::{Use, count, grid, number_in};
+
+use super::group_choices::choice_groups;
+use super::product::{BLOCKS, Family, PLAIN, VECTORS};
+use super::route::ExpertCounts;
+use crate::block::per_format;
+use crate::serial::pick;
+use crate::{Buffer, Dispatch, Format, GpuError, Launcher, Matrix, Rows};
+
+const SHARED: &str = wgsl!("shared/experts/rows.wgsl");
+const VECTOR: &str = wgsl!("experts_vector/cooperative.wgsl");
+const VECTOR_SERIAL: &str = wgsl!("experts_vector/serial.wgsl");
+const BLOCK: &str = wgsl!("experts_block/cooperative.wgsl");
+const BLOCK_SERIAL: &str = wgsl!("experts_block/serial.wgsl");
+
+/// Pairs of weight rows that a workgroup takes, of cooperative threads and of serial ones.
+const VECTOR_PAIRS: [u32; 2] = [
+    number_in(VECTOR, "PAIRS: u32 = "),
+    number_in(VECTOR_SERIAL, "PAIRS: u32 = "),
+];
+const BLOCK_PAIRS: [u32; 2] = [
+    number_in(BLOCK, "PAIRS: u32 = "),
+    number_in(BLOCK_SERIAL, "PAIRS: u32 = "),
+];
+
+/// Parameters of the kernels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct ExpertParams {
+    rows: u32,
+    units: u32,
+    behind: u32,
+    begin: u32,
+    n: u32,
+    each: u32,
+    used: u32,
+    spare: u32,
+}
+
+static VECTORS_OF: [Family; 2] = [
+    per_format!(
+        "experts_vector",
+        [VECTOR, VECTORS, SHARED, PLAIN],
+        ExpertParams
+    ),
+    per_format!(
+        "experts_vector_serial",
+        [VECTOR_SERIAL, VECTORS, SHARED, PLAIN],
+        ExpertParams
+    ),
+];
+static BLOCKS_OF: [Family; 2] = [
+    per_format!(
+        "experts_block",
+        [BLOCK, BLOCKS, SHARED, PLAIN],
+        ExpertParams
+    ),
+    per_format!(
+        "experts_block_serial",
+        [BLOCK_SERIAL, BLOCKS, SHARED, PLAIN],
+        ExpertParams
+    ),
+];
+
+pub(crate) static FAMILIES: [&[Family; 2]; 2] = [&VECTORS_OF, &BLOCKS_OF];
+
+/// The experts that the tokens of a pass have chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen<'a> {
+    /// The tokens.
+    pub rows: Rows<'a>,
+    /// How many experts there are, and how many of them a token has chosen.
+    pub of: ExpertCounts,
+    /// Which, `[m, used]` (u32).
+    pub experts: &'a Buffer,
+    /// The same choices [in groups](crate::group_choices); `None`: they are taken one by one.
+    pub groups: Option<&'a Buffer>,
+}
+
+/// `out = x · Wᵀ` for each choice of a token, with the rows of the expert chosen: x `[m, k]`, or a row for
+/// each choice `[m, used, k]`; W those of all experts below each other, `[count · n, k]`; out
+/// `[m, used, n]`.
+///
+/// # Errors
+/// [`GpuError::Shape`] for other counts of experts, a matrix that does not hold as many rows of each, more
+/// than 65,535 choices, and buffers too small.
+pub fn experts(
+    launcher: &Launcher,
+    (x, of_choices): (&Buffer, bool),
+    chosen: Chosen<'_>,
+    matrix: &Matrix,
+    out: &Buffer,
+) -> Result<(), GpuError> {
+    const NAME: &str = "experts";
+    let Chosen { rows, of, .. } = chosen;
+    of.check(NAME)?;
+    let (k, choices) = (matrix.cols(), rows.count * of.used);
+    let n = matrix.rows() / of.count;
+    if n == 0 || n * of.count != matrix.rows() {
+        let all = matrix.rows();
+        let problem = format!("{all} rows cannot be of {} experts", of.count);
+        return Err(GpuError::shape(NAME, problem));
+    }
+    count(NAME, "choices · k", choices * k)?;
+    count(NAME, "choices · n", choices * n)?;
+    let each = if of_choices { 1 } else { of.used };
+    x.holds(choices / each * k, NAME, "x")?;
+    chosen.experts.holds(choices, NAME, "chosen")?;
+    rows.counts.holds(1, NAME, "counts")?;
+    out.holds(choices * n, NAME, "out")?;
+    let groups = choice_groups(rows.count, of);
+    let (family, pairs, launched, third) = match chosen.groups {
+        Some(buffer) => {
+            buffer.holds(4 * groups, NAME, "groups")?;
+            (&BLOCKS_OF, &BLOCK_PAIRS, groups, buffer)
+        }
+        None => (&VECTORS_OF, &VECTOR_PAIRS, choices, rows.counts),
+    };
+    let shaders = (pick(launcher, family), *pick(launcher, pairs));
+    for part in matrix.each_part() {
+        let shape = [n, k];
+        let format = matrix.format();
+        let dispatch = dispatch(
+            shaders,
+            format,
+            shape,
+            &part.rows,
+            launched,
+            [each, of.used],
+        )?;
+        let buffers = [
+            Use::Read(x),
+            Use::Read(&part.buffer),
+            Use::Read(chosen.experts),
+            Use::Read(third),
+            Use::Write(out),
+        ];
+        launcher.run(&dispatch, &buffers)?;
+    }
+    Ok(())
+}
+
+/// What [`experts`] launches for the rows `rows` of all experts, n of each, and choices one by one, of
+/// which `each` take the same row of x. Bound are x, the planes of these rows ([`Format::pack`]), the
+/// chosen, the count of tokens, out.
+///
+/// # Errors
+/// [`GpuError::Shape`] for more than kernels count.
+pub fn experts_dispatch(
+    format: Format,
+    shape: [usize; 2],
+    rows: &Range<usize>,
+    tokens: usize,
+    [each, used]: [usize; 2],
+) -> Result<Dispatch<ExpertParams>, GpuError> {
+    let shaders = (&VECTORS_OF[0], VECTOR_PAIRS[0]);
+    dispatch(shaders, format, shape, rows, tokens * used, [each, used])
+}
+
+/// A launch for some rows of all experts, with as many workgroups in z.
+fn dispatch(
+    (family, pairs): (&'static Family, u32),
+    format: Format,
+    [n, k]: [usize; 2],
+    rows: &Range<usize>,
+    launched: usize,
+    [each, used]: [usize; 2],
+) -> Result<Dispatch<ExpertParams>, GpuError> {
+    const MOST: usize = 65_535;
+    let shader = &family[format.index()];
+    if launched > MOST {
+        let problem = format!("{launched} choices are more than the {MOST} that a launch has");
+        return Err(GpuError::shape(shader.name, problem));
+    }
+    let params = ExpertParams {
+        rows: rows.len() as u32,
+        units: (k / format.unit()) as u32,
+        behind: format.behind(rows.len(), k),
+        begin: rows.start as u32,
+        n: n as u32,
+        each: each as u32,
+        used: used as u32,
+        spare: 0,
+    };
+    let mut groups = grid(n.div_ceil(2).div_ceil(pairs as usize));
+    groups[2] = launched as u32;
+    Ok(Dispatch {
+        shader,
+        params,
+        groups,
+    })
+}
+
+/// The CPU twin, on dequantised weights `[count · n, k]` and x with a row for each choice, or for each
+/// token.
+pub fn experts_cpu(x: &[f32], k: usize, weights: &[f32], count: usize, chosen: &[u32]) -> Vec<f32> {
+    let each = chosen.len() / (x.len() / k);
+    let expert = weights.len() / count;
+    let choices = chosen.iter().enumerate();
+    let made = choices.flat_map(|(choice, &of)| {
+        let x = &x[choice / each * k..][..k];
+        let rows = weights[of as usize * expert..][..expert].chunks(k);
+        rows.map(move |row| row.iter().zip(x).map(|(a, b)| a * b).sum())
+    });
+    made.collect()
+}

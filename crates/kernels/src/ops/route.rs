@@ -1,0 +1,116 @@
+//! Which experts each token goes through.
+
+use bytemuck::{Pod, Zeroable};
+use conclave_gpu::{Shader, Use, count, grid, number_in};
+
+use crate::{Buffer, Gpu, GpuError, Rows};
+
+const WGSL: &str = wgsl!("route.wgsl");
+
+/// Experts there may be.
+pub(crate) const MOST: usize = number_in(WGSL, "MOST: u32 = ") as usize;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    count: u32,
+    used: u32,
+    sigmoid: u32,
+    biased: u32,
+}
+
+pub(crate) static SHADER: Shader = Shader::of::<Params>("route", &[WGSL]);
+
+/// How many experts there are, and how many of them a token goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpertCounts {
+    /// There are, at most 512.
+    pub count: usize,
+    /// A token goes through, at least 1 and at most `count`.
+    pub used: usize,
+}
+
+impl ExpertCounts {
+    /// # Errors
+    /// [`GpuError::Shape`] for counts that kernels cannot take.
+    pub(crate) fn check(self, kernel: &'static str) -> Result<(), GpuError> {
+        let Self { count, used } = self;
+        match (1..=count).contains(&used) && count <= MOST {
+            true => Ok(()),
+            false => Err(GpuError::shape(
+                kernel,
+                format!("{used} of {count} experts; at least one of at most {MOST} must be used"),
+            )),
+        }
+    }
+}
+
+/// Chooses the experts of each token by its logits `[m, count]`: those whose scores, the softmax of the
+/// logits or σ of each, are the largest, with `bias` `[count]` where there is one. `chosen` `[m, used]`
+/// (u32) are the best first, and of equal ones the first; `scores` `[m, used]` are theirs, without bias.
+///
+/// # Errors
+/// [`GpuError::Shape`] for other counts of experts, and buffers too small.
+pub fn route(
+    gpu: &Gpu,
+    logits: &Buffer,
+    rows: Rows<'_>,
+    of: ExpertCounts,
+    sigmoid: bool,
+    bias: Option<&Buffer>,
+    [chosen, scores]: [&Buffer; 2],
+) -> Result<(), GpuError> {
+    let name = SHADER.name;
+    of.check(name)?;
+    let m = rows.count;
+    count(name, "m · experts", m * of.count)?;
+    logits.holds(m * of.count, name, "logits")?;
+    rows.counts.holds(1, name, "counts")?;
+    chosen.holds(m * of.used, name, "chosen")?;
+    scores.holds(m * of.used, name, "scores")?;
+    if let Some(bias) = bias {
+        bias.holds(of.count, name, "bias")?;
+    }
+    let params = Params {
+        count: of.count as u32,
+        used: of.used as u32,
+        sigmoid: u32::from(sigmoid),
+        biased: u32::from(bias.is_some()),
+    };
+    let buffers = [
+        Use::Read(logits),
+        Use::Read(bias.unwrap_or(gpu.zeros())),
+        Use::Read(rows.counts),
+        Use::Write(chosen),
+        Use::Write(scores),
+    ];
+    gpu.launch(&SHADER, &buffers, &params, grid(m))
+}
+
+/// The CPU twin: the chosen, and their scores.
+pub fn route_cpu(
+    logits: &[f32],
+    of: ExpertCounts,
+    sigmoid: bool,
+    bias: Option<&[f32]>,
+) -> (Vec<u32>, Vec<f32>) {
+    let (mut chosen, mut found) = (Vec::new(), Vec::new());
+    for logits in logits.chunks(of.count) {
+        let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let part = |x: &f32| match sigmoid {
+            true => 1.0 / (1.0 + (-x).exp()),
+            false => (x - most).exp(),
+        };
+        let parts: Vec<f32> = logits.iter().map(part).collect();
+        let sum = if sigmoid { 1.0 } else { parts.iter().sum() };
+        let key = |expert: u32| {
+            parts[expert as usize] / sum + bias.map_or(0.0, |bias| bias[expert as usize])
+        };
+        let mut order: Vec<u32> = (0..of.count as u32).collect();
+        order.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+        order.truncate(of.used);
+        found.extend(order.iter().map(|&expert| parts[expert as usize] / sum));
+        chosen.extend(order);
+    }
+    (chosen, found)
+}
