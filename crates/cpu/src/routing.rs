@@ -1,5 +1,7 @@
 //! Which experts a token goes through, and how much of each it takes.
 
+use std::cmp::Ordering;
+
 /// How experts are chosen by a router's logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Routing<'a> {
@@ -32,14 +34,20 @@ impl Routing<'_> {
                 .for_each(|x| *x = 1.0 / (1.0 + (-*x).exp()));
         }
         let scores = &*logits;
-        let key = |&expert: &usize| {
+        let key = |expert: usize| {
             let key = scores[expert] + self.choice_bias.map_or(0.0, |bias| bias[expert]);
             // Of either sign.
             if key.is_nan() { f32::NAN } else { key }
         };
-        let mut order: Vec<usize> = (0..scores.len()).collect();
-        order.sort_by(|a, b| key(b).total_cmp(&key(a)));
-        order.truncate(self.used);
+        let mut order: Vec<usize> = Vec::with_capacity(self.used);
+        for _ in 0..self.used.min(scores.len()) {
+            let left = (0..scores.len()).filter(|expert| !order.contains(expert));
+            let best = left.reduce(|best, next| match key(next).total_cmp(&key(best)) {
+                Ordering::Greater => next,
+                _ => best,
+            });
+            order.extend(best);
+        }
         let sum: f32 = order.iter().map(|&expert| scores[expert]).sum();
         let factor = match self.normalised {
             Some(epsilon) => self.scale / (sum + epsilon),

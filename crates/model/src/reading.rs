@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use conclave_weights::{Checkpoint, Format, Source, Tensor, convert, dequantise};
 
+use crate::decoder::Wait;
 use crate::error::ModelError;
 use crate::plan::{MatrixPart, Order, Plan, VectorPart, wrong};
 use crate::weights::{
@@ -142,6 +143,7 @@ struct Reader<'a, K> {
     converted: Vec<u8>,
 }
 
+/// What a block has many of is read in a box: else each would be all of the code once more.
 impl<K: WeightSink> Reader<'_, K> {
     async fn block(
         &mut self,
@@ -219,43 +221,46 @@ impl<K: WeightSink> Reader<'_, K> {
         })
     }
 
-    async fn linear(
-        &mut self,
-        plan: &Linear<MatrixPart, VectorPart>,
-    ) -> Result<Linear<K::Matrix, K::Vector>, ModelError> {
-        Ok(Linear {
-            weight: self.matrix(&plan.weight).await?,
-            bias: self.optional(&plan.bias).await?,
+    fn linear<'a>(
+        &'a mut self,
+        plan: &'a Linear<MatrixPart, VectorPart>,
+    ) -> Wait<'a, Linear<K::Matrix, K::Vector>> {
+        Box::pin(async move {
+            Ok(Linear {
+                weight: self.matrix(&plan.weight).await?,
+                bias: self.optional(&plan.bias).await?,
+            })
         })
     }
 
-    async fn optional(
-        &mut self,
-        part: &Option<VectorPart>,
-    ) -> Result<Option<K::Vector>, ModelError> {
-        match part {
-            Some(part) => Ok(Some(self.vector(part).await?)),
-            None => Ok(None),
-        }
+    fn optional<'a>(&'a mut self, part: &'a Option<VectorPart>) -> Wait<'a, Option<K::Vector>> {
+        Box::pin(async move {
+            match part {
+                Some(part) => Ok(Some(self.vector(part).await?)),
+                None => Ok(None),
+            }
+        })
     }
 
-    async fn matrix(&mut self, part: &MatrixPart) -> Result<K::Matrix, ModelError> {
-        let cols = part.cols;
-        let kept = match part.exact {
-            true => Some(Format::F32),
-            false => self.sink.format(part.tensor.format, cols),
-        };
-        let Some(kept) = kept else {
-            let problem =
-                format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
-            return Err(wrong(&part.tensor.name, &problem));
-        };
-        let mut upload = self.sink.begin(kept, part.count() as usize, cols)?;
-        for (tensor, rows) in part.pieces() {
-            let piece = (tensor, rows.clone(), part.order);
-            self.rows(piece, cols, kept, &mut upload).await?;
-        }
-        self.sink.finish(upload)
+    fn matrix<'a>(&'a mut self, part: &'a MatrixPart) -> Wait<'a, K::Matrix> {
+        Box::pin(async move {
+            let cols = part.cols;
+            let kept = match part.exact {
+                true => Some(Format::F32),
+                false => self.sink.format(part.tensor.format, cols),
+            };
+            let Some(kept) = kept else {
+                let problem =
+                    format!("has rows of {cols} numbers, which the GPU cannot hold; use the CPU");
+                return Err(wrong(&part.tensor.name, &problem));
+            };
+            let mut upload = self.sink.begin(kept, part.count() as usize, cols)?;
+            for (tensor, rows) in part.pieces() {
+                let piece = (tensor, rows.clone(), part.order);
+                self.rows(piece, cols, kept, &mut upload).await?;
+            }
+            self.sink.finish(upload)
+        })
     }
 
     /// Adds rows of a tensor to a matrix that is kept in the format `kept`.
@@ -300,27 +305,29 @@ impl<K: WeightSink> Reader<'_, K> {
         Ok(())
     }
 
-    async fn vector(&mut self, part: &VectorPart) -> Result<K::Vector, ModelError> {
-        let tensor = &part.tensor;
-        self.checkpoint
-            .read_rows(self.source, tensor, 0..tensor.rows(), &mut self.stored)
-            .await?;
-        let mut values = vec![0.0; tensor.elements() as usize];
-        dequantise(tensor.read_as(), &self.stored, &mut values)
-            .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
-        let mut values: Vec<f32> = values[part.numbers.clone()]
-            .iter()
-            .map(|&value| if part.logarithm { value.exp() } else { value })
-            .map(|value| (value + part.offset) * part.scale)
-            .collect();
-        if let Order::Pairs { width, turning } = part.order {
-            let stored = bytemuck::cast_slice(&values);
-            halves(stored, size_of::<f32>(), width, turning, &mut self.ordered);
-            values = bytemuck::pod_collect_to_vec(&self.ordered);
-        }
-        self.bytes += part.bytes();
-        (self.progress)(self.bytes);
-        self.sink.vector(values)
+    fn vector<'a>(&'a mut self, part: &'a VectorPart) -> Wait<'a, K::Vector> {
+        Box::pin(async move {
+            let tensor = &part.tensor;
+            self.checkpoint
+                .read_rows(self.source, tensor, 0..tensor.rows(), &mut self.stored)
+                .await?;
+            let mut values = vec![0.0; tensor.elements() as usize];
+            dequantise(tensor.read_as(), &self.stored, &mut values)
+                .map_err(|error| wrong(&tensor.name, &error.to_string()))?;
+            let mut values: Vec<f32> = values[part.numbers.clone()]
+                .iter()
+                .map(|&value| if part.logarithm { value.exp() } else { value })
+                .map(|value| (value + part.offset) * part.scale)
+                .collect();
+            if let Order::Pairs { width, turning } = part.order {
+                let stored = bytemuck::cast_slice(&values);
+                halves(stored, size_of::<f32>(), width, turning, &mut self.ordered);
+                values = bytemuck::pod_collect_to_vec(&self.ordered);
+            }
+            self.bytes += part.bytes();
+            (self.progress)(self.bytes);
+            self.sink.vector(values)
+        })
     }
 }
 

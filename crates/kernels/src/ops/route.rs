@@ -106,11 +106,14 @@ pub fn route_cpu(
         let key = |expert: u32| {
             parts[expert as usize] / sum + bias.map_or(0.0, |bias| bias[expert as usize])
         };
-        let mut order: Vec<u32> = (0..of.count as u32).collect();
-        order.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
-        order.truncate(of.used);
-        found.extend(order.iter().map(|&expert| parts[expert as usize] / sum));
-        chosen.extend(order);
+        let first = chosen.len();
+        for _ in 0..of.used {
+            let left = (0..of.count as u32).filter(|expert| !chosen[first..].contains(expert));
+            let best = left.reduce(|best, next| if key(next) > key(best) { next } else { best });
+            chosen.extend(best);
+        }
+        let scores = chosen[first..].iter();
+        found.extend(scores.map(|&expert| parts[expert as usize] / sum));
     }
     (chosen, found)
 }

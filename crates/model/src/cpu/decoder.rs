@@ -588,17 +588,19 @@ fn go_through(
         let choices = routing.choose(logits).into_iter();
         chosen.extend(choices.map(|(expert, weight)| (expert, token, weight)));
     }
-    chosen.sort_by_key(|&(expert, token, _)| (expert, token));
     // The tokens' rows one behind another, as what goes in has them.
     let rows = s.input.numbers().to_vec();
     s.added.clear();
     s.added.resize(s.input.rows() * c.hidden, 0.0);
-    for chosen in chosen.chunk_by(|one, next| one.0 == next.0) {
-        let expert = chosen[0].0;
+    for expert in 0..of.count {
+        let its = chosen.iter().filter(|(other, ..)| *other == expert);
         s.normed.clear();
-        for &(_, token, _) in chosen {
+        for &(_, token, _) in its.clone() {
             s.normed
                 .extend_from_slice(&rows[token * c.hidden..][..c.hidden]);
+        }
+        if s.normed.is_empty() {
+            continue;
         }
         s.input.set(&s.normed, c.hidden);
         let all = expert * of.width..(expert + 1) * of.width;
@@ -610,7 +612,7 @@ fn go_through(
         s.input.set(&s.gate, of.width);
         let all = expert * c.hidden..(expert + 1) * c.hidden;
         experts.down.times_part(&s.input, all, &mut s.value)?;
-        for (&(_, token, weight), made) in chosen.iter().zip(s.value.chunks_exact(c.hidden)) {
+        for (&(_, token, weight), made) in its.zip(s.value.chunks_exact(c.hidden)) {
             rows::add_times(&mut s.added[token * c.hidden..][..c.hidden], made, weight);
         }
     }

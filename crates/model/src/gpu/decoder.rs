@@ -3,7 +3,8 @@
 //! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
 //! quantised), activations f32. A step of one token takes six launches a block (one more over a
 //! long prefix, one more for each norm behind a product, three more where a block is given a part of
-//! each token besides the stream; on software adapters eight, since they keep two norms apart).
+//! each token besides the stream, six more for experts in place of an MLP; on software adapters eight,
+//! since they keep two norms apart).
 //! Launches only queue work: the CPU waits where ids, logits or scores are read, once for a whole
 //! draft and once for a whole verify pass.
 
