@@ -266,7 +266,8 @@ def cases(seed=0, tiny=False):
     # As it is published: a model that sees, around the one that reads.
     case("qwen3_5-wrapped", "Qwen3_5", "qwen2", "qwen35", family="qwen3_5", wrapped=True, config=
          shape(heads=(4, 2), hidden=width, layers=4, tiny_width=2, tie_word_embeddings=True, rope_parameters=quarter)
-         | delta_net((2, 8), (4, 8)))
+         | (delta_net((2, 8), (4, 8)) if tiny else delta_net((4, 32), (8, 32))))
+
     def mixture(**more):
         """Experts in any number, most of them idle."""
         count, used = (6, 2) if tiny else draw.choice([(32, 4), (12, 3), (20, 8)] if wide else [(32, 4), (16, 4)])
