@@ -354,7 +354,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("route", "bits >> 31u == 1u", "bits >> 31u == 2u"),
     ("route", "key += bias[i]", "key += 0.5 * bias[i]"),
-    ("route", "/ sum;\n        }", "* sum;\n        }"),
+    ("route", "/ sum;\n}", "* sum;\n}"),
     ("route", "-max(x, -80.0)", "-max(x, -2.0)"),
     ("route", "&& j < i", "&& j > i"),
     ("group_choices", "(found + 3u)", "(found + 2u)"),
