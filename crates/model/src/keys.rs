@@ -288,22 +288,30 @@ impl<'a> Keys<'a> {
         Ok(Some(flags))
     }
 
-    /// What `config.json` calls each layer, by its `layer_types`.
+    /// What each layer is by its type in `layer_types` of `config.json`: `is` says it of those that are
+    /// known.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for a shorter list, or one of anything but words.
-    pub fn layer_kinds(&self, layers: usize) -> Result<Option<Vec<String>>, ModelError> {
+    /// [`ModelError::Key`] for a shorter list, one of anything but words, or a type that is not known.
+    pub fn layers_by_type(
+        &self,
+        layers: usize,
+        is: impl Fn(&str) -> Option<bool>,
+    ) -> Result<Option<Vec<bool>>, ModelError> {
         let key = Key("", "layer_types");
         let Some(list) = self.list(key)? else {
             return Ok(None);
         };
         self.check_layers(key, list.len(), layers)?;
-        let word = |json: &Json| Some(json.as_str()?.chars().take(64).collect());
-        let words = list.iter().take(layers).map(word);
+        let words = list.iter().take(layers).map(Json::as_str);
+        let words: Option<Vec<&str>> = words.collect();
+        let words = words.ok_or_else(|| self.wrong(key, "holds what is no word"))?;
         words
+            .into_iter()
+            .map(is)
             .collect::<Option<_>>()
             .map(Some)
-            .ok_or_else(|| self.wrong(key, "holds what is no word"))
+            .ok_or_else(|| self.wrong(key, "names a type of layer that is not supported"))
     }
 
     /// Numbers of layers that `config.json` lists.
@@ -324,24 +332,13 @@ impl<'a> Keys<'a> {
     /// Which layers `config.json` calls `sliding_attention`, by its `layer_types`.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for a shorter list or a type of layer that is not known.
+    /// As [`layers_by_type`](Self::layers_by_type).
     pub fn sliding_layers(&self, layers: usize) -> Result<Option<Vec<bool>>, ModelError> {
-        let key = Key("", "layer_types");
-        let Some(kinds) = self.layer_kinds(layers)? else {
-            return Ok(None);
-        };
-        let sliding = |kind: &String| match kind.as_str() {
+        self.layers_by_type(layers, |kind| match kind {
             "sliding_attention" => Some(true),
-            // Granite 4's, whose other layers are no attention.
-            "full_attention" | "attention" => Some(false),
+            "full_attention" => Some(false),
             _ => None,
-        };
-        kinds
-            .iter()
-            .map(sliding)
-            .collect::<Option<_>>()
-            .map(Some)
-            .ok_or_else(|| self.wrong(key, "names a type of layer that is not supported"))
+        })
     }
 
     /// An error about `key`.

@@ -60,19 +60,13 @@ fn recurrent(keys: &Keys<'_>, config: &Config) -> Result<Vec<bool>, ModelError> 
             |layer: &Layer| matches!(layer.mixer, Mixer::Attention(of) if of.kv_heads > 0);
         return Ok(config.layers.iter().map(|layer| !attends(layer)).collect());
     }
-    let Some(kinds) = keys.layer_kinds(config.layers.len())? else {
-        return Ok(vec![true; config.layers.len()]);
-    };
-    let kind = |kind: &String| match kind.as_str() {
+    let layers = config.layers.len();
+    let listed = keys.layers_by_type(layers, |kind| match kind {
         "mamba" | "linear_attention" => Some(true),
         "attention" | "full_attention" => Some(false),
         _ => None,
-    };
-    let listed: Option<_> = kinds.iter().map(kind).collect();
-    listed.ok_or_else(|| {
-        let key = Key("", "layer_types");
-        keys.wrong(key, "names a type of layer that is not supported")
-    })
+    })?;
+    Ok(listed.unwrap_or_else(|| vec![true; layers]))
 }
 
 fn state_space(keys: &Keys<'_>, hidden: usize) -> Result<Recurrence, ModelError> {

@@ -59,7 +59,11 @@ pub const FAMILY: Family = Family {
 /// Which layers convolve, and the MLPs' width.
 pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
     let count = config.layers.len();
-    let listed = keys.layer_kinds(count)?;
+    let listed = keys.layers_by_type(count, |kind| match kind {
+        "conv" => Some(true),
+        "full_attention" => Some(false),
+        _ => None,
+    })?;
     let attending = keys.layer_numbers(Key("", "full_attn_idxs"))?;
     let taps = keys.size(Key("shortconv.l_cache", "conv_L_cache"))?;
     if taps > MOST_TAPS {
@@ -71,14 +75,7 @@ pub fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> 
         let convolves = match (&layer.mixer, &listed, &attending) {
             // GGUF gives such layers no key heads.
             (Mixer::Attention(one), ..) if keys.is_gguf() => one.kv_heads == 0,
-            (_, Some(kinds), _) => match kinds[index].as_str() {
-                "conv" => true,
-                "full_attention" => false,
-                _ => {
-                    let key = Key("", "layer_types");
-                    return Err(keys.wrong(key, "names a type of layer that is not supported"));
-                }
-            },
+            (_, Some(convolves), _) => convolves[index],
             (_, None, attending) => attending
                 .as_ref()
                 .is_some_and(|numbers| !numbers.contains(&index)),

@@ -60,17 +60,13 @@ fn shape(keys: &Keys<'_>, mut config: Config) -> Result<Config, ModelError> {
 
 /// Which layers are delta nets: those that are listed, or all but each so many.
 fn recurrent(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>, ModelError> {
-    if let Some(kinds) = keys.layer_kinds(layers)? {
-        let kind = |kind: &String| match kind.as_str() {
-            "linear_attention" => Some(true),
-            "full_attention" => Some(false),
-            _ => None,
-        };
-        let listed: Option<_> = kinds.iter().map(kind).collect();
-        return listed.ok_or_else(|| {
-            let key = Key("", "layer_types");
-            keys.wrong(key, "names a type of layer that is not supported")
-        });
+    let listed = keys.layers_by_type(layers, |kind| match kind {
+        "linear_attention" => Some(true),
+        "full_attention" => Some(false),
+        _ => None,
+    })?;
+    if let Some(listed) = listed {
+        return Ok(listed);
     }
     if let Some(listed) = keys.layer_flags(Key("attention.recurrent_layers", ""), layers)? {
         return Ok(listed);
