@@ -366,10 +366,7 @@ impl Planner<'_> {
                 Some(width) => Some(self.per_layer_input(layer, width)?),
                 None => None,
             },
-            scale: match self.names.inside(layer, SCALE) {
-                name if self.has(&name) => Some(self.vector(name, 0..1, 1)?),
-                _ => None,
-            },
+            scale: self.vector_if_there(self.names.inside(layer, SCALE), 1)?,
         })
     }
 
@@ -403,10 +400,10 @@ impl Planner<'_> {
         // A rounded score is another expert.
         router.exact = true;
         let choice = self.names.inside(layer, CHOICE_BIAS);
-        let biased = match of.choice_bias {
-            Bias::Never => false,
-            Bias::Where => self.has(&choice),
-            Bias::Always => true,
+        let choice_bias = match of.choice_bias {
+            Bias::Never => None,
+            Bias::Where => self.vector_if_there(choice, of.count)?,
+            Bias::Always => Some(self.vector(choice, 0..of.count, of.count)?),
         };
         let gated = |name, which| {
             let all = self.names.inside(layer, EXPERTS_GATE_UP);
@@ -418,10 +415,7 @@ impl Planner<'_> {
         Ok(Experts {
             of,
             router,
-            choice_bias: match biased {
-                true => Some(self.vector(choice, 0..of.count, of.count)?),
-                false => None,
-            },
+            choice_bias,
             gate: gated(EXPERT_GATE, 0)?,
             up: gated(EXPERT_UP, 1)?,
             down: self.of_experts(layer, EXPERT_DOWN, &of, (&down, [0, 1]), shape)?,
@@ -525,15 +519,11 @@ impl Planner<'_> {
     ) -> Result<Convolution<MatrixPart, VectorPart>, ModelError> {
         let hidden = self.config.hidden;
         let taps = self.names.inside(layer, CONVOLUTION);
-        let bias = format!("{taps}.bias");
         Ok(Convolution {
             of,
             input: self.linear(layer, CONVOLUTION_IN, [3 * hidden, hidden], Bias::Where)?,
             taps: self.numbers(format!("{taps}.weight"), [hidden, of.taps])?,
-            bias: match self.has(&bias) {
-                true => Some(self.vector(bias, 0..hidden, hidden)?),
-                false => None,
-            },
+            bias: self.vector_if_there(format!("{taps}.bias"), hidden)?,
             output: self.linear(layer, CONVOLUTION_OUT, [hidden; 2], Bias::Where)?,
         })
     }
@@ -596,7 +586,6 @@ impl Planner<'_> {
         };
         let list = |name, count| self.list(self.names.inside(layer, name), count);
         let taps = self.names.inside(layer, SPACE_TAPS);
-        let taps_bias = format!("{taps}.bias");
         Ok(Recurrence {
             of,
             input: input(of.values()..behind_gate)?,
@@ -606,10 +595,7 @@ impl Planner<'_> {
             decay_bias: list(SPACE_DECAY_BIAS, of.value_heads)?,
             decay_rate: self.rate(list(SPACE_DECAY_RATE, of.value_heads)?),
             taps: self.numbers(format!("{taps}.weight"), [of.channels(), of.taps])?,
-            taps_bias: match self.has(&taps_bias) {
-                true => Some(self.vector(taps_bias, 0..of.channels(), of.channels())?),
-                false => None,
-            },
+            taps_bias: self.vector_if_there(format!("{taps}.bias"), of.channels())?,
             skip: Some(list(SPACE_SKIP, of.value_heads)?),
             norm: list(SPACE_NORM, of.values())?,
             output: self.linear(layer, SPACE_OUT, [hidden, of.values()], Bias::Where)?,
@@ -760,6 +746,18 @@ impl Planner<'_> {
             offset: 0.0,
             scale: 1.0,
         })
+    }
+
+    /// All numbers of a tensor, checked to be one row of `length`; `None` where there is none.
+    fn vector_if_there(
+        &self,
+        name: String,
+        length: usize,
+    ) -> Result<Option<VectorPart>, ModelError> {
+        match self.has(&name) {
+            true => self.vector(name, 0..length, length).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Some numbers of a tensor, checked to be one row of `length`.
