@@ -81,12 +81,8 @@ fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward:
 /// The folder of a Qwen3.5 of one delta net, with a key head as wide, and so many value heads as wide.
 fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
     const HIDDEN: usize = 4;
-    let (values, layer) = (heads * width, "model.layers.0");
+    let values = heads * width;
     let channels = 2 * key_width + values;
-    let tensors = [
-        ("model.embed_tokens.weight".to_owned(), vec![2, HIDDEN]),
-        ("model.norm.weight".to_owned(), vec![HIDDEN]),
-    ];
     let of_layer = [
         ("input_layernorm.weight", vec![HIDDEN]),
         ("post_attention_layernorm.weight", vec![HIDDEN]),
@@ -103,7 +99,6 @@ fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
         ("mlp.up_proj.weight", vec![4, HIDDEN]),
         ("mlp.down_proj.weight", vec![HIDDEN, 4]),
     ];
-    let of_layer = of_layer.map(|(name, shape)| (format!("{layer}.{name}"), shape));
     let config = json!({
         "model_type": "qwen3_5_text", "hidden_size": HIDDEN, "intermediate_size": 4,
         "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 16,
@@ -111,18 +106,14 @@ fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
         "linear_num_value_heads": heads, "linear_value_head_dim": width,
         "tie_word_embeddings": true, "max_position_embeddings": 4096,
     });
-    folder(tensors.into_iter().chain(of_layer).collect(), config)
+    of_one_layer(HIDDEN, &of_layer, config)
 }
 
 /// The folder of a Granite 4.0-H of one state space of so many numbers a channel, with so many heads as wide.
 fn state_space(state: usize, [heads, width]: [usize; 2], more: serde_json::Value) -> Memory {
     const HIDDEN: usize = 4;
-    let (values, layer) = (heads * width, "model.layers.0");
+    let values = heads * width;
     let channels = 2 * state + values;
-    let tensors = [
-        ("model.embed_tokens.weight".to_owned(), vec![2, HIDDEN]),
-        ("model.norm.weight".to_owned(), vec![HIDDEN]),
-    ];
     let of_layer = [
         ("input_layernorm.weight", vec![HIDDEN]),
         ("post_attention_layernorm.weight", vec![HIDDEN]),
@@ -140,7 +131,6 @@ fn state_space(state: usize, [heads, width]: [usize; 2], more: serde_json::Value
         ("shared_mlp.input_linear.weight", vec![8, HIDDEN]),
         ("shared_mlp.output_linear.weight", vec![HIDDEN, 4]),
     ];
-    let of_layer = of_layer.map(|(name, shape)| (format!("{layer}.{name}"), shape));
     let mut config = json!({
         "model_type": "granitemoehybrid", "hidden_size": HIDDEN, "shared_intermediate_size": 4,
         "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
@@ -150,37 +140,46 @@ fn state_space(state: usize, [heads, width]: [usize; 2], more: serde_json::Value
     });
     let more = more.as_object().cloned().into_iter().flatten();
     config.as_object_mut().unwrap().extend(more);
-    folder(tensors.into_iter().chain(of_layer).collect(), config)
+    of_one_layer(HIDDEN, &of_layer, config)
 }
 
 /// The folder of an OLMoE of one layer.
 fn experts(count: usize, used: usize, width: usize) -> Memory {
     const HIDDEN: usize = 4;
-    let mut tensors = vec![
-        ("model.embed_tokens.weight".to_owned(), vec![2, HIDDEN]),
-        ("model.norm.weight".to_owned(), vec![HIDDEN]),
+    let of_layer = [
+        ("input_layernorm.weight", vec![HIDDEN]),
+        ("post_attention_layernorm.weight", vec![HIDDEN]),
+        ("self_attn.q_norm.weight", vec![HIDDEN]),
+        ("self_attn.k_norm.weight", vec![HIDDEN]),
+        ("self_attn.q_proj.weight", vec![HIDDEN; 2]),
+        ("self_attn.k_proj.weight", vec![HIDDEN; 2]),
+        ("self_attn.v_proj.weight", vec![HIDDEN; 2]),
+        ("self_attn.o_proj.weight", vec![HIDDEN; 2]),
+        ("mlp.gate.weight", vec![count, HIDDEN]),
+        ("mlp.experts.gate_up_proj", vec![count, 2 * width, HIDDEN]),
+        ("mlp.experts.down_proj", vec![count, HIDDEN, width]),
     ];
-    let mut add = |name: &str, shape: &[usize]| {
-        tensors.push((format!("model.layers.0.{name}"), shape.to_vec()));
-    };
-    for norm in ["input_layernorm", "post_attention_layernorm"] {
-        add(&format!("{norm}.weight"), &[HIDDEN]);
-    }
-    for norm in ["q_norm", "k_norm"] {
-        add(&format!("self_attn.{norm}.weight"), &[HIDDEN]);
-    }
-    for name in ["q_proj", "k_proj", "v_proj", "o_proj"] {
-        add(&format!("self_attn.{name}.weight"), &[HIDDEN, HIDDEN]);
-    }
-    add("mlp.gate.weight", &[count, HIDDEN]);
-    add("mlp.experts.gate_up_proj", &[count, 2 * width, HIDDEN]);
-    add("mlp.experts.down_proj", &[count, HIDDEN, width]);
     let config = json!({
         "model_type": "olmoe", "hidden_size": HIDDEN, "intermediate_size": width,
         "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
         "num_experts": count, "num_experts_per_tok": used,
         "tie_word_embeddings": true, "max_position_embeddings": 4096,
     });
+    of_one_layer(HIDDEN, &of_layer, config)
+}
+
+/// The folder of a model of two tokens and one layer that has these tensors.
+fn of_one_layer(
+    hidden: usize,
+    of_layer: &[(&str, Vec<usize>)],
+    config: serde_json::Value,
+) -> Memory {
+    let mut tensors = vec![
+        ("model.embed_tokens.weight".to_owned(), vec![2, hidden]),
+        ("model.norm.weight".to_owned(), vec![hidden]),
+    ];
+    let of_layer = of_layer.iter();
+    tensors.extend(of_layer.map(|(name, shape)| (format!("model.layers.0.{name}"), shape.clone())));
     folder(tensors, config)
 }
 

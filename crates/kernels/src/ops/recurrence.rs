@@ -91,6 +91,27 @@ pub struct RecurrentHeads<W> {
     pub skip: Option<W>,
 }
 
+impl<W> RecurrentTaps<W> {
+    /// The same, borrowed.
+    pub fn as_ref(&self) -> RecurrentTaps<&W> {
+        RecurrentTaps {
+            weight: &self.weight,
+            bias: self.bias.as_ref(),
+        }
+    }
+}
+
+impl<W> RecurrentHeads<W> {
+    /// The same, borrowed.
+    pub fn as_ref(&self) -> RecurrentHeads<&W> {
+        RecurrentHeads {
+            bias: &self.bias,
+            rate: &self.rate,
+            skip: self.skip.as_ref(),
+        }
+    }
+}
+
 impl Recurrence {
     /// Numbers of all value heads together.
     pub fn values(&self) -> usize {

@@ -59,6 +59,14 @@ impl Trial {
         })
     }
 
+    /// [`Self::numbers`] of several.
+    fn all_numbers(self, answers: impl IntoIterator<Item = (Buffer, Vec<f32>)>) -> Self {
+        let answers = answers.into_iter();
+        answers.fold(self, |trial, (found, expected)| {
+            trial.numbers(&found, expected)
+        })
+    }
+
     /// [`Self::answer`] in whole numbers.
     fn words(self, found: &Buffer, expected: Vec<u32>) -> Self {
         self.answer(found, move |bytes| {

@@ -11,10 +11,10 @@
 use conclave_kernels::{
     Activation as GpuActivation, Attention, Buffer, Caches, Chosen, Columns, DrawBuffers, Draws,
     Fused, GatedHeads, GatedNorm, Head, HeadNorm, Joined, Launcher, Matrix, NO_SLOT, NO_TOKEN,
-    Norm, NormBehind, NormOf, Place, Projected, QkNorm as GpuQkNorm, RecurrentHeads, RecurrentTaps,
-    Rotary, Rows, Scores, Taps, append, attention, convolve, embed, experts, gate_heads, gated,
-    gather_rows, group_choices, join_experts, keep_rows, norm_add, pick_norm, product, put_rows,
-    recurrence_mix, recurrence_rule, rms_norm, route, sample, score_head, target_logits,
+    Norm, NormBehind, NormOf, Place, Projected, QkNorm as GpuQkNorm, Rotary, Rows, Scores, Taps,
+    append, attention, convolve, embed, experts, gate_heads, gated, gather_rows, group_choices,
+    join_experts, keep_rows, norm_add, pick_norm, product, put_rows, recurrence_mix,
+    recurrence_rule, rms_norm, route, sample, score_head, target_logits,
 };
 
 use super::scratch::{SCORED, Scratch, TOKENS, channels, counts_of, heads, recurrence};
@@ -267,16 +267,8 @@ impl GpuDecoder {
         let of_run = run.states.ok_or(NO_STATE)?;
         let (steps, runs) = (of_run.steps, (of_run.runs, of_run.count));
         let (projected, mixed) = (&s.projected, &s.query);
-        let taps = RecurrentTaps {
-            weight: &block.taps.weight,
-            bias: block.taps.bias.as_ref(),
-        };
+        let (taps, heads) = (block.taps.as_ref(), block.heads.as_ref());
         recurrence_mix(gpu, projected, count, of, steps, taps, states, mixed)?;
-        let heads = RecurrentHeads {
-            bias: &block.heads.bias,
-            rate: &block.heads.rate,
-            skip: block.heads.skip.as_ref(),
-        };
         recurrence_rule(gpu, projected, count, of, runs, heads, states, mixed)?;
         let [heads, width] = block.of.normed();
         let [.., values] = of.parts();

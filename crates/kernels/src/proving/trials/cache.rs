@@ -77,10 +77,7 @@ pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuE
             })
     });
     // Three results of one launch, and one of another.
-    let both = found.iter().zip(queries);
-    let trial = both.fold(trial, |trial, (found, queries)| {
-        trial.numbers(found, queries)
-    });
+    let trial = trial.all_numbers(found.into_iter().zip(queries));
     let both = found_caches.into_iter().zip(caches);
     Ok(both.fold(trial, |trial, (found, cache)| {
         let expected = heads.unpack(&cache);

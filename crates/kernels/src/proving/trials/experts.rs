@@ -116,10 +116,7 @@ pub(super) fn experts(gpu: &Gpu, format: Format, grouped: bool) -> Result<Trial,
             crate::experts(launcher, (x, *of_choices), chosen, &matrix, out)
         })
     });
-    let answers = answers.into_iter();
-    Ok(answers.fold(trial, |trial, (found, expected)| {
-        trial.numbers(&found, expected)
-    }))
+    Ok(trial.all_numbers(answers))
 }
 
 /// Added up as they are, and normalised over what was there.
@@ -157,8 +154,5 @@ pub(super) fn join_experts(gpu: &Gpu) -> Result<Trial, GpuError> {
         let mut each = [PLAIN, NORMALISED].into_iter().zip(&outs);
         each.try_for_each(|(of, out)| crate::join_experts(launcher, &made, &scores, rows, of, out))
     });
-    let answers = found.iter().zip(expected);
-    Ok(answers.fold(trial, |trial, (found, expected)| {
-        trial.numbers(found, expected)
-    }))
+    Ok(trial.all_numbers(found.into_iter().zip(expected)))
 }

@@ -154,8 +154,5 @@ pub(super) fn gated(gpu: &Gpu) -> Result<Trial, GpuError> {
             crate::gated(launcher, &gate, up, curve, [ROWS, WIDTH], out)
         })
     });
-    let answers = found.iter().zip(expected);
-    Ok(answers.fold(trial, |trial, (found, expected)| {
-        trial.numbers(found, expected)
-    }))
+    Ok(trial.all_numbers(found.into_iter().zip(expected)))
 }

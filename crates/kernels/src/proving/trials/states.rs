@@ -67,18 +67,11 @@ pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
         launches
             .iter()
             .try_for_each(|(of, projected, taps, states, mixed)| {
-                let taps = RecurrentTaps {
-                    weight: &taps.weight,
-                    bias: taps.bias.as_ref(),
-                };
-                let steps = &gpu_steps;
+                let (taps, steps) = (taps.as_ref(), &gpu_steps);
                 crate::recurrence_mix(launcher, projected, tokens, *of, steps, taps, states, mixed)
             })
     });
-    let answers = answers.into_iter();
-    Ok(answers.fold(trial, |trial, (found, expected)| {
-        trial.numbers(&found, expected)
-    }))
+    Ok(trial.all_numbers(answers))
 }
 
 /// By either rule the runs that know nothing of each other, then one that begins a text where the first
@@ -130,10 +123,7 @@ pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
         }
         Ok(())
     });
-    let answers = answers.into_iter();
-    Ok(answers.fold(trial, |trial, (found, expected)| {
-        trial.numbers(&found, expected)
-    }))
+    Ok(trial.all_numbers(answers))
 }
 
 /// As a delta net's behind their norm, a state space's before theirs, and an attention's.
@@ -196,8 +186,5 @@ pub(super) fn gate_heads(gpu: &Gpu) -> Result<Trial, GpuError> {
             crate::gate_heads(launcher, x, TOKENS, *of, gates, norm, out)
         })
     });
-    let answers = answers.into_iter();
-    Ok(answers.fold(trial, |trial, (found, expected)| {
-        trial.numbers(&found, expected)
-    }))
+    Ok(trial.all_numbers(answers))
 }
