@@ -1,6 +1,7 @@
 //! Leaves comments and indentation out of the shaders' text that is compiled in: of what a visitor of a
 //! page loads they would be 9 KB. Lines stay where they are, so that a compiler's message names a line
-//! of the file.
+//! of the file. Behind the text of a shader come those that it says it needs, in lines of their own:
+//! `// Needs: FILE.wgsl`, beside it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -21,16 +22,24 @@ fn strip(from: &Path, to: &Path) -> io::Result<()> {
             strip(&path, &to.join(name))?;
             continue;
         }
-        let text = fs::read_to_string(&path)?;
-        // WGSL has no strings, in which slashes would be none of a comment.
-        let code = text.lines().map(|line| match line.split_once("//") {
-            Some((code, _)) => code.trim(),
-            None => line.trim(),
-        });
-        fs::write(
-            to.join(name),
-            code.flat_map(|code| [code, "\n"]).collect::<String>(),
-        )?;
+        fs::write(to.join(name), code_of(&path)?)?;
     }
     Ok(())
+}
+
+/// The code of a shader and of what it needs.
+fn code_of(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    // WGSL has no strings, in which slashes would be none of a comment.
+    let code = text.lines().map(|line| match line.split_once("//") {
+        Some((code, _)) => code.trim(),
+        None => line.trim(),
+    });
+    let mut code: String = code.flat_map(|code| [code, "\n"]).collect();
+    for line in text.lines() {
+        if let Some(needed) = line.strip_prefix("// Needs: ") {
+            code += &code_of(&path.with_file_name(needed))?;
+        }
+    }
+    Ok(code)
 }

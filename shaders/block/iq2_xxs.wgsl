@@ -1,5 +1,6 @@
 // Weights in IQ2_XXS: of each 32, four bytes that choose entries, and a word of four times seven
 // signs below a 4-bit scale: weight = d · (scale + ½) / 4 · ±number. The second plane has d.
+// Needs: iq2.wgsl
 const BLOCK_BYTES: u32 = 66u;
 
 fn unit_at(row: u32, unit: u32) -> Unit {

@@ -1,6 +1,7 @@
 // What IQ3_XXS and IQ3_S share: four weights are an entry of a code book, four times 3 bits that
 // stand for magnitudes, and four signs; 32 weights have a scale.
 // A unit is 32 weights, eight quads. The book lies behind all planes, two entries a word.
+// Needs: book.wgsl
 const QUADS: u32 = 8u;
 
 struct Unit {

@@ -1,6 +1,7 @@
 // Weights in IQ3_S: of each 32, the low bytes of eight entries' numbers, in the second plane a word
 // of signs; the third has of a block the ninth bits of the numbers, a byte a unit, and the 4-bit
 // scales: weight = d · (2 scale + 1) · ±number. The fourth has d.
+// Needs: iq3.wgsl
 const BLOCK_BYTES: u32 = 110u;
 
 fn unit_at(row: u32, unit: u32) -> Unit {

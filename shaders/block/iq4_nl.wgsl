@@ -1,4 +1,5 @@
 // Weights in IQ4_NL: Q4_0 whose nibbles choose from a table.
+// Needs: iq4_levels.wgsl
 const QUADS: u32 = 8u;
 
 struct Unit {

@@ -2,6 +2,7 @@
 // 6 bits, minus 32, which a block's f16 multiplies.
 // A unit is one such 32, eight quads, its nibbles as in Q4_0. The second plane has two words a
 // block: the f16 below the scales' upper two bits, and their lower four.
+// Needs: iq4_levels.wgsl
 const QUADS: u32 = 8u;
 
 struct Unit {

@@ -1,6 +1,7 @@
 // Weights in MXFP4: blocks of 32 floats of four bits under a power of two, 2^(e − 128) with the
 // floats doubled to whole numbers: ggml's `kvalues_mxfp4`, ±0, 1, 2, 3, 4, 6, 8, 12.
 // A unit is one block, eight quads, its nibbles as in Q4_0. The second plane has the bytes e.
+// Needs: levels.wgsl
 const QUADS: u32 = 8u;
 const LEVELS: vec4<u32> = vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
 

@@ -2,6 +2,7 @@
 // which a block's two f16 multiply: weight = d · scale · nibble − e · minimum.
 // A unit is 16 bytes of a row: one such 32, eight quads, its nibbles as in Q4_0. The second
 // plane has 16 bytes a block: d, e and the packed scales and minimums.
+// Needs: six_bits.wgsl
 const QUADS: u32 = 8u;
 
 struct Unit {

@@ -1,4 +1,5 @@
 // Weights in Q5_K: Q4_K with a fifth bit, in a plane of its own: a word a unit.
+// Needs: six_bits.wgsl
 const QUADS: u32 = 8u;
 
 struct Unit {

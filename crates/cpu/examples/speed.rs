@@ -42,14 +42,7 @@ fn matrix(format: Format, rows: usize, cols: usize) -> Option<Matrix> {
         .map(|x| (x * 127.0) as i8 as u8)
         .collect();
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
-        match format {
-            Format::F32 | Format::BF16 => block[format.block_bytes() - 1] = 0x3c,
-            Format::MXFP4 => block[0] = 120,
-            _ => {}
-        }
-        for &at in format.halves() {
-            block[at + 1] = 0x10;
-        }
+        format.set_scales(block, &mut || 1.0 / 1024.0).ok()?;
     }
     let mut upload = Upload::begin(format, rows, cols).ok()?;
     for _ in 0..rows / 8 {

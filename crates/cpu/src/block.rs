@@ -1,117 +1,83 @@
 //! Quantised blocks of eight rows, and their product, written once for all formats: a number is
 //! `step · level + minimum`, and so a product Σ (s l + m) x = s Σ l x + m Σ x.
 
-use conclave_weights::Format;
+use conclave_weights::quantised::Levels;
 
 use crate::codes::Codes;
+use crate::formats::Kept;
 use crate::input::{BLOCK, Quants};
 use crate::lanes::{LANES, Lanes};
 use crate::packed::Packed;
 use crate::scales::Scales;
 use crate::tile::Tile;
 
-/// What a format of quantised blocks is: how eight rows of it are kept, and where a stored block has
-/// its parts.
-pub(crate) trait Quantised: Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// The format.
-    const FORMAT: Format;
-    /// What codes stand for.
-    const LEVELS: Levels = Levels::Less(0);
-    /// How codes lie.
-    type Codes: Codes;
-    /// How steps and minima lie.
-    type Scales: Scales;
-
-    /// The code of a column of a stored block: a signed byte's bits, or a whole number.
-    fn code(block: &[u8], col: usize) -> u8;
-
-    /// The bits of a stored block's scale and, where it has one, its floor.
-    #[inline(always)]
-    fn halves(block: &[u8]) -> [u16; 2] {
-        let mut halves = [0; 2];
-        for (half, &at) in halves.iter_mut().zip(Self::FORMAT.halves()) {
-            *half = u16::from_le_bytes([block[at], block[at + 1]]);
-        }
-        halves
+/// What vectors look up, never negative so that it widens without a sign; `None` where codes are
+/// levels but for a constant.
+const fn table(levels: Levels) -> Option<[u8; 16]> {
+    let Levels::Table(levels) = levels else {
+        return None;
+    };
+    let (mut table, mut i) = ([0; 16], 0);
+    while i < 16 {
+        table[i] = levels[i].cast_unsigned() ^ 0x80;
+        i += 1;
     }
-
-    /// What scale and floor are to be multiplied with in a group of columns.
-    fn steps(_block: &[u8], _group: usize) -> [i8; 2] {
-        [1; 2]
-    }
+    Some(table)
 }
 
-/// What codes stand for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Levels {
-    /// The code less a constant.
-    Less(u8),
-    /// An entry of a table.
-    Table([i8; 16]),
-}
-
-impl Levels {
-    /// What vectors look up, never negative so that it widens without a sign.
-    const fn table(self) -> Option<[u8; 16]> {
-        let Self::Table(levels) = self else {
-            return None;
-        };
-        let (mut table, mut i) = ([0; 16], 0);
-        while i < 16 {
-            table[i] = levels[i].cast_unsigned() ^ 0x80;
-            i += 1;
-        }
-        Some(table)
-    }
-
-    /// What is to be taken from it.
-    const fn less(self) -> i32 {
-        match self {
-            Self::Less(less) => less as i32,
-            Self::Table(_) => 0x80,
-        }
+/// What is to be taken from codes, or from what they look up.
+const fn less(levels: Levels) -> u8 {
+    match levels {
+        Levels::Less(less) => less,
+        Levels::Table(_) => 0x80,
     }
 }
 
 /// A block of eight rows, `32 · RUNS` columns.
 #[derive(Debug, Clone)]
-pub(crate) struct Block<F: Quantised, const RUNS: usize> {
-    scales: F::Scales,
-    codes: [F::Codes; RUNS],
+pub(crate) struct Block<F: Kept, const RUNS: usize> {
+    scales: F::HeldScales,
+    codes: [F::HeldCodes; RUNS],
 }
 
-impl<F: Quantised, const RUNS: usize> Block<F, RUNS> {
-    const GROUP: usize = F::Scales::GROUP;
-    const TABLE: Option<[u8; 16]> = F::LEVELS.table();
-    const LESS: i32 = F::LEVELS.less();
+impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
+    const GROUP: usize = F::HeldScales::GROUP;
+    const TABLE: Option<[u8; 16]> = table(F::LEVELS);
+    /// What is taken from codes before and behind they are held: where these are levels, before.
+    const LESS: [u8; 2] = if F::HeldCodes::LEVELS {
+        [less(F::LEVELS), 0]
+    } else {
+        [0, less(F::LEVELS)]
+    };
 }
 
-impl<F: Quantised, const RUNS: usize> Packed for Block<F, RUNS> {
+impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
     const COLS: usize = BLOCK * RUNS;
 
     fn pack(rows: [&[u8]; LANES]) -> Self {
-        let code =
-            |run: usize| move |lane: usize, col: usize| F::code(rows[lane], BLOCK * run + col);
         Self {
-            scales: F::Scales::pack(rows.map(F::halves), |lane, group| {
+            scales: F::HeldScales::pack(rows.map(F::halves), |lane, group| {
                 F::steps(rows[lane], group)
             }),
-            codes: std::array::from_fn(|run| F::Codes::pack(code(run))),
+            codes: std::array::from_fn(|run| {
+                let codes = rows.map(|row| F::codes(row, run));
+                F::HeldCodes::pack(|lane, col| codes[lane][col].wrapping_sub(Self::LESS[0]))
+            }),
         }
     }
 
     #[inline(always)]
     fn columns<L: Lanes>(&self, l: L, mut put: impl FnMut(usize, L::Floats)) {
-        for (few, col) in (0..Self::COLS).step_by(2 * F::Codes::FEW).enumerate() {
-            let few = few % (BLOCK / 2 / F::Codes::FEW);
+        for (few, col) in (0..Self::COLS).step_by(2 * F::HeldCodes::FEW).enumerate() {
+            let few = few % (BLOCK / 2 / F::HeldCodes::FEW);
             let words = self.codes[col / BLOCK].words(l, few, Self::TABLE.as_ref());
             let [step, minimum] = self.scales.of(l, col / Self::GROUP);
             for (pair, words) in words.into_iter().enumerate() {
                 // One of both columns is multiplied with 1, the other with 0.
                 for (which, one) in [1, 1 << 16].into_iter().enumerate() {
-                    let level = l.dot(l.ints(-Self::LESS), words, l.pair(one));
+                    let level = l.dot(l.ints(-i32::from(Self::LESS[1])), words, l.pair(one));
                     let mut number = l.times(step, l.of_ints(level));
-                    if F::Scales::MINIMA {
+                    if F::HeldScales::MINIMA {
                         number = l.plus(number, minimum);
                     }
                     put(col + 2 * pair + which, number);
@@ -121,7 +87,7 @@ impl<F: Quantised, const RUNS: usize> Packed for Block<F, RUNS> {
     }
 }
 
-impl<F: Quantised, const RUNS: usize> Tile for Block<F, RUNS> {
+impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
     type Part = Quants;
 
     /// No sum overflows: bytes, and what is unpacked or looked up, are at most 255 without their sign,
@@ -141,13 +107,13 @@ impl<F: Quantised, const RUNS: usize> Tile for Block<F, RUNS> {
                 for part in 0..BLOCK / Self::GROUP {
                     let total =
                         x.map(|x| x.totals[if Self::GROUP == BLOCK { 0 } else { 1 + part }]);
-                    let mut dots = total.map(|total| l.ints(-Self::LESS * total.int));
-                    let fews = Self::GROUP / 2 / F::Codes::FEW;
+                    let mut dots = total.map(|total| l.ints(-i32::from(Self::LESS[1]) * total.int));
+                    let fews = Self::GROUP / 2 / F::HeldCodes::FEW;
                     for few in fews * part..fews * (part + 1) {
                         let words = codes.words(l, few, Self::TABLE.as_ref());
                         for (pair, words) in words.into_iter().enumerate() {
                             for t in 0..T {
-                                let x = l.pair(x[t].pairs[F::Codes::FEW * few + pair]);
+                                let x = l.pair(x[t].pairs[F::HeldCodes::FEW * few + pair]);
                                 dots[t] = l.dot(dots[t], words, x);
                             }
                         }
@@ -156,7 +122,7 @@ impl<F: Quantised, const RUNS: usize> Tile for Block<F, RUNS> {
                     for t in 0..T {
                         let scale = l.times(steps, l.floats(x[t].scale));
                         sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
-                        if F::Scales::MINIMA {
+                        if F::HeldScales::MINIMA {
                             sums[t] = l.times_add(sums[t], minima, l.floats(total[t].number));
                         }
                     }

@@ -8,6 +8,9 @@ use crate::lanes::{LANES, Lanes};
 
 /// Codes of 32 columns of eight rows.
 pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
+    /// Whether what is packed are levels, as signed bytes.
+    const LEVELS: bool = false;
+
     /// Packs what `code` tells of a lane and a column.
     fn pack(code: impl Fn(usize, usize) -> u8) -> Self;
 
@@ -30,6 +33,7 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
 impl Codes for Bytes {
+    const LEVELS: bool = true;
     type Few<W> = [W; 1];
     const FEW: usize = 1;
 

@@ -467,21 +467,18 @@ mod tests {
         }
     }
 
-    /// Arbitrary bytes, and scales of some thousandths.
+    /// Arbitrary bytes, and scales of a hundredth and less.
     fn matrix(format: Format, rows: usize, cols: usize) -> Matrix {
         let mut bytes: Vec<u8> = (0..rows * format.bytes_of(cols).unwrap())
             .map(|i| (i * 89 % 251) as u8)
             .collect();
+        let mut number = 0;
         for block in bytes.chunks_mut(format.block_bytes()) {
-            match format {
-                Format::F32 => block[3] = 0x3c,
-                Format::BF16 => block[1] = 0x3c,
-                Format::MXFP4 => block[0] = 120 + block[0] % 4,
-                _ => {}
-            }
-            for &at in format.halves() {
-                block[at + 1] = 0x12;
-            }
+            let mut next = || {
+                number = (number * 37 + 11) % 64;
+                (number as f32 - 31.5) / 4096.0
+            };
+            format.set_scales(block, &mut next).unwrap();
         }
         let mut upload = Upload::begin(format, rows, cols).unwrap();
         upload.push(&bytes).unwrap();

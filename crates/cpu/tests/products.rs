@@ -27,19 +27,14 @@ impl Random {
         let mut bytes = vec![0; format.bytes_of(elements).expect("whole blocks")];
         bytes.iter_mut().for_each(|byte| *byte = self.next() as u8);
         for block in bytes.chunks_mut(format.block_bytes()) {
-            match format {
-                Format::F32 => block.copy_from_slice(&self.number().to_le_bytes()),
-                Format::BF16 => block.copy_from_slice(&self.number().to_le_bytes()[2..]),
-                // Between 2⁻¹² and 2⁻⁵.
-                Format::MXFP4 => block[0] = 116 + block[0] % 8,
-                _ => {}
-            }
-            for &at in format.halves() {
-                // Between 2⁻¹⁰ and 2⁻², of either sign.
-                let magnitude = self.next() % 0x2000 + 0x1400;
-                let half = (magnitude | ((self.next() % 2) << 15)) as u16;
-                block[at..at + 2].copy_from_slice(&half.to_le_bytes());
-            }
+            // Scales between 2⁻¹⁰ and 2⁻², of either sign.
+            let mut next = || {
+                let magnitude = 2.0_f32.powf(-8.0 * (self.number() + 1.0) / 2.0 - 2.0);
+                magnitude.copysign(self.number())
+            };
+            format
+                .set_scales(block, &mut next)
+                .expect("no large numbers");
         }
         bytes
     }

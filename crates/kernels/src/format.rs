@@ -2,20 +2,14 @@
 //!
 //! On the GPU a block's fields lie in *planes*, each row by row, so that a thread reads
 //! its share of a row, a *unit*, in an aligned load of 16 bytes, or half of one. The planes are
-//! together as large as the file's blocks; `block.rs` says which each format has.
+//! together as large as the file's blocks; conclave-weights says which each format has.
 
 use conclave_weights::Format as Stored;
 
 pub use crate::block::Format;
+use crate::pack::pack;
 
 impl Format {
-    /// The format that files store so, if kernels read it.
-    pub fn of(stored: Stored) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.stored() == stored)
-    }
-
     /// What the reader of files calls it.
     pub fn stored(self) -> Stored {
         self.layout().stored
@@ -33,7 +27,7 @@ impl Format {
 
     /// Numbers that a thread reads at once.
     pub(crate) fn unit(self) -> usize {
-        self.layout().unit
+        self.layout().unit()
     }
 
     /// Bytes of a block in each plane.
@@ -63,7 +57,7 @@ impl Format {
     /// a multiple of 16 bytes, and the code book.
     pub fn pack(self, blocks: &[u8]) -> Vec<u8> {
         let mut planes = vec![Vec::new(); self.planes().len()];
-        (self.layout().pack)(blocks, &mut planes);
+        pack(self.stored(), blocks, &mut planes);
         let mut packed = planes.concat();
         packed.resize(packed.len().next_multiple_of(16), 0);
         packed.extend_from_slice(self.book());

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::pack::pack;
 use crate::{Gpu, GpuError, Matrix};
 
 /// Bytes that are taken apart and written at once.
@@ -89,7 +90,7 @@ impl MatrixUpload {
                 .min((PIECE / row_bytes).max(1));
             let (piece, rest) = blocks.split_at(rows * row_bytes);
             blocks = rest;
-            (self.matrix.format().layout().pack)(piece, &mut self.waiting);
+            pack(self.matrix.format().stored(), piece, &mut self.waiting);
             self.rows += rows;
             let complete = self.rows == self.part_rows().end;
             self.write(complete)?;

@@ -1,67 +1,10 @@
-//! The formats tensors are stored in. Each lives in one file of `formats/` as a [`Layout`]; this
-//! file names them and leads to them. To add a format: write its file, add it to the enum, to
-//! [`Format::ALL`] and to `layout`.
+//! The formats tensors are stored in. Each lives in one file of `formats/`, which has the list of
+//! them, too; this file names them and leads to them.
 
 use std::fmt;
 
-use crate::BlockError;
-use crate::formats::{
-    bf16, f8_e4m3, f16, f32, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q2_k,
-    q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0,
-};
-
-/// How a tensor's elements are stored; the names are ggml's, or those of safetensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Format {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats (IEEE 754 binary16).
-    F16,
-    /// The upper halves of 32-bit floats.
-    BF16,
-    /// 8-bit floats (E4M3 without infinities), which only safetensors files have, with
-    /// [`Scales`](crate::Scales).
-    F8E4M3,
-    /// Blocks of 32: an f16 scale and 32 nibbles.
-    Q4_0,
-    /// Blocks of 32: an f16 scale, an f16 minimum and 32 nibbles.
-    Q4_1,
-    /// Blocks of 32: an f16 scale and 32 quants of five bits.
-    Q5_0,
-    /// Blocks of 32: an f16 scale, an f16 minimum and 32 quants of five bits.
-    Q5_1,
-    /// Blocks of 32: an f16 scale and 32 signed bytes.
-    Q8_0,
-    /// Blocks of 256 with scales and minima for groups of 16: quants of two bits.
-    Q2K,
-    /// Blocks of 256 with scales for groups of 16: quants of three bits.
-    Q3K,
-    /// Blocks of 256 with scales and minima for groups of 32: quants of four bits.
-    Q4K,
-    /// Blocks of 256 with scales and minima for groups of 32: quants of five bits.
-    Q5K,
-    /// Blocks of 256 with scales for groups of 16: quants of six bits.
-    Q6K,
-    /// Blocks of 256 with scales for groups of 32: bytes that choose eight numbers from a code book.
-    IQ2XXS,
-    /// Blocks of 256 with scales for groups of 16: nine bits that choose eight from a larger book.
-    IQ2XS,
-    /// Blocks of 256 with scales for groups of 16: ten bits that choose eight, and free signs.
-    IQ2S,
-    /// Blocks of 256 with scales for groups of 32: bytes that choose four numbers from a code book.
-    IQ3XXS,
-    /// Blocks of 256 with scales for groups of 32: nine bits that choose four, and free signs.
-    IQ3S,
-    /// Blocks of 32: an f16 scale and 32 nibbles that choose from a table.
-    IQ4NL,
-    /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same table.
-    IQ4XS,
-    /// Blocks of 32: a power of two and 32 floats of four bits.
-    MXFP4,
-}
-
-/// Writes blocks, or names the first that cannot be written.
-type Writer = fn(&[f32], &mut [u8]) -> Result<(), usize>;
+use crate::quantised::{Levels, Plane, Quantised, RUN, Scaling, Writer};
+use crate::{BlockError, each_format, formats};
 
 /// What a format's file says about it.
 pub(crate) struct Layout {
@@ -77,67 +20,127 @@ pub(crate) struct Layout {
     pub halves: &'static [usize],
     /// The code book, packed as [`Format::grid`] says; empty where there is none.
     pub grid: &'static [u16],
-    /// Writes the elements of whole blocks; both slices are for the same number of blocks.
-    pub dequantise: fn(&[u8], &mut [f32]),
-    /// Writes the bytes of whole blocks, likewise. Values are finite; the error is the number of
-    /// the first block that needs a number too large for the format.
+    /// What stands in a block.
+    pub numbers: Numbers,
+    /// Writes the bytes of whole blocks; both slices are for the same number of blocks. Values are
+    /// finite; the error is the number of the first block that needs a number too large for the format.
     pub quantise: Option<Writer>,
 }
 
-impl Format {
-    /// All formats that a matrix can be kept in: not 8-bit floats, whose scales are tensors of their
-    /// own, and which are multiplied by them on the way.
-    pub const ALL: [Self; 21] = [
-        Self::F32,
-        Self::F16,
-        Self::BF16,
-        Self::Q4_0,
-        Self::Q4_1,
-        Self::Q5_0,
-        Self::Q5_1,
-        Self::Q8_0,
-        Self::Q2K,
-        Self::Q3K,
-        Self::Q4K,
-        Self::Q5K,
-        Self::Q6K,
-        Self::IQ2XXS,
-        Self::IQ2XS,
-        Self::IQ2S,
-        Self::IQ3XXS,
-        Self::IQ3S,
-        Self::IQ4NL,
-        Self::IQ4XS,
-        Self::MXFP4,
-    ];
+/// What stands in a block.
+pub(crate) enum Numbers {
+    /// One number. This writes the numbers of as many bytes.
+    Plain(fn(&[u8], &mut [f32])),
+    /// Quanta: what [`Quantised`] says, by functions.
+    Quanta(Quanta),
+}
 
-    pub(crate) fn layout(self) -> &'static Layout {
-        match self {
-            Self::F32 => &f32::LAYOUT,
-            Self::F16 => &f16::LAYOUT,
-            Self::BF16 => &bf16::LAYOUT,
-            Self::F8E4M3 => &f8_e4m3::LAYOUT,
-            Self::Q4_0 => &q4_0::LAYOUT,
-            Self::Q4_1 => &q4_1::LAYOUT,
-            Self::Q5_0 => &q5_0::LAYOUT,
-            Self::Q5_1 => &q5_1::LAYOUT,
-            Self::Q8_0 => &q8_0::LAYOUT,
-            Self::Q2K => &q2_k::LAYOUT,
-            Self::Q3K => &q3_k::LAYOUT,
-            Self::Q4K => &q4_k::LAYOUT,
-            Self::Q5K => &q5_k::LAYOUT,
-            Self::Q6K => &q6_k::LAYOUT,
-            Self::IQ2XXS => &iq2_xxs::LAYOUT,
-            Self::IQ2XS => &iq2_xs::LAYOUT,
-            Self::IQ2S => &iq2_s::LAYOUT,
-            Self::IQ3XXS => &iq3_xxs::LAYOUT,
-            Self::IQ3S => &iq3_s::LAYOUT,
-            Self::IQ4NL => &iq4_nl::LAYOUT,
-            Self::IQ4XS => &iq4_xs::LAYOUT,
-            Self::MXFP4 => &mxfp4::LAYOUT,
+/// What [`Quantised`] says of a format.
+pub(crate) struct Quanta {
+    levels: Levels,
+    planes: &'static [Plane],
+    /// Elements that share a step.
+    group: usize,
+    minima: bool,
+    codes: fn(&[u8], usize) -> [u8; RUN],
+    /// Step and minimum of a group of a block.
+    scale: fn(&[u8], usize) -> [f32; 2],
+    set_scales: fn(&mut [u8], &mut dyn FnMut() -> f32),
+}
+
+impl Layout {
+    const fn of<F: Quantised>() -> Self {
+        Self {
+            name: F::NAME,
+            ggml_type: Some(F::GGML_TYPE),
+            block_elements: F::ELEMENTS,
+            block_bytes: F::BYTES,
+            halves: F::HALVES,
+            grid: F::GRID,
+            numbers: Numbers::Quanta(Quanta {
+                levels: F::LEVELS,
+                planes: F::PLANES,
+                group: F::Scaling::GROUP,
+                minima: F::Scaling::MINIMA,
+                codes: F::codes,
+                scale: |block, group| F::Scaling::of(F::halves(block), F::steps(block, group)),
+                set_scales: F::set_scales,
+            }),
+            quantise: F::QUANTISE,
         }
     }
 
+    /// Writes the elements of whole blocks; both slices are for the same number of blocks.
+    pub(crate) fn dequantise(&self, bytes: &[u8], out: &mut [f32]) {
+        let quanta = match &self.numbers {
+            Numbers::Plain(dequantise) => return dequantise(bytes, out),
+            Numbers::Quanta(quanta) => quanta,
+        };
+        let blocks = bytes.chunks_exact(self.block_bytes);
+        for (block, out) in blocks.zip(out.chunks_exact_mut(self.block_elements)) {
+            for (run, out) in out.chunks_exact_mut(RUN).enumerate() {
+                quanta.dequantise(block, run, out);
+            }
+        }
+    }
+}
+
+impl Quanta {
+    /// Writes the numbers of a run of a block.
+    fn dequantise(&self, block: &[u8], run: usize, out: &mut [f32]) {
+        let levels = (self.codes)(block, run).map(|code| self.levels.of(code));
+        let levels = levels.chunks_exact(self.group);
+        for (group, (out, levels)) in out.chunks_exact_mut(self.group).zip(levels).enumerate() {
+            let [step, minimum] = (self.scale)(block, RUN / self.group * run + group);
+            for (out, &level) in out.iter_mut().zip(levels) {
+                *out = step * f32::from(level);
+                // Zero has a sign, which adding nothing would change.
+                if self.minima {
+                    *out += minimum;
+                }
+            }
+        }
+    }
+}
+
+macro_rules! formats {
+    ([$($(#[$doc:meta])* $name:ident $module:ident $kind:ident,)+]) => {
+        /// How a tensor's elements are stored; the names are ggml's, or those of safetensors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Format {
+            $($(#[$doc])* $name,)+
+            /// 8-bit floats (E4M3 without infinities), which only safetensors files have, with
+            /// [`Scales`](crate::Scales).
+            F8E4M3,
+        }
+
+        impl Format {
+            /// All formats that a matrix can be kept in: not 8-bit floats, whose scales are tensors
+            /// of their own, and which are multiplied by them on the way.
+            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
+
+            pub(crate) fn layout(self) -> &'static Layout {
+                match self {
+                    $(Self::$name => formats!(@$kind $module $name),)+
+                    Self::F8E4M3 => &formats::f8_e4m3::LAYOUT,
+                }
+            }
+        }
+    };
+    (@numbers $module:ident $name:ident) => { &formats::$module::LAYOUT };
+    (@blocks_of_32 $module:ident $name:ident) => { formats!(@blocks 32 $module $name) };
+    (@blocks_of_256 $module:ident $name:ident) => { formats!(@blocks 256 $module $name) };
+    (@blocks $elements:literal $module:ident $name:ident) => {
+        &const {
+            assert!(<formats::$module::$name as Quantised>::ELEMENTS == $elements);
+            Layout::of::<formats::$module::$name>()
+        }
+    };
+}
+
+each_format!(formats);
+
+impl Format {
     /// The format with ggml's number `type_id`.
     pub fn from_ggml_type(type_id: u32) -> Option<Self> {
         Self::ALL
@@ -187,6 +190,41 @@ impl Format {
         self.layout().grid
     }
 
+    /// What blocks are taken apart into for a GPU; nothing for plain numbers, which stay as they are.
+    pub fn planes(self) -> &'static [Plane] {
+        match &self.layout().numbers {
+            Numbers::Plain(_) => &[],
+            Numbers::Quanta(quanta) => quanta.planes,
+        }
+    }
+
+    /// Makes a sound block of any bytes: writes its scale and its floor, or the number that it is, as
+    /// near to what `next` says as they can be. No more of a block can be unsound.
+    ///
+    /// # Errors
+    /// As [`quantise`], of a number.
+    pub fn set_scales(
+        self,
+        block: &mut [u8],
+        next: &mut dyn FnMut() -> f32,
+    ) -> Result<(), BlockError> {
+        match &self.layout().numbers {
+            Numbers::Plain(_) => quantise(self, &[next()], block),
+            Numbers::Quanta(quanta) => {
+                (quanta.set_scales)(block, next);
+                Ok(())
+            }
+        }
+    }
+
+    /// The codes of a run of a block; zeros for plain numbers.
+    pub fn codes(self, block: &[u8], run: usize) -> [u8; RUN] {
+        match &self.layout().numbers {
+            Numbers::Plain(_) => [0; RUN],
+            Numbers::Quanta(quanta) => (quanta.codes)(block, run),
+        }
+    }
+
     /// Bytes that `elements` take, if they are whole blocks and the number fits this machine.
     pub fn bytes_of(self, elements: usize) -> Option<usize> {
         if !elements.is_multiple_of(self.block_elements()) {
@@ -215,7 +253,7 @@ pub fn dequantise(format: Format, bytes: &[u8], out: &mut [f32]) -> Result<(), B
             elements: out.len(),
         });
     }
-    (layout.dequantise)(bytes, out);
+    layout.dequantise(bytes, out);
     Ok(())
 }
 

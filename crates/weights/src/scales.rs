@@ -183,7 +183,7 @@ impl Scales {
     ) -> Result<Vec<f32>, CheckpointError> {
         let format = self.numbers.format;
         let mut factors = vec![0.0; bytes.len() / format.block_bytes()];
-        (format.layout().dequantise)(bytes, &mut factors);
+        format.layout().dequantise(bytes, &mut factors);
         match factors.iter().find(|factor| !factor.is_finite()) {
             None => Ok(factors),
             Some(factor) => Err(CheckpointError::Scales {
@@ -212,7 +212,7 @@ impl Scales {
                     let count = left.min(PIECE);
                     let (stored, values) = (&mut stored[..count], &mut values[..count]);
                     stored.copy_from_slice(&bytes[floats + done..][..count]);
-                    (Format::F8E4M3.layout().dequantise)(stored, values);
+                    Format::F8E4M3.layout().dequantise(stored, values);
                     let (places, _) = bytes[4 * done..].as_chunks_mut::<4>();
                     for (place, value) in places.iter_mut().zip(values) {
                         *place = (*value * factor).to_le_bytes();

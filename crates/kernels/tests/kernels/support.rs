@@ -89,40 +89,21 @@ impl Numbers {
 
     /// Blocks of a matrix as in GGUF.
     pub fn blocks(&mut self, format: Format, numbers: usize) -> Vec<u8> {
-        match format {
-            Format::F32 => self
-                .many(numbers)
-                .iter()
-                .flat_map(|v| v.to_le_bytes())
-                .collect(),
-            Format::F16 => self
-                .many(numbers)
-                .iter()
-                .flat_map(|v| half::f16::from_f32(*v).to_le_bytes())
-                .collect(),
-            Format::BF16 => self
-                .many(numbers)
-                .iter()
-                .flat_map(|v| half::bf16::from_f32(*v).to_le_bytes())
-                .collect(),
-            // Random bits are valid quants and scales; only the f16 must be no large numbers.
-            _ => (0..numbers / format.block())
-                .flat_map(|_| {
-                    let mut block: Vec<u8> = (0..format.block_bytes())
-                        .map(|_| self.bits() as u8)
-                        .collect();
-                    for &at in format.stored().halves() {
-                        let half = half::f16::from_f32(self.signed() / 16.0);
-                        block[at..at + 2].copy_from_slice(&half.to_le_bytes());
-                    }
-                    if format == Format::MXFP4 {
-                        // Its scale is 2^(e − 128).
-                        block[0] = 120 + (self.bits() % 8) as u8;
-                    }
-                    block
-                })
-                .collect(),
+        let stored = format.stored();
+        let bytes = stored.bytes_of(numbers).expect("whole blocks");
+        let mut blocks: Vec<u8> = (0..bytes).map(|_| self.bits() as u8).collect();
+        // Scales must be no large numbers; where a block is one number it may be larger.
+        let part = if stored.block_elements() > 1 {
+            16.0
+        } else {
+            1.0
+        };
+        for block in blocks.chunks_exact_mut(stored.block_bytes()) {
+            stored
+                .set_scales(block, &mut || self.signed() / part)
+                .expect("a small number");
         }
+        blocks
     }
 }
 

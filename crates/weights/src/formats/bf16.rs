@@ -1,8 +1,8 @@
 //! BF16: the upper halves of little-endian 32-bit floats, a block is one element.
 
 use super::small_floats::to_brain;
-use super::{each_block, write_each_pair};
-use crate::format::Layout;
+use super::{each_block, from_brain, write_each_pair};
+use crate::format::{Layout, Numbers};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "BF16",
@@ -11,13 +11,13 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_bytes: 2,
     halves: &[],
     grid: &[],
-    dequantise,
+    numbers: Numbers::Plain(dequantise),
     quantise: Some(quantise),
 };
 
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |&[low, high]: &[u8; 2], [out]| {
-        *out = f32::from_le_bytes([0, 0, low, high]);
+    each_block(bytes, out, |bytes: &[u8; 2], [out]| {
+        *out = from_brain(u16::from_le_bytes(*bytes));
     });
 }
 

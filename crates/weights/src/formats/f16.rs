@@ -1,7 +1,7 @@
 //! F16: little-endian 16-bit floats, a block is one element.
 
-use super::{each_block, read_half, to_half, write_each_pair};
-use crate::format::Layout;
+use super::{each_block, from_half, to_half, write_each_pair};
+use crate::format::{Layout, Numbers};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "F16",
@@ -10,12 +10,14 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_bytes: 2,
     halves: &[0],
     grid: &[],
-    dequantise,
+    numbers: Numbers::Plain(dequantise),
     quantise: Some(quantise),
 };
 
 fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 2], [out]| *out = read_half(bytes));
+    each_block(bytes, out, |bytes: &[u8; 2], [out]| {
+        *out = from_half(u16::from_le_bytes(*bytes));
+    });
 }
 
 /// Rounds to nearest even.

@@ -1,7 +1,7 @@
 //! F32: little-endian 32-bit floats, a block is one element.
 
 use super::{each_block, write_each_block};
-use crate::format::Layout;
+use crate::format::{Layout, Numbers};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "F32",
@@ -10,7 +10,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_bytes: 4,
     halves: &[],
     grid: &[],
-    dequantise,
+    numbers: Numbers::Plain(dequantise),
     quantise: Some(quantise),
 };
 

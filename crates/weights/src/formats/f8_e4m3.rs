@@ -3,7 +3,7 @@
 
 use super::each_block;
 use super::small_floats::from_e4m3;
-use crate::format::Layout;
+use crate::format::{Layout, Numbers};
 
 pub(crate) const LAYOUT: Layout = Layout {
     name: "F8_E4M3",
@@ -12,7 +12,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     block_bytes: 1,
     halves: &[],
     grid: &[],
-    dequantise,
+    numbers: Numbers::Plain(dequantise),
     quantise: None,
 };
 

@@ -2,42 +2,38 @@
 //! as [`Format::grid`](crate::Format::grid) says, from `gguf.quants` of the `gguf` Python package,
 //! where each class has its `grid`; `tests/fixtures/make_grids.py` prints the entries.
 
-/// What the pairs of bits of an IQ2 entry stand for.
-const PAIRS: [i8; 4] = [8, 25, 43, 0];
+use crate::quantised::{Levels, RUN};
 
-/// What the three bits of an IQ3_XXS entry stand for.
-const THREES: [i8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
+/// What the codes of IQ2 stand for: two bits of an entry below a sign.
+pub(super) const IQ2_LEVELS: Levels =
+    Levels::Table([8, 25, 43, 0, -8, -25, -43, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 
-/// The eight numbers of an entry of an IQ2 book, negative where bits of `signs` are set.
-pub(super) fn eight(entry: u16, signs: u8) -> [i8; 8] {
-    std::array::from_fn(|place| signed(PAIRS[usize::from(entry >> (2 * place) & 3)], signs, place))
+/// The codes of a run, of which `of` tells an entry of an IQ2 book and a byte of signs for each eight
+/// elements.
+#[inline(always)]
+pub(super) fn eights(of: impl Fn(usize) -> (u16, u8)) -> [u8; RUN] {
+    let eights: [_; 4] = std::array::from_fn(of);
+    std::array::from_fn(|i| {
+        let (entry, signs) = eights[i / 8];
+        (entry >> (2 * (i % 8))) as u8 & 3 | (signs >> (i % 8) & 1) << 2
+    })
 }
 
-/// The eight numbers of two entries of the IQ3_XXS book, likewise.
-pub(super) fn fours(entries: [u16; 2], signs: u8) -> [i8; 8] {
-    std::array::from_fn(|place| signed(THREES[three(entries, place)], signs, place))
-}
-
-/// The eight numbers of two entries of the IQ3_S book, likewise.
-pub(super) fn odd_fours(entries: [u16; 2], signs: u8) -> [i8; 8] {
-    std::array::from_fn(|place| signed(2 * three(entries, place) as i8 + 1, signs, place))
-}
-
-fn three(entries: [u16; 2], place: usize) -> usize {
-    usize::from(entries[place / 4] >> (3 * (place % 4)) & 7)
-}
-
-fn signed(number: i8, signs: u8, place: usize) -> i8 {
-    if signs >> place & 1 == 1 {
-        -number
-    } else {
-        number
-    }
+/// The codes of a run, of which `entry` tells an entry of an IQ3 book for each four elements and
+/// `signs` a byte for each eight: three bits below a sign.
+#[inline(always)]
+pub(super) fn fours(entry: impl Fn(usize) -> u16, signs: impl Fn(usize) -> u8) -> [u8; RUN] {
+    let entries: [_; 8] = std::array::from_fn(entry);
+    let signs: [_; 4] = std::array::from_fn(signs);
+    std::array::from_fn(|i| {
+        (entries[i / 4] >> (3 * (i % 4))) as u8 & 7 | (signs[i / 8] >> (i % 8) & 1) << 3
+    })
 }
 
 /// Eight signs of seven bits: the eighth makes the number of set bits even. ggml's `ksigns_iq2xs`.
-pub(super) fn signs(seven: u32) -> u8 {
-    let seven = (seven & 127) as u8;
+#[inline(always)]
+pub(super) fn even_signs(sevens: u32) -> u8 {
+    let seven = (sevens & 127) as u8;
     seven | ((seven.count_ones() & 1) as u8) << 7
 }
 

@@ -3,31 +3,42 @@
 //! bits of four entries in each of eight bytes, and a 4-bit scale `s` a group, low nibbles first:
 //! `x = d · (s + ½) / 4 · ±GRID[q]`.
 
-use super::{each_block, grids, nibble, read_half, scaled};
-use crate::format::Layout;
+use super::{grids, odd_step};
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ2_S",
-    ggml_type: Some(22),
-    block_elements: 256,
-    block_bytes: 82,
-    halves: &[0],
-    grid: &grids::IQ2_S,
-    dequantise,
-    quantise: None,
-};
+/// IQ2_S.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ2S;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 82], out: &mut [f32; 256]| {
-        let d = read_half(bytes);
-        let (lower, rest) = bytes[2..].split_at(32);
-        let (signs, rest) = rest.split_at(32);
-        let (upper, scales) = rest.split_at(8);
-        for (eight, out) in out.chunks_exact_mut(8).enumerate() {
-            let step = d * (0.5 + f32::from(nibble(scales, eight / 2))) * 0.25;
-            let upper = usize::from(upper[eight / 4] >> (2 * (eight % 4)) & 3);
+impl Quantised for IQ2S {
+    const NAME: &'static str = "IQ2_S";
+    const GGML_TYPE: u32 = 22;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 82;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = grids::IQ2_LEVELS;
+    const GRID: &'static [u16] = &grids::IQ2_S;
+    const PLANES: &'static [Plane] = &[
+        Plane::Runs(&[Part::Stored(2, 4), Part::Stored(34, 4)]),
+        Plane::Runs(&[Part::Stored(66, 1), Part::Stored(74, 1)]),
+        Plane::Stored(&[(0, 2)]),
+    ];
+    type Codes = Bits<3>;
+    /// d · (s + ½) / 4.
+    type Scaling = Steps<16, 3>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        let (lower, signs) = (&block[2 + 4 * run..][..4], &block[34 + 4 * run..][..4]);
+        grids::eights(|eight| {
+            let upper = usize::from(block[66 + run] >> (2 * eight) & 3);
             let entry = grids::IQ2_S[usize::from(lower[eight]) | upper << 8];
-            scaled(step, &grids::eight(entry, signs[eight]), out);
-        }
-    });
+            (entry, signs[eight])
+        })
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        odd_step(&block[74..], group)
+    }
 }

@@ -2,31 +2,42 @@
 //! elements each, an entry of the code book in the lower nine bits and seven bits of signs above,
 //! and a 4-bit scale `s` a group, low nibbles first: `x = d · (s + ½) / 4 · ±GRID[q]`.
 
-use super::{each_block, grids, nibble, read_half, scaled};
-use crate::format::Layout;
+use super::{grids, odd_step};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ2_XS",
-    ggml_type: Some(17),
-    block_elements: 256,
-    block_bytes: 74,
-    halves: &[0],
-    grid: &grids::IQ2_XS,
-    dequantise,
-    quantise: None,
-};
+/// IQ2_XS.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ2XS;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 74], out: &mut [f32; 256]| {
-        let d = read_half(bytes);
-        let (words, scales) = bytes[2..].split_at(64);
-        let (words, _) = words.as_chunks::<2>();
-        for (eight, (word, out)) in words.iter().zip(out.chunks_exact_mut(8)).enumerate() {
-            let word = u16::from_le_bytes(*word);
-            let step = d * (0.5 + f32::from(nibble(scales, eight / 2))) * 0.25;
+impl Quantised for IQ2XS {
+    const NAME: &'static str = "IQ2_XS";
+    const GGML_TYPE: u32 = 17;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 74;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = grids::IQ2_LEVELS;
+    const GRID: &'static [u16] = &grids::IQ2_XS;
+    const PLANES: &'static [Plane] = &[
+        Plane::Stored(&[(2, 64)]),
+        Plane::Stored(&[(66, 8)]),
+        Plane::Stored(&[(0, 2)]),
+    ];
+    type Codes = Bits<3>;
+    /// d · (s + ½) / 4.
+    type Scaling = Steps<16, 3>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        let words = &block[2 + 8 * run..][..8];
+        grids::eights(|eight| {
+            let word = u16::from_le_bytes([words[2 * eight], words[2 * eight + 1]]);
             let entry = grids::IQ2_XS[usize::from(word & 511)];
-            let signs = grids::signs(u32::from(word >> 9));
-            scaled(step, &grids::eight(entry, signs), out);
-        }
-    });
+            (entry, grids::even_signs(u32::from(word >> 9)))
+        })
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        odd_step(&block[66..], group)
+    }
 }

@@ -3,33 +3,38 @@
 //! seven bits of signs for each of them, the lowest first, and above these a 4-bit scale `s`:
 //! `x = d · (s + ½) / 4 · ±GRID[q]`.
 
-use super::{each_block, grids, read_half, scaled};
-use crate::format::Layout;
+use super::{grids, word};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ2_XXS",
-    ggml_type: Some(16),
-    block_elements: 256,
-    block_bytes: 66,
-    halves: &[0],
-    grid: &grids::IQ2_XXS,
-    dequantise,
-    quantise: None,
-};
+/// IQ2_XXS.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ2XXS;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 66], out: &mut [f32; 256]| {
-        let d = read_half(bytes);
-        let (groups, _) = bytes[2..].as_chunks::<8>();
-        for (group, out) in groups.iter().zip(out.chunks_exact_mut(32)) {
-            let [entries @ .., a, b, c, e] = *group;
-            let signs = u32::from_le_bytes([a, b, c, e]);
-            let step = d * (0.5 + (signs >> 28) as f32) * 0.25;
-            for (eight, out) in out.chunks_exact_mut(8).enumerate() {
-                let entry = grids::IQ2_XXS[usize::from(entries[eight])];
-                let signs = grids::signs(signs >> (7 * eight));
-                scaled(step, &grids::eight(entry, signs), out);
-            }
-        }
-    });
+impl Quantised for IQ2XXS {
+    const NAME: &'static str = "IQ2_XXS";
+    const GGML_TYPE: u32 = 16;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 66;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = grids::IQ2_LEVELS;
+    const GRID: &'static [u16] = &grids::IQ2_XXS;
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(2, 64)]), Plane::Stored(&[(0, 2)])];
+    type Codes = Bits<3>;
+    /// d · (s + ½) / 4.
+    type Scaling = Steps<8, 3>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        let group = &block[2 + 8 * run..][..8];
+        let signs = word(&group[4..]);
+        grids::eights(|eight| {
+            let entry = grids::IQ2_XXS[usize::from(group[eight])];
+            (entry, grids::even_signs(signs >> (7 * eight)))
+        })
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        [(block[2 + 8 * group + 7] >> 4 << 1 | 1).cast_signed(), 0]
+    }
 }

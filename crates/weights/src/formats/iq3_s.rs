@@ -3,34 +3,43 @@
 //! for each eight elements a byte of signs, and a 4-bit scale `s` a group, low nibbles first:
 //! `x = d · (2 s + 1) · ±GRID[q]`.
 
-use super::{each_block, grids, nibble, read_half, scaled};
-use crate::format::Layout;
+use super::{grids, odd_step};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ3_S",
-    ggml_type: Some(21),
-    block_elements: 256,
-    block_bytes: 110,
-    halves: &[0],
-    grid: &grids::IQ3_S,
-    dequantise,
-    quantise: None,
-};
+/// IQ3_S.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ3S;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 110], out: &mut [f32; 256]| {
-        let d = read_half(bytes);
-        let (lower, rest) = bytes[2..].split_at(64);
-        let (ninths, rest) = rest.split_at(8);
-        let (signs, scales) = rest.split_at(32);
-        for (eight, out) in out.chunks_exact_mut(8).enumerate() {
-            let step = d * f32::from(1 + 2 * nibble(scales, eight / 4));
-            let entry = |four: usize| {
-                let ninth = usize::from(ninths[four / 8] >> (four % 8) & 1);
-                grids::IQ3_S[usize::from(lower[four]) | ninth << 8]
-            };
-            let entries = [entry(2 * eight), entry(2 * eight + 1)];
-            scaled(step, &grids::odd_fours(entries, signs[eight]), out);
-        }
-    });
+impl Quantised for IQ3S {
+    const NAME: &'static str = "IQ3_S";
+    const GGML_TYPE: u32 = 21;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 110;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels =
+        Levels::Table([1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15]);
+    const GRID: &'static [u16] = &grids::IQ3_S;
+    const PLANES: &'static [Plane] = &[
+        Plane::Stored(&[(2, 64)]),
+        Plane::Stored(&[(74, 32)]),
+        Plane::Stored(&[(66, 8), (106, 4)]),
+        Plane::Stored(&[(0, 2)]),
+    ];
+    type Codes = Bits<4>;
+    type Scaling = Steps<8>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        let (lower, signs) = (&block[2 + 8 * run..][..8], &block[74 + 4 * run..][..4]);
+        let entry = |four: usize| {
+            let ninth = usize::from(block[66 + run] >> four & 1);
+            grids::IQ3_S[usize::from(lower[four]) | ninth << 8]
+        };
+        grids::fours(entry, |eight| signs[eight])
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        odd_step(&block[106..], group)
+    }
 }

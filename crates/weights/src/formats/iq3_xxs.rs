@@ -2,31 +2,42 @@
 //! chooses an entry of the code book, and a 32-bit word a group as in IQ2_XXS, with seven bits of
 //! signs for each eight elements and a 4-bit scale `s` above: `x = d · (s + ½) / 2 · ±GRID[q]`.
 
-use super::{each_block, grids, read_half, scaled};
-use crate::format::Layout;
+use super::{grids, word};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ3_XXS",
-    ggml_type: Some(18),
-    block_elements: 256,
-    block_bytes: 98,
-    halves: &[0],
-    grid: &grids::IQ3_XXS,
-    dequantise,
-    quantise: None,
-};
+/// IQ3_XXS.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ3XXS;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 98], out: &mut [f32; 256]| {
-        let d = read_half(bytes);
-        let (entries, words) = bytes[2..].split_at(64);
-        let (words, _) = words.as_chunks::<4>();
-        for (eight, out) in out.chunks_exact_mut(8).enumerate() {
-            let signs = u32::from_le_bytes(words[eight / 4]);
-            let step = d * (0.5 + (signs >> 28) as f32) * 0.5;
-            let entry = |four: usize| grids::IQ3_XXS[usize::from(entries[2 * eight + four])];
-            let signs = grids::signs(signs >> (7 * (eight % 4)));
-            scaled(step, &grids::fours([entry(0), entry(1)], signs), out);
-        }
-    });
+impl Quantised for IQ3XXS {
+    const NAME: &'static str = "IQ3_XXS";
+    const GGML_TYPE: u32 = 18;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 98;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = Levels::Table([
+        4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62,
+    ]);
+    const GRID: &'static [u16] = &grids::IQ3_XXS;
+    const PLANES: &'static [Plane] = &[
+        Plane::Stored(&[(2, 64)]),
+        Plane::Stored(&[(66, 32)]),
+        Plane::Stored(&[(0, 2)]),
+    ];
+    type Codes = Bits<4>;
+    /// d · (s + ½) / 2.
+    type Scaling = Steps<8, 2>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        let entries = &block[2 + 8 * run..][..8];
+        let signs = word(&block[66 + 4 * run..]);
+        let entry = |four: usize| grids::IQ3_XXS[usize::from(entries[four])];
+        grids::fours(entry, |eight| grids::even_signs(signs >> (7 * eight)))
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        [(block[66 + 4 * group + 3] >> 4 << 1 | 1).cast_signed(), 0]
+    }
 }

@@ -1,32 +1,31 @@
 //! IQ4_NL: blocks of 32 elements, an f16 scale `d` and 16 bytes of nibbles, laid out as in Q4_0,
 //! that choose from a fixed table of levels: `x = d · LEVELS[q]`.
 
-use super::{each_block, nibbles, read_half, scaled};
-use crate::format::Layout;
-
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ4_NL",
-    ggml_type: Some(20),
-    block_elements: 32,
-    block_bytes: 18,
-    halves: &[0],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+use super::nibbles;
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Scale};
 
 /// ggml's `kvalues_iq4nl`.
-const LEVELS: [i8; 16] = [
+pub(super) const LEVELS: Levels = Levels::Table([
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
-];
+]);
 
-/// The levels that 16 bytes of nibbles choose.
-pub(super) fn levels(bytes: &[u8]) -> [i8; 32] {
-    nibbles(bytes).map(|nibble| LEVELS[usize::from(nibble & 15)])
-}
+/// IQ4_NL.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ4NL;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 18], out: &mut [f32; 32]| {
-        scaled(read_half(bytes), &levels(&bytes[2..]), out);
-    });
+impl Quantised for IQ4NL {
+    const NAME: &'static str = "IQ4_NL";
+    const GGML_TYPE: u32 = 20;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 18;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = LEVELS;
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(2, 16)]), Plane::Stored(&[(0, 2)])];
+    type Codes = Bits<4>;
+    type Scaling = Scale;
+
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        nibbles(&block[2..])
+    }
 }

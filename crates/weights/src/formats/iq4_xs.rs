@@ -2,31 +2,33 @@
 //! scales `s` in a 16-bit word, their lower four in four bytes, and 16 bytes a group as in IQ4_NL:
 //! `x = d · (s − 32) · LEVELS[q]`.
 
-use super::{each_block, iq4_nl, read_half, scaled};
-use crate::format::Layout;
+use super::{iq4_nl, nibbles};
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "IQ4_XS",
-    ggml_type: Some(23),
-    block_elements: 256,
-    block_bytes: 136,
-    halves: &[0],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// IQ4_XS.
+#[derive(Debug, Clone, Copy)]
+pub struct IQ4XS;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 136], out: &mut [f32; 256]| {
-        let d = read_half(bytes);
-        let upper = u16::from_le_bytes([bytes[2], bytes[3]]);
-        let (lower, quants) = bytes[4..].split_at(4);
-        for (group, out) in out.chunks_exact_mut(32).enumerate() {
-            let low = lower[group / 2] >> (4 * (group % 2)) & 15;
-            let high = (upper >> (2 * group)).to_le_bytes()[0] & 3;
-            let scale = (low | high << 4).cast_signed() - 32;
-            let levels = iq4_nl::levels(&quants[16 * group..][..16]);
-            scaled(d * f32::from(scale), &levels, out);
-        }
-    });
+impl Quantised for IQ4XS {
+    const NAME: &'static str = "IQ4_XS";
+    const GGML_TYPE: u32 = 23;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 136;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = iq4_nl::LEVELS;
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(8, 128)]), Plane::Stored(&[(0, 8)])];
+    type Codes = Bits<4>;
+    type Scaling = Steps<8>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        nibbles(&block[8 + 16 * run..])
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        let low = block[4 + group / 2] >> (4 * (group % 2)) & 15;
+        let high = block[2 + group / 4] >> (2 * (group % 4)) & 3;
+        [(low | high << 4).cast_signed() - 32, 0]
+    }
 }

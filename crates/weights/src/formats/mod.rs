@@ -1,35 +1,92 @@
-//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it, where ggml has it.
+//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it, where ggml has
+//! it, and the list of them.
+//!
+//! A new format is its file here, its two lines below, and the WGSL that reads it in
+//! `shaders/block/`.
 
 pub(crate) mod bf16;
 pub(crate) mod f16;
 pub(crate) mod f32;
 pub(crate) mod f8_e4m3;
-pub(crate) mod grids;
-pub(crate) mod iq2_s;
-pub(crate) mod iq2_xs;
-pub(crate) mod iq2_xxs;
-pub(crate) mod iq3_s;
-pub(crate) mod iq3_xxs;
-pub(crate) mod iq4_nl;
-pub(crate) mod iq4_xs;
-pub(crate) mod mxfp4;
-pub(crate) mod q2_k;
-pub(crate) mod q3_k;
-pub(crate) mod q4_0;
-pub(crate) mod q4_1;
-pub(crate) mod q4_k;
-pub(crate) mod q5_0;
-pub(crate) mod q5_1;
-pub(crate) mod q5_k;
-pub(crate) mod q6_k;
-pub(crate) mod q8_0;
+mod grids;
+pub mod iq2_s;
+pub mod iq2_xs;
+pub mod iq2_xxs;
+pub mod iq3_s;
+pub mod iq3_xxs;
+pub mod iq4_nl;
+pub mod iq4_xs;
+pub mod mxfp4;
+pub mod q2_k;
+pub mod q3_k;
+pub mod q4_0;
+pub mod q4_1;
+pub mod q4_k;
+pub mod q5_0;
+pub mod q5_1;
+pub mod q5_k;
+pub mod q6_k;
+pub mod q8_0;
 mod small_floats;
 
-use small_floats::{from_half, to_half};
+use crate::quantised::RUN;
+pub(crate) use small_floats::{from_brain, from_half, to_half};
 
-/// The f16 in the first two bytes of a block's part, little-endian.
-fn read_half(bytes: &[u8]) -> f32 {
-    from_half(u16::from_le_bytes([bytes[0], bytes[1]]))
+/// Calls `$then!` with the list of all formats that a matrix can be kept in, in brackets, and with
+/// `$more` behind it: of each its documentation, its name in [`Format`](crate::Format), its module
+/// here, and what it has: `numbers`, `blocks_of_32` or `blocks_of_256`. Of blocks, the module has a
+/// [`Quantised`](crate::quantised::Quantised) of that name.
+#[macro_export]
+macro_rules! each_format {
+    ($then:ident $($more:tt)*) => {
+        $then! {
+            [
+                /// 32-bit floats.
+                F32 f32 numbers,
+                /// 16-bit floats (IEEE 754 binary16).
+                F16 f16 numbers,
+                /// The upper halves of 32-bit floats.
+                BF16 bf16 numbers,
+                /// Blocks of 32: an f16 scale and 32 nibbles.
+                Q4_0 q4_0 blocks_of_32,
+                /// Blocks of 32: an f16 scale, an f16 minimum and 32 nibbles.
+                Q4_1 q4_1 blocks_of_32,
+                /// Blocks of 32: an f16 scale and 32 quants of five bits.
+                Q5_0 q5_0 blocks_of_32,
+                /// Blocks of 32: an f16 scale, an f16 minimum and 32 quants of five bits.
+                Q5_1 q5_1 blocks_of_32,
+                /// Blocks of 32: an f16 scale and 32 signed bytes.
+                Q8_0 q8_0 blocks_of_32,
+                /// Blocks of 256 with scales and minima for groups of 16: quants of two bits.
+                Q2K q2_k blocks_of_256,
+                /// Blocks of 256 with scales for groups of 16: quants of three bits.
+                Q3K q3_k blocks_of_256,
+                /// Blocks of 256 with scales and minima for groups of 32: quants of four bits.
+                Q4K q4_k blocks_of_256,
+                /// Blocks of 256 with scales and minima for groups of 32: quants of five bits.
+                Q5K q5_k blocks_of_256,
+                /// Blocks of 256 with scales for groups of 16: quants of six bits.
+                Q6K q6_k blocks_of_256,
+                /// Blocks of 256 with scales for groups of 32: bytes that choose eight numbers from a code book.
+                IQ2XXS iq2_xxs blocks_of_256,
+                /// Blocks of 256 with scales for groups of 16: nine bits that choose eight from a larger book.
+                IQ2XS iq2_xs blocks_of_256,
+                /// Blocks of 256 with scales for groups of 16: ten bits that choose eight, and free signs.
+                IQ2S iq2_s blocks_of_256,
+                /// Blocks of 256 with scales for groups of 32: bytes that choose four numbers from a code book.
+                IQ3XXS iq3_xxs blocks_of_256,
+                /// Blocks of 256 with scales for groups of 32: nine bits that choose four, and free signs.
+                IQ3S iq3_s blocks_of_256,
+                /// Blocks of 32: an f16 scale and 32 nibbles that choose from a table.
+                IQ4NL iq4_nl blocks_of_32,
+                /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same table.
+                IQ4XS iq4_xs blocks_of_256,
+                /// Blocks of 32: a power of two and 32 floats of four bits.
+                MXFP4 mxfp4 blocks_of_32,
+            ]
+            $($more)*
+        }
+    };
 }
 
 /// Writes `value` as f16, rounded to nearest even; false where it is too large.
@@ -91,48 +148,42 @@ fn write_each_pair(
     Err(places.iter().position(bad).unwrap_or_default())
 }
 
-/// The two halves of a block of 32: low nibbles are elements 0 to 15, high ones 16 to 31.
-fn nibbles(bytes: &[u8]) -> [u8; 32] {
-    let mut nibbles = [0; 32];
-    let (low, high) = nibbles.split_at_mut(16);
-    for ((low, high), byte) in low.iter_mut().zip(high).zip(bytes) {
-        *low = byte & 15;
-        *high = byte >> 4;
-    }
-    nibbles
+/// The nibbles of a run as Q4_0 has them: low ones are elements 0 to 15, high ones 16 to 31.
+fn nibbles(bytes: &[u8]) -> [u8; RUN] {
+    let bytes = &bytes[..16];
+    std::array::from_fn(|i| bytes[i % 16] >> (4 * (i / 16)) & 15)
 }
 
-/// [`nibbles`] with a fifth bit each: bit `j` of the little-endian word `high` belongs to element `j`.
-fn nibbles_and_bits(high: &[u8], bytes: &[u8]) -> [u8; 32] {
-    let high = u32::from_le_bytes([high[0], high[1], high[2], high[3]]);
-    let mut quants = nibbles(bytes);
-    for (index, quant) in quants.iter_mut().enumerate() {
-        *quant |= u8::from(high >> index & 1 == 1) << 4;
-    }
-    quants
+/// [`nibbles`] with a fifth bit each: bit `j` of the little-endian word `fifths` is element `j`'s.
+fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
+    let fifths = word(fifths);
+    joined(
+        nibbles(bytes),
+        std::array::from_fn(|i| (fifths >> i & 1) as u8),
+        4,
+    )
 }
 
-/// Nibble number `index` of `bytes`, the low one of each first.
-fn nibble(bytes: &[u8], index: usize) -> u8 {
-    bytes[index / 2] >> (4 * (index % 2)) & 15
+/// `BITS` of each element of a run of a block of 256: runs lie above each other in the same 32 bytes,
+/// as many as a byte holds.
+fn of_run<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
+    let each = 8 / BITS;
+    let bytes = &bytes[RUN * (run / each)..][..RUN];
+    std::array::from_fn(|i| bytes[i] >> (BITS * (run % each)) & ((1 << BITS) - 1))
 }
 
-/// Writes `scale · quants` to `out`.
-fn scaled(scale: f32, quants: &[i8], out: &mut [f32]) {
-    for (out, &quant) in out.iter_mut().zip(quants) {
-        *out = scale * f32::from(quant);
-    }
+/// The low `bits` of codes and what lies above.
+fn joined(low: [u8; RUN], high: [u8; RUN], bits: usize) -> [u8; RUN] {
+    std::array::from_fn(|i| low[i] | high[i] << bits)
 }
 
-/// Scale and minimum number `index` of the eight that Q4_K and Q5_K pack into twelve bytes: six
-/// bits each; the upper two of numbers 4 to 7 lie above the lower six of numbers 0 to 3.
-fn scale_and_minimum(packed: &[u8], index: usize) -> (u8, u8) {
-    if index < 4 {
-        (packed[index] & 63, packed[index + 4] & 63)
-    } else {
-        (
-            packed[index + 4] & 15 | packed[index - 4] >> 2 & 48,
-            packed[index + 4] >> 4 | packed[index] >> 2 & 48,
-        )
-    }
+/// Nibble `index`, low ones first: `s` of a step `d · (2 s + 1)`.
+fn odd_step(nibbles: &[u8], index: usize) -> [i8; 2] {
+    let nibble = nibbles[index / 2] >> (4 * (index % 2)) & 15;
+    [(2 * nibble + 1).cast_signed(), 0]
+}
+
+/// Four little-endian bytes.
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }

@@ -2,35 +2,44 @@
 //! in Q4_0, each an E2M1 float. With the floats doubled to whole numbers, as ggml has them:
 //! `x = 2^(e − 128) · LEVELS[q]`.
 
-use super::{each_block, nibbles, scaled};
-use crate::format::Layout;
+use super::nibbles;
+use crate::quantised::{Bits, Levels, Plane, Power, Quantised, RUN};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "MXFP4",
-    ggml_type: Some(39),
-    block_elements: 32,
-    block_bytes: 17,
-    halves: &[],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// MXFP4.
+#[derive(Debug, Clone, Copy)]
+pub struct MXFP4;
 
-/// ggml's `kvalues_mxfp4`.
-const LEVELS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+impl Quantised for MXFP4 {
+    const NAME: &'static str = "MXFP4";
+    const GGML_TYPE: u32 = 39;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 17;
+    const HALVES: &'static [usize] = &[];
+    /// ggml's `kvalues_mxfp4`.
+    const LEVELS: Levels = Levels::Table([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]);
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(1, 16)]), Plane::Stored(&[(0, 1)])];
+    type Codes = Bits<4>;
+    type Scaling = Power;
 
-/// 2^(e − 128), which is subnormal for e below 2.
-fn scale(exponent: u8) -> f32 {
-    f32::from_bits(match exponent {
-        0 => 1 << 21,
-        1 => 1 << 22,
-        exponent => u32::from(exponent - 1) << 23,
-    })
-}
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        nibbles(&block[1..])
+    }
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 17], out: &mut [f32; 32]| {
-        let levels = nibbles(&bytes[1..]).map(|nibble| LEVELS[usize::from(nibble & 15)]);
-        scaled(scale(bytes[0]), &levels, out);
-    });
+    /// 2^(e − 128), which is subnormal for e below 2.
+    #[inline(always)]
+    fn halves(block: &[u8]) -> [u16; 2] {
+        let brain = match block[0] {
+            0 => 1 << 5,
+            1 => 1 << 6,
+            exponent => u16::from(exponent - 1) << 7,
+        };
+        [brain, 0]
+    }
+
+    fn set_scales(block: &mut [u8], next: &mut dyn FnMut() -> f32) {
+        // A float's own exponent e stands for 2^(e − 127).
+        let exponent = (next().to_bits() >> 23) as u8;
+        block[0] = exponent.saturating_add(1);
+    }
 }

@@ -2,32 +2,35 @@
 //! 4-bit minimum `t` (high) a group, 64 bytes of 2-bit quants `q`, f16 `d` and f16 `e`:
 //! `x = d · s · q − e · t`.
 
-use super::{each_block, read_half};
-use crate::format::Layout;
+use super::of_run;
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, StepsAndMinima};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q2_K",
-    ggml_type: Some(10),
-    block_elements: 256,
-    block_bytes: 84,
-    halves: &[80, 82],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q2_K.
+#[derive(Debug, Clone, Copy)]
+pub struct Q2K;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 84], out: &mut [f32; 256]| {
-        let (scales, quants) = bytes.split_at(16);
-        let (d, e) = (read_half(&bytes[80..]), read_half(&bytes[82..]));
-        for (group, out) in out.chunks_exact_mut(16).enumerate() {
-            let (half, pair, second) = (group / 8, group / 2 % 4, group % 2);
-            let scale = d * f32::from(scales[group] & 15);
-            let minimum = e * f32::from(scales[group] >> 4);
-            let quants = &quants[32 * half + 16 * second..][..16];
-            for (out, quant) in out.iter_mut().zip(quants) {
-                *out = scale * f32::from(quant >> (2 * pair) & 3) - minimum;
-            }
-        }
-    });
+impl Quantised for Q2K {
+    const NAME: &'static str = "Q2_K";
+    const GGML_TYPE: u32 = 10;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 84;
+    const HALVES: &'static [usize] = &[80, 82];
+    const LEVELS: Levels = Levels::Less(0);
+    const PLANES: &'static [Plane] = &[
+        Plane::Runs(&[Part::Twos(0)]),
+        Plane::Stored(&[(0, 16)]),
+        Plane::Stored(&[(80, 4)]),
+    ];
+    type Codes = Bits<2>;
+    type Scaling = StepsAndMinima<16>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        of_run::<2>(&block[16..], run)
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        [block[group] & 15, block[group] >> 4].map(u8::cast_signed)
+    }
 }

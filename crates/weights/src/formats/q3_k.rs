@@ -2,51 +2,39 @@
 //! two bits of the quants `q`, twelve bytes with a 6-bit scale `s` a group, f16 `d`:
 //! `x = d · (s − 32) · (q − 4)`.
 
-use super::{each_block, read_half, scaled};
-use crate::format::Layout;
+use super::{joined, of_run};
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q3_K",
-    ggml_type: Some(11),
-    block_elements: 256,
-    block_bytes: 110,
-    halves: &[108],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q3_K.
+#[derive(Debug, Clone, Copy)]
+pub struct Q3K;
 
-/// `s − 32` for each group: the lower four bits lie in bytes 0 to 7, the upper two in 8 to 11.
-fn scales(bytes: &[u8; 110]) -> [i8; 16] {
-    let packed = &bytes[96..108];
-    std::array::from_fn(|group| {
-        let low = packed[group % 8] >> (4 * (group / 8)) & 15;
-        let high = packed[8 + group % 4] >> (2 * (group / 4)) & 3;
-        (low | high << 4).cast_signed() - 32
-    })
-}
+impl Quantised for Q3K {
+    const NAME: &'static str = "Q3_K";
+    const GGML_TYPE: u32 = 11;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 110;
+    const HALVES: &'static [usize] = &[108];
+    const LEVELS: Levels = Levels::Less(4);
+    const PLANES: &'static [Plane] = &[
+        Plane::Runs(&[Part::Twos(0)]),
+        Plane::Runs(&[Part::Ones(2)]),
+        Plane::Stored(&[(96, 12)]),
+        Plane::Stored(&[(108, 2)]),
+    ];
+    type Codes = Bits<3>;
+    type Scaling = Steps<16>;
 
-/// `q − 4` for each element: bit `i` of byte `j` of the third bits belongs to element `32 i + j`.
-fn quants(bytes: &[u8; 110]) -> [i8; 256] {
-    let (thirds, lower) = bytes.split_at(32);
-    let mut quants = [0; 256];
-    for (run, quants) in quants.chunks_exact_mut(32).enumerate() {
-        let lower = &lower[32 * (run / 4)..][..32];
-        for ((quant, lower), third) in quants.iter_mut().zip(lower).zip(thirds) {
-            let three_bits = lower >> (2 * (run % 4)) & 3 | (third >> run & 1) << 2;
-            *quant = three_bits.cast_signed() - 4;
-        }
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        joined(of_run::<2>(&block[32..], run), of_run::<1>(block, run), 2)
     }
-    quants
-}
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 110], out: &mut [f32; 256]| {
-        let d = read_half(&bytes[108..]);
-        let quants = quants(bytes);
-        let groups = quants.chunks_exact(16).zip(out.chunks_exact_mut(16));
-        for (scale, (quants, out)) in scales(bytes).into_iter().zip(groups) {
-            scaled(d * f32::from(scale), quants, out);
-        }
-    });
+    /// `s − 32`: the lower four bits lie in eight bytes, the upper two in the next four.
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        let low = block[96 + group % 8] >> (4 * (group / 8)) & 15;
+        let high = block[104 + group % 4] >> (2 * (group / 4)) & 3;
+        [(low | high << 4).cast_signed() - 32, 0]
+    }
 }

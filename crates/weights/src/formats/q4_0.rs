@@ -1,25 +1,30 @@
 //! Q4_0: blocks of 32 elements, an f16 scale `d` and 16 bytes of nibbles `q`: `x = d · (q − 8)`.
 //! Byte `j` holds element `j` in its low and element `j + 16` in its high nibble.
 
-use super::{each_block, nibbles, read_half, scaled, write_each_block, write_half};
-use crate::format::{Layout, largest};
+use super::{nibbles, write_each_block, write_half};
+use crate::format::largest;
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Scale, Writer};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q4_0",
-    ggml_type: Some(2),
-    block_elements: 32,
-    block_bytes: 18,
-    halves: &[0],
-    grid: &[],
-    dequantise,
-    quantise: Some(quantise),
-};
+/// Q4_0.
+#[derive(Debug, Clone, Copy)]
+pub struct Q4_0;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 18], out: &mut [f32; 32]| {
-        let quants = nibbles(&bytes[2..]).map(|nibble| nibble.cast_signed() - 8);
-        scaled(read_half(bytes), &quants, out);
-    });
+impl Quantised for Q4_0 {
+    const NAME: &'static str = "Q4_0";
+    const GGML_TYPE: u32 = 2;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 18;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = Levels::Less(8);
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(2, 16)]), Plane::Stored(&[(0, 2)])];
+    const QUANTISE: Option<Writer> = Some(quantise);
+    type Codes = Bits<4>;
+    type Scaling = Scale;
+
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        nibbles(&block[2..])
+    }
 }
 
 /// `d = x* / −8` where `x*` is the element of largest magnitude, sign kept, so that it becomes

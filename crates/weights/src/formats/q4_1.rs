@@ -1,25 +1,26 @@
 //! Q4_1: blocks of 32 elements, an f16 scale `d`, an f16 minimum `m` and 16 bytes of nibbles `q`,
 //! laid out as in Q4_0: `x = d · q + m`.
 
-use super::{each_block, nibbles, read_half};
-use crate::format::Layout;
+use super::nibbles;
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, ScaleAndMinimum};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q4_1",
-    ggml_type: Some(3),
-    block_elements: 32,
-    block_bytes: 20,
-    halves: &[0, 2],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q4_1.
+#[derive(Debug, Clone, Copy)]
+pub struct Q4_1;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 20], out: &mut [f32; 32]| {
-        let (scale, minimum) = (read_half(bytes), read_half(&bytes[2..]));
-        for (out, quant) in out.iter_mut().zip(nibbles(&bytes[4..])) {
-            *out = scale * f32::from(quant) + minimum;
-        }
-    });
+impl Quantised for Q4_1 {
+    const NAME: &'static str = "Q4_1";
+    const GGML_TYPE: u32 = 3;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 20;
+    const HALVES: &'static [usize] = &[0, 2];
+    const LEVELS: Levels = Levels::Less(0);
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(4, 16)]), Plane::Stored(&[(0, 4)])];
+    type Codes = Bits<4>;
+    type Scaling = ScaleAndMinimum;
+
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        nibbles(&block[4..])
+    }
 }

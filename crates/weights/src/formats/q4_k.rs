@@ -2,31 +2,40 @@
 //! scale `s` and a 6-bit minimum `t` a group, 128 bytes of nibbles `q`, group 2i in the low and
 //! group 2i + 1 in the high nibbles of the same 32 bytes: `x = d · s · q − e · t`.
 
-use super::{each_block, read_half, scale_and_minimum};
-use crate::format::Layout;
+use super::of_run;
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, StepsAndMinima};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q4_K",
-    ggml_type: Some(12),
-    block_elements: 256,
-    block_bytes: 144,
-    halves: &[0, 2],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q4_K.
+#[derive(Debug, Clone, Copy)]
+pub struct Q4K;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 144], out: &mut [f32; 256]| {
-        let (d, e) = (read_half(bytes), read_half(&bytes[2..]));
-        let (packed, quants) = bytes[4..].split_at(12);
-        for (group, out) in out.chunks_exact_mut(32).enumerate() {
-            let (scale, minimum) = scale_and_minimum(packed, group);
-            let (scale, minimum) = (d * f32::from(scale), e * f32::from(minimum));
-            let quants = &quants[32 * (group / 2)..][..32];
-            for (out, quant) in out.iter_mut().zip(quants) {
-                *out = scale * f32::from(quant >> (4 * (group % 2)) & 15) - minimum;
-            }
-        }
-    });
+impl Quantised for Q4K {
+    const NAME: &'static str = "Q4_K";
+    const GGML_TYPE: u32 = 12;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 144;
+    const HALVES: &'static [usize] = &[0, 2];
+    const LEVELS: Levels = Levels::Less(0);
+    const PLANES: &'static [Plane] = &[Plane::Runs(&[Part::Nibbles]), Plane::Stored(&[(0, 16)])];
+    type Codes = Bits<4>;
+    type Scaling = StepsAndMinima<8>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        of_run::<4>(&block[16..], run)
+    }
+
+    /// The first four groups' lie whole in eight bytes, the others' in four bytes of nibbles and the
+    /// upper two bits of those eight.
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        let packed = &block[4..16];
+        let both = if group < 4 {
+            [packed[group] & 63, packed[group + 4] & 63]
+        } else {
+            let (low, high) = (packed[group + 4], |index: usize| packed[index] >> 6 << 4);
+            [low & 15 | high(group - 4), low >> 4 | high(group)]
+        };
+        both.map(u8::cast_signed)
+    }
 }

@@ -1,24 +1,30 @@
 //! Q5_0: blocks of 32 elements, an f16 scale `d`, a 32-bit word of fifth bits and 16 bytes of
 //! nibbles, laid out as in Q4_0: `x = d · (q − 16)`.
 
-use super::{each_block, nibbles_and_bits, read_half, scaled};
-use crate::format::Layout;
+use super::nibbles_and_bits;
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Scale};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q5_0",
-    ggml_type: Some(6),
-    block_elements: 32,
-    block_bytes: 22,
-    halves: &[0],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q5_0.
+#[derive(Debug, Clone, Copy)]
+pub struct Q5_0;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 22], out: &mut [f32; 32]| {
-        let quants = nibbles_and_bits(&bytes[2..], &bytes[6..]);
-        let quants = quants.map(|quant| quant.cast_signed() - 16);
-        scaled(read_half(bytes), &quants, out);
-    });
+impl Quantised for Q5_0 {
+    const NAME: &'static str = "Q5_0";
+    const GGML_TYPE: u32 = 6;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 22;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = Levels::Less(16);
+    const PLANES: &'static [Plane] = &[
+        Plane::Stored(&[(6, 16)]),
+        Plane::Runs(&[Part::Ones(4)]),
+        Plane::Stored(&[(0, 2)]),
+    ];
+    type Codes = Bits<5>;
+    type Scaling = Scale;
+
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        nibbles_and_bits(&block[2..], &block[6..])
+    }
 }

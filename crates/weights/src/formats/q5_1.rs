@@ -1,28 +1,29 @@
 //! Q5_1: blocks of 32 elements, an f16 scale `d`, an f16 minimum `m`, a 32-bit word of fifth bits
 //! and 16 bytes of nibbles, laid out as in Q4_0: `x = d · q + m`.
 
-use super::{each_block, nibbles_and_bits, read_half};
-use crate::format::Layout;
+use super::nibbles_and_bits;
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, ScaleAndMinimum};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q5_1",
-    ggml_type: Some(7),
-    block_elements: 32,
-    block_bytes: 24,
-    halves: &[0, 2],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q5_1.
+#[derive(Debug, Clone, Copy)]
+pub struct Q5_1;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 24], out: &mut [f32; 32]| {
-        let (scale, minimum) = (read_half(bytes), read_half(&bytes[2..]));
-        for (out, quant) in out
-            .iter_mut()
-            .zip(nibbles_and_bits(&bytes[4..], &bytes[8..]))
-        {
-            *out = scale * f32::from(quant) + minimum;
-        }
-    });
+impl Quantised for Q5_1 {
+    const NAME: &'static str = "Q5_1";
+    const GGML_TYPE: u32 = 7;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 24;
+    const HALVES: &'static [usize] = &[0, 2];
+    const LEVELS: Levels = Levels::Less(0);
+    const PLANES: &'static [Plane] = &[
+        Plane::Stored(&[(8, 16)]),
+        Plane::Runs(&[Part::Stored(0, 4), Part::Ones(4)]),
+    ];
+    type Codes = Bits<5>;
+    type Scaling = ScaleAndMinimum;
+
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        nibbles_and_bits(&block[4..], &block[8..])
+    }
 }

@@ -1,33 +1,40 @@
 //! Q5_K: Q4_K with 32 bytes of fifth bits before the nibbles: bit `i` of byte `j` belongs to
 //! element `32 i + j`.
 
-use super::{each_block, read_half, scale_and_minimum};
-use crate::format::Layout;
+use super::q4_k::Q4K;
+use super::{joined, of_run};
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, StepsAndMinima};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q5_K",
-    ggml_type: Some(13),
-    block_elements: 256,
-    block_bytes: 176,
-    halves: &[0, 2],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q5_K.
+#[derive(Debug, Clone, Copy)]
+pub struct Q5K;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 176], out: &mut [f32; 256]| {
-        let (d, e) = (read_half(bytes), read_half(&bytes[2..]));
-        let (packed, fifths) = bytes[4..].split_at(12);
-        let (fifths, quants) = fifths.split_at(32);
-        for (group, out) in out.chunks_exact_mut(32).enumerate() {
-            let (scale, minimum) = scale_and_minimum(packed, group);
-            let (scale, minimum) = (d * f32::from(scale), e * f32::from(minimum));
-            let quants = &quants[32 * (group / 2)..][..32];
-            for ((out, quant), fifth) in out.iter_mut().zip(quants).zip(fifths) {
-                let quant = quant >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
-                *out = scale * f32::from(quant) - minimum;
-            }
-        }
-    });
+impl Quantised for Q5K {
+    const NAME: &'static str = "Q5_K";
+    const GGML_TYPE: u32 = 13;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 176;
+    const HALVES: &'static [usize] = &[0, 2];
+    const LEVELS: Levels = Levels::Less(0);
+    const PLANES: &'static [Plane] = &[
+        Plane::Runs(&[Part::Nibbles]),
+        Plane::Runs(&[Part::Ones(4)]),
+        Plane::Stored(&[(0, 16)]),
+    ];
+    type Codes = Bits<5>;
+    type Scaling = StepsAndMinima<8>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        joined(
+            of_run::<4>(&block[48..], run),
+            of_run::<1>(&block[16..], run),
+            4,
+        )
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        Q4K::steps(block, group)
+    }
 }

@@ -4,39 +4,39 @@
 //! nibbles hold runs 0 and 1 low and runs 2 and 3 high, its 32 bytes of pairs hold run `r` in
 //! bits `2r` and `2r + 1`.
 
-use super::{each_block, read_half, scaled};
-use crate::format::Layout;
+use super::{joined, of_run};
+use crate::quantised::{Bits, Levels, Part, Plane, Quantised, RUN, Steps};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q6_K",
-    ggml_type: Some(14),
-    block_elements: 256,
-    block_bytes: 210,
-    halves: &[208],
-    grid: &[],
-    dequantise,
-    quantise: None,
-};
+/// Q6_K.
+#[derive(Debug, Clone, Copy)]
+pub struct Q6K;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 210], out: &mut [f32; 256]| {
-        let (lower, upper) = bytes.split_at(128);
-        let scales = &bytes[192..208];
-        let d = read_half(&bytes[208..]);
-        for (run, out) in out.chunks_exact_mut(32).enumerate() {
-            let (half, run_of_half) = (run / 4, run % 4);
-            let lower = &lower[64 * half + 32 * (run_of_half % 2)..][..32];
-            let upper = &upper[32 * half..][..32];
-            let mut quants = [0; 32];
-            for ((quant, lower), upper) in quants.iter_mut().zip(lower).zip(upper) {
-                let lower = lower >> (4 * (run_of_half / 2)) & 15;
-                let upper = upper >> (2 * run_of_half) & 3;
-                *quant = (lower | upper << 4).cast_signed() - 32;
-            }
-            for (group, out) in out.chunks_exact_mut(16).enumerate() {
-                let scale = d * f32::from(scales[2 * run + group].cast_signed());
-                scaled(scale, &quants[16 * group..], out);
-            }
-        }
-    });
+impl Quantised for Q6K {
+    const NAME: &'static str = "Q6_K";
+    const GGML_TYPE: u32 = 14;
+    const ELEMENTS: usize = 256;
+    const BYTES: usize = 210;
+    const HALVES: &'static [usize] = &[208];
+    const LEVELS: Levels = Levels::Less(32);
+    const PLANES: &'static [Plane] = &[
+        Plane::Runs(&[Part::Nibbles]),
+        Plane::Runs(&[Part::Twos(4)]),
+        Plane::Stored(&[(192, 16)]),
+        Plane::Stored(&[(208, 2)]),
+    ];
+    type Codes = Bits<6>;
+    type Scaling = Steps<16>;
+
+    #[inline(always)]
+    fn codes(block: &[u8], run: usize) -> [u8; RUN] {
+        let (half, quarter) = (run / 4, run % 4);
+        let low = &block[64 * half + 32 * (quarter % 2)..][..RUN];
+        let low = std::array::from_fn(|i| low[i] >> (4 * (quarter / 2)) & 15);
+        joined(low, of_run::<2>(&block[128..], run), 4)
+    }
+
+    #[inline(always)]
+    fn steps(block: &[u8], group: usize) -> [i8; 2] {
+        [block[192 + group].cast_signed(), 0]
+    }
 }

@@ -1,27 +1,29 @@
 //! Q8_0: blocks of 32 elements, an f16 scale `d` and 32 signed bytes `q`: `x = d · q`.
 
-use super::{each_block, read_half, write_each_block, write_half};
-use crate::format::{Layout, largest_magnitude};
+use super::{write_each_block, write_half};
+use crate::format::largest_magnitude;
+use crate::quantised::{Bits, Levels, Plane, Quantised, RUN, Scale, Writer};
 
-pub(crate) const LAYOUT: Layout = Layout {
-    name: "Q8_0",
-    ggml_type: Some(8),
-    block_elements: 32,
-    block_bytes: 34,
-    halves: &[0],
-    grid: &[],
-    dequantise,
-    quantise: Some(quantise),
-};
+/// Q8_0.
+#[derive(Debug, Clone, Copy)]
+pub struct Q8_0;
 
-fn dequantise(bytes: &[u8], out: &mut [f32]) {
-    each_block(bytes, out, |bytes: &[u8; 34], out: &mut [f32; 32]| {
-        let (scale, quants) = bytes.split_at(2);
-        let scale = read_half(scale);
-        for (out, quant) in out.iter_mut().zip(quants) {
-            *out = scale * f32::from(quant.cast_signed());
-        }
-    });
+impl Quantised for Q8_0 {
+    const NAME: &'static str = "Q8_0";
+    const GGML_TYPE: u32 = 8;
+    const ELEMENTS: usize = 32;
+    const BYTES: usize = 34;
+    const HALVES: &'static [usize] = &[0];
+    const LEVELS: Levels = Levels::Less(128);
+    const PLANES: &'static [Plane] = &[Plane::Stored(&[(2, 32)]), Plane::Stored(&[(0, 2)])];
+    const QUANTISE: Option<Writer> = Some(quantise);
+    type Codes = Bits<8>;
+    type Scaling = Scale;
+
+    #[inline(always)]
+    fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
+        std::array::from_fn(|i| block[2 + i] ^ 0x80)
+    }
 }
 
 /// `d = max|x| / 127`, `q = round(x / d)`, halves away from zero; the division uses the scale

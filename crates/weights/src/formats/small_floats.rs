@@ -5,7 +5,8 @@
 const INFINITY: u32 = 0x7c00;
 
 /// The number that the bits of an f16 stand for.
-pub(super) fn from_half(bits: u16) -> f32 {
+#[inline]
+pub(crate) fn from_half(bits: u16) -> f32 {
     let bits = u32::from(bits);
     let (sign, magnitude) = ((bits & 0x8000) << 16, bits & 0x7fff);
     // The exponent's bias differs by 112. The product is exact, and normalises what is subnormal.
@@ -16,6 +17,12 @@ pub(super) fn from_half(bits: u16) -> f32 {
         0
     };
     f32::from_bits(number.to_bits() | beyond | sign)
+}
+
+/// The number that the bits of a BF16 stand for.
+#[inline]
+pub(crate) fn from_brain(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
 }
 
 /// The number that the bits of an 8-bit float (E4M3, without infinities) stand for.
@@ -34,7 +41,7 @@ pub(super) fn from_e4m3(bits: u8) -> f32 {
     clippy::cast_possible_truncation,
     reason = "the shifted magnitude is at most that of an infinite f16"
 )]
-pub(super) fn to_half(value: f32) -> u16 {
+pub(crate) fn to_half(value: f32) -> u16 {
     let bits = value.to_bits();
     let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
     // Adding half a step less one, and one more where the last bit kept is odd, rounds to even.

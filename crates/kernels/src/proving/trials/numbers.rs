@@ -1,6 +1,6 @@
 //! What kernels are tried on: the same numbers everywhere, without a pattern.
 
-use half::{bf16, f16};
+use conclave_weights::{BlockError, dequantise};
 
 use crate::{Buffer, Format, Gpu, GpuError, Matrix};
 
@@ -16,10 +16,14 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
+    /// A number in −1..1.
+    fn signed(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
     /// Numbers in −1..1.
     pub fn many(&mut self, count: usize) -> Vec<f32> {
-        let signed = |bits: u64| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0;
-        (0..count).map(|_| signed(self.bits())).collect()
+        (0..count).map(|_| self.signed()).collect()
     }
 
     /// A matrix on the GPU, and its numbers as the reader of files has them. A product of its rows
@@ -30,50 +34,37 @@ impl Numbers {
         format: Format,
         [rows, cols]: [usize; 2],
     ) -> Result<(Matrix, Vec<f32>), GpuError> {
-        let unit: f32 = match format {
-            Format::F32 | Format::F16 | Format::BF16 => 0.1,
-            Format::Q4_0 | Format::Q4_1 => 1.0 / 64.0,
-            Format::Q5_0 | Format::Q5_1 | Format::MXFP4 => 1.0 / 128.0,
-            Format::Q2K => 1.0 / 256.0,
-            Format::Q8_0 | Format::Q3K | Format::IQ4NL => 1.0 / 1024.0,
-            Format::Q4K | Format::IQ2XXS | Format::IQ2XS | Format::IQ2S => 1.0 / 4096.0,
-            Format::IQ3XXS | Format::IQ3S => 1.0 / 8192.0,
-            Format::Q5K => 1.0 / 8192.0,
-            Format::Q6K | Format::IQ4XS => 1.0 / 16_384.0,
-        };
-        let plain = |values: Vec<f32>| values.into_iter().map(move |v| v * unit);
-        let blocks: Vec<u8> = match format {
-            Format::F32 => plain(self.many(rows * cols))
-                .flat_map(f32::to_le_bytes)
-                .collect(),
-            Format::F16 => plain(self.many(rows * cols))
-                .flat_map(|v| f16::from_f32(v).to_le_bytes())
-                .collect(),
-            Format::BF16 => plain(self.many(rows * cols))
-                .flat_map(|v| bf16::from_f32(v).to_le_bytes())
-                .collect(),
-            // Any bits are quants and scales; only the f16 must be no large numbers.
-            _ => (0..rows * cols / format.block())
-                .flat_map(|_| {
-                    let mut block: Vec<u8> = (0..format.block_bytes())
-                        .map(|_| self.bits() as u8)
-                        .collect();
-                    for &at in format.stored().halves() {
-                        let scale = unit * (1.0 + (self.bits() % 8) as f32 / 8.0);
-                        block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
-                    }
-                    if format == Format::MXFP4 {
-                        // 2^(e − 128), as large as the unit or half of it.
-                        block[0] = (unit.to_bits() >> 23) as u8 + (self.bits() % 2) as u8;
-                    }
-                    block
-                })
-                .collect(),
-        };
-        let mut numbers = vec![0.0; rows * cols];
-        conclave_weights::dequantise(format.stored(), &blocks, &mut numbers)
-            .map_err(|error| GpuError::shape("self-test", error.to_string()))?;
+        // How large numbers are whose scales are about 1.
+        let (_, numbers) = self.blocks(format, 1024, 1.0)?;
+        let squares: f32 = numbers.iter().map(|number| number * number).sum();
+        let size = (squares / numbers.len() as f32).sqrt();
+        let (blocks, numbers) = self.blocks(format, rows * cols, 0.1 / size)?;
         Ok((Matrix::upload(gpu, format, rows, cols, &blocks)?, numbers))
+    }
+
+    /// Blocks of any bits, with scales between half of `scale` and all of it, of both signs; and the
+    /// numbers there.
+    fn blocks(
+        &mut self,
+        format: Format,
+        count: usize,
+        scale: f32,
+    ) -> Result<(Vec<u8>, Vec<f32>), GpuError> {
+        let stored = format.stored();
+        let unsound = |error: BlockError| GpuError::shape("self-test", error.to_string());
+        let bytes = count / stored.block_elements() * stored.block_bytes();
+        let mut blocks: Vec<u8> = (0..bytes).map(|_| self.bits() as u8).collect();
+        let mut next = || {
+            let signed = self.signed();
+            // Not so small that f16 and its like become subnormal.
+            scale * (signed + signed.signum()) / 2.0
+        };
+        for block in blocks.chunks_exact_mut(stored.block_bytes()) {
+            stored.set_scales(block, &mut next).map_err(unsound)?;
+        }
+        let mut numbers = vec![0.0; count];
+        dequantise(stored, &blocks, &mut numbers).map_err(unsound)?;
+        Ok((blocks, numbers))
     }
 }
 
