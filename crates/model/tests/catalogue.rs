@@ -55,6 +55,61 @@ struct Shape {
     recurrent: Option<Recurrent>,
     /// Most of its layers are gated convolutions.
     convolutions: Option<Convolutions>,
+    /// It has an embedding for each layer, and heads and widths that differ from layer to layer.
+    per_layer: Option<PerLayer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PerLayer {
+    /// A layer's part of a token.
+    width: u64,
+    window: u64,
+    /// The layers that see everything, and the width of their heads.
+    see_all: Vec<u64>,
+    see_all_head_dim: u64,
+    /// The first layer that attends to another's keys and values; from there on MLPs are this wide.
+    shared_from: u64,
+    shared_feed_forward: u64,
+}
+
+impl PerLayer {
+    /// What the files have of it, outside of the layers and inside of them.
+    fn tensors(&self, s: &Shape, table: Format) -> Vec<Tensor> {
+        let all = s.layers * self.width;
+        let of = |name: String, format, rows, cols| Tensor {
+            name: format!("{name}.weight"),
+            format,
+            rows,
+            cols,
+        };
+        let of_model = [
+            of(
+                "per_layer_token_embd".into(),
+                table,
+                Some(s.vocabulary),
+                all,
+            ),
+            // llama.cpp quantises it in no file.
+            of(
+                "per_layer_model_proj".into(),
+                Format::BF16,
+                Some(all),
+                s.hidden,
+            ),
+            of("per_layer_proj_norm".into(), Format::F32, None, self.width),
+        ];
+        let of_layers = (0..s.layers).flat_map(|layer| {
+            let name = |name: &str| format!("blk.{layer}.{name}");
+            [
+                of(name("inp_gate"), Format::Q5K, Some(self.width), s.hidden),
+                of(name("proj"), Format::Q5K, Some(s.hidden), self.width),
+                of(name("post_norm"), Format::F32, None, s.hidden),
+                of(name("layer_output_scale"), Format::F32, None, 1),
+            ]
+        });
+        of_model.into_iter().chain(of_layers).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -82,6 +137,18 @@ impl Convolutions {
 }
 
 impl Shape {
+    fn head_dim(&self, layer: u64) -> u64 {
+        let wide = self.per_layer.as_ref();
+        let wide = wide.filter(|of| of.see_all.contains(&layer));
+        wide.map_or(self.head_dim, |of| of.see_all_head_dim)
+    }
+
+    fn feed_forward(&self, layer: u64) -> u64 {
+        let shared = self.per_layer.as_ref();
+        let shared = shared.filter(|of| layer >= of.shared_from);
+        shared.map_or(self.feed_forward, |of| of.shared_feed_forward)
+    }
+
     /// Whether a block attends: those that predict tokens further on do.
     fn attends(&self, block: u64) -> bool {
         let recurrent = self.recurrent.as_ref().map(|of| &of.attend);
@@ -222,7 +289,6 @@ impl Model {
     fn tensors(&self) -> Vec<Tensor> {
         let s = &self.shape;
         let blocks = Blocks::of(&self.format);
-        let (query, kv) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
         let header = Header::of(self, &[]);
         let family = Family::of(&header.open()).expect("the family is known");
         let own = |usual: &'static str| {
@@ -250,15 +316,17 @@ impl Model {
                 add(format!("blk.{layer}.{name}"), format, rows, cols);
             };
             let (plain, finer) = (blocks.plain, blocks.of_layer(layer, s.layers));
+            let (head_dim, feed_forward) = (s.head_dim(layer), s.feed_forward(layer));
+            let (query, kv) = (s.heads * head_dim, s.kv_heads * head_dim);
             if layer >= s.layers {
                 add("nextn.eh_proj", plain, Some(s.hidden), 2 * s.hidden);
             }
             if s.fused {
                 add("attn_qkv", blocks.fused, Some(query + 2 * kv), s.hidden);
-                add("ffn_up", plain, Some(2 * s.feed_forward), s.hidden);
+                add("ffn_up", plain, Some(2 * feed_forward), s.hidden);
             } else {
-                add("ffn_gate", plain, Some(s.feed_forward), s.hidden);
-                add("ffn_up", plain, Some(s.feed_forward), s.hidden);
+                add("ffn_gate", plain, Some(feed_forward), s.hidden);
+                add("ffn_up", plain, Some(feed_forward), s.hidden);
             }
             if !s.fused && s.attends(layer) {
                 // In Qwen3.5 a gate lies behind each query head.
@@ -270,7 +338,7 @@ impl Model {
             if s.attends(layer) {
                 add("attn_output", plain, Some(s.hidden), query);
             }
-            add("ffn_down", finer, Some(s.hidden), s.feed_forward);
+            add("ffn_down", finer, Some(s.hidden), feed_forward);
             let norms = [
                 (family.norms.mixer, "attn_norm"),
                 (family.norms.mixer_post, "post_attention_norm"),
@@ -285,7 +353,7 @@ impl Model {
             }
             let of_heads = match family.qk_norm {
                 QkNorm::None => None,
-                QkNorm::PerHead | QkNorm::Rotated => Some([s.head_dim; 2]),
+                QkNorm::PerHead | QkNorm::Rotated => Some([head_dim; 2]),
                 QkNorm::Whole => Some([query, kv]),
             };
             for (name, width) in ["attn_q_norm", "attn_k_norm"]
@@ -306,7 +374,10 @@ impl Model {
                 ..tensor
             }));
         }
+        let per_layer = s.per_layer.iter();
+        all.extend(per_layer.flat_map(|of| of.tensors(s, blocks.fine)));
         if family.gguf == "qwen2" {
+            let (query, kv) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
             for layer in 0..s.layers {
                 for (name, width) in [("attn_q", query), ("attn_k", kv), ("attn_v", kv)] {
                     all.push(Tensor {
@@ -375,13 +446,12 @@ impl Header {
             ("context_length", s.context),
             ("embedding_length", s.hidden),
             ("block_count", s.layers + further),
-            ("feed_forward_length", s.feed_forward),
             ("attention.head_count", s.heads),
-            ("attention.key_length", s.head_dim),
-            ("attention.value_length", s.head_dim),
         ];
-        // One number, or one a layer where those that are recurrences have none.
-        let mut kv_heads = vec![s.kv_heads];
+        let mut widths = [s.head_dim; 2];
+        // One number, or one a layer: where those that are recurrences have none, where late ones are wider.
+        let (mut kv_heads, mut feed_forward) = (vec![s.kv_heads], vec![s.feed_forward]);
+        let mut windows = Vec::new();
         if let Some(of) = &s.recurrent {
             sizes.extend([
                 ("ssm.conv_kernel", of.taps),
@@ -392,6 +462,26 @@ impl Header {
                 ("nextn_predict_layers", further),
             ]);
         }
+        if let Some(of) = &s.per_layer {
+            widths = [of.see_all_head_dim; 2];
+            sizes.extend([
+                ("attention.key_length_swa", s.head_dim),
+                ("attention.value_length_swa", s.head_dim),
+                ("rope.dimension_count_swa", s.head_dim),
+                ("attention.sliding_window", of.window),
+                ("attention.shared_kv_layers", s.layers - of.shared_from),
+                ("embedding_length_per_layer_input", of.width),
+            ]);
+            windows = (0..s.layers)
+                .map(|layer| !of.see_all.contains(&layer))
+                .collect();
+            feed_forward = (0..s.layers).map(|layer| s.feed_forward(layer)).collect();
+        }
+        sizes.extend(
+            ["attention.key_length", "attention.value_length"]
+                .into_iter()
+                .zip(widths),
+        );
         if let Some(of) = &s.convolutions {
             sizes.push(("shortconv.l_cache", of.taps));
         }
@@ -404,9 +494,10 @@ impl Header {
             bytes.extend((text.len() as u64).to_le_bytes());
             bytes.extend(text.as_bytes());
         };
-        // Numbers of types: 4 a u32, 6 an f32, 8 a string, 9 an array.
+        // Numbers of types: 4 a u32, 6 an f32, 7 a truth value, 8 a string, 9 an array.
         bytes.extend((tensors.len() as u64).to_le_bytes());
-        bytes.extend((sizes.len() as u64 + 3).to_le_bytes());
+        let keys = sizes.len() + 4 + usize::from(!windows.is_empty());
+        bytes.extend((keys as u64).to_le_bytes());
         text(&mut bytes, "general.architecture");
         bytes.extend(8u32.to_le_bytes());
         text(&mut bytes, &architecture);
@@ -419,22 +510,28 @@ impl Header {
             bytes.extend(4u32.to_le_bytes());
             bytes.extend((size as u32).to_le_bytes());
         }
-        text(
-            &mut bytes,
-            &format!("{architecture}.attention.head_count_kv"),
-        );
-        if kv_heads.len() > 1 {
-            bytes.extend(9u32.to_le_bytes());
-            bytes.extend(4u32.to_le_bytes());
-            bytes.extend((kv_heads.len() as u64).to_le_bytes());
-        } else {
-            bytes.extend(4u32.to_le_bytes());
+        for (name, listed) in [
+            ("attention.head_count_kv", kv_heads),
+            ("feed_forward_length", feed_forward),
+        ] {
+            text(&mut bytes, &format!("{architecture}.{name}"));
+            if listed.len() > 1 {
+                bytes.extend(9u32.to_le_bytes());
+                bytes.extend(4u32.to_le_bytes());
+                bytes.extend((listed.len() as u64).to_le_bytes());
+            } else {
+                bytes.extend(4u32.to_le_bytes());
+            }
+            bytes.extend(listed.iter().flat_map(|&size| (size as u32).to_le_bytes()));
         }
-        bytes.extend(
-            kv_heads
-                .iter()
-                .flat_map(|&heads| (heads as u32).to_le_bytes()),
-        );
+        if !windows.is_empty() {
+            let name = "attention.sliding_window_pattern";
+            text(&mut bytes, &format!("{architecture}.{name}"));
+            bytes.extend(9u32.to_le_bytes());
+            bytes.extend(7u32.to_le_bytes());
+            bytes.extend((windows.len() as u64).to_le_bytes());
+            bytes.extend(windows.into_iter().map(u8::from));
+        }
         let mut offset = 0;
         for tensor in tensors {
             text(&mut bytes, &tensor.name);
