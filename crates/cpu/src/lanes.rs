@@ -1,5 +1,5 @@
 //! Eight lanes of 32 bits: all that the products ask of a processor. Written once against this
-//! trait, they become wasm SIMD (two vectors of 128 bits), AVX2 where the processor has it, and
+//! trait, they become wasm SIMD (two vectors of 128 bits), AVX2 where the processor has it (with the products of VNNI where it has these), and
 //! plain arrays elsewhere, which compilers make vectors of as they can.
 
 #[cfg(target_arch = "x86_64")]
@@ -26,6 +26,8 @@ pub trait Lanes: Copy {
     type Ints: Copy;
     /// 8 × f32.
     type Floats: Copy;
+    /// Vectors that can be held at once.
+    const REGISTERS: usize = 16;
 
     /// From memory.
     fn load_words(self, from: &[i16; 16]) -> Self::Words;
@@ -96,9 +98,10 @@ pub trait Work {
 /// Computes with the widest vectors that this machine has.
 pub fn run<W: Work>(work: W) -> W::Out {
     #[cfg(target_arch = "x86_64")]
-    if let Some(lanes) = avx2::Avx2::detect() {
-        return lanes.run(work);
-    }
+    let work = match avx2::run(work) {
+        Ok(out) => return out,
+        Err(work) => work,
+    };
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     let lanes = wasm::Simd128;
     #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]

@@ -15,7 +15,7 @@
 //!
 //! Matrices are packed eight rows together and input is rounded to 16 bits in blocks of 32, so that
 //! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`
-//! in wasm, `vpmaddwd` on AVX2. Everything runs on the thread that calls; a product takes a range
+//! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI. Everything runs on the thread that calls; a product takes a range
 //! of rows, so that threads can share one.
 //!
 //! ```

@@ -315,6 +315,9 @@ impl<P: Tile> Work for Times<'_, P> {
                 row += match count - row {
                     1 => self.tile::<L, 1>(lanes, blocks, row, first),
                     2 | 3 => self.tile::<L, 2>(lanes, blocks, row, first),
+                    left if L::REGISTERS >= 32 && left >= 2 * MOST => {
+                        self.tile::<L, { 2 * MOST }>(lanes, blocks, row, first)
+                    }
                     _ => self.tile::<L, MOST>(lanes, blocks, row, first),
                 };
             }

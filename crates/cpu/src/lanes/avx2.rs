@@ -1,36 +1,57 @@
-//! Eight lanes in one AVX2 vector.
+//! Eight lanes in one AVX2 vector, with the products of VNNI where the processor has them.
 
 use std::arch::x86_64::*;
 
 use super::{Lanes, Work};
 
-/// Proof that the processor has AVX2, FMA and F16C.
+/// Proof that the processor has AVX2, FMA and F16C, and the products of `VNNI`.
 #[derive(Debug, Clone, Copy)]
-pub struct Avx2(());
+pub struct Avx2<const VNNI: u8 = NONE>(());
 
-impl Avx2 {
-    /// The proof, where there is one.
-    pub fn detect() -> Option<Self> {
-        let there = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c");
-        there.then_some(Self(()))
+/// Products and their sums are two instructions.
+pub const NONE: u8 = 0;
+/// They are one, of AVX-VNNI.
+pub const AVX_VNNI: u8 = 1;
+/// They are one, of AVX-512 VNNI, and there are 32 registers.
+pub const AVX512_VNNI: u8 = 2;
+
+/// Computes with the best of these vectors that the processor has; gives the work back where it has
+/// none.
+pub fn run<W: Work>(work: W) -> Result<W::Out, W> {
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn plain<W: Work>(work: W) -> W::Out {
+        work.with(Avx2::<NONE>(()))
     }
-
-    /// Computes with these vectors.
-    pub fn run<W: Work>(self, work: W) -> W::Out {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn compiled<W: Work>(work: W, lanes: Avx2) -> W::Out {
-            work.with(lanes)
+    #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+    fn avx_vnni<W: Work>(work: W) -> W::Out {
+        work.with(Avx2::<AVX_VNNI>(()))
+    }
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512vnni")]
+    fn avx512_vnni<W: Work>(work: W) -> W::Out {
+        work.with(Avx2::<AVX512_VNNI>(()))
+    }
+    let avx2 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    let avx512_vnni_there = is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vnni");
+    // SAFETY: the features have just been seen.
+    unsafe {
+        match avx2 {
+            false => Err(work),
+            true if avx512_vnni_there => Ok(avx512_vnni(work)),
+            true if is_x86_feature_detected!("avxvnni") => Ok(avx_vnni(work)),
+            true => Ok(plain(work)),
         }
-        // SAFETY: whoever holds `self` has seen the features.
-        unsafe { compiled(work, self) }
     }
 }
 
 // SAFETY, everywhere below: `self` proves that the processor has the instructions; loads and
 // stores are unaligned ones of exactly the arrays' sizes.
-impl Lanes for Avx2 {
+impl<const VNNI: u8> Lanes for Avx2<VNNI> {
+    const REGISTERS: usize = if VNNI == AVX512_VNNI { 32 } else { 16 };
+
     type Words = __m256i;
     type Ints = __m256i;
     type Floats = __m256;
@@ -95,7 +116,13 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn dot(self, sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
-        unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)) }
+        unsafe {
+            match VNNI {
+                AVX512_VNNI => _mm256_dpwssd_epi32(sum, a, b),
+                AVX_VNNI => _mm256_dpwssd_avx_epi32(sum, a, b),
+                _ => _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)),
+            }
+        }
     }
 
     #[inline(always)]
