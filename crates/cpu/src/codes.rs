@@ -79,9 +79,9 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
             codes = [l.or(codes[0], high[0]), l.or(codes[1], high[1])];
         }
         if let Some(table) = table {
-            codes = codes.map(|codes| l.look_up(table, codes));
+            codes = [l.look_up(table, codes[0]), l.look_up(table, codes[1])];
         }
-        let [[a, b], [c, d]] = codes.map(|codes| l.split(codes));
+        let [[a, b], [c, d]] = [l.split(codes[0]), l.split(codes[1])];
         [a, b, c, d]
     }
 }
@@ -116,6 +116,9 @@ impl<const BITS: usize> Plane<BITS> {
         let all = l.load_bytes(&self.0[2 * eight / each]);
         // Where the loop over eights stays one, only this shift is by no constant.
         let all = l.bits(all, BITS * (2 * eight % each), 0xff, 0);
-        [0, BITS].map(|at| l.bits(all, at, Self::MASK, up))
+        [
+            l.bits(all, 0, Self::MASK, up),
+            l.bits(all, BITS, Self::MASK, up),
+        ]
     }
 }

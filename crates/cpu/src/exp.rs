@@ -44,21 +44,21 @@ fn tanh<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
 
 /// σ(x).
 #[inline(always)]
-pub(crate) fn sigmoid<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+fn sigmoid<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
     let power = exp(l, l.times(x, l.floats(-1.0)));
     l.over(l.floats(1.0), l.plus(power, l.floats(1.0)))
 }
 
 /// x · σ(x).
 #[inline(always)]
-pub(crate) fn silu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+fn silu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
     let power = exp(l, l.times(x, l.floats(-1.0)));
     l.over(x, l.plus(power, l.floats(1.0)))
 }
 
 /// The tanh form of GELU.
 #[inline(always)]
-pub(crate) fn gelu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
+fn gelu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
     let cube = l.times(l.times(x, x), x);
     let inner = l.times_add(x, cube, l.floats(0.044_715));
     let root = (2.0 * std::f32::consts::FRAC_1_PI).sqrt();
@@ -66,52 +66,97 @@ pub(crate) fn gelu<L: Lanes>(l: L, x: L::Floats) -> L::Floats {
     l.times_add(half, half, tanh(l, l.times(inner, l.floats(root))))
 }
 
-/// Makes every number what `of` says, eight at a time; with each goes its eight of `with`, which
+/// What numbers become, beside others. No closure: one that is not inlined is compiled without the
+/// processor's features, and calls a function for each instruction.
+pub(crate) trait Becomes {
+    /// To be marked `#[inline(always)]`.
+    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats;
+}
+
+/// x · σ(x).
+pub(crate) struct Silu;
+
+impl Becomes for Silu {
+    #[inline(always)]
+    fn of<L: Lanes>(l: L, x: L::Floats, _with: L::Floats) -> L::Floats {
+        silu(l, x)
+    }
+}
+
+/// silu(x) · y.
+pub(crate) struct SiluTimes;
+
+impl Becomes for SiluTimes {
+    #[inline(always)]
+    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
+        l.times(silu(l, x), with)
+    }
+}
+
+/// gelu(x) · y.
+pub(crate) struct GeluTimes;
+
+impl Becomes for GeluTimes {
+    #[inline(always)]
+    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
+        l.times(gelu(l, x), with)
+    }
+}
+
+/// x · σ(y).
+pub(crate) struct TimesSigmoid;
+
+impl Becomes for TimesSigmoid {
+    #[inline(always)]
+    fn of<L: Lanes>(l: L, x: L::Floats, with: L::Floats) -> L::Floats {
+        l.times(x, sigmoid(l, with))
+    }
+}
+
+/// Makes every number what it becomes, eight at a time; with each goes its eight of `with`, which
 /// is as long.
 #[inline(always)]
-pub(crate) fn each<L: Lanes>(
-    l: L,
-    values: &mut [f32],
-    with: &[f32],
-    of: impl Fn(L::Floats, L::Floats) -> L::Floats,
-) {
+pub(crate) fn each<L: Lanes, B: Becomes>(l: L, values: &mut [f32], with: &[f32]) {
     let (eights, rest) = values.as_chunks_mut();
     let (withs, with_rest) = with.as_chunks();
     for (eight, with) in eights.iter_mut().zip(withs) {
-        l.store(of(l.load(eight), l.load(with)), eight);
+        l.store(B::of(l, l.load(eight), l.load(with)), eight);
     }
     let (mut eight, mut with) = ([0.0; LANES], [0.0; LANES]);
     eight[..rest.len()].copy_from_slice(rest);
     with[..with_rest.len()].copy_from_slice(with_rest);
-    let made = of(l.load(&eight), l.load(&with));
+    let made = B::of(l, l.load(&eight), l.load(&with));
     l.store(made, &mut eight);
     rest.copy_from_slice(&eight[..rest.len()]);
+}
+
+/// `factor · x`, then `cap · tanh(x / cap)` where there is a cap.
+#[inline(always)]
+fn scaled<L: Lanes>(l: L, x: L::Floats, factor: f32, cap: Option<f32>) -> L::Floats {
+    let x = l.times(x, l.floats(factor));
+    match cap {
+        None => x,
+        Some(cap) => {
+            let within = tanh(l, l.times(x, l.floats(1.0 / cap)));
+            l.times(within, l.floats(cap))
+        }
+    }
 }
 
 /// Makes every number `factor · number`, then `cap · tanh(number / cap)` where there is a cap.
 /// Returns the largest; of none, −∞.
 #[inline(always)]
 pub(crate) fn scale<L: Lanes>(l: L, values: &mut [f32], factor: f32, cap: Option<f32>) -> f32 {
-    let one = |x| {
-        let x = l.times(x, l.floats(factor));
-        match cap {
-            None => x,
-            Some(cap) => {
-                let within = tanh(l, l.times(x, l.floats(1.0 / cap)));
-                l.times(within, l.floats(cap))
-            }
-        }
-    };
     let (eights, rest) = values.as_chunks_mut();
     let mut most = l.floats(f32::NEG_INFINITY);
     for eight in eights {
-        let scaled = one(l.load(eight));
+        let scaled = scaled(l, l.load(eight), factor, cap);
         most = l.most(most, scaled);
         l.store(scaled, eight);
     }
     let mut eight = [0.0; LANES];
     eight[..rest.len()].copy_from_slice(rest);
-    l.store(one(l.load(&eight)), &mut eight);
+    l.store(scaled(l, l.load(&eight), factor, cap), &mut eight);
     rest.copy_from_slice(&eight[..rest.len()]);
     l.store(most, &mut eight);
     eight
@@ -168,13 +213,20 @@ mod tests {
     /// What a function makes of each number, with the vectors of this machine.
     macro_rules! each_of {
         ($values:expr, $of:ident) => {{
+            struct Made;
+            impl Becomes for Made {
+                #[inline(always)]
+                fn of<L: Lanes>(l: L, x: L::Floats, _with: L::Floats) -> L::Floats {
+                    $of(l, x)
+                }
+            }
             struct Of<'a>(&'a mut [f32]);
             impl Work for Of<'_> {
                 type Out = ();
                 #[inline(always)]
                 fn with<L: Lanes>(self, l: L) {
                     let with = vec![0.0; self.0.len()];
-                    each(l, self.0, &with, |x, _| $of(l, x));
+                    each::<L, Made>(l, self.0, &with);
                 }
             }
             let mut made = $values.to_vec();

@@ -9,7 +9,7 @@
 //! Queries, keys and values have gone through a short convolution before, whose last inputs are part of
 //! the state.
 
-use crate::exp::{each, silu};
+use crate::exp::{self, each};
 use crate::lanes::{self, Lanes, Work};
 
 /// How a token changes the state of a recurrence.
@@ -223,7 +223,7 @@ impl Work for Silu<'_> {
 
     #[inline(always)]
     fn with<L: Lanes>(self, l: L) {
-        each(l, self.0, self.1, |x, _| silu(l, x));
+        each::<L, exp::Silu>(l, self.0, self.1);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is done to rows of activations between the products.
 
-use crate::exp::{each, gelu, sigmoid, silu};
+use crate::exp::{GeluTimes, SiluTimes, TimesSigmoid, each};
 use crate::lanes::{self, Lanes, Work};
 
 /// `x / √(mean(x²) + ε) · weight` in each row as long as `weight`, in place.
@@ -74,7 +74,7 @@ impl Work for LetThrough<'_> {
 
     #[inline(always)]
     fn with<L: Lanes>(self, l: L) {
-        each(l, self.0, self.1, |x, gate| l.times(x, sigmoid(l, gate)));
+        each::<L, TimesSigmoid>(l, self.0, self.1);
     }
 }
 
@@ -90,8 +90,8 @@ impl Work for Gated<'_> {
     #[inline(always)]
     fn with<L: Lanes>(self, l: L) {
         match self.activation {
-            Activation::Silu => each(l, self.gate, self.up, |x, up| l.times(silu(l, x), up)),
-            Activation::Gelu => each(l, self.gate, self.up, |x, up| l.times(gelu(l, x), up)),
+            Activation::Silu => each::<L, SiluTimes>(l, self.gate, self.up),
+            Activation::Gelu => each::<L, GeluTimes>(l, self.gate, self.up),
         }
     }
 }
