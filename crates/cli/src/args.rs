@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
 use conclave_eval::outcome::Samples;
 use conclave_hub::Reference;
@@ -38,6 +38,9 @@ pub struct Cli {
     /// also `burn` (the open core on a GPU) and `burn-cpu`.
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     pub device: String,
+    /// How many threads the CPU's work is shared by [default: one for each core].
+    #[arg(long, global = true, value_name = "COUNT", value_parser = value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
     /// Print exactly one JSON object on standard output.
     #[arg(long, global = true)]
     pub json: bool,

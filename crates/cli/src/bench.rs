@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::Bench;
-use crate::device::Device;
+use crate::device::{self, Device};
 use crate::failure::Failure;
 use crate::members;
 
@@ -120,7 +120,6 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
         members: alone,
         rounds,
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let adapter = match meter.gpu().map(Gpu::adapter) {
         Some(adapter) => json!({ "name": adapter.name, "software": adapter.software }),
         None => json!({ "name": device.name, "software": false }),
@@ -128,7 +127,7 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
     let surroundings = json!({
         "place": "native",
         "browser": null,
-        "cores": cores,
+        "cores": device::cores(),
         "isolated": true,
         "backend": if meter.gpu().is_some() { "webgpu" } else { "cpu" },
         "adapter": adapter,

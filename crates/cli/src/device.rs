@@ -1,7 +1,7 @@
 //! `--device`: from a word to where models run.
 
 use conclave_kernels::{AdapterChoice, Gpu, Launcher};
-use conclave_model::{Backend, Cpu};
+use conclave_model::{Backend, Cpu, Threads};
 
 use crate::failure::Failure;
 
@@ -22,17 +22,17 @@ enum Runs {
 }
 
 impl Device {
-    /// The device that `name` asks for.
+    /// The device that `name` asks for; the CPU with so many threads.
     ///
     /// # Errors
     /// [`Failure::Gpu`] where the adapter asked for does not exist or gives no device.
-    pub async fn open(name: &str) -> Result<Self, Failure> {
+    pub async fn open(name: &str, threads: usize) -> Result<Self, Failure> {
         match name {
-            "cpu" => Ok(Self::cpu()),
+            "cpu" => Ok(Self::cpu(threads)),
             "auto" => match Launcher::init(AdapterChoice::Best).await {
                 // A software adapter proves kernels; it serves nobody.
                 Ok(gpu) if !gpu.adapter().software => Ok(Self::of_gpu(gpu)),
-                _ => Ok(Self::cpu()),
+                _ => Ok(Self::cpu(threads)),
             },
             "gpu" => Ok(Self::of_gpu(Launcher::init(AdapterChoice::Best).await?)),
             #[cfg(feature = "burn")]
@@ -49,9 +49,9 @@ impl Device {
         }
     }
 
-    fn cpu() -> Self {
+    fn cpu(threads: usize) -> Self {
         Self {
-            runs: Runs::Cpu(Cpu),
+            runs: Runs::Cpu(Cpu(Threads::new(threads))),
             name: "CPU".to_owned(),
         }
     }
@@ -92,12 +92,13 @@ impl Device {
         }
     }
 
-    /// How many questions it is worth to ask side by side: on the CPU as many as there are cores;
-    /// one GPU has one queue.
-    pub fn workers(&self) -> usize {
-        match &self.runs {
-            Runs::Cpu(_) => std::thread::available_parallelism().map_or(1, usize::from),
-            _ => 1,
-        }
+    /// Whether it is the CPU.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.runs, Runs::Cpu(_))
     }
+}
+
+/// How many cores there are.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -36,7 +36,7 @@ pub struct Evaluated {
 /// # Errors
 /// What reading the questions, loading the members or writing the record reports. What one answer
 /// fails with is told in its place.
-pub fn run(args: &args::Eval, device: &Device) -> Result<Evaluated, Failure> {
+pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluated, Failure> {
     let questions = asked::all(args)?;
     let exam = Exam::new(args)?;
     let names = members::names(&args.members);
@@ -55,7 +55,18 @@ pub fn run(args: &args::Eval, device: &Device) -> Result<Evaluated, Failure> {
         "quantise": args.members.quantise.map(|format| format.name()),
     });
     let (record, recorded) = record::open(args, &what)?;
-    let outcomes = examine_all(args, device, &exam, &questions, record.as_ref(), recorded)?;
+    // One GPU has one queue.
+    let side_by_side = if device.is_cpu() { threads } else { 1 };
+    let workers = args.workers.unwrap_or(side_by_side);
+    let outcomes = examine_all(
+        args,
+        workers,
+        device,
+        &exam,
+        &questions,
+        record.as_ref(),
+        recorded,
+    )?;
 
     let run = Run {
         members: names,
@@ -79,6 +90,7 @@ pub fn run(args: &args::Eval, device: &Device) -> Result<Evaluated, Failure> {
 /// The outcome of every question, in their order: those `recorded`, and the others once more.
 fn examine_all(
     args: &args::Eval,
+    workers: usize,
     device: &Device,
     exam: &Exam,
     questions: &[Asked],
@@ -128,7 +140,6 @@ fn examine_all(
             }
         }
     };
-    let workers = args.workers.unwrap_or_else(|| device.workers());
     let workers = workers.min(open.len());
     let examined = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();

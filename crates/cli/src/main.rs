@@ -24,7 +24,7 @@ use conclave_ensemble::{Rule, Settings};
 use serde_json::Value;
 
 use crate::args::{Cli, Command};
-use crate::device::Device;
+use crate::device::{Device, cores};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -40,32 +40,38 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: &Cli) -> Result<(), Failure> {
+    let threads = cli.threads.map_or_else(cores, usize::from);
     let answer = match &cli.command {
         Command::Chat(args) => {
-            let device = Device::open(&cli.device).await?;
+            let device = Device::open(&cli.device, threads).await?;
             return chat::run(args, &device, cli.json).await;
         }
         Command::Eval(args) => {
-            let device = Device::open(&cli.device).await?;
-            let evaluated = eval::run(args, &device)?;
+            // Questions side by side, each on one thread, wait for nobody.
+            let device = Device::open(&cli.device, 1).await?;
+            let evaluated = eval::run(args, &device, threads)?;
             if !cli.json {
                 return print(&evaluated.table);
             }
             evaluated.report
         }
         Command::Bench(args) => {
-            let device = Device::open(&cli.device).await?;
+            let device = Device::open(&cli.device, threads).await?;
             let (report, table) = bench::run(args, &device).await?;
             if !cli.json {
                 return print(&table);
             }
             report
         }
-        Command::Logits(args) => tokens::logits(args, &Device::open(&cli.device).await?).await?,
-        Command::Generate(args) => {
-            tokens::generate(args, &Device::open(&cli.device).await?).await?
+        Command::Logits(args) => {
+            tokens::logits(args, &Device::open(&cli.device, threads).await?).await?
         }
-        Command::Verify(args) => tokens::verify(args, &Device::open(&cli.device).await?).await?,
+        Command::Generate(args) => {
+            tokens::generate(args, &Device::open(&cli.device, threads).await?).await?
+        }
+        Command::Verify(args) => {
+            tokens::verify(args, &Device::open(&cli.device, threads).await?).await?
+        }
         Command::Tokenize(args) => tokens::tokenize(args).await?,
         Command::Template(args) => tokens::template(args).await?,
         Command::Inspect(args) => {

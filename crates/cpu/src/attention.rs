@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::cache::{Cache, Keys, Numbers, Planes};
 use crate::exp::{powers, scale};
 use crate::lanes::{self, LANES, Lanes, Work};
+use crate::threads;
 use crate::tile::{MOST, Tile};
 
 /// The rows of the cache that a token sees.
@@ -49,10 +50,52 @@ impl Attention {
         if !sound {
             return;
         }
+        let rows: usize = seen
+            .iter()
+            .map(|seen| seen.prefix.len() + seen.own.len())
+            .sum();
+        let threads = threads::sharing(2 * rows * self.heads * cache.width());
+        if threads == 1 {
+            self.run_some(cache, 0..cache.heads(), queries, seen, scratch, out);
+        } else if seen.len() > 1 {
+            // Some of the tokens each, with all heads.
+            let each = seen.len().div_ceil(threads);
+            let token = self.heads * cache.width();
+            let parts = queries
+                .chunks(each * token)
+                .zip(out.chunks_mut(each * token));
+            threads::each(parts.zip(seen.chunks(each)), |((queries, out), seen)| {
+                let scratch = &mut Vec::new();
+                self.run_some(cache, 0..cache.heads(), queries, seen, scratch, out);
+            });
+        } else {
+            let each = cache.heads().div_ceil(threads);
+            let group = self.heads / cache.heads() * cache.width();
+            let parts = queries
+                .chunks(each * group)
+                .zip(out.chunks_mut(each * group));
+            threads::each(parts.enumerate(), |(part, (queries, out))| {
+                let heads = part * each..cache.heads().min((part + 1) * each);
+                self.run_some(cache, heads, queries, seen, &mut Vec::new(), out);
+            });
+        }
+    }
+
+    /// Attends with some heads of the cache: `queries` and `out` have those of each token that they serve.
+    fn run_some(
+        self,
+        cache: &Cache,
+        heads: Range<usize>,
+        queries: &[f32],
+        seen: &[Seen],
+        scratch: &mut Vec<f32>,
+        out: &mut [f32],
+    ) {
         match cache.numbers() {
             Numbers::Short(planes) => lanes::run(Run {
                 attention: self,
                 cache,
+                heads,
                 planes,
                 queries,
                 seen,
@@ -63,6 +106,7 @@ impl Attention {
             Numbers::Single(planes) => lanes::run(Run {
                 attention: self,
                 cache,
+                heads,
                 planes,
                 queries,
                 seen,
@@ -77,6 +121,8 @@ impl Attention {
 struct Run<'a, K: Keys> {
     attention: Attention,
     cache: &'a Cache,
+    /// Of the cache.
+    heads: Range<usize>,
     planes: &'a Planes<K, [K::Number; LANES]>,
     queries: &'a [f32],
     seen: &'a [Seen],
@@ -96,7 +142,7 @@ where
     fn with<L: Lanes>(mut self, lanes: L) {
         let group = self.attention.heads / self.cache.heads().max(1);
         let count = self.seen.len() * group;
-        for head in 0..self.cache.heads() {
+        for head in self.heads.clone() {
             // Queries that share this head's keys, token by token.
             let mut query = 0;
             while query < count {
@@ -124,7 +170,8 @@ where
         let seen: [&Seen; T] = std::array::from_fn(|t| &self.seen[(first + t) / group]);
         let at: [usize; T] = std::array::from_fn(|t| {
             let (token, of_group) = ((first + t) / group, (first + t) % group);
-            ((token * cache.heads() + head) * group + of_group) * width
+            let head = head - self.heads.start;
+            ((token * self.heads.len() + head) * group + of_group) * width
         });
         let begin = seen.map(|seen| {
             if seen.prefix.is_empty() {

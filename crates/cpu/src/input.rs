@@ -6,6 +6,7 @@
 //! bytes, so they would have to be widened first.
 
 use crate::exp::ROUND;
+use crate::threads;
 
 /// Numbers that share a scale.
 pub(crate) const BLOCK: usize = 32;
@@ -79,7 +80,20 @@ impl Input {
         self.quants.clear();
         if cols.is_multiple_of(BLOCK) {
             let (blocks, _) = self.values.as_chunks::<BLOCK>();
-            self.quants.extend(blocks.iter().map(quantise));
+            // Some ten operations a number.
+            let threads = threads::sharing(10 * whole);
+            if threads == 1 {
+                self.quants.extend(blocks.iter().map(quantise));
+                return;
+            }
+            self.quants.resize(blocks.len(), Quants::default());
+            let each = blocks.len().div_ceil(threads);
+            let parts = self.quants.chunks_mut(each).zip(blocks.chunks(each));
+            threads::each(parts, |(quants, blocks)| {
+                for (quants, block) in quants.iter_mut().zip(blocks) {
+                    *quants = quantise(block);
+                }
+            });
         }
     }
 

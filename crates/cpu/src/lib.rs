@@ -12,11 +12,12 @@
 //! | choose a token's experts | [`Routing::choose`] |
 //! | judge tokens without a row of logits | [`judge`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
+//! | do any of it on several threads | [`Threads::run`] |
 //!
 //! Matrices are packed eight rows together and input is rounded to 16 bits in blocks of 32, so that
 //! the inner loop is one instruction for eight products and one for their sum: `i32x4.dot_i16x8_s`
-//! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI. Everything runs on the thread that calls; a product takes a range
-//! of rows, so that threads can share one.
+//! in wasm, `vpmaddwd` on AVX2, `vpdpwssd` for both with VNNI. Everything runs on the thread that
+//! calls, or is shared by [`Threads`].
 //!
 //! ```
 //! # fn main() -> Result<(), conclave_cpu::CpuError> {
@@ -54,6 +55,7 @@ mod routing;
 pub mod rows;
 mod scales;
 mod score;
+mod threads;
 mod tile;
 
 pub use attention::{Attention, Seen};
@@ -66,3 +68,4 @@ pub use matrix::{Matrix, Upload, kept};
 pub use recurrence::{Recurrence, RecurrentState, RecurrentWeights, Rule, recurrent_gates};
 pub use routing::Routing;
 pub use score::{Judged, judge, log_sum_exp, target_logits};
+pub use threads::Threads;

@@ -10,6 +10,7 @@ use crate::formats::rows_of;
 use crate::input::{Input, Part};
 use crate::lanes::{self, LANES, Lanes, Work};
 use crate::packed::Packed;
+use crate::threads;
 use crate::tile::{MOST, Tile};
 
 /// A matrix `[rows, cols]`.
@@ -135,12 +136,54 @@ impl Matrix {
         check("the first row", rows.start % LANES, 0)?;
         check("the matrix", rows.end.max(self.rows), self.rows)?;
         check("the output", out.len(), input.rows() * rows.len())?;
-        if rows.is_empty() {
+        if rows.is_empty() || out.is_empty() {
             return Ok(());
         }
-        self.packed
-            .times(input, 0..input.rows(), self.cols, rows, out);
+        let count = input.rows();
+        let threads = threads::sharing(out.len() * self.cols);
+        if count >= 2 * MOST * threads {
+            // Some of the input's rows each, all with the whole matrix.
+            let each = count.div_ceil(threads).next_multiple_of(2 * MOST);
+            let parts = out.chunks_mut(each * rows.len()).enumerate();
+            threads::each(parts, |(part, out)| {
+                let of = part * each..count.min((part + 1) * each);
+                self.packed.times(input, of, self.cols, rows.clone(), out);
+            });
+        } else if threads > 1 && count == 1 {
+            let each = rows.len().div_ceil(threads).next_multiple_of(LANES);
+            let parts = out.chunks_mut(each).enumerate();
+            threads::each(parts, |(part, out)| {
+                let begin = rows.start + part * each;
+                let some = begin..begin + out.len();
+                self.packed.times(input, 0..1, self.cols, some, out);
+            });
+        } else if threads > 1 {
+            self.times_by_columns(input, rows, threads, out);
+        } else {
+            self.packed.times(input, 0..count, self.cols, rows, out);
+        }
         Ok(())
+    }
+
+    /// Products whose rows of output are made in parts, each of which is some columns of all.
+    fn times_by_columns(&self, input: &Input, rows: Range<usize>, threads: usize, out: &mut [f32]) {
+        let (count, width) = (input.rows(), rows.len());
+        let each = width.div_ceil(threads).next_multiple_of(LANES);
+        let mut parts: Vec<Vec<f32>> = (0..width)
+            .step_by(each)
+            .map(|begin| vec![0.0; count * each.min(width - begin)])
+            .collect();
+        threads::each(parts.iter_mut().enumerate(), |(part, made)| {
+            let begin = rows.start + part * each;
+            let some = begin..begin + made.len() / count;
+            self.packed.times(input, 0..count, self.cols, some, made);
+        });
+        for (part, made) in parts.iter().enumerate() {
+            let columns = made.len() / count;
+            for (out, made) in out.chunks_exact_mut(width).zip(made.chunks_exact(columns)) {
+                out[part * each..][..columns].copy_from_slice(made);
+            }
+        }
     }
 
     /// As [`times`](Self::times), of rows that begin anywhere, `out` made as long as it is to be.

@@ -1,10 +1,17 @@
 //! What is done to rows of activations between the products.
 
 use crate::exp::{GeluTimes, SiluTimes, TimesSigmoid, each};
-use crate::lanes::{self, Lanes, Work};
+use crate::lanes::{self, LANES, Lanes, Work};
+use crate::threads;
 
 /// `x / √(mean(x²) + ε) · weight` in each row as long as `weight`, in place.
 pub fn rms_norm(x: &mut [f32], weight: &[f32], epsilon: f32) {
+    let width = weight.len().max(1);
+    let each = (x.len() / width).div_ceil(threads::sharing(2 * x.len())) * width;
+    threads::each(x.chunks_mut(each.max(1)), |x| norm_rows(x, weight, epsilon));
+}
+
+fn norm_rows(x: &mut [f32], weight: &[f32], epsilon: f32) {
     for row in x.chunks_exact_mut(weight.len().max(1)) {
         let (eights, rest) = row.as_chunks::<8>();
         let mut sums = [0.0; 8];
@@ -54,10 +61,17 @@ pub enum Activation {
 /// `gate = activation(gate) · up`; as far as the shorter goes.
 pub fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
     let length = gate.len().min(up.len());
-    lanes::run(Gated {
-        activation,
-        gate: &mut gate[..length],
-        up: &up[..length],
+    // An exponential is some ten operations.
+    let each = length.div_ceil(threads::sharing(10 * length));
+    let each = each.next_multiple_of(LANES).max(1);
+    let parts = gate[..length].chunks_mut(each).zip(up.chunks(each));
+    threads::each(parts, |(gate, up)| {
+        let up = &up[..gate.len()];
+        lanes::run(Gated {
+            activation,
+            gate,
+            up,
+        });
     });
 }
 

@@ -5,8 +5,9 @@ use crate::exp::{powers, scale, softcap};
 use crate::input::Input;
 use crate::lanes::{self, Lanes, Work};
 use crate::matrix::Matrix;
+use crate::threads;
 
-/// Rows of the output matrix at once: their logits stay in the cache.
+/// Rows of the output matrix at once for each thread: their logits stay in the cache.
 const ROWS: usize = 512;
 
 /// How the logits at one place judge one token.
@@ -34,8 +35,9 @@ pub fn judge(
     check(head, input, targets)?;
     let (count, vocabulary) = (input.rows(), head.rows());
     let mut running = vec![SoFar::BEGUN; count];
-    for begin in (0..vocabulary).step_by(ROWS) {
-        let rows = begin..vocabulary.min(begin + ROWS);
+    let most = ROWS * threads::sharing(usize::MAX);
+    for begin in (0..vocabulary).step_by(most) {
+        let rows = begin..vocabulary.min(begin + most);
         scratch.clear();
         scratch.resize(count * rows.len(), 0.0);
         head.times(input, rows.clone(), scratch)?;

@@ -210,7 +210,7 @@ async fn run(
     options: LoadOptions,
 ) -> Result<(), conclave_model::ModelError> {
     let mut silent = |_| ();
-    let model = Model::load(checkpoint, source, &Cpu, options, &mut silent).await?;
+    let model = Model::load(checkpoint, source, &Cpu::ALONE, options, &mut silent).await?;
     let last = model.about().config.vocabulary as u32 - 1;
     let mut session = Session::new(model);
     session.prefill(&[last, 0, last / 2]).await?;

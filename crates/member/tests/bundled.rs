@@ -54,7 +54,7 @@ fn golden(name: &str) -> (Vec<u8>, Golden) {
 fn load(name: &str, file: &[u8]) -> Member {
     let source = Memory::file(format!("{name}.gguf"), file.to_vec());
     let options = LoadOptions::with_context(512);
-    let backend = Cpu;
+    let backend = Cpu::ALONE;
     let mut silent = |_| ();
     let load = Member::load(name, &source, &backend, options, &mut silent);
     pollster::block_on(load).unwrap()
@@ -288,7 +288,7 @@ fn surprise_is_the_mean_over_the_question() {
         let checkpoint = pollster::block_on(Checkpoint::open(&source)).unwrap();
         let options = LoadOptions::with_context(512);
         let mut silent = |_| ();
-        let model = Model::load(&checkpoint, &source, &Cpu, options, &mut silent);
+        let model = Model::load(&checkpoint, &source, &Cpu::ALONE, options, &mut silent);
         let mut session = Session::new(pollster::block_on(model).unwrap());
         let gguf = Gguf::parse_whole(&file).unwrap();
         let tokenizer = Tokenizer::from_gguf(gguf.metadata()).unwrap();

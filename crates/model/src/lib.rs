@@ -41,6 +41,7 @@ pub mod states;
 pub mod weights;
 
 pub use about::{About, FormatInMemory, LoadOptions, about};
+pub use conclave_cpu::Threads;
 pub use config::{Activation, Config};
 pub use cpu::Cpu;
 pub use decoder::{Backend, Decoder, Loading, Wait};

@@ -110,7 +110,7 @@ impl Engine {
     ) -> Result<Member, Failure> {
         let backend: &dyn Backend = match &self.gpu {
             Some(gpu) => gpu,
-            None => &Cpu,
+            None => &Cpu::ALONE,
         };
         let member = load(backend, &name, files, options, &on_progress).await?;
         if let Some(gpu) = &self.gpu {

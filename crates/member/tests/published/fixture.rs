@@ -177,7 +177,7 @@ impl Device {
 
     fn backend(self) -> &'static dyn Backend {
         match self {
-            Self::Cpu => &Cpu,
+            Self::Cpu => &Cpu::ALONE,
             Self::Gpu => gpu(),
         }
     }

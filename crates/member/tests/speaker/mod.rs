@@ -159,7 +159,7 @@ impl Speaker<'_> {
         let source = Memory::new(self.files());
         let options = LoadOptions::with_context(context);
         let mut silent = |_| ();
-        let load = Member::load("speaker", &source, &Cpu, options, &mut silent);
+        let load = Member::load("speaker", &source, &Cpu::ALONE, options, &mut silent);
         pollster::block_on(load)
     }
 }

@@ -4,8 +4,8 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Routing, Seen, Upload,
-    judge, log_sum_exp, recurrent_gates, rows, softcap, target_logits,
+    ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Routing, Seen, Threads,
+    Upload, judge, log_sum_exp, recurrent_gates, rows, softcap, target_logits,
 };
 use conclave_weights::Format;
 
@@ -25,6 +25,9 @@ use crate::weights::{
 
 type Vector = Vec<f32>;
 
+/// Weights of a model whose steps take longer than threads take to start.
+const WORTH_THREADS: usize = 1 << 24;
+
 /// What the tokens of a text leave in one block.
 #[derive(Debug)]
 enum Cache {
@@ -42,6 +45,7 @@ enum Cache {
 pub struct CpuDecoder {
     config: Config,
     context: usize,
+    threads: Threads,
     weights: Weights<Matrix, Vector>,
     /// cos and sin of each rotary embedding, `[context, rotary_dim / 2, 2]`.
     ropes: Vec<Vec<f32>>,
@@ -75,10 +79,21 @@ struct Scratch {
 
 impl CpuDecoder {
     /// A decoder with an empty KV cache.
-    pub fn new(weights: Weights<Matrix, Vector>, config: &Config, context: usize) -> Self {
+    pub fn new(
+        weights: Weights<Matrix, Vector>,
+        config: &Config,
+        context: usize,
+        threads: Threads,
+    ) -> Self {
+        let numbers: usize = weights.matrices().map(|m| m.rows() * m.cols()).sum();
         let mut decoder = Self {
             config: config.clone(),
             context,
+            threads: if numbers < WORTH_THREADS {
+                Threads::ONE
+            } else {
+                threads
+            },
             weights,
             ropes: Vec::new(),
             caches: Vec::new(),
@@ -225,8 +240,8 @@ const NO_STATE: ModelError = ModelError::Order("no pass has run whose logits cou
 /// Caches are made from the layers that the blocks are planned by.
 const OTHER_CACHE: ModelError = ModelError::Order("a block's cache is another block's");
 
-impl Decoder for CpuDecoder {
-    fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
+impl CpuDecoder {
+    fn pass(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         self.reserve();
         let c = &self.config;
         let s = &mut self.scratch;
@@ -292,6 +307,12 @@ impl Decoder for CpuDecoder {
         self.log_sums[slot..][..pass.len()].fill(None);
         Ok(())
     }
+}
+
+impl Decoder for CpuDecoder {
+    fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
+        self.threads.run(|| self.pass(pass, slot))
+    }
 
     fn keep_state(&mut self, slot: usize) -> Result<(), ModelError> {
         let hidden = self.config.hidden;
@@ -305,7 +326,7 @@ impl Decoder for CpuDecoder {
     }
 
     fn logits<'a>(&'a mut self, slots: &'a [usize]) -> Wait<'a, Vec<Vec<f32>>> {
-        Box::pin(ready(self.logits_of(slots)))
+        Box::pin(ready(self.threads.run(|| self.logits_of(slots))))
     }
 
     fn scores<'a>(
@@ -314,7 +335,7 @@ impl Decoder for CpuDecoder {
         targets: &'a [u32],
         logprobs: bool,
     ) -> Wait<'a, Vec<TargetScore>> {
-        let scores = match logprobs {
+        let scores = self.threads.run(|| match logprobs {
             true => self.judge(slots, targets),
             false => self.logits_at(slots, targets).map(|logits| {
                 let score = |logit| TargetScore {
@@ -323,7 +344,7 @@ impl Decoder for CpuDecoder {
                 };
                 logits.into_iter().map(score).collect()
             }),
-        };
+        });
         Box::pin(ready(scores))
     }
 

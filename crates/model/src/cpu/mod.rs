@@ -3,12 +3,19 @@
 mod decoder;
 
 pub(crate) use self::decoder::scratch_bytes;
+use conclave_cpu::Threads;
+
 use self::decoder::{CpuDecoder, CpuWeights};
 use crate::decoder::{Backend, Decoder, Loading, Wait};
 
-/// The CPU.
+/// The CPU, with as many threads as share each model's work.
 #[derive(Debug, Clone, Copy)]
-pub struct Cpu;
+pub struct Cpu(pub Threads);
+
+impl Cpu {
+    /// The CPU with the thread that calls.
+    pub const ALONE: Self = Self(Threads::ONE);
+}
 
 impl Backend for Cpu {
     fn load<'a>(&'a self, loading: Loading<'a>) -> Wait<'a, Box<dyn Decoder>> {
@@ -18,7 +25,8 @@ impl Backend for Cpu {
                 quantise: loading.quantise,
             };
             let weights = loading.weights(&sink).await?;
-            Ok(Box::new(CpuDecoder::new(weights, config, context)) as Box<dyn Decoder>)
+            let decoder = CpuDecoder::new(weights, config, context, self.0);
+            Ok(Box::new(decoder) as Box<dyn Decoder>)
         })
     }
 }

@@ -24,5 +24,8 @@ fn backends() -> [(&'static str, Box<dyn Backend>); 2] {
             "no GPU adapter: install a Vulkan driver, in software mesa-vulkan-drivers (lavapipe)",
         )
     });
-    [("cpu", Box::new(Cpu)), ("gpu", Box::new(gpu.clone()))]
+    [
+        ("cpu", Box::new(Cpu::ALONE)),
+        ("gpu", Box::new(gpu.clone())),
+    ]
 }

@@ -1,0 +1,116 @@
+//! What threads share comes to the bits that one thread makes.
+
+use conclave_cpu::rows::{Activation, gated, rms_norm};
+use conclave_cpu::{Attention, Cache, Input, Matrix, Seen, Threads, Upload, judge};
+use conclave_weights::Format;
+
+/// Numbers in −1..1 without a pattern.
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn matrix(format: Format, rows: usize, cols: usize) -> Matrix {
+    let mut bytes: Vec<u8> = numbers(format.bytes_of(rows * cols).unwrap(), 1)
+        .into_iter()
+        .map(|x| (x * 127.0) as i8 as u8)
+        .collect();
+    let mut scale = numbers(rows * cols, 2).into_iter();
+    for block in bytes.chunks_exact_mut(format.block_bytes()) {
+        let mut next = || scale.next().unwrap() / 64.0;
+        format.set_scales(block, &mut next).unwrap();
+    }
+    let mut upload = Upload::begin(format, rows, cols).unwrap();
+    upload.push(&bytes).unwrap();
+    upload.finish().unwrap()
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|number| number.to_bits()).collect()
+}
+
+/// What one thread makes, and what two, three and seven make.
+#[track_caller]
+fn the_same(work: impl Fn() -> Vec<f32> + Sync) {
+    let alone = work();
+    assert!(alone.iter().any(|number| *number != 0.0));
+    for count in [1, 2, 3, 7] {
+        let threads = Threads::new(count);
+        assert_eq!(threads.count(), count);
+        assert_eq!(bits(&threads.run(&work)), bits(&alone), "{count} threads");
+    }
+}
+
+#[test]
+fn products_are_the_same() {
+    for format in [Format::Q8_0, Format::Q4K, Format::F16] {
+        // Rows that do not divide into eights for each of them.
+        let matrix = matrix(format, 1003, 512);
+        for count in [1, 2, 5, 16, 61] {
+            the_same(|| {
+                let mut input = Input::new();
+                input.set(&numbers(count * 512, 3), 512);
+                let mut out = vec![0.0; count * 987];
+                matrix.times(&input, 16..1003, &mut out).unwrap();
+                out
+            });
+        }
+    }
+}
+
+#[test]
+fn judgements_are_the_same() {
+    let head = matrix(Format::Q8_0, 5003, 512);
+    the_same(|| {
+        let mut input = Input::new();
+        input.set(&numbers(4 * 512, 4), 512);
+        let targets = [0, 17, 4096, 5002];
+        let judged = judge(&head, None, None, &input, &targets, &mut Vec::new()).unwrap();
+        // The sum of a row goes on from part to part, whose bounds are the threads'.
+        judged.into_iter().map(|judged| judged.logit).collect()
+    });
+}
+
+#[test]
+fn attention_is_the_same() {
+    let (heads, groups, width, rows) = (5, 2, 32, 1024);
+    let mut cache = Cache::new(rows, heads, width, false);
+    for row in 0..rows {
+        let [key, value] = [5, 6].map(|seed| numbers(heads * width, seed + 2 * row as u32));
+        cache.write(row, &key, &value);
+    }
+    let attention = Attention {
+        heads: heads * groups,
+        scale: 0.2,
+        softcap: None,
+    };
+    for tokens in [1, 2, 11] {
+        the_same(|| {
+            let queries = numbers(tokens * heads * groups * width, 7);
+            let own = |token: usize| Seen {
+                prefix: 0..rows - tokens,
+                own: rows - tokens..rows - tokens + token + 1,
+            };
+            let seen: Vec<Seen> = (0..tokens).map(own).collect();
+            let mut out = vec![0.0; queries.len()];
+            attention.run(&cache, &queries, &seen, &mut Vec::new(), &mut out);
+            out
+        });
+    }
+}
+
+#[test]
+fn norms_and_gates_are_the_same() {
+    let weight = numbers(576, 8);
+    the_same(|| {
+        let mut rows = numbers(301 * 576, 9);
+        rms_norm(&mut rows, &weight, 1e-5);
+        let up = numbers(301 * 576 - 3, 10);
+        gated(Activation::Silu, &mut rows, &up);
+        rows
+    });
+}
