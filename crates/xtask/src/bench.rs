@@ -80,7 +80,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     turns: usize,
 
-    /// Threads of the others on the CPU
+    /// Threads on the CPU: natively of both, in the browser of the others
     #[arg(long, default_value_t = 1)]
     threads: usize,
 

@@ -146,7 +146,7 @@ try {
       const run = kept.find((earlier) => same(earlier, wanted)) ?? wanted;
       runs.push(run);
       if (run === wanted) {
-        run.ours = native ? await native.measure(one, (what) => console.error(what)) : await runPage(browser!, site, one);
+        run.ours = native ? await native.measure(one, threads, (what) => console.error(what)) : await runPage(browser!, site, one);
         keep();
       } else console.error(`${nameOf(models)}, turn ${turn + 1}: kept in ${values.report}`);
       tell(run.ours);

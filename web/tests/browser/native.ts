@@ -40,8 +40,8 @@ export class Native {
     return models?.kind === "random" ? join(this.#gguf, `${models.shape}-${models.format}-${seed}.gguf`) : undefined;
   }
 
-  /** Measures a plan of one workload. */
-  async measure(plan: Plan, tell: (line: string) => void): Promise<Measured> {
+  /** Measures a plan of one workload, on the CPU with so many threads. */
+  async measure(plan: Plan, threads: number, tell: (line: string) => void): Promise<Measured> {
     const most = Math.max(...plan.ensembles);
     const files = Array.from({ length: most }, (_, member) => this.#file(plan, member + 1)).filter((file) => file !== undefined);
     const args = [
@@ -49,6 +49,8 @@ export class Native {
       "--json",
       "--device",
       plan.backend === "cpu" ? "cpu" : "gpu",
+      "--threads",
+      String(threads),
       "--prefixes",
       plan.prefixes.join(","),
       "--ensembles",
