@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use conclave_kernels::{AdapterChoice, Launcher};
 use conclave_member::Message;
-use conclave_model::{Backend, Cpu, LoadOptions, Model, Session};
+use conclave_model::{Backend, Cpu, LoadOptions, Model, Session, Threads};
 use conclave_weights::{Checkpoint, Disk};
 use serde::Deserialize;
 
@@ -149,12 +149,18 @@ impl Perplexity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Device {
     Cpu,
+    /// The CPU with three threads.
+    Threads,
     Gpu,
 }
 
 impl Device {
     pub const fn cpu() -> Self {
         Self::Cpu
+    }
+
+    pub const fn threads() -> Self {
+        Self::Threads
     }
 
     pub const fn gpu() -> Self {
@@ -165,7 +171,7 @@ impl Device {
     /// minute for a thousand tokens, SwiftShader minutes.
     fn runs(self, tokens: usize) -> bool {
         match self {
-            Self::Cpu => true,
+            Self::Cpu | Self::Threads => true,
             Self::Gpu => {
                 let adapter = gpu().adapter();
                 let lavapipe = adapter.name.contains("llvmpipe");
@@ -178,6 +184,7 @@ impl Device {
     fn backend(self) -> &'static dyn Backend {
         match self {
             Self::Cpu => &Cpu::ALONE,
+            Self::Threads => &const { Cpu(Threads::new(3)) },
             Self::Gpu => gpu(),
         }
     }

@@ -6,7 +6,7 @@
 //! SwiftShader those of up to 40; the book on the CPU alone (`fixture.rs`).
 //!
 //! The models are no part of the repository. `cargo xtask test --only real` fetches them and runs
-//! these tests, on the CPU and on two software GPUs; a plain `cargo test` leaves them out.
+//! these tests, on the CPU, on three of its threads and on two software GPUs; a plain `cargo test` leaves them out.
 
 mod fixture;
 mod foretelling;
@@ -43,6 +43,10 @@ held_to_the_references! {
         greedy: its_greedy_texts_are_those_of_transformers;
         in_line: its_scores_in_line_are_those_of_passes_of_their_own;
         foretelling: it_foretells_a_book_as_well_as_with_llama_cpp;
+    }
+    threads {
+        logits: its_logits_are_those_of_transformers;
+        in_line: its_scores_in_line_are_those_of_passes_of_their_own;
     }
     gpu {
         logits: its_logits_are_those_of_transformers;
