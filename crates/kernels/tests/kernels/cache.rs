@@ -199,8 +199,9 @@ proptest! {
         let places = places_in_line(prefix, &lengths);
         let tokens = places.len();
         let width = 4 * quads;
-        // One row may lie past the cache.
-        let channels = Channels { width, capacity: prefix as usize + tokens - 1 + spare, exact };
+        // One row may lie past the cache, which has one at least.
+        let capacity = (prefix as usize + tokens - 1 + spare).max(1);
+        let channels = Channels { width, capacity, exact };
         let heads = channels.heads();
         let [bcx, weight, bias] = [3 * tokens, count, 1].map(|rows| numbers.many(rows * width));
         let bias = biased.then_some(&bias[..]);
