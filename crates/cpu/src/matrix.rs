@@ -141,7 +141,9 @@ impl Matrix {
         }
         let count = input.rows();
         let threads = threads::sharing(out.len() * self.cols);
-        if count >= 2 * MOST * threads {
+        if threads == 1 {
+            self.packed.times(input, 0..count, self.cols, rows, out);
+        } else if count >= 2 * MOST * threads {
             // Some of the input's rows each, all with the whole matrix.
             let each = count.div_ceil(threads).next_multiple_of(2 * MOST);
             let parts = out.chunks_mut(each * rows.len()).enumerate();
@@ -149,7 +151,7 @@ impl Matrix {
                 let of = part * each..count.min((part + 1) * each);
                 self.packed.times(input, of, self.cols, rows.clone(), out);
             });
-        } else if threads > 1 && count == 1 {
+        } else if count == 1 {
             let each = rows.len().div_ceil(threads).next_multiple_of(LANES);
             let parts = out.chunks_mut(each).enumerate();
             threads::each(parts, |(part, out)| {
@@ -157,10 +159,8 @@ impl Matrix {
                 let some = begin..begin + out.len();
                 self.packed.times(input, 0..1, self.cols, some, out);
             });
-        } else if threads > 1 {
-            self.times_by_columns(input, rows, threads, out);
         } else {
-            self.packed.times(input, 0..count, self.cols, rows, out);
+            self.times_by_columns(input, rows, threads, out);
         }
         Ok(())
     }
