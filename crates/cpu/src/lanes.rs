@@ -1,6 +1,7 @@
 //! Eight lanes of 32 bits: all that the products ask of a processor. Written once against this
-//! trait, they become wasm SIMD (two vectors of 128 bits), AVX2 where the processor has it (with the products of VNNI where it has these), and
-//! plain arrays elsewhere, which compilers make vectors of as they can.
+//! trait, they become wasm SIMD (two vectors of 128 bits), AVX2 where the processor has it, with
+//! the products of VNNI where it has these, and plain arrays elsewhere, which compilers make
+//! vectors of as they can.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
