@@ -100,30 +100,38 @@ impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
         input: [&[Quants]; T],
     ) -> [L::Floats; T] {
         let mut sums = [l.floats(0.0); T];
-        let input = input.map(|row| &row.as_chunks::<RUNS>().0[..rows.len()]);
+        // Loops, since a closure of `map` may stay a call.
+        let mut runs: [&[[Quants; RUNS]]; T] = [&[]; T];
+        for t in 0..T {
+            runs[t] = &input[t].as_chunks().0[..rows.len()];
+        }
         for (i, block) in rows.iter().enumerate() {
             for (run, codes) in block.codes.iter().enumerate() {
-                let x: [&Quants; T] = std::array::from_fn(|t| &input[t][i][run]);
+                let mut pairs = [&runs[0][i][run].pairs; T];
+                for t in 1..T {
+                    pairs[t] = &runs[t][i][run].pairs;
+                }
                 for part in 0..BLOCK / Self::GROUP {
-                    let total =
-                        x.map(|x| x.totals[if Self::GROUP == BLOCK { 0 } else { 1 + part }]);
-                    let mut dots = total.map(|total| l.ints(-i32::from(Self::LESS[1]) * total.int));
+                    let total = if Self::GROUP == BLOCK { 0 } else { 1 + part };
+                    let mut dots = [l.ints(0); T];
+                    if Self::LESS[1] > 0 {
+                        for t in 0..T {
+                            let total = runs[t][i][run].totals[total].int;
+                            dots[t] = l.ints(-i32::from(Self::LESS[1]) * total);
+                        }
+                    }
                     let fews = Self::GROUP / 2 / F::HeldCodes::FEW;
                     for few in fews * part..fews * (part + 1) {
-                        let words = codes.words(l, few, Self::TABLE.as_ref());
-                        for (pair, words) in words.into_iter().enumerate() {
-                            for t in 0..T {
-                                let x = l.pair(x[t].pairs[F::HeldCodes::FEW * few + pair]);
-                                dots[t] = l.dot(dots[t], words, x);
-                            }
-                        }
+                        codes.products(l, few, Self::TABLE.as_ref(), &pairs, &mut dots);
                     }
                     let [steps, minima] = block.scales.of(l, BLOCK / Self::GROUP * run + part);
                     for t in 0..T {
-                        let scale = l.times(steps, l.floats(x[t].scale));
+                        let x = &runs[t][i][run];
+                        let scale = l.times(steps, l.floats(x.scale));
                         sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
                         if F::HeldScales::MINIMA {
-                            sums[t] = l.times_add(sums[t], minima, l.floats(total[t].number));
+                            sums[t] =
+                                l.times_add(sums[t], minima, l.floats(x.totals[total].number));
                         }
                     }
                 }

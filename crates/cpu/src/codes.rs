@@ -26,6 +26,30 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
         few: usize,
         table: Option<&[u8; 16]>,
     ) -> Self::Few<L::Words>;
+
+    /// Adds what the same pairs make with those of `T` rows of input to `sums`.
+    fn products<L: Lanes, const T: usize>(
+        &self,
+        lanes: L,
+        few: usize,
+        table: Option<&[u8; 16]>,
+        input: &[&[i32; BLOCK / 2]; T],
+        sums: &mut [L::Ints; T],
+    );
+}
+
+/// Adds what a pair of columns makes with the same of `T` rows of input to `sums`.
+#[inline(always)]
+fn dot<L: Lanes, const T: usize>(
+    l: L,
+    words: L::Words,
+    pair: usize,
+    input: &[&[i32; BLOCK / 2]; T],
+    sums: &mut [L::Ints; T],
+) {
+    for t in 0..T {
+        sums[t] = l.dot(sums[t], words, l.pair(input[t][pair]));
+    }
 }
 
 /// Signed bytes, two columns of each row at a time. Nothing looks them up.
@@ -34,8 +58,8 @@ pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
 impl Codes for Bytes {
     const LEVELS: bool = true;
-    type Few<W> = [W; 1];
-    const FEW: usize = 1;
+    type Few<W> = [W; 2];
+    const FEW: usize = 2;
 
     #[inline(always)]
     fn pack(code: impl Fn(usize, usize) -> u8) -> Self {
@@ -46,8 +70,22 @@ impl Codes for Bytes {
     }
 
     #[inline(always)]
-    fn words<L: Lanes>(&self, l: L, few: usize, _table: Option<&[u8; 16]>) -> [L::Words; 1] {
-        [l.words(&self.0[few])]
+    fn words<L: Lanes>(&self, l: L, two: usize, _table: Option<&[u8; 16]>) -> [L::Words; 2] {
+        [l.words(&self.0[2 * two]), l.words(&self.0[2 * two + 1])]
+    }
+
+    #[inline(always)]
+    fn products<L: Lanes, const T: usize>(
+        &self,
+        l: L,
+        two: usize,
+        table: Option<&[u8; 16]>,
+        input: &[&[i32; BLOCK / 2]; T],
+        sums: &mut [L::Ints; T],
+    ) {
+        let [a, b] = self.words(l, two, table);
+        dot(l, a, 2 * two, input, sums);
+        dot(l, b, 2 * two + 1, input, sums);
     }
 }
 
@@ -83,6 +121,23 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
         }
         let [[a, b], [c, d]] = [l.split(codes[0]), l.split(codes[1])];
         [a, b, c, d]
+    }
+
+    /// One by one: a loop over vectors would keep them in memory.
+    #[inline(always)]
+    fn products<L: Lanes, const T: usize>(
+        &self,
+        l: L,
+        eight: usize,
+        table: Option<&[u8; 16]>,
+        input: &[&[i32; BLOCK / 2]; T],
+        sums: &mut [L::Ints; T],
+    ) {
+        let [a, b, c, d] = self.words(l, eight, table);
+        dot(l, a, 4 * eight, input, sums);
+        dot(l, b, 4 * eight + 1, input, sums);
+        dot(l, c, 4 * eight + 2, input, sums);
+        dot(l, d, 4 * eight + 3, input, sums);
     }
 }
 

@@ -172,11 +172,12 @@ fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
 
 fn quantise(values: &[f32; BLOCK]) -> Quants {
     let (scale, inverse) = step_of(values);
-    let rounded = if scale.is_nan() {
-        [0; BLOCK]
-    } else {
-        values.map(|value| nearest(value * inverse))
-    };
+    let mut rounded = [0; BLOCK];
+    if !scale.is_nan() {
+        for (rounded, value) in rounded.iter_mut().zip(values) {
+            *rounded = nearest(value * inverse);
+        }
+    }
     let (pairs, _) = rounded.as_chunks::<2>();
     let (first, second) = rounded.split_at(BLOCK / 2);
     let total = |numbers: &[i32]| {
@@ -184,8 +185,12 @@ fn quantise(values: &[f32; BLOCK]) -> Quants {
         let number = scale * int as f32;
         Total { int, number }
     };
+    let mut both = [0; BLOCK / 2];
+    for (both, [first, second]) in both.iter_mut().zip(pairs) {
+        *both = second << 16 | first & 0xffff;
+    }
     Quants {
-        pairs: std::array::from_fn(|i| pairs[i][1] << 16 | pairs[i][0] & 0xffff),
+        pairs: both,
         scale,
         totals: [total(&rounded), total(first), total(second)],
     }

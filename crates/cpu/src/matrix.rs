@@ -47,7 +47,7 @@ pub(crate) trait Rows: Debug + Send + Sync {
         of: Range<usize>,
         cols: usize,
         rows: Range<usize>,
-        out: &mut [f32],
+        out: &mut [&mut [f32]],
     );
 
     /// The same in plain arrays, of all rows.
@@ -139,51 +139,25 @@ impl Matrix {
         if rows.is_empty() || out.is_empty() {
             return Ok(());
         }
-        let count = input.rows();
-        let threads = threads::sharing(out.len() * self.cols);
-        if threads == 1 {
-            self.packed.times(input, 0..count, self.cols, rows, out);
-        } else if count >= 2 * MOST * threads {
-            // Some of the input's rows each, all with the whole matrix.
-            let each = count.div_ceil(threads).next_multiple_of(2 * MOST);
-            let parts = out.chunks_mut(each * rows.len()).enumerate();
-            threads::each(parts, |(part, out)| {
-                let of = part * each..count.min((part + 1) * each);
-                self.packed.times(input, of, self.cols, rows.clone(), out);
-            });
-        } else if count == 1 {
-            let each = rows.len().div_ceil(threads).next_multiple_of(LANES);
-            let parts = out.chunks_mut(each).enumerate();
-            threads::each(parts, |(part, out)| {
-                let begin = rows.start + part * each;
-                let some = begin..begin + out.len();
-                self.packed.times(input, 0..1, self.cols, some, out);
-            });
-        } else {
-            self.times_by_columns(input, rows, threads, out);
-        }
-        Ok(())
-    }
-
-    /// Products whose rows of output are made in parts, each of which is some columns of all.
-    fn times_by_columns(&self, input: &Input, rows: Range<usize>, threads: usize, out: &mut [f32]) {
-        let (count, width) = (input.rows(), rows.len());
+        let width = rows.len();
+        let all = out.chunks_exact_mut(width);
+        let threads = threads::sharing(width * input.rows() * self.cols);
+        // Some rows of the matrix each, for all of the input.
         let each = width.div_ceil(threads).next_multiple_of(LANES);
-        let mut parts: Vec<Vec<f32>> = (0..width)
-            .step_by(each)
-            .map(|begin| vec![0.0; count * each.min(width - begin)])
+        let mut parts: Vec<_> = (0..width.div_ceil(each))
+            .map(|_| Vec::with_capacity(input.rows()))
             .collect();
-        threads::each(parts.iter_mut().enumerate(), |(part, made)| {
-            let begin = rows.start + part * each;
-            let some = begin..begin + made.len() / count;
-            self.packed.times(input, 0..count, self.cols, some, made);
-        });
-        for (part, made) in parts.iter().enumerate() {
-            let columns = made.len() / count;
-            for (out, made) in out.chunks_exact_mut(width).zip(made.chunks_exact(columns)) {
-                out[part * each..][..columns].copy_from_slice(made);
+        for row in all {
+            for (part, out) in parts.iter_mut().zip(row.chunks_mut(each)) {
+                part.push(out);
             }
         }
+        threads::each(parts.iter_mut().enumerate(), |(part, out)| {
+            let begin = rows.start + part * each;
+            let some = begin..rows.end.min(begin + each);
+            self.packed.times(input, 0..out.len(), self.cols, some, out);
+        });
+        Ok(())
     }
 
     /// As [`times`](Self::times), of rows that begin anywhere, `out` made as long as it is to be.
@@ -223,7 +197,8 @@ impl Matrix {
         let rows = first..self.rows.min(first + LANES);
         let mut out = [0.0; LANES];
         let found = &mut out[..rows.len()];
-        self.packed.times(input, of..of + 1, self.cols, rows, found);
+        self.packed
+            .times(input, of..of + 1, self.cols, rows, &mut [found]);
         Ok(out[row - first])
     }
 }
@@ -277,7 +252,7 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
         of: Range<usize>,
         cols: usize,
         rows: Range<usize>,
-        out: &mut [f32],
+        out: &mut [&mut [f32]],
     ) {
         let (per_row, parts) = (cols / P::COLS, cols / P::Part::COLS);
         lanes::run(Times {
@@ -292,13 +267,14 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
 
     #[cfg(test)]
     fn times_in_arrays(&self, input: &Input, cols: usize, out: &mut [f32]) {
+        let rows = out.len() / input.rows();
         let times = Times {
             blocks: self,
             per_row: cols / P::COLS,
             input: P::Part::of(input),
             parts: cols / P::Part::COLS,
-            rows: out.len() / input.rows(),
-            out,
+            rows,
+            out: &mut out.chunks_exact_mut(rows).collect::<Vec<_>>(),
         };
         times.with(lanes::Plain);
     }
@@ -329,7 +305,7 @@ impl<P: Packed> Work for Row<'_, P> {
 }
 
 /// A product to be done.
-pub(crate) struct Times<'a, P: Tile> {
+pub(crate) struct Times<'a, 'b, P: Tile> {
     /// Eight rows after another.
     pub blocks: &'a [P],
     /// Blocks of a row.
@@ -340,18 +316,18 @@ pub(crate) struct Times<'a, P: Tile> {
     pub parts: usize,
     /// Rows of the matrix.
     pub rows: usize,
-    /// `[input rows, rows]`.
-    pub out: &'a mut [f32],
+    /// `[input rows, rows]`, row by row.
+    pub out: &'a mut [&'b mut [f32]],
 }
 
-impl<P: Tile> Work for Times<'_, P> {
+impl<P: Tile> Work for Times<'_, '_, P> {
     type Out = ();
 
     #[inline(always)]
     fn with<L: Lanes>(mut self, lanes: L) {
         for first in (0..self.rows).step_by(LANES) {
             let blocks = &self.blocks[first / LANES * self.per_row..][..self.per_row];
-            let count = self.out.len() / self.rows;
+            let count = self.out.len();
             let mut row = 0;
             while row < count {
                 // Three are two and one: a quarter of the products' code less.
@@ -368,7 +344,7 @@ impl<P: Tile> Work for Times<'_, P> {
     }
 }
 
-impl<P: Tile> Times<'_, P> {
+impl<P: Tile> Times<'_, '_, P> {
     /// The products of eight rows of the matrix with `T` of input; `T`.
     #[inline(always)]
     fn tile<L: Lanes, const T: usize>(
@@ -378,10 +354,13 @@ impl<P: Tile> Times<'_, P> {
         row: usize,
         first: usize,
     ) -> usize {
-        let input = std::array::from_fn(|t| &self.input[(row + t) * self.parts..][..self.parts]);
+        let mut input: [&[P::Part]; T] = [&[]; T];
+        for (t, part) in input.iter_mut().enumerate() {
+            *part = &self.input[(row + t) * self.parts..][..self.parts];
+        }
         let sums = P::products::<L, T>(l, blocks, input);
         for (t, sums) in sums.into_iter().enumerate() {
-            let out = &mut self.out[(row + t) * self.rows..][first..self.rows];
+            let out = &mut self.out[row + t][first..];
             if let Some(out) = out.first_chunk_mut() {
                 l.store(sums, out);
             } else {

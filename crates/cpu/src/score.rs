@@ -42,17 +42,21 @@ pub fn judge(
         scratch.resize(count * rows.len(), 0.0);
         head.times(input, rows.clone(), scratch)?;
         let logits = scratch.chunks_exact_mut(rows.len());
-        for ((logits, &target), so_far) in logits.zip(targets).zip(&mut running) {
+        let each = logits.zip(targets).zip(&mut running);
+        threads::each(each, |((logits, &target), so_far)| {
             if let Some(bias) = bias.and_then(|bias| bias.get(rows.clone())) {
                 crate::rows::add(logits, bias);
             }
-            lanes::run(Fold {
-                logits,
-                cap,
-                of_target: (target as usize).checked_sub(begin),
-                so_far,
-            });
-        }
+            // As one thread does: sums are rounded by where parts of them end.
+            for (part, logits) in logits.chunks_mut(ROWS).enumerate() {
+                lanes::run(Fold {
+                    logits,
+                    cap,
+                    of_target: (target as usize).checked_sub(begin + part * ROWS),
+                    so_far: &mut *so_far,
+                });
+            }
+        });
     }
     let judged = running.into_iter().map(|so_far| Judged {
         logit: so_far.logit,

@@ -30,11 +30,14 @@ fn plain<L: Lanes, P, const T: usize>(
     numbers: impl Fn(&P) -> L::Floats,
 ) -> [L::Floats; T] {
     let mut sums = [l.floats(0.0); T];
-    let input = input.map(|row| &row[..columns.len()]);
+    let mut rows: [&[f32]; T] = [&[]; T];
+    for t in 0..T {
+        rows[t] = &input[t][..columns.len()];
+    }
     for (i, column) in columns.iter().enumerate() {
         let column = numbers(column);
         for t in 0..T {
-            sums[t] = l.times_add(sums[t], column, l.floats(input[t][i]));
+            sums[t] = l.times_add(sums[t], column, l.floats(rows[t][i]));
         }
     }
     sums
@@ -89,17 +92,20 @@ impl Tile for Shorts {
         input: [&[Eight]; T],
     ) -> [L::Floats; T] {
         let mut sums = [l.floats(0.0); T];
-        let input = input.map(|row| &row[..rows.len()]);
+        let mut eights: [&[Eight]; T] = [&[]; T];
+        for t in 0..T {
+            eights[t] = &input[t][..rows.len()];
+        }
         for (i, block) in rows.iter().enumerate() {
             let mut dots = [l.ints(0); T];
             for (pair, words) in block.iter().enumerate() {
                 let words = l.load_words(words);
                 for t in 0..T {
-                    dots[t] = l.dot(dots[t], words, l.pair(input[t][i].pairs[pair]));
+                    dots[t] = l.dot(dots[t], words, l.pair(eights[t][i].pairs[pair]));
                 }
             }
             for t in 0..T {
-                let scale = l.floats(input[t][i].scale);
+                let scale = l.floats(eights[t][i].scale);
                 sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
             }
         }
