@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use futures_channel::oneshot;
-use futures_lite::future::yield_now;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, others_first};
 use crate::buffer::Ledger;
 use crate::launch::{self, Shader, Use};
 use crate::pipelines::{self, Kernel, Notes};
@@ -249,7 +248,7 @@ impl Gpu {
             (batch.clone(), batch.join(buffers))
         };
         // Every task that is ready may join first.
-        yield_now().await;
+        others_first().await;
         self.batch().take_if(|open| Arc::ptr_eq(open, &batch));
         batch.start(self)?;
         let bytes = batch.finish(self).await?;
