@@ -1,6 +1,6 @@
 /**
- * Builds the static folder web/dist: the page, the library, its worker, the engine (pkg/), the open
- * core where it was built (pkg-burn/) and the bundled members (members/), all with relative addresses, so that any sub-path serves it.
+ * Builds the static folder web/dist: the page, the library, its worker, the engine (pkg/, and pkg-shared/
+ * for pages that may share memory), the open core where it was built (pkg-burn/) and the bundled members (members/), all with relative addresses, so that any sub-path serves it.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -23,7 +23,9 @@ await build({
     conclave: `${web}src/library/conclave.ts`,
     worker: `${web}src/worker/worker.ts`,
     "member-worker": `${web}src/worker/member-worker.ts`,
+    "helper-worker": `${web}src/worker/helper-worker.ts`,
     element: `${web}src/library/element.ts`,
+    openai: `${web}src/library/openai.ts`,
     page: `${web}src/page/main.ts`,
     style: `${web}style.css`,
     bench: `${web}src/bench/page.ts`,
@@ -45,11 +47,11 @@ await build({
 });
 // The library's types, for those who embed it.
 execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", join(dist, "types")], { stdio: "inherit" });
-for (const name of ["conclave", "element"]) await writeFile(join(dist, `${name}.d.ts`), `export * from "./types/library/${name}.js";\n`);
+for (const name of ["conclave", "element", "openai"]) await writeFile(join(dist, `${name}.d.ts`), `export * from "./types/library/${name}.js";\n`);
 for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
-for (const folder of ["pkg", "pkg-burn", "members"]) {
+for (const folder of ["pkg", "pkg-shared", "pkg-burn", "members"]) {
   const there = await stat(`${web}${folder}`).catch(() => undefined);
   if (there) await cp(`${web}${folder}`, `${dist}/${folder}`, { recursive: true });
   else if (folder === "pkg-burn") console.log("without the open core: web/pkg-burn was not built");
@@ -59,7 +61,7 @@ for (const folder of ["pkg", "pkg-burn", "members"]) {
 // Last: the service worker knows every file that the page needs by its content. Entries are in order,
 // so that the same files make the same worker.
 const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
-  .filter((entry) => entry.isFile() && !/\.(map|d\.ts|txt)$/.test(entry.name) && entry.name !== "element.js")
+  .filter((entry) => entry.isFile() && !/\.(map|d\.ts|txt)$/.test(entry.name) && !["element.js", "openai.js"].includes(entry.name))
   .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))
   .sort();
 const files = {};

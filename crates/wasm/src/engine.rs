@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use conclave_kernels::{AdapterChoice, Launcher};
-use conclave_model::{Backend, Cpu};
+use conclave_model::{Backend, Cpu, Threads};
 use conclave_surface::{Adapter, Choices, Chosen, Failure, Member, ModelFiles, load, to_js};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
@@ -110,7 +110,7 @@ impl Engine {
     ) -> Result<Member, Failure> {
         let backend: &dyn Backend = match &self.gpu {
             Some(gpu) => gpu,
-            None => &Cpu::ALONE,
+            None => &Cpu(Threads::ALL),
         };
         let member = load(backend, &name, files, options, &on_progress).await?;
         if let Some(gpu) = &self.gpu {

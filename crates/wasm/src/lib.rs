@@ -13,12 +13,16 @@ pub use query::{Query, cut, ranges, rules};
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use conclave_model::Threads;
 use wasm_bindgen::prelude::*;
 
-/// Runs once when the module is instantiated.
+/// Runs when the module is instantiated.
 #[wasm_bindgen(start)]
 pub fn start() {
-    console_error_panic_hook::set_once();
+    std::panic::set_hook(Box::new(|panic| {
+        Threads::panicked();
+        console_error_panic_hook::hook(panic);
+    }));
 }
 
 /// Changes with the kernels: what was measured with others is outdated.
@@ -33,4 +37,17 @@ pub fn kernels_version() -> String {
 #[wasm_bindgen]
 pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
+}
+
+/// Where this module's memory is shared: how many workers of it shall [`help`] the one that calls with
+/// what members compute on the CPU. What is too many leaves as soon as it can.
+#[wasm_bindgen(js_name = wantHelpers)]
+pub fn want_helpers(count: usize) {
+    Threads::want_helpers(count);
+}
+
+/// Helps on this memory until more workers do than are wanted: does not return before.
+#[wasm_bindgen]
+pub fn help() {
+    Threads::help();
 }

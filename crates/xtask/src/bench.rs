@@ -80,7 +80,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     turns: usize,
 
-    /// Threads on the CPU: natively of both, in the browser of the others
+    /// Threads on the CPU, of every engine
     #[arg(long, default_value_t = 1)]
     threads: usize,
 
@@ -181,7 +181,6 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut command = script(workspace, "bench");
     command.arg(plan(options));
     command.args(["--turns", &options.turns.to_string()]);
-    command.args(["--threads", &options.threads.to_string()]);
     if let Some(file) = &options.report {
         command.arg("--report").arg(std::path::absolute(file)?);
     }
@@ -200,13 +199,14 @@ fn plan(options: &Options) -> String {
         On::Cpu => "cpu",
     };
     format!(
-        "backend={backend}&models={}&ensembles={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}",
+        "backend={backend}&models={}&ensembles={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}&threads={}",
         options.models.join(","),
         listed(&options.ensembles),
         listed(&options.prefixes),
         options.segment_tokens,
         options.repeats,
         options.limit_seconds,
+        options.threads,
     )
 }
 
@@ -221,7 +221,7 @@ fn script(workspace: &Workspace, name: &str) -> Command {
 
 fn in_browser(workspace: &Workspace, options: &Options, command: &mut Command) -> Result<()> {
     if !options.keep {
-        wasm::build(workspace, &Toolchain::ready(workspace)?, Module::FUSED)?;
+        wasm::build(workspace, &Toolchain::ready(workspace)?, Module::SHARED)?;
         demo::page(workspace)?;
     }
     if options.peer {

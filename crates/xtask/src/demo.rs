@@ -17,7 +17,8 @@ use crate::{policy, process, setup, wasm};
 pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     let toolchain = Toolchain::ready(workspace)?;
     setup::web(workspace)?;
-    wasm::build(workspace, &toolchain, Module::FUSED)?;
+    // Served as it is here, the page is isolated and asks for no other.
+    wasm::build(workspace, &toolchain, Module::SHARED)?;
     page(workspace)?;
     let html = std::fs::read_to_string(workspace.page().join("index.html"))
         .context("the build of web/ made no web/dist/index.html")?;

@@ -5,6 +5,9 @@ use anyhow::{Result, anyhow, bail};
 /// What a browser reads only from a header, added to the page's own policy.
 const HEADER_ONLY: &str = "frame-ancestors 'self'";
 
+/// What a page itself could write code into.
+const WRITTEN: [&str; 2] = ["data:", "blob:"];
+
 /// Sources that would make the policy worthless.
 const FORBIDDEN: [&str; 9] = [
     "*",
@@ -56,13 +59,20 @@ fn check(policy: &str) -> Result<()> {
     for directive in policy.split(';') {
         let mut words = directive.split_whitespace();
         let name = words.next().unwrap_or_default();
-        if let Some(word) =
-            words.find(|&word| FORBIDDEN.contains(&word) && !(name == FETCHING && word == "https:"))
-        {
+        if let Some(word) = words.find(|&word| is_forbidden(name, &word.to_ascii_lowercase())) {
             bail!("the page's policy is not strict, its {name} allows {word}: {policy}");
         }
     }
     Ok(())
+}
+
+/// Whether a directive may not have this source. `default-src` stands for those of code, too.
+fn is_forbidden(directive: &str, source: &str) -> bool {
+    let of_code = ["default-src", "script-src", "worker-src"]
+        .iter()
+        .any(|name| directive.starts_with(name));
+    FORBIDDEN.contains(&source) && !(directive == FETCHING && source == "https:")
+        || of_code && WRITTEN.contains(&source)
 }
 
 /// All headers to send with the page, from its policy.
@@ -153,6 +163,9 @@ mod tests {
             "default-src 'none'; script-src 'self' https:",
             "default-src 'none'; img-src https:; connect-src 'self'",
             "default-src 'none'; script-src 'unsafe-eval';",
+            "default-src 'none'; script-src 'self' data:",
+            "default-src 'none'; script-src 'self'; script-src-elem 'self' blob:",
+            "default-src 'none'; script-src 'self'; worker-src Blob:",
         ] {
             assert!(of_page(&page(loose)).is_err(), "{loose}");
         }

@@ -17,6 +17,22 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 /// Debian's current Rust, kept fresh for its browsers, with the source of its library.
 const DISTRIBUTION_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
+/// The source of rustup's standard library.
+const SOURCE: &str = "rust-src";
+
+/// What memory that threads share takes beyond the flags of `.cargo/config.toml`: atomics; memory that
+/// comes from outside, up to all that wasm32 can address; what a thread's own variables are set up by.
+const SHARED_MEMORY: [&str; 8] = [
+    "-Ctarget-feature=+atomics",
+    "-Clink-arg=--shared-memory",
+    "-Clink-arg=--import-memory",
+    "-Clink-arg=--max-memory=4294967296",
+    "-Clink-arg=--export=__wasm_init_tls",
+    "-Clink-arg=--export=__tls_size",
+    "-Clink-arg=--export=__tls_align",
+    "-Clink-arg=--export=__tls_base",
+];
+
 /// How long rustup may take for 30 MB before the distribution is asked.
 const RUSTUP_PATIENCE: Duration = Duration::from_secs(240);
 
@@ -47,7 +63,7 @@ impl Toolchain {
             "" | "auto" => {}
             "rustup" => {
                 if !has_target() {
-                    rustup_add()?;
+                    rustup(&["target", "add", TARGET])?;
                 }
                 return Ok(Self::Rustup);
             }
@@ -66,7 +82,7 @@ impl Toolchain {
             return Ok(found);
         }
         println!("setup: rustup target add {TARGET}");
-        match rustup_add() {
+        match rustup(&["target", "add", TARGET]) {
             Ok(()) if has_target() => return Ok(Self::Rustup),
             Ok(()) => println!("setup: rustup is not the Rust that runs this"),
             Err(error) => println!("setup: {error:#}"),
@@ -138,6 +154,32 @@ impl Toolchain {
         }
     }
 
+    /// As [`Self::build`], for memory that threads share: the standard library has to be compiled for
+    /// it.
+    ///
+    /// # Errors
+    /// When the library's source is missing and can't be fetched.
+    pub fn build_shared(&self, workspace: &Workspace) -> Result<(Command, PathBuf)> {
+        let (mut command, _) = self.build(workspace);
+        if let Self::Rustup = self {
+            if !has_source() {
+                println!("setup: rustup component add {SOURCE}");
+                rustup(&["component", "add", SOURCE])?;
+            }
+            command
+                .arg("-Zbuild-std=std,panic_abort")
+                .env("RUSTC_BOOTSTRAP", "1");
+        }
+        // Its own folder: it shares nothing with the other builds.
+        let folder = workspace.target.join("shared-memory");
+        command.arg("--target-dir").arg(&folder);
+        let flags = SHARED_MEMORY.map(|flag| format!("{flag:?}")).join(", ");
+        command
+            .arg("--config")
+            .arg(format!("target.{TARGET}.rustflags = [{flags}]"));
+        Ok((command, folder))
+    }
+
     /// What it is, for people.
     pub fn describe(&self) -> &'static str {
         match self {
@@ -166,11 +208,11 @@ fn clean(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Asks rustup for the target, with little patience: there is another way.
-fn rustup_add() -> Result<()> {
+/// Asks rustup for something, with little patience.
+fn rustup(arguments: &[&str]) -> Result<()> {
     process::run_within(
         Command::new("rustup")
-            .args(["target", "add", TARGET])
+            .args(arguments)
             .env("RUSTUP_MAX_RETRIES", "1")
             .env_remove("RUST_BACKTRACE"),
         RUSTUP_PATIENCE,
@@ -190,6 +232,14 @@ fn has_target() -> bool {
         files
             .flatten()
             .any(|file| file.file_name().to_string_lossy().starts_with("libcore-"))
+    })
+}
+
+/// Whether the running toolchain has the source of its library.
+fn has_source() -> bool {
+    process::capture(Command::new("rustc").args(["--print", "sysroot"])).is_ok_and(|sysroot| {
+        let library = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
+        library.join("std/Cargo.toml").is_file()
     })
 }
 

@@ -23,15 +23,25 @@ pub struct Module {
     name: &'static str,
     /// The folder of `web` that they go to.
     folder: &'static str,
+    /// Several workers can compute on its memory.
+    shared: bool,
 }
 
 impl Module {
-    /// `crates/wasm`, which every page starts.
+    /// `crates/wasm`, which pages start that may not share memory.
     pub const FUSED: Self = Self {
         package: "conclave-wasm",
         profile: "release",
         name: "conclave",
         folder: "pkg",
+        shared: false,
+    };
+
+    /// The same for pages that are isolated from other origins.
+    pub const SHARED: Self = Self {
+        folder: "pkg-shared",
+        shared: true,
+        ..Self::FUSED
     };
 
     /// `crates/wasm-burn`, which is fetched where a member runs on it.
@@ -40,10 +50,11 @@ impl Module {
         profile: "open-core",
         name: "conclave_burn",
         folder: "pkg-burn",
+        shared: false,
     };
 
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::FUSED, Self::BURN];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::FUSED, Self::SHARED, Self::BURN];
 
     /// A file of its bindings: `.js`, `.d.ts`, `_bg.wasm`.
     pub fn file(self, workspace: &Workspace, ending: &str) -> PathBuf {
@@ -59,8 +70,14 @@ impl Module {
 pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Result<()> {
     let start = Instant::now();
     let (package, name) = (module.package, module.folder);
-    println!("wasm: building {package} with {}", toolchain.describe());
-    let (mut command, folder) = toolchain.build(workspace);
+    println!(
+        "wasm: building {package} for web/{name} with {}",
+        toolchain.describe()
+    );
+    let (mut command, folder) = match module.shared {
+        false => toolchain.build(workspace),
+        true => toolchain.build_shared(workspace)?,
+    };
     process::run(
         command
             .args(["--profile", module.profile, "--package", package])

@@ -58,6 +58,7 @@ function draw(plan: Plan): void {
     count("Tokens a segment", "segmentTokens", plan.segmentTokens, 32),
     count("Repeats", "repeats", plan.repeats, 1000),
     count("At most, seconds each", "limitSeconds", plan.limitSeconds, 1_000_000),
+    count("Threads on the CPU", "threads", plan.threads, 64),
   );
 }
 

@@ -15,6 +15,7 @@ export const defaultPlan: Plan = {
   segmentTokens: 10,
   repeats: 5,
   limitSeconds: 300,
+  threads: 1,
 };
 
 /** A workload's name in addresses and tables: `bundled`, or `SmolLM2-135M:Q4_0`. */
@@ -51,12 +52,13 @@ export function planFrom(query: URLSearchParams): Plan {
     segmentTokens: whole("segmentTokens", query.get("segmentTokens") ?? String(defaultPlan.segmentTokens), 1, 32),
     repeats: whole("repeats", query.get("repeats") ?? String(defaultPlan.repeats), 1, 1_000),
     limitSeconds: whole("limitSeconds", query.get("limitSeconds") ?? String(defaultPlan.limitSeconds), 0, 1_000_000),
+    threads: whole("threads", query.get("threads") ?? String(defaultPlan.threads), 1, 64),
   };
 }
 
 /** The address that {@link planFrom} reads as this plan. */
-export function queryOf({ backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds }: Plan): string {
-  const values = { backend, models: models.map(nameOf), ensembles, prefixes, segmentTokens, repeats, limitSeconds };
+export function queryOf({ backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): string {
+  const values = { backend, models: models.map(nameOf), ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads };
   return Object.entries(values)
     .map(([name, value]) => `${name}=${String(value)}`)
     .join("&");

@@ -29,6 +29,8 @@ export interface Plan {
    * first time, which is not counted otherwise, takes longer, it is all there is, and `cold`.
    */
   limitSeconds: number;
+  /** Threads on the CPU, of every engine; a page that is not isolated has one for its own. */
+  threads: number;
 }
 
 /** What was asked of the GPU: exact on any adapter. Natively some of the page's counts are not known. */

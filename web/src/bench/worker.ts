@@ -1,8 +1,10 @@
 /** The bench's worker: runs a plan on an engine of its own and tells what it measured. */
 import type { Engine, Member, Sampling } from "../protocol/engine.ts";
 import { startModule } from "../worker/engine-module.ts";
+import { Helpers } from "../worker/helpers.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
+import { isShared } from "../protocol/shared-memory.ts";
 import { GpuCounters } from "./gpu-counters.ts";
 import { figuresOf } from "./figures.ts";
 import { exact, fitted, measureMember, measureRounds, type Bench } from "./measure.ts";
@@ -31,8 +33,9 @@ scope.onmessage = ({ data: { plan } }) => {
 };
 
 async function run(plan: Plan): Promise<void> {
-  const { module } = await startModule("fused");
+  const { module, memory, compiled } = await startModule("fused");
   const engine = await module.Engine.create(plan.backend);
+  if (isShared(memory)) new Helpers(() => new Worker(new URL("./helper-worker.js", import.meta.url), { type: "module" }), module, { compiled, memory }).want(plan.threads - 1);
   const told = await surroundings(plan.backend, engine.adapter());
   scope.postMessage({ type: "surroundings", surroundings: told });
   const most = Math.max(...plan.ensembles);

@@ -1,4 +1,5 @@
 /** Registers the service worker that lets the page open with the network off, and tells of new versions. */
+import { mayShareMemory } from "../protocol/shared-memory.ts";
 
 export interface OfflineEvents {
   /** A newer version of the page lies ready; `take` puts it in place and reloads. */
@@ -18,8 +19,10 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
     else if (controlled) onUpdate(() => location.reload());
     controlled = true;
   });
+  // It keeps the engine that this page starts.
+  const worker = new URL(mayShareMemory() ? "./offline.js?shared" : "./offline.js", document.baseURI);
   // Out of the way of what the visitor waits for; a failure costs only the offline copy.
-  const registration = await workers.register(new URL("./offline.js", document.baseURI), { updateViaCache: "none" }).catch(() => undefined);
+  const registration = await workers.register(worker, { updateViaCache: "none" }).catch(() => undefined);
   if (!registration) return;
   const offer = (): void => {
     if (!registration.waiting || !workers.controller) return;

@@ -21,7 +21,7 @@ class Browser {
   readonly #caches = new Map<string, Map<string, Response>>();
 
   /** The worker of a build with these files, installed and in charge. */
-  async visit(files: Files, onceUsed: Files): Promise<Worker> {
+  async visit(files: Files, onceUsed: Files, search = ""): Promise<Worker> {
     const listeners = new Map<string, Listener>();
     const digests = (of: Files): string => JSON.stringify(Object.fromEntries(Object.entries(of).map(([path, content]) => [path, createHash("sha256").update(content).digest("hex")])));
     const { outputFiles } = await build({
@@ -33,6 +33,7 @@ class Browser {
     });
     runInNewContext(outputFiles[0]!.text, {
       registration: { scope: base },
+      location: { search },
       clients: { claim: async () => undefined },
       addEventListener: (type: string, listener: Listener) => listeners.set(type, listener),
       caches: {
@@ -114,6 +115,19 @@ test("the open core is not asked for before it is used, and kept from then on", 
   assert.equal(await worker.get("index.html"), "a page");
   assert.deepEqual(browser.asked, ["index.html", burn]);
   assert.equal(await worker.get("members/other.gguf"), undefined);
+});
+
+test("of the engine's two modules the one is kept that the page starts", async () => {
+  const engines = { "index.html": "a page", "pkg/conclave.js": "alone", "pkg-shared/conclave.js": "shared" };
+  for (const [search, kept] of [
+    ["", "pkg/conclave.js"],
+    ["?shared", "pkg-shared/conclave.js"],
+  ] as const) {
+    const browser = new Browser();
+    browser.host = engines;
+    await browser.visit(engines, {}, search);
+    assert.deepEqual(browser.asked.sort(), ["index.html", kept]);
+  }
 });
 
 test("what is not of this version reaches the page, and is not kept", async () => {

@@ -2,7 +2,8 @@
  * The service worker: keeps the page's own files, so that it opens with the network off. The build
  * writes in which files those are, each with its SHA-256; any change of one makes a new worker. It
  * answers for these files alone: models and requests to other hosts never pass through its cache.
- * What not every visitor needs, the open core, is kept from its first use on, and not asked for before.
+ * What not every visitor needs, the open core, is kept from its first use on, and not asked for before;
+ * of the engine's two modules the one that the page starts, as its query says.
  *
  * A new version is fetched beside the running one and takes over when its last page has closed, or
  * when a page asks for it ("activate"): one page never mixes files of two versions.
@@ -15,6 +16,7 @@ declare const OFFLINE_ONCE_USED: Record<string, string>;
 
 /** The part of ServiceWorkerGlobalScope that is used here. */
 interface Scope {
+  readonly location: { readonly search: string };
   readonly registration: { readonly scope: string };
   readonly clients: { claim(): Promise<void> };
   skipWaiting(): Promise<void>;
@@ -31,6 +33,8 @@ interface Fetching {
 
 const scope = globalThis as unknown as Scope;
 const digests: Record<string, string> = { ...OFFLINE_FILES, ...OFFLINE_ONCE_USED };
+/** Where the engine lies that this page never starts. */
+const unused = scope.location.search === "?shared" ? "pkg/" : "pkg-shared/";
 const base = new URL(scope.registration.scope);
 /** Other pages of this origin may have caches of their own: ours bear the folder's name. */
 const prefix = `conclave ${base.pathname} `;
@@ -67,7 +71,7 @@ async function put(cache: Cache, path: string, response: Response): Promise<void
 
 async function install(): Promise<void> {
   const cache = await caches.open(await cacheName());
-  for (const path of Object.keys(OFFLINE_FILES)) await keep(cache, path);
+  for (const path of Object.keys(OFFLINE_FILES)) if (!path.startsWith(unused)) await keep(cache, path);
   for (const path of Object.keys(OFFLINE_ONCE_USED)) if (await used(path)) await keep(cache, path);
 }
 

@@ -3,6 +3,8 @@
  * derives its static type from the same shape, so that type and check can't drift apart.
  */
 
+import { isShared } from "./shared-memory.ts";
+
 /** Takes unknown data; gives it back typed, or throws a TypeError that names the path of the fault. */
 export type Check<T> = (data: unknown, path: string) => T;
 export type Checked<C> = C extends Check<infer T> ? T : never;
@@ -69,6 +71,12 @@ export const messagePort: Check<MessagePort> = (data, path) => {
 
 export const compiledModule: Check<WebAssembly.Module> = (data, path) => {
   if (!(data instanceof WebAssembly.Module)) throw fault(path, "a compiled module", data);
+  return data;
+};
+
+/** Memory that several workers may compute on. */
+export const sharedMemory: Check<WebAssembly.Memory> = (data, path) => {
+  if (!(data instanceof WebAssembly.Memory && isShared(data))) throw fault(path, "shared memory", data);
   return data;
 };
 

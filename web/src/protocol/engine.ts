@@ -116,7 +116,7 @@ export interface Query {
   exit(winner: number): Iterable<number>;
   /** Takes a member out that failed; throws where no other would be left. */
   leave(member: number): void;
-  stop(winner: Candidate): string | undefined;
+  stop(winner: Candidate): "ended" | "rounds" | "length" | "silence" | undefined;
   weights(): Iterable<number>;
   free(): void;
 }
@@ -142,12 +142,12 @@ export interface FusedEngine extends Engine {
 
 /** What a wasm module of either core does, as `wasm-bindgen --target web` writes it. */
 export interface CoreModule {
-  /** Starts the module; `memory` is its heap. */
-  default(input: { module_or_path: WebAssembly.Module }): Promise<{ memory: WebAssembly.Memory }>;
+  /** Starts the module, on memory that it shares where that is given; `memory` is its heap. */
+  default(input: { module_or_path: WebAssembly.Module; memory?: WebAssembly.Memory }): Promise<{ memory: WebAssembly.Memory }>;
   Engine: { create(backend: Backend): Promise<Engine> };
 }
 
-/** The fused core's module, `pkg/conclave.js`: with the arithmetic of the method, whatever its members run on. */
+/** The fused core's module, `pkg/conclave.js`, for shared memory `pkg-shared/conclave.js`: with the arithmetic of the method, whatever its members run on. */
 export interface EngineModule extends CoreModule {
   /** `choices`: those that an earlier engine told on the same adapter; nothing is measured then. */
   Engine: { create(backend: Backend, choices?: Choices): Promise<FusedEngine> };
@@ -157,6 +157,10 @@ export interface EngineModule extends CoreModule {
   ranges(): Ranges;
   /** Changes with the kernels. */
   kernelsVersion(): string;
+  /** How many shall `help` the worker that calls with what its members compute, where its memory is shared. */
+  wantHelpers(count: number): void;
+  /** Helps on shared memory; returns when more do than are wanted. */
+  help(): void;
 }
 
 /** The open core's module, `pkg-burn/conclave_burn.js`: engines and members, nothing else. */

@@ -1,6 +1,7 @@
 /** Fetches and starts the wasm modules that lie beside the page's scripts: one for each core. */
 import type { Core, CoreModule, Modules } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
+import { mayShareMemory } from "../protocol/shared-memory.ts";
 
 /** The module as it runs in this thread, its heap, and what another thread starts the same one from. */
 export interface StartedModule<M extends CoreModule = CoreModule> {
@@ -13,18 +14,18 @@ export interface StartedModule<M extends CoreModule = CoreModule> {
 export type OnFetched = (loaded: number, total: number) => void;
 
 const places: Record<Core, { what: string; folder: string; name: string }> = {
-  fused: { what: "The engine", folder: "pkg", name: "conclave" },
+  fused: { what: "The engine", folder: mayShareMemory() ? "pkg-shared" : "pkg", name: "conclave" },
   burn: { what: "The open core", folder: "pkg-burn", name: "conclave_burn" },
 };
 
-/** Throws Download where there is none. */
-export async function startModule<C extends Core>(core: C, compiled?: WebAssembly.Module): Promise<StartedModule<Modules[C]>> {
+/** On `memory` where that is given, which another worker has. Throws Download where there is none. */
+export async function startModule<C extends Core>(core: C, compiled?: WebAssembly.Module, shared?: WebAssembly.Memory): Promise<StartedModule<Modules[C]>> {
   const { folder, name } = places[core];
   const address = new URL(`./${folder}/${name}.js`, import.meta.url).href;
   try {
     const module = (await import(address)) as Modules[C];
     compiled ??= await compileModule(core);
-    const { memory } = await module.default({ module_or_path: compiled });
+    const { memory } = await module.default({ module_or_path: compiled, ...(shared && { memory: shared }) });
     return { module, memory, compiled };
   } catch (error) {
     throw error instanceof Download ? error : missing(core, address, error);

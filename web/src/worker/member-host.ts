@@ -1,24 +1,29 @@
 /** A thread's side of the line to the worker that runs the rounds: an engine of either core, and the members that live here. */
-import type { Core, Engine, Member } from "../protocol/engine.ts";
+import type { Core, Engine, Member, Modules } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
+import { Helpers, type HelperPort } from "./helpers.ts";
 import { diagnosed } from "./lost-device.ts";
+import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
 type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
 
 /** Starts a core's module from what another thread compiled. */
-export type StartModule = (core: Core, compiled: WebAssembly.Module) => Promise<StartedModule>;
+export type StartModule = (core: Core, compiled: WebAssembly.Module) => Promise<StartedModule<Modules[Core]>>;
 
 interface Started {
   engine: Engine;
   memory: WebAssembly.Memory;
+  /** Who helps it compute, where it shares its memory. */
+  helpers: Helpers | undefined;
 }
 
 export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
+  readonly #startHelper: (() => HelperPort) | undefined;
   readonly #members = new Map<number, Member>();
   /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
@@ -26,9 +31,10 @@ export class MemberHost {
   /** Once it is there. */
   #engine: Engine | undefined;
 
-  constructor(startModule: StartModule, post: (reply: ThreadReply) => void) {
+  constructor(startModule: StartModule, post: (reply: ThreadReply) => void, startHelper?: () => HelperPort) {
     this.#startModule = startModule;
     this.#post = post;
+    this.#startHelper = startHelper;
   }
 
   /** Answers one message; rejects only where the line itself is broken. */
@@ -39,6 +45,8 @@ export class MemberHost {
         this.#started = this.#start(request);
         // Told to whoever loads the first member.
         return void this.#started.catch(() => undefined);
+      case "share":
+        return void this.#started?.then(({ helpers }) => helpers?.want(request.helpers)).catch(() => undefined);
       case "goOn":
         this.#readers.get(request.id)?.(request.goOn);
         return void this.#readers.delete(request.id);
@@ -55,7 +63,8 @@ export class MemberHost {
   async #start({ compiled, core, backend }: ThreadStart): Promise<Started> {
     const { module, memory } = await this.#startModule(core, compiled);
     this.#engine = await module.Engine.create(backend);
-    return { engine: this.#engine, memory };
+    const helpers = this.#startHelper && "wantHelpers" in module && isShared(memory) ? new Helpers(this.#startHelper, module, { compiled, memory }) : undefined;
+    return { engine: this.#engine, memory, helpers };
   }
 
   /** The answer, or why there is none. */
@@ -111,10 +120,10 @@ export class MemberHost {
     const ranges = new PortFiles(files, port);
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
-      const { engine, memory } = await this.#started;
+      const { engine, memory, helpers } = await this.#started;
       const member = await engine.load(name, ranges, options, (loaded, total) => this.#post({ type: "loading", id, loaded, total }));
       this.#members.set(number, member);
-      return { type: "loaded", id, about: member.about(), heap: memory.buffer.byteLength };
+      return { type: "loaded", id, about: member.about(), heap: memory.buffer.byteLength, shared: helpers !== undefined };
     } finally {
       ranges.close();
     }

@@ -31,6 +31,46 @@ test("three members on two cores live in two threads, and answer as in one", asy
   for (const member of apart.members.values()) assert.deepEqual(member.settings, settings, "a verifier in a thread is told all settings");
 });
 
+/** A turn of every queue. */
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+test("where memory is shared, cores without a member help those that have one", async () => {
+  const { conclave, threads } = await open(three, 8, { shared: true });
+  await settled();
+  const helping = (): number[] => threads.filter(({ terminated }) => !terminated).map(({ helpers }) => helpers.size);
+  assert.deepEqual(helping(), [2, 2, 1], "eight threads for three members");
+  assert.equal(conclave.threads, 8);
+  await conclave.remove("Bo");
+  await settled();
+  assert.deepEqual(helping(), [3, 3]);
+  assert.equal(conclave.threads, 8);
+  await conclave.add({ name: "Bo", files: [new Blob(["GGUF"])] });
+  await settled();
+  assert.deepEqual(helping(), [2, 2, 1]);
+});
+
+test("where it is not, and with no more cores than members, nobody helps", async () => {
+  for (const [cores, shared] of [
+    [8, false],
+    [3, true],
+  ] as const) {
+    const { conclave, threads } = await open(three, cores, { shared });
+    await settled();
+    assert.deepEqual([threads.length, threads.flatMap(({ helpers }) => [...helpers]).length, conclave.threads], [3, 0, 3]);
+  }
+});
+
+test("a helper that fails is not started anew, and its member answers", async () => {
+  const { conclave, threads } = await open({ Ada: talker }, 4, { shared: true });
+  await settled();
+  const [thread] = threads as [(typeof threads)[0]];
+  assert.equal(thread.helpers.size, 3);
+  const [broken] = thread.helpers;
+  broken!.onerror?.({ message: "no such file", preventDefault: () => undefined } as ErrorEvent);
+  assert.deepEqual([thread.helpers.size, thread.terminated], [2, false]);
+  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+});
+
 test("a thread ends with its last member; what is left runs on", async () => {
   const { conclave, threads, journal } = await open(three, 2);
   await conclave.remove("Bo");
@@ -101,6 +141,20 @@ test("a thread that sends what it should not is ended", async () => {
   assert.equal(left[0]![0], "Ada");
   assert.match(left[0]![1], /reply\.id/);
   assert.ok(threads[0]!.terminated);
+});
+
+test("a message that can't be read ends a thread, and the line to the library", async () => {
+  const { conclave, threads, port } = await open({ Ada: endless, Bo: endless }, 2);
+  const left: string[] = [];
+  for await (const event of conclave.ask(hello, { settings: { maxRounds: 3 } })) {
+    if (event.type === "round") threads[0]!.port.onmessageerror?.({} as MessageEvent);
+    if (event.type === "left") left.push(`${event.member}: ${event.error.message}`);
+  }
+  assert.equal(left.length, 1);
+  assert.match(left[0]!, /^Ada: .*can't be read/);
+  const answer = collect(conclave.ask(hello, { members: ["Bo"] }));
+  setTimeout(() => port.onmessageerror?.({} as MessageEvent), 5);
+  await assert.rejects(answer, { name: "Engine", message: /can't be read.*Reload/ });
 });
 
 test("a stop is heard between the steps of a thread's reading", async () => {

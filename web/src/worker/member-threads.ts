@@ -1,9 +1,9 @@
 /**
  * On the CPU, members live in workers of their own, as many as there are cores: they draft and
- * verify at the same time, each with a heap of its own. Those of the open core share one, wherever
- * they run (`open-core.ts`). No memory is shared, since all that crosses
- * is text and scores; so the page need not be isolated from other origins. The rounds run on, and
- * see members as they are everywhere.
+ * verify at the same time, each with a heap of its own: all that crosses is text and scores. Where the
+ * page is isolated from other origins, cores that no member lives on help those that have one
+ * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The rounds
+ * run on, and see members as they are everywhere.
  */
 import type { Begun, Candidate, Counters, LoadOptions, Member, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
@@ -16,6 +16,7 @@ export interface ThreadPort {
   postMessage(data: unknown, transfer: Transferable[]): void;
   terminate(): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onmessageerror: ((event: MessageEvent<unknown>) => void) | null;
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
@@ -38,16 +39,16 @@ export class MemberThreads {
   #threads: Thread[] = [];
   #next = 0;
 
-  /** At most `most` workers, all started alike. */
+  /** At most `most` workers, all started alike, that compute on as many threads in all. */
   constructor(startWorker: () => ThreadPort, start: ThreadStart, most: number) {
     this.#startWorker = startWorker;
     this.#start = start;
     this.#most = most;
   }
 
-  /** How many there are. */
+  /** How many there are, with those that help. */
   get count(): number {
-    return this.#threads.length;
+    return this.#threads.reduce((sum, { helpers }) => sum + 1 + helpers, 0);
   }
 
   /** How many members live in them. */
@@ -72,8 +73,9 @@ export class MemberThreads {
       const onStep = (step: Step): void => {
         if (step.type === "loading") onProgress(step.loaded, step.total);
       };
-      const { about, heap } = await thread.ask("loaded", name, request, { onStep, transfer: [port] });
-      thread.heap = heap;
+      const { about, heap, shared } = await thread.ask("loaded", name, request, { onStep, transfer: [port] });
+      Object.assign(thread, { heap, shared });
+      this.#share();
       return new RemoteMember(thread, member, about, leave);
     } catch (error) {
       leave();
@@ -101,13 +103,26 @@ export class MemberThreads {
     if (thread.members.size > 0) return;
     thread.close("its member was removed");
     this.#threads = this.#threads.filter((other) => other !== thread);
+    this.#share();
+  }
+
+  /** Deals out the cores: as many to each member's worker, one more to the largest while some are left. */
+  #share(): void {
+    const threads = this.#threads.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
+    const [each, left] = [Math.floor(this.#most / threads.length), this.#most % threads.length];
+    threads.forEach((thread, index) => thread.share(each + Number(index < left) - 1));
   }
 }
 
 /** One nested worker: pairs its answers with requests. */
 class Thread {
   readonly members = new Set<number>();
+  /** Bytes of its module's memory, as of its last load. */
   heap = 0;
+  /** Others can help it, on the same memory. */
+  shared = false;
+  /** How many do. */
+  helpers = 0;
   readonly #port: ThreadPort;
   readonly #waiting = new Map<number, Waiting>();
   #next = 0;
@@ -125,6 +140,7 @@ class Thread {
       }
       this.#hear(reply);
     };
+    port.onmessageerror = () => this.close("it sent what can't be read");
     port.onerror = (event) => {
       // Told to whom it concerns, and not to the page as a failure of everything.
       event.preventDefault();
@@ -135,6 +151,13 @@ class Thread {
 
   get broken(): boolean {
     return this.#why !== undefined;
+  }
+
+  /** So many help it from now on. */
+  share(helpers: number): void {
+    if (!this.shared || helpers === this.helpers) return;
+    this.helpers = helpers;
+    this.post({ type: "share", helpers });
   }
 
   post(request: ThreadRequest, transfer: Transferable[] = []): void {

@@ -10,7 +10,12 @@ interface Scope {
 }
 
 const scope = globalThis as unknown as Scope;
-const host = new MemberHost(startModule, (reply) => scope.postMessage(reply));
+const host = new MemberHost(
+  startModule,
+  (reply) => scope.postMessage(reply),
+  // Some browsers give workers no workers.
+  typeof Worker === "undefined" ? undefined : () => new Worker(new URL("./helper-worker.js", import.meta.url), { type: "module", name: "conclave helper" }),
+);
 
 // A panic in the module rejects nothing that anybody waits for: told as an error of this worker.
 scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));

@@ -2,7 +2,7 @@
  * The protocol between the worker that runs the rounds and the workers that members live in, on the
  * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
-import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, type Checked } from "../protocol/check.ts";
+import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
 import { backend, contextTokens, core, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
@@ -11,6 +11,8 @@ const counters = shape({ prefix: number, prefillTokens: number, draftTokens: num
 const request = variant({
   /** Comes first. `compiled`: the module of this core. */
   start: shape({ compiled: compiledModule, core, backend }),
+  /** How many other workers shall help this one compute, where they can share its memory. */
+  share: shape({ helpers: whole(0, 1024) }),
   load: shape({
     id: number,
     member: number,
@@ -39,8 +41,8 @@ const reply = variant({
   reading: shape({ id: number, done: number, total: number }),
   /** What a member has thought since the last one; waits for `goOn`. */
   thinking: shape({ id: number, text }),
-  /** `heap`: bytes of this thread's module. */
-  loaded: shape({ id: number, about: modelAbout, heap: number }),
+  /** `heap`: bytes of this thread's module. `shared`: others can help on it. */
+  loaded: shape({ id: number, about: modelAbout, heap: number, shared: flag }),
   measured: shape({ id: number, tokens: number }),
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
   thought: shape({ id: number, thought, counters }),

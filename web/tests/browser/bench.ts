@@ -2,7 +2,7 @@
  * Measures the workloads of a plan, one after the other, and prints tables:
  *
  *     node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
- *         [--turns N] [--threads N] [--peer FOLDER] [--graphics hardware]
+ *         [--turns N] [--peer FOLDER] [--graphics hardware]
  *         [--native TOOL --gguf FOLDER [--python PATH --llama-cpp SCRIPT]]
  *
  * In the built bench page in a headless Chromium, or with a built `conclave` natively. With a folder
@@ -66,7 +66,7 @@ async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measur
  * The same workload with the others; their members of an ensemble are the same model several times.
  * llama.cpp runs on the CPU alone.
  */
-async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds }: Plan, threads: number): Promise<Run["theirs"]> {
+async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): Promise<Run["theirs"]> {
   const theirs: Run["theirs"] = {};
   const [each] = models;
   if (each?.kind !== "random") return theirs;
@@ -109,7 +109,6 @@ const { values, positionals } = parseArgs({
   options: {
     report: { type: "string" },
     turns: { type: "string", default: "1" },
-    threads: { type: "string", default: "1" },
     peer: { type: "string" },
     graphics: { type: "string", default: "swiftshader" },
     native: { type: "string" },
@@ -119,14 +118,11 @@ const { values, positionals } = parseArgs({
   },
 });
 const plan = planFrom(new URLSearchParams(positionals[0] ?? ""));
-const threads = Number(values.threads);
 const place = values.native === undefined ? "page" : "native";
 const { python, "llama-cpp": script } = values;
 const native = values.native === undefined ? undefined : new Native(values.native, values.gguf ?? ".", python !== undefined && script !== undefined ? { python, script } : undefined);
 const kept = keptIn(values.report);
 const site = new Site(dist);
-// The headers of a published page: clocks are exact only in a page that is alone in its process.
-Object.assign(site.headers, { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cross-origin-resource-policy": "same-origin" });
 const browser = native ? undefined : await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
 if (browser) await site.open();
 const peer = browser && values.peer !== undefined ? await Peer.open(browser, values.peer) : undefined;
@@ -146,14 +142,14 @@ try {
       const run = kept.find((earlier) => same(earlier, wanted)) ?? wanted;
       runs.push(run);
       if (run === wanted) {
-        run.ours = native ? await native.measure(one, threads, (what) => console.error(what)) : await runPage(browser!, site, one);
+        run.ours = native ? await native.measure(one, (what) => console.error(what)) : await runPage(browser!, site, one);
         keep();
       } else console.error(`${nameOf(models)}, turn ${turn + 1}: kept in ${values.report}`);
       tell(run.ours);
       // What failed is tried again.
       if (Object.values(run.theirs).some((series) => series.length > 0)) continue;
-      if (peer) run.theirs = await runPeers(peer, one, threads);
-      if (native) run.theirs = await native.measurePeer(one, threads);
+      if (peer) run.theirs = await runPeers(peer, one);
+      if (native) run.theirs = await native.measurePeer(one);
       keep();
     }
   }

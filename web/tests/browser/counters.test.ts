@@ -53,16 +53,19 @@ async function roundsOf(settings: Record<string, string>, context: TestContext):
   return rounds;
 }
 
-test("a round asks WebGPU for no more than it may", { timeout: patience }, async (context) => {
-  const rounds = await roundsOf({ maxRounds: String(maxRounds) }, context);
-  assert.equal(rounds[0]!.pipelines, 0, "kernels are built while members load");
-  // The first makes what all need of the rest.
-  for (const round of rounds.slice(1)) {
-    for (const [what, limit] of Object.entries(most) as [keyof GpuStep, number][]) {
-      assert.ok(Number(round[what]) <= limit, `a later round had ${round[what]} ${what}; ${limit} are allowed`);
+for (const memory of ["shared", "its own"]) {
+  test(`a round asks WebGPU for no more than it may, by the engine with ${memory} memory`, { timeout: patience }, async (context) => {
+    const run = () => roundsOf({ maxRounds: String(maxRounds) }, context);
+    const rounds = await (memory === "shared" ? run() : stand.site.withoutIsolation(run));
+    assert.equal(rounds[0]!.pipelines, 0, "kernels are built while members load");
+    // The first makes what all need of the rest.
+    for (const round of rounds.slice(1)) {
+      for (const [what, limit] of Object.entries(most) as [keyof GpuStep, number][]) {
+        assert.ok(Number(round[what]) <= limit, `a later round had ${round[what]} ${what}; ${limit} are allowed`);
+      }
     }
-  }
-});
+  });
+}
 
 test("no answer waits for a kernel: those of the paper's rule are built while members load, too", { timeout: patience }, async (context) => {
   const [first] = await roundsOf({ rule: "paper", maxRounds: "2" }, context);

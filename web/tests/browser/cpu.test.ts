@@ -127,33 +127,37 @@ test("the run comes down as a file that a replay reads", async () => {
   await visitor.leave();
 });
 
-test("without navigator.gpu and without crypto.subtle the page runs on the CPU and says so", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost });
-  assert.equal(await visitor.page.evaluate(() => "gpu" in navigator), false);
-  assert.match((await visitor.page.locator("#engine").textContent()) ?? "", /CPU.*offers no WebGPU/);
-  await visitor.set("maxRounds", "1");
-  assert.notEqual(await visitor.answer(sum), "");
-  visitor.clean();
-  await visitor.leave();
-});
+test("without navigator.gpu and without crypto.subtle the page runs on the CPU and says so", () =>
+  // Over plain http there is no isolation.
+  stand.site.withoutIsolation(async () => {
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost });
+    assert.equal(await visitor.page.evaluate(() => "gpu" in navigator), false);
+    assert.match((await visitor.page.locator("#engine").textContent()) ?? "", /CPU.*offers no WebGPU/);
+    await visitor.set("maxRounds", "1");
+    assert.notEqual(await visitor.answer(sum), "");
+    visitor.clean();
+    await visitor.leave();
+  }));
 
-test("WebGPU asked for where there is none: told, and one press leads to the CPU", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost, search: "?backend=webgpu", loaded: false });
-  const notice = visitor.page.locator(".notice.error");
-  await notice.waitFor();
-  assert.match((await notice.textContent()) ?? "", /no WebGPU.*CPU/i);
-  const length = visitor.page.locator("#setting-segmentTokens");
-  assert.ok(await length.isDisabled(), "what is entered before the defaults are known would be overwritten");
-  assert.ok(await visitor.page.locator("#setting-backend").isEnabled());
-  await notice.getByText("Reload on the CPU").click();
-  await visitor.state("ready");
-  assert.ok(await length.isEnabled());
-  assert.notEqual(await length.inputValue(), "");
-  assert.match(visitor.page.url(), /backend=cpu/);
-  assert.equal(await notice.count(), 0);
-  visitor.clean();
-  await visitor.leave();
-});
+test("WebGPU asked for where there is none: told, and one press leads to the CPU", () =>
+  // Over plain http there is no isolation.
+  stand.site.withoutIsolation(async () => {
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost, search: "?backend=webgpu", loaded: false });
+    const notice = visitor.page.locator(".notice.error");
+    await notice.waitFor();
+    assert.match((await notice.textContent()) ?? "", /no WebGPU.*CPU/i);
+    const length = visitor.page.locator("#setting-segmentTokens");
+    assert.ok(await length.isDisabled(), "what is entered before the defaults are known would be overwritten");
+    assert.ok(await visitor.page.locator("#setting-backend").isEnabled());
+    await notice.getByText("Reload on the CPU").click();
+    await visitor.state("ready");
+    assert.ok(await length.isEnabled());
+    assert.notEqual(await length.inputValue(), "");
+    assert.match(visitor.page.url(), /backend=cpu/);
+    assert.equal(await notice.count(), 0);
+    visitor.clean();
+    await visitor.leave();
+  }));
 
 test("everything goes by keyboard alone", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);

@@ -40,8 +40,8 @@ export class Native {
     return models?.kind === "random" ? join(this.#gguf, `${models.shape}-${models.format}-${seed}.gguf`) : undefined;
   }
 
-  /** Measures a plan of one workload, on the CPU with so many threads. */
-  async measure(plan: Plan, threads: number, tell: (line: string) => void): Promise<Measured> {
+  /** Measures a plan of one workload. */
+  async measure(plan: Plan, tell: (line: string) => void): Promise<Measured> {
     const most = Math.max(...plan.ensembles);
     const files = Array.from({ length: most }, (_, member) => this.#file(plan, member + 1)).filter((file) => file !== undefined);
     const args = [
@@ -50,7 +50,7 @@ export class Native {
       "--device",
       plan.backend === "cpu" ? "cpu" : "gpu",
       "--threads",
-      String(threads),
+      String(plan.threads),
       "--prefixes",
       plan.prefixes.join(","),
       "--ensembles",
@@ -74,7 +74,7 @@ export class Native {
   }
 
   /** The same prompts and drafts with llama.cpp; nothing where there is no Python for it. */
-  async measurePeer(plan: Plan, threads: number): Promise<Run["theirs"]> {
+  async measurePeer(plan: Plan): Promise<Run["theirs"]> {
     const file = this.#file(plan, 1);
     if (!this.#peer || file === undefined) return {};
     const args = [
@@ -87,7 +87,7 @@ export class Native {
       "--repeats",
       String(plan.repeats),
       "--threads",
-      String(threads),
+      String(plan.threads),
       "--limit-seconds",
       String(plan.limitSeconds),
     ];

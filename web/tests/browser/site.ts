@@ -1,6 +1,7 @@
 /**
  * Serves a built folder as a strict file host would: from a sub-path, with the documented
- * Content-Security-Policy as a header. A test may put other contents in the place of a file.
+ * headers. A test may put other contents in the place of a file, and leave out the headers that isolate the
+ * page from other origins.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -27,6 +28,8 @@ const types: Record<string, string> = {
   ".woff2": "font/woff2",
 };
 
+const isolation = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cross-origin-resource-policy": "same-origin" };
+
 export class Site {
   readonly #server: Server;
   readonly #folder: string;
@@ -36,8 +39,7 @@ export class Site {
   /** The page's address, with a trailing slash. */
   address = "";
 
-  /** Headers beside the policy. */
-  readonly headers: Record<string, string> = {};
+  #isolates = true;
 
   constructor(folder: string, subPath = "/some/where/") {
     this.#folder = folder;
@@ -55,7 +57,7 @@ export class Site {
             "content-security-policy": policy,
             "x-content-type-options": "nosniff",
             "cache-control": "no-store",
-            ...this.headers,
+            ...(this.#isolates ? isolation : {}),
           });
           response.end(body);
         } catch {
@@ -63,6 +65,16 @@ export class Site {
         }
       })();
     });
+  }
+
+  /** Isolates no page while `during` runs. */
+  async withoutIsolation<T>(during: () => Promise<T>): Promise<T> {
+    this.#isolates = false;
+    try {
+      return await during();
+    } finally {
+      this.#isolates = true;
+    }
   }
 
   /** The service worker as a build would write it with this file in it. */

@@ -1,8 +1,12 @@
 /** Members on the CPU in workers of their own: the same answer as in one, at the same time. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { putBeforeWorker } from "./before-worker.ts";
+import { writeModel } from "./generated-model.ts";
 import { dist, stage } from "./stage.ts";
 import type { Busy } from "./timed-member-worker.ts";
 import { Visitor } from "./visitor.ts";
@@ -14,9 +18,18 @@ interface Event {
   text?: string;
   ms?: unknown;
 }
+interface Conclave {
+  threads: number;
+  heapBytes: number;
+  add(source: object, options: object): Promise<unknown>;
+  ask(messages: object[], options: object): AsyncIterable<Event>;
+  remove(name: string): Promise<void>;
+  close(): void;
+}
 interface Library {
   Conclave: {
-    load(options: object): Promise<{ threads: number; heapBytes: number; ask(messages: object[], options: object): AsyncIterable<Event>; remove(name: string): Promise<void>; close(): void }>;
+    load(options: object): Promise<Conclave>;
+    open(options: object): Promise<Conclave>;
   };
 }
 
@@ -45,7 +58,8 @@ test("three members in three threads answer as in one, and draft and verify at t
     const apart = await run(3);
     return { alone, apart, busy: busy.slice(quiet) };
   });
-  assert.deepEqual([alone.threads, alone.left, apart.threads, apart.left], [1, 1, 3, 2]);
+  // The thread of one that left helps another.
+  assert.deepEqual([alone.threads, alone.left, apart.threads, apart.left], [1, 1, 3, 3]);
   assert.ok(apart.heaps[1]! < apart.heaps[0]!, "a thread that ends gives its heap back");
   assert.ok(alone.events.some(({ type }) => type === "round"));
   assert.deepEqual(apart.events, alone.events);
@@ -62,6 +76,56 @@ test("three members in three threads answer as in one, and draft and verify at t
   visitor.clean();
   await visitor.leave();
   stand.site.overrides.delete("member-worker.js");
+});
+
+/** Large enough that threads share its work. */
+const shape = { layers: 4, hidden: 512, heads: 8, kvHeads: 4, feedForward: 1536, vocabulary: 24_576 };
+
+test("where memory is shared a member computes on several threads, and answers as on one", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
+  const path = join(folder, "member.gguf");
+  await writeModel(path, shape);
+  const plain = readFileSync(`${dist}helper-worker.js`, "utf8");
+  stand.site.overrides.set("plain-helper-worker.js", plain);
+  stand.site.overrides.set("helper-worker.js", 'new BroadcastChannel("helps").postMessage(0); import "./plain-helper-worker.js";');
+  const run = async (threads: number): Promise<{ isolated: boolean; threads: number; helpers: number; modules: string[]; events: Event[] }> => {
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
+    const modules: string[] = [];
+    visitor.page.on("request", (request) => void (request.url().endsWith(".wasm") && modules.push(/[^/]+\/[^/]+$/.exec(request.url())![0])));
+    await visitor.page.evaluate(() => document.body.insertAdjacentHTML("beforeend", '<input type="file" id="member">'));
+    await visitor.page.locator("#member").setInputFiles(path);
+    const told = await visitor.page.evaluate(async (threads) => {
+      const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+      const helpers: object[] = [];
+      new BroadcastChannel("helps").onmessage = (event) => void helpers.push(event);
+      const conclave = await Conclave.open({ backend: "cpu", threads });
+      await conclave.add({ name: "One", files: [...(document.querySelector("#member") as HTMLInputElement).files!] }, { contextTokens: 512 });
+      const used = conclave.threads;
+      while (helpers.length < used - 1) await new Promise((resolve) => setTimeout(resolve, 20));
+      const events: Event[] = [];
+      const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(3) }];
+      for await (const event of conclave.ask(messages, { sampling: { temperature: 0, seed: 3 }, settings: { maxRounds: 4 } })) events.push(event);
+      conclave.close();
+      return { isolated: crossOriginIsolated, threads: used, helpers: helpers.length, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
+    }, threads);
+    visitor.clean();
+    await visitor.leave();
+    return { ...told, modules };
+  };
+  try {
+    const [apart, alone] = [await run(3), await run(1)];
+    const plain = await stand.site.withoutIsolation(() => run(3));
+    const how = ({ isolated, threads, helpers, modules }: typeof apart): unknown[] => [isolated, threads, helpers, modules];
+    assert.deepEqual(how(apart), [true, 3, 2, ["pkg-shared/conclave_bg.wasm"]]);
+    assert.deepEqual(how(alone), [true, 1, 0, ["pkg-shared/conclave_bg.wasm"]]);
+    assert.deepEqual(how(plain), [false, 1, 0, ["pkg/conclave_bg.wasm"]]);
+    assert.ok(apart.events.filter(({ type }) => type === "round").length === 4);
+    assert.deepEqual(apart.events, alone.events);
+    assert.deepEqual(apart.events, plain.events);
+  } finally {
+    for (const file of ["helper-worker.js", "plain-helper-worker.js"]) stand.site.overrides.delete(file);
+    await rm(folder, { recursive: true });
+  }
 });
 
 test("the page says on how many threads its members run", async () => {

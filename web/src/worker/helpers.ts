@@ -1,0 +1,68 @@
+/**
+ * Workers that help a member's worker compute on the CPU, on the same memory: where the page is isolated
+ * from other origins, so that memory may be shared. Each computes some rows of every product.
+ */
+import type { EngineModule } from "../protocol/engine.ts";
+import { compiledModule, shape, sharedMemory, variant, type Checked } from "../protocol/check.ts";
+
+/** A nested worker that helps, as far as it is used. */
+export interface HelperPort {
+  postMessage(data: unknown): void;
+  terminate(): void;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onerror: ((event: ErrorEvent) => void) | null;
+}
+
+const start = shape({ compiled: compiledModule, memory: sharedMemory });
+const reply = variant({
+  /** It returned from helping, and ends. */
+  left: shape({}),
+});
+
+/** What a helper is started with: the module as it runs on `memory`. */
+export type HelperStart = Checked<typeof start>;
+/** Throws a TypeError that names the fault when `data` is none. */
+export const parseHelperStart = (data: unknown): HelperStart => start(data, "start");
+
+export class Helpers {
+  readonly #startWorker: () => HelperPort;
+  readonly #module: Pick<EngineModule, "wantHelpers">;
+  readonly #start: HelperStart;
+  readonly #ports = new Set<HelperPort>();
+  #wanted = 0;
+
+  constructor(startWorker: () => HelperPort, module: Pick<EngineModule, "wantHelpers">, start: HelperStart) {
+    this.#startWorker = startWorker;
+    this.#module = module;
+    this.#start = start;
+  }
+
+  /** So many from now on. One that could not be started is missed by nobody: the others compute all. */
+  want(count: number): void {
+    this.#wanted = count;
+    this.#module.wantHelpers(count);
+    this.#fill();
+  }
+
+  #fill(): void {
+    while (this.#ports.size < this.#wanted) this.#add();
+  }
+
+  #add(): void {
+    const port = this.#startWorker();
+    this.#ports.add(port);
+    port.onmessage = ({ data }) => {
+      reply(data, "reply");
+      this.#ports.delete(port);
+      this.#fill();
+    };
+    port.onerror = (event) => {
+      event.preventDefault();
+      // Another would fail as well.
+      this.#wanted--;
+      this.#ports.delete(port);
+      port.terminate();
+    };
+    port.postMessage(this.#start);
+  }
+}
