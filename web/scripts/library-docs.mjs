@@ -12,6 +12,7 @@ const target = fileURLToPath(new URL("../../docs/library.md", import.meta.url));
 const chapters = [
   ["Loading and asking", ["library/conclave.ts", "protocol/backend.ts"]],
   ["The element", ["library/element.ts"]],
+  ["As OpenAI's client", ["library/openai.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
   ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts"]],
   ["Errors", ["protocol/errors.ts"]],
@@ -21,7 +22,7 @@ const chapters = [
 
 const { config } = ts.readConfigFile(`${web}tsconfig.json`, ts.sys.readFile);
 const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, web);
-const entries = ["conclave", "element"].map((name) => `${web}src/library/${name}.ts`);
+const entries = ["conclave", "element", "openai"].map((name) => `${web}src/library/${name}.ts`);
 const program = ts.createProgram(entries, options);
 const checker = program.getTypeChecker();
 const flags = ts.TypeFormatFlags.NoTruncation;
@@ -182,7 +183,8 @@ function describe(symbol) {
     parts.push(members(declaration));
   } else if (ts.isInterfaceDeclaration(declaration)) parts.push(fields(checker.getDeclaredTypeOfSymbol(symbol)));
   else if (shape?.call.expression.text === "variant") parts.push("One of the events below, told apart by `type`.");
-  else if (shape) parts.push(shapeFields(shape));
+  else if (shape?.call.expression.text === "shape") parts.push(shapeFields(shape));
+  else if (shape) parts.push(`\`\`\`ts\ntype ${symbol.name} = ${checkText(shape.call)};\n\`\`\``);
   else if (ts.isTypeAliasDeclaration(declaration)) {
     parts.push(`\`\`\`ts\n${declaration.getText().replace(/^export /, "")}\n\`\`\``);
   } else if (ts.isFunctionDeclaration(declaration)) parts.push(`\`\`\`ts\n${signature(declaration).replace(/^export /, "")}\n\`\`\``);
@@ -200,7 +202,7 @@ const elsewhere = [...exported].filter((symbol) => !chapters.some(([, files]) =>
 if (elsewhere.length > 0) throw new Error(`no chapter has ${elsewhere.map((symbol) => `${symbol.name} of ${fileOf(symbol)}`).join(", ")}`);
 const page = `# The library
 
-Everything that \`conclave.js\` and \`element.js\` export. [embedding.md](embedding.md) shows how to use it. This
+Everything that \`conclave.js\`, \`element.js\` and \`openai.js\` export. [embedding.md](embedding.md) shows how to use it. This
 page is written by \`npm run docs\` in \`web/\` from the comments of the sources: change those.
 
 ${text.join("\n\n")}

@@ -12,7 +12,7 @@ import type { BackendChoice } from "../protocol/backend.ts";
 import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
-import type { ConclaveEvent, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
+import type { ConclaveEvent, Measured, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
@@ -43,12 +43,14 @@ export type {
   ConclaveEvent,
   EndEvent,
   LeftEvent,
+  Measured,
   MemberSource,
   Plan,
   Progress,
   ReadingEvent,
   RoundCounters,
   RoundEvent,
+  StopReason,
   Stored,
   StoredModel,
   ThinkingEvent,
@@ -64,8 +66,9 @@ export interface OpenOptions {
   /** The hub that `hf:` references go to, if not huggingface.co: a mirror, or a test's own. */
   hub?: string;
   /**
-   * The most threads that members run on with the CPU backend, a member at least on each; as many as
-   * the machine has cores if left out. With 1 all run in one worker, one after the other.
+   * The most threads that members run on with the CPU backend: a member on each, and in a page that is
+   * isolated from other origins the rest of them helping; as many as the machine has cores if left out.
+   * With 1 all run in one worker, one after the other.
    */
   threads?: number;
   /**
@@ -117,6 +120,24 @@ export interface AskOptions {
    * own: it is no part of the answer, no other member sees it, and it is not in the next question.
    */
   thinking?: Thinking;
+  /** The most tokens of the answer, each segment's counted in its writer's own; the answer ends as `tokens`. */
+  maxTokens?: number;
+  /** Texts that the answer ends before, as `stop`. What may begin one is told a round later, or in `end`. */
+  stop?: string[];
+  /**
+   * What becomes of a conversation that is too long for a member: `error` (the default) throws
+   * ContextFull; `drop-oldest` leaves out as many of the oldest questions with their answers as it takes,
+   * never the system's message nor the last question, and tells how many messages in `begin`.
+   */
+  overflow?: "error" | "drop-oldest";
+}
+
+/** Of which conversation the length is asked. */
+export interface MeasureOptions {
+  /** Names of the members that are asked; all of them if left out. */
+  members?: string[];
+  /** As in {@link AskOptions}. */
+  thinking?: Thinking;
 }
 
 /** The paper's sampling. */
@@ -164,6 +185,7 @@ export class Conclave {
    * while it opens. What it runs on is known when `ready` resolves.
    */
   static start(options: OpenOptions = {}, port: Port = startWorker()): Conclave {
+    refuseUnknown("open", options, openOptions);
     return new Conclave(new Wire(port), options);
   }
 
@@ -181,8 +203,11 @@ export class Conclave {
    * Throws as `open` and `add` do.
    */
   static async load(options: LoadOptions = {}, port: Port = startWorker()): Promise<Conclave> {
-    const conclave = Conclave.start(options, port);
-    const adding = async (): Promise<About[]> => Promise.all((await listed(options)).map((source) => conclave.add(source, options)));
+    refuseUnknown("load", options, [...openOptions, ...loadOptions]);
+    const { backend, hub, threads, core, signal } = options;
+    const conclave = Conclave.start(given({ backend, hub, threads, core, signal }), port);
+    const { contextTokens, onProgress } = options;
+    const adding = async (): Promise<About[]> => Promise.all((await listed(options)).map((source) => conclave.add(source, given({ contextTokens, onProgress, signal }))));
     try {
       const [abouts] = await Promise.all([adding(), conclave.ready]);
       // Downloads end in any order, but ties and random streams go by this one.
@@ -251,6 +276,8 @@ export class Conclave {
    * was downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
+    refuseUnknown("add", options, addOptions);
+    refuseUnknown("a member", source, memberFields);
     const { about, usage } = await added(this.#wire, source, options);
     if (options.replace !== undefined) this.#members.delete(options.replace);
     this.#members.set(source.name, about);
@@ -308,22 +335,30 @@ export class Conclave {
    * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
    * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
    * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The
-   * texts of the rounds joined are the answer, byte for byte. Messages that continue an earlier
+   * texts of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end` alone). Messages that continue an earlier
    * conversation run only what is new. Throws ContextFull (before anything is read), DeviceLost, OutOfMemory, Template,
    * Engine, Settings; the error's `partial` is the text so far.
    */
   async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
-    if (options.signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", ms: 0 });
+    refuseUnknown("ask", options, askOptions);
+    const { signal, maxTokens, stop: texts = [], overflow = "error" } = options;
+    if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
     const id = this.#wire.id();
+    const settings = this.#preset(options.rule);
+    refuseUnknown("settings", options.settings, Object.keys(settings));
+    refuseUnknown("sampling", options.sampling, [...Object.keys(defaultSampling), "seed"]);
     const seed = options.sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
     const request: Request = {
       type: "ask",
       id,
       messages,
       members: options.members ?? [...this.#members.keys()],
-      settings: { ...this.#preset(options.rule), ...options.settings },
+      settings: { ...settings, ...options.settings },
       sampling: { ...defaultSampling, ...options.sampling, seed },
       thinking: options.thinking ?? "off",
+      ...(maxTokens === undefined ? {} : { maxTokens }),
+      stop: texts,
+      overflow,
     };
     const inbox: Reply[] = [];
     let failure: ConclaveError | undefined;
@@ -337,7 +372,7 @@ export class Conclave {
     let text = "";
     try {
       this.#wire.post(request);
-      options.signal?.addEventListener("abort", stop);
+      signal?.addEventListener("abort", stop);
       while (!over) {
         const reply = inbox.shift();
         if (reply?.type === "event") {
@@ -355,10 +390,22 @@ export class Conclave {
         }
       }
     } finally {
-      options.signal?.removeEventListener("abort", stop);
+      signal?.removeEventListener("abort", stop);
       this.#wire.forget(id);
       if (!over) stop(); // the caller left the loop
     }
+  }
+
+  /**
+   * How many tokens a conversation has in each member, and how many the member has room for, those of the
+   * answer included. Nothing is read. Throws ContextFull where it is too long for one, Template, Settings.
+   */
+  async measure(messages: Message[], options: MeasureOptions = {}): Promise<Measured[]> {
+    refuseUnknown("measure", options, ["members", "thinking"]);
+    const { members = [...this.#members.keys()], thinking = "off" } = options;
+    const reply = await this.#wire.request({ type: "measure", id: this.#wire.id(), messages, members, thinking });
+    if (reply.type !== "measured") throw unexpected(reply, "measure");
+    return reply.measured;
   }
 
   #preset(rule: Rule | undefined): Settings {
@@ -378,6 +425,23 @@ export class Conclave {
   }
 }
 
+const openOptions = ["backend", "hub", "threads", "core", "signal"];
+const addOptions = ["contextTokens", "replace", "onProgress", "signal"];
+const loadOptions = ["members", "contextTokens", "onProgress"];
+const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow"];
+const memberFields = ["name", "ref", "files", "url", "bytes", "sha256", "quantise", "core"];
+
+/** Throws Settings for a name that means nothing: a misspelt option would be as if it were left out. */
+function refuseUnknown(of: string, options: object | undefined, known: string[]): void {
+  const unknown = Object.keys(options ?? {}).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new BadSettings(`${of} knows no ${JSON.stringify(unknown)}. It knows ${known.join(", ")}.`);
+}
+
+/** Without what is left out. */
+function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
 type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
 async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
@@ -388,7 +452,7 @@ async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened"
 
 async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added">> {
   const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
-  if (source.ref !== undefined) await askToPersist();
+  if (source.ref !== undefined) askToPersist();
   const request: Request = { type: "add", id: wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
   const reply = await wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
   if (reply.type !== "added") throw unexpected(reply, "add");
@@ -405,8 +469,11 @@ function unexpected(reply: Reply, request: string): ConclaveError {
   return new EngineFailure(`The worker answered ${reply.type} to ${request}. Reload the engine.`);
 }
 
-/** Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says, the download goes on. */
-async function askToPersist(): Promise<void> {
+/**
+ * Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says, and whenever
+ * (some ask the visitor), the download goes on.
+ */
+function askToPersist(): void {
   const { storage } = globalThis.navigator ?? {};
-  await storage?.persist?.().catch(() => false);
+  void storage?.persist?.().catch(() => false);
 }

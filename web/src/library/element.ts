@@ -3,34 +3,72 @@
  *
  * ```html
  * <script type="module" src="conclave/element.js"></script>
- * <conclave-chat members="my/members.json" backend="auto"></conclave-chat>
+ * <conclave-chat></conclave-chat>
+ * <conclave-chat members="hf:owner/repo/file.gguf hf:other/repo/file.gguf"></conclave-chat>
  * ```
  *
- * Attributes, all optional: `members`, the address of a list of members; `backend`, one of auto,
- * webgpu, cpu; `core`, one of fused, burn; `rule`, one of harmonic, leader, paper, read at each question. Members load at the first question. Dispatches `conclave-event` for every event of an
- * answer (`detail` is the event). Style it through `::part(answer)`, `::part(segment)`, `::part(box)`.
+ * Attributes, all optional: `members`, references of models (`hf:…`, or the address of a `.gguf` file)
+ * or the address of one list of members; `backend`, one of auto, webgpu, cpu; `core`, one of fused,
+ * burn; `hub`, where `hf:` references go if not to huggingface.co; `rule`, one of harmonic, leader,
+ * paper, and `thinking`, one of off, on, auto, both read at each question. Members are loaded at the
+ * first question; what has to be downloaded for them is told, with its size, and waits for consent.
+ *
+ * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and by its kind
+ * `round`, `end`, `progress` (`detail`: `loaded` of `total` bytes) and `error` (`detail` is the
+ * {@link ConclaveError}). Style it through `::part(…)`: answer, segment, thought, status, progress,
+ * consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
  */
 import { backendNamed, coreNamed } from "../protocol/backend.ts";
-import { Conclave, isFatal, typed, type LoadOptions, type Message, type Rule } from "./conclave.ts";
+import {
+  Conclave,
+  isFatal,
+  parseReference,
+  referenceName,
+  typed,
+  type ConclaveError,
+  type ConclaveEvent,
+  type LoadOptions,
+  type MemberSource,
+  type Message,
+  type Progress,
+  type Rule,
+  type Thinking,
+} from "./conclave.ts";
 
-const sheet = new CSSStyleSheet();
-sheet.replaceSync(`
-  :host { display: block; font: inherit; max-width: 40rem; }
-  [part=answer] { white-space: pre-wrap; min-height: 1.5em; margin: 0 0 .75em; }
-  form { display: flex; gap: .5em; }
-  [part=box] { flex: 1; min-width: 0; font: inherit; padding: .4em .6em; }
+const style = `
+  :host { display: block; font: inherit; max-width: 40rem; --conclave-gap: .75em; --conclave-rule: 1px; }
+  [hidden] { display: none !important; }
+  [part=answer] { white-space: pre-wrap; overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
+  [part=thought] { margin: 0 0 var(--conclave-gap); opacity: .8; white-space: pre-wrap; }
+  [part=status], [part=consent] { margin: 0 0 var(--conclave-gap); }
+  [part=progress] { display: block; width: 100%; margin: 0 0 var(--conclave-gap); }
+  form { display: flex; flex-wrap: wrap; gap: .5em; }
+  [part=box] { flex: 1 1 12em; min-width: 0; font: inherit; padding: .4em .6em; }
   button { font: inherit; padding: .4em .9em; }
-  .s1 { text-decoration: underline solid 1px; } .s2 { text-decoration: underline dashed 1px; }
-  .s3 { text-decoration: underline dotted 2px; } .s0 { text-decoration: underline double 1px; }
-  [part=segment] { text-underline-offset: .25em; }
-`);
+  [part=segment] { text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
+  .s1 { text-decoration-line: underline; } .s2 { text-decoration: underline dashed; }
+  .s3 { text-decoration: underline dotted; text-decoration-thickness: calc(2 * var(--conclave-rule)); } .s0 { text-decoration: underline double; }
+`;
 
-/** The element `<conclave-chat>`: attributes `members`, `backend`, `core` and `rule`, the event `conclave-event`, the parts `answer`, `segment` and `box`. */
-export class ConclaveChat extends HTMLElement {
-  readonly #answer = document.createElement("div");
-  readonly #box = document.createElement("input");
-  readonly #button = document.createElement("button");
+/** On a server there are no elements: the class can be imported there, and is never made. */
+const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement;
+let sheet: CSSStyleSheet | undefined;
+
+/** Thrown where the visitor wants no download. */
+class Declined extends Error {}
+
+/** The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `rule` and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and `error`, the parts `answer`, `segment`, `thought`, `status`, `progress`, `consent`, `box`, `ask` and `reset`. */
+export class ConclaveChat extends Base {
+  readonly #answer = made("div", "answer");
+  readonly #thought = made("details", "thought");
+  readonly #status = made("p", "status");
+  readonly #progress = made("progress", "progress");
+  readonly #consent = made("p", "consent");
+  readonly #box = made("input", "box");
+  readonly #ask = made("button", "ask", "Ask");
+  readonly #again = made("button", "reset", "New");
   readonly #messages: Message[] = [];
+  #members: MemberSource[] | undefined;
   #loading: Promise<Conclave> | undefined;
   #loaded = false;
   #answering: AbortController | undefined;
@@ -38,71 +76,132 @@ export class ConclaveChat extends HTMLElement {
   constructor() {
     super();
     const root = this.attachShadow({ mode: "open" });
+    if (!sheet) (sheet = new CSSStyleSheet()).replaceSync(style);
     root.adoptedStyleSheets = [sheet];
     const form = document.createElement("form");
-    this.#answer.setAttribute("part", "answer");
     this.#answer.setAttribute("aria-live", "polite");
-    this.#box.setAttribute("part", "box");
+    this.#status.setAttribute("role", "status");
+    this.#progress.setAttribute("aria-label", "Loading the members");
     this.#box.setAttribute("aria-label", "Your question");
-    this.#button.textContent = "Ask";
-    form.append(this.#box, this.#button);
+    this.#again.type = "button";
+    for (const hidden of [this.#thought, this.#status, this.#progress, this.#consent, this.#again]) hidden.hidden = true;
+    form.append(this.#box, this.#ask, this.#again);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.#answering) this.#answering.abort();
       else if (this.#box.value.trim() !== "") void this.ask(this.#box.value.trim());
     });
-    root.append(this.#answer, form);
+    this.#again.addEventListener("click", () => this.reset());
+    root.append(this.#thought, this.#answer, this.#status, this.#progress, this.#consent, form);
   }
 
-  /** Asks a question that continues the conversation; resolves when the answer is over. */
+  /** The members, for what an attribute can't say: files that were picked, names, `quantise`. Set, they are loaded at the next question. */
+  get members(): MemberSource[] | undefined {
+    return this.#members;
+  }
+
+  set members(members: MemberSource[] | undefined) {
+    this.#members = members;
+    this.#answering?.abort();
+    this.#unload();
+  }
+
+  /** Asks a question that continues the conversation; resolves when the answer is over. Where the conversation has become too long, its oldest questions are left out. */
   async ask(question: string): Promise<void> {
     if (this.#answering) return;
     const controller = new AbortController();
+    const { signal } = controller;
     this.#answering = controller;
-    this.#button.textContent = "Stop";
+    this.#ask.textContent = "Stop";
     this.#box.value = "";
-    this.#answer.textContent = "Loading the members…";
+    this.#answer.textContent = "";
+    this.#thought.replaceChildren();
+    this.#thought.hidden = true;
+    this.#tell("Loading the members…");
     let text = "";
     try {
-      const conclave = await unlessAborted((this.#loading ??= this.#load(controller.signal)), controller.signal);
+      const conclave = await unlessAborted((this.#loading ??= this.#load(signal)), signal);
       this.#loaded = true;
-      this.#answer.textContent = "";
-      const messages: Message[] = [...this.#messages, { role: "user", content: question }];
-      const rule = this.getAttribute("rule");
+      this.#tell("");
+      const rule = this.getAttribute("rule") as Rule | null;
+      const thinking = this.getAttribute("thinking") as Thinking | null;
       // What is no rule `ask` refuses, and names those that there are.
-      for await (const event of conclave.ask(messages, { signal: controller.signal, ...(rule !== null && { rule: rule as Rule }) })) {
-        if (event.type === "round") {
-          text += event.text;
-          const segment = document.createElement("span");
-          segment.setAttribute("part", "segment");
-          segment.className = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
-          segment.title = event.writers.map((place) => event.candidates[place]?.member).join(" and ");
-          segment.textContent = event.text;
-          this.#answer.append(segment);
-        }
-        this.dispatchEvent(new CustomEvent("conclave-event", { detail: event, bubbles: true, composed: true }));
+      const options = { signal, overflow: "drop-oldest" as const, ...(rule !== null && { rule }), ...(thinking !== null && { thinking }) };
+      for await (const event of conclave.ask([...this.#messages, { role: "user", content: question }], options)) {
+        if (event.type === "round") text += event.text;
+        if (event.type === "end") text = event.text;
+        this.#show(event, text);
+        this.#dispatch("conclave-event", event);
+        if (event.type === "round" || event.type === "end") this.#dispatch(event.type, event);
       }
     } catch (thrown) {
-      if (controller.signal.aborted && !this.#loaded) {
+      const declined = thrown instanceof Declined;
+      if (declined || (signal.aborted && !this.#loaded)) {
         // Stopped while the members were loading: the question is there to be asked again.
-        this.#answer.textContent = "";
+        this.#tell(declined ? "Nothing was downloaded." : "");
         this.#box.value = question;
         return this.#unload();
       }
       // What was accepted before the failure stays above the message.
       const error = typed(thrown);
-      this.#answer.append(`${text === "" ? "" : "\n"}${error.message}`);
+      this.#tell(error.message);
+      this.#dispatch("error", error);
       if (isFatal(error) || !this.#loaded) this.#unload();
+      if (text === "") this.#box.value = question;
     } finally {
       if (text !== "") this.#messages.push({ role: "user", content: question }, { role: "assistant", content: text });
       this.#answering = undefined;
-      this.#button.textContent = "Ask";
+      this.#ask.textContent = "Ask";
+      this.#progress.hidden = true;
+      this.#again.hidden = this.#messages.length === 0;
     }
+  }
+
+  /** Begins a new conversation; the members stay. */
+  reset(): void {
+    this.#answering?.abort();
+    this.#messages.length = 0;
+    this.#answer.textContent = "";
+    this.#thought.hidden = true;
+    this.#tell("");
+    this.#again.hidden = true;
+    this.#box.focus();
   }
 
   disconnectedCallback(): void {
     this.#answering?.abort();
     this.#unload();
+  }
+
+  #show(event: ConclaveEvent, text: string): void {
+    if (event.type === "begin" && event.dropped > 0) this.#tell("The conversation has become too long: its oldest questions are left out.");
+    if (event.type === "thought") {
+      if (this.#thought.hidden) {
+        const summary = document.createElement("summary");
+        summary.textContent = "What the members thought";
+        this.#thought.append(summary);
+        this.#thought.hidden = false;
+      }
+      const thought = document.createElement("p");
+      thought.textContent = `${event.member}: ${event.text}`;
+      this.#thought.append(thought);
+    }
+    // The end may bring what was held back.
+    if (event.type === "end" && this.#answer.textContent !== text) this.#answer.append(text.slice(this.#answer.textContent?.length ?? 0));
+    if (event.type !== "round") return;
+    const segment = made("span", "segment", event.text);
+    segment.className = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
+    segment.title = event.writers.map((place) => event.candidates[place]?.member).join(" and ");
+    this.#answer.append(segment);
+  }
+
+  #tell(status: string): void {
+    this.#status.textContent = status;
+    this.#status.hidden = status === "";
+  }
+
+  #dispatch(name: string, detail: ConclaveEvent | ConclaveError | { loaded: number; total: number }): void {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: name === "conclave-event", composed: name === "conclave-event" }));
   }
 
   /** Ends the engine; the next question starts a new one. */
@@ -113,14 +212,88 @@ export class ConclaveChat extends HTMLElement {
   }
 
   async #load(signal: AbortSignal): Promise<Conclave> {
-    const members = this.getAttribute("members");
-    const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")), signal };
-    if (members !== null) options.members = new URL(members, this.baseURI);
-    const core = coreNamed(this.getAttribute("core"));
-    if (core !== undefined) options.core = core;
-    return Conclave.load(options);
+    const [core, hub] = [coreNamed(this.getAttribute("core")), this.getAttribute("hub")];
+    const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")), signal, ...(core !== undefined && { core }), ...(hub !== null && { hub }) };
+    const members = this.#members ?? this.#listed();
+    if (!Array.isArray(members)) return Conclave.load({ ...options, ...(members !== undefined && { members }), onProgress: this.#following() });
+    const conclave = Conclave.start(options);
+    try {
+      await this.#consented(conclave, members, signal);
+      const onProgress = this.#following();
+      await Promise.all([conclave.ready, ...members.map((member) => conclave.add(member, { signal, onProgress }))]);
+      return conclave;
+    } catch (error) {
+      conclave.close();
+      throw error;
+    }
+  }
+
+  /** What the attribute says: references, each a member; the address of a list; undefined for the bundled members. */
+  #listed(): MemberSource[] | URL | undefined {
+    const words = (this.getAttribute("members") ?? "").split(/\s+/).filter((word) => word !== "");
+    const [first] = words;
+    if (first === undefined) return undefined;
+    if (words.length === 1 && !/^hf:|\.gguf(?:[?#]|$)/i.test(first)) return new URL(first, this.baseURI);
+    const names = words.map((ref) => referenceName(parseReference(ref)));
+    return words.map((ref, index) => ({ name: names.indexOf(names[index]!) === index ? names[index]! : `${names[index]} ${index + 1}`, ref }));
+  }
+
+  /** Asks the visitor for consent where something has to be downloaded. Throws Declined. */
+  async #consented(conclave: Conclave, members: MemberSource[], signal: AbortSignal): Promise<void> {
+    const plans = await Promise.all(members.flatMap(({ ref }) => (ref === undefined ? [] : [conclave.plan(ref, signal)])));
+    const missing = plans.filter(({ bytes, stored }) => stored < bytes);
+    if (missing.length === 0) return;
+    const bytes = missing.reduce((sum, plan) => sum + plan.bytes - plan.stored, 0);
+    const hosts = [...new Set(missing.map(({ from }) => new URL(from).host))].join(" and ");
+    const [download, decline] = [made("button", "consent-download", "Download"), made("button", "consent-decline", "Not now")];
+    this.#tell("");
+    this.#consent.replaceChildren(
+      `${missing.length === 1 ? "A model has" : `${missing.length} models have`} to be downloaded from ${hosts}, ${megabytes(bytes)}. This browser keeps them. `,
+      download,
+      " ",
+      decline,
+    );
+    this.#consent.hidden = false;
+    download.focus();
+    try {
+      await new Promise<void>((resolve, reject) => {
+        download.addEventListener("click", () => resolve());
+        decline.addEventListener("click", () => reject(new Declined()));
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      });
+    } finally {
+      this.#consent.hidden = true;
+      this.#consent.replaceChildren();
+      // Later: the key that was pressed would be the box's as well, where it stops the answer.
+      setTimeout(() => this.#box.focus());
+    }
+  }
+
+  /** Follows the members' files as they come. */
+  #following(): (progress: Progress & { member: string }) => void {
+    const files = new Map<string, Progress>();
+    return ({ member, ...progress }) => {
+      if (progress.phase === "downloading" || progress.phase === "loading") files.set(`${member} ${progress.phase}`, progress);
+      const downloads = [...files].filter(([name]) => name.endsWith(" downloading")).map(([, file]) => file);
+      const [loaded, total] = [downloads.reduce((sum, file) => sum + file.loaded, 0), downloads.reduce((sum, file) => sum + file.total, 0)];
+      const fetching = loaded < total;
+      this.#tell(progress.note ?? (fetching ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}` : "Loading the members…"));
+      this.#progress.hidden = !fetching;
+      if (!fetching) return;
+      Object.assign(this.#progress, { max: total, value: loaded });
+      this.#dispatch("progress", { loaded, total });
+    };
   }
 }
+
+function made<K extends keyof HTMLElementTagNameMap>(tag: K, part: string, text = ""): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  element.setAttribute("part", part);
+  element.textContent = text;
+  return element;
+}
+
+const megabytes = (bytes: number): string => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.max(1, Math.round(bytes / 1e6))} MB`);
 
 /** The promise's outcome, or the signal's reason if that comes first. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -131,4 +304,10 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
   });
 }
 
-if (!customElements.get("conclave-chat")) customElements.define("conclave-chat", ConclaveChat);
+declare global {
+  interface HTMLElementTagNameMap {
+    "conclave-chat": ConclaveChat;
+  }
+}
+
+if (globalThis.customElements && !customElements.get("conclave-chat")) customElements.define("conclave-chat", ConclaveChat);

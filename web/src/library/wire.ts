@@ -7,6 +7,7 @@ export interface Port {
   postMessage(data: unknown): void;
   terminate(): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onmessageerror: ((event: MessageEvent<unknown>) => void) | null;
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
@@ -32,6 +33,7 @@ export class Wire {
         this.#break(new EngineFailure(`The worker sent what it should not: ${String(error)}. Reload the engine.`, { cause: error }));
       }
     };
+    port.onmessageerror = () => this.#break(new EngineFailure("The worker sent what can't be read here. Reload the engine."));
     port.onerror = (event) => {
       this.#break(new EngineFailure(`The worker failed: ${event.message || "it could not be started"}. Reload the engine.`));
     };
@@ -62,6 +64,8 @@ export class Wire {
   /** Sends a request and waits for the reply that ends it. */
   request(request: Request, signal?: AbortSignal, onProgress?: (progress: Progress) => void): Promise<Reply> {
     if (signal?.aborted) return Promise.reject(signal.reason);
+    /** What the caller's own function threw. */
+    let own: { error: unknown } | undefined;
     return new Promise<Reply>((resolve, reject) => {
       const { id } = request;
       const stop = (): void => this.post({ type: "stop", id });
@@ -71,7 +75,17 @@ export class Wire {
       };
       this.listen(id, {
         reply: (reply) => {
-          if (reply.type === "progress") return onProgress?.(reply.progress);
+          if (reply.type === "progress") {
+            try {
+              return onProgress?.(reply.progress);
+            } catch (error) {
+              // It ends what the caller asked for, and nothing else.
+              own = { error };
+              stop();
+              settle();
+              return reject(error);
+            }
+          }
           settle();
           if (reply.type === "failed") reject(fromRecord(reply.error));
           else if (reply.type === "aborted") reject(signal?.reason ?? new DOMException("Aborted", "AbortError"));
@@ -85,7 +99,7 @@ export class Wire {
       this.post(request);
       signal?.addEventListener("abort", stop);
     }).catch((error: unknown) => {
-      throw error === signal?.reason ? error : typed(error);
+      throw own || error === signal?.reason ? error : typed(error);
     });
   }
 

@@ -10,6 +10,8 @@ import { runRecord, saveFile, type Run } from "./run-record.ts";
 
 /** Why an answer is over, in words. */
 export const stops: Record<string, string> = {
+  tokens: "stopped at the most tokens allowed",
+  stop: "stopped before a text that it may not have",
   ended: "finished",
   rounds: "stopped at the most rounds allowed",
   length: "stopped at the greatest length allowed",

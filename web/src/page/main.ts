@@ -24,8 +24,16 @@ const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
 /** The address keeps it, whichever backend the engine is opened on again. */
 const core = coreNamed(query.get("core"));
-/** Another hub than huggingface.co is for tests and mirrors; a link from elsewhere can't slip one in unseen. */
-const hub = debug ? (query.get("hub") ?? undefined) : undefined;
+/**
+ * Another hub than huggingface.co, for tests and mirrors on this machine: a link can't have the page fetch
+ * models from a host of its own under names that are trusted.
+ */
+const hub = debug ? onThisMachine(query.get("hub")) : undefined;
+
+function onThisMachine(address: string | null): string | undefined {
+  const host = address === null ? "" : (URL.parse(address)?.hostname ?? "");
+  return ["localhost", "127.0.0.1", "[::1]"].includes(host) ? address! : undefined;
+}
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -217,8 +225,6 @@ class Page {
     this.#answering = controller;
     this.#refresh();
     this.#members.begin(slots);
-    this.#chart.begin(members, voices);
-    this.#charted = exchange;
     try {
       for await (const event of conclave.ask(messages, { ...chosen, members, signal: controller.signal })) {
         if (event.type === "reading") exchange.reading(event);
@@ -231,13 +237,15 @@ class Page {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
           if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
+          // From the first round on: a question that fails before leaves the chart of the last answer.
           if (this.#charted === exchange) this.#chart.add(event);
+          else if (exchange.rounds.length === 1) this.#chartOf(exchange);
         }
       }
     } catch (thrown) {
       const error = typed(thrown);
       // Switching the engine in mid-answer is a stop as well.
-      if (controller.signal.aborted) exchange.end({ type: "end", stop: "stopped", text: exchange.text, ms: 0 });
+      if (controller.signal.aborted) exchange.end({ type: "end", stop: "stopped", text: exchange.text, usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
       else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
       this.#answering = undefined;

@@ -25,6 +25,8 @@ export class Roster {
   readonly #core: Core | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
   #conclave: Conclave | undefined;
+  /** How often all were replaced. */
+  #replaced = 0;
 
   constructor(panel: MembersPanel, events: RosterEvents, contextTokens: number, core?: Core) {
     this.#core = core;
@@ -59,11 +61,16 @@ export class Roster {
     }
   }
 
-  /** Puts other members in the place of all that are there, and loads them into the engine, if there is one. */
+  /**
+   * Puts other members in the place of all that are there, and loads them into the engine, if there is one.
+   * Of several choices in quick succession the last one holds.
+   */
   async replaceAll(title: string, members: Seat[]): Promise<void> {
+    const mine = ++this.#replaced;
     // The old ones first: memory may not hold both.
     await Promise.all([...this.slots].map((slot) => this.remove(slot)));
     await Promise.allSettled([...this.#underWay]);
+    if (mine !== this.#replaced) return;
     this.title = title;
     const added = members.slice(0, mostMembers).map((member) => this.#place(member));
     this.#events.onChange();

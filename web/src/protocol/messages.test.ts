@@ -43,6 +43,8 @@ const ask = {
   settings,
   sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
   thinking: "off",
+  stop: [],
+  overflow: "error",
 };
 const round = {
   type: "round",

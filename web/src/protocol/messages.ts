@@ -155,6 +155,14 @@ const usage = shape({ heap: number, threads: number });
 /** An error as it crosses. */
 export const failure = shape({ kind: oneOf(...errorKinds), message: text, partial: optional(text), member: optional(text) });
 
+export const stopReason = oneOf("ended", "rounds", "length", "silence", "context", "tokens", "stop", "stopped");
+
+/** `promptTokens`: of the conversation, in the member that has the most; `answerTokens`: each segment's in its writer's own. */
+const answerUsage = shape({ promptTokens: number, answerTokens: number });
+
+/** Tokens of a conversation in a member, and how many it has room for, the answer's included. */
+const measured = shape({ member: text, tokens: number, room: number });
+
 const event = variant({
   /** A member has read `done` of the conversation's `total` tokens; those it had before count. */
   reading: shape({ member: text, done: number, total: number }),
@@ -167,6 +175,8 @@ const event = variant({
     thinking,
     /** By member: tokens in the prefix, and how many of them had to be run. */
     prefixes: list(shape({ prefix: number, run: number })),
+    /** How many messages were left out for want of room, the oldest but for the system's. */
+    dropped: number,
   }),
   /** What a member thinks before it answers, as it comes: `text` goes on where the last one ended. */
   thinking: shape({ member: text, text }),
@@ -197,7 +207,7 @@ const event = variant({
     weights: list(number),
     /** Members that leave the answer now, as indices into the members. */
     exited: list(number),
-    /** The accepted segment: what this round added to the answer. */
+    /** What this round added to the answer: the accepted segment; with `stop`, but for what may begin such a text. */
     text,
     ms: shape({ draft: number, verify: number }),
     /** By active member. */
@@ -209,11 +219,13 @@ const event = variant({
   end: shape({
     /**
      * Why: `ended`, the winner closed the answer; `rounds` or `length`, a limit of the settings; `silence`, a
-     * round added no text; `context`, the last member's is full; `stopped`, by the caller.
+     * round added no text; `context`, the last member's is full; `tokens` or `stop`, what the caller asked for;
+     * `stopped`, by the caller.
      */
-    stop: text,
+    stop: stopReason,
     /** The whole answer. */
     text,
+    usage: answerUsage,
     ms: number,
   }),
 });
@@ -237,7 +249,11 @@ const request = variant({
     settings: optional(settings),
     sampling,
     thinking,
+    maxTokens: optional(whole(1, 2 ** 32 - 1)),
+    stop: list(text),
+    overflow: oneOf("error", "drop-oldest"),
   }),
+  measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
   plan: shape({ id: number, ref: text }),
   models: shape({ id: number }),
   deleteModel: shape({ id: number, ref: text }),
@@ -253,6 +269,7 @@ const reply = variant({
   added: shape({ id: number, about, usage }),
   removed: shape({ id: number, usage }),
   event: shape({ id: number, event }),
+  measured: shape({ id: number, measured: list(measured) }),
   planned: shape({ id: number, plan }),
   models: shape({ id: number, stored }),
   latestCommit: shape({ id: number, commit: nullable(text) }),
@@ -276,6 +293,8 @@ export type RoundEvent = Extract<ConclaveEvent, { type: "round" }>;
 export type ThinkingEvent = Extract<ConclaveEvent, { type: "thinking" }>;
 export type ThoughtEvent = Extract<ConclaveEvent, { type: "thought" }>;
 export type LeftEvent = Extract<ConclaveEvent, { type: "left" }>;
+export type StopReason = Checked<typeof stopReason>;
+export type Measured = Checked<typeof measured>;
 export type EndEvent = Extract<ConclaveEvent, { type: "end" }>;
 export type Request = Checked<typeof request>;
 export type Reply = Checked<typeof reply>;

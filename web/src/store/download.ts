@@ -118,8 +118,7 @@ class OpenFile {
     if (blobId === undefined || bytes > mostForGit) return true;
     const whole = new Uint8Array(bytes);
     this.part.read(0, whole);
-    const id = await gitBlobId(whole);
-    return id === undefined || id === blobId;
+    return (await gitBlobId(whole)) === blobId;
   }
 
   verified(): void {

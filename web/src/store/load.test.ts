@@ -145,4 +145,5 @@ test("SHA-256 without the platform agrees with it at every length around a block
 
 test("a file has the id that git gives it", async () => {
   assert.equal(await gitBlobId(new TextEncoder().encode("hello\n")), "ce013625030ba8dba906f756967f9e9ca394464a");
+  await assert.rejects(gitBlobId(new Uint8Array(1), null), { name: "Download", message: /can't be checked.*https/ });
 });

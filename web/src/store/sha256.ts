@@ -2,6 +2,7 @@
  * SHA-256. `crypto.subtle` hashes what is whole in memory, and exists only in secure contexts; a
  * file of gigabytes is hashed piece by piece as it comes, by FIPS 180-4 below.
  */
+import { Download } from "../protocol/errors.ts";
 
 const constants = fractionalBits(64, Math.cbrt);
 const initial = fractionalBits(8, Math.sqrt);
@@ -111,9 +112,9 @@ export async function sha256(data: Uint8Array<ArrayBuffer>, subtle = globalThis.
   return subtle ? hex(await subtle.digest("SHA-256", data)) : new Sha256().update(data).digest();
 }
 
-/** The id that git gives to a file, which the hub has for small ones; undefined where the platform hashes nothing. */
-export async function gitBlobId(data: Uint8Array<ArrayBuffer>, subtle = globalThis.crypto?.subtle): Promise<string | undefined> {
-  if (!subtle) return undefined;
+/** The id that git gives to a file, which the hub has for small ones. Throws Download where the platform hashes nothing: what can't be checked is not kept. */
+export async function gitBlobId(data: Uint8Array<ArrayBuffer>, subtle: SubtleCrypto | null | undefined = globalThis.crypto?.subtle): Promise<string> {
+  if (!subtle) throw new Download("A downloaded file can't be checked here, since this page came over an open line. Open it over https, or choose the model's files.");
   const header = new TextEncoder().encode(`blob ${data.length}\0`);
   const whole = new Uint8Array(header.length + data.length);
   whole.set(header);

@@ -258,7 +258,7 @@ export class ScriptedQuery implements Query {
     this.#active = this.#active.filter((other) => other !== member);
   }
 
-  stop(winner: Candidate): string | undefined {
+  stop(winner: Candidate): ReturnType<Query["stop"]> {
     this.#journal.push("stop");
     if (winner.ended) return "ended";
     return this.#round++ >= this.#settings.maxRounds ? "rounds" : undefined;

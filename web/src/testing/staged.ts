@@ -9,6 +9,7 @@ import { Conclave, type Port } from "../library/conclave.ts";
 import type { Adapter, Backend, Choices, Core, EngineModule, FusedEngine, Message, Settings } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
+import { parseHelperStart, type HelperPort } from "../worker/helpers.ts";
 import { MemberHost } from "../worker/member-host.ts";
 import type { ThreadPort } from "../worker/member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
@@ -25,6 +26,10 @@ export interface StagedThread {
   backend?: Backend;
   /** Names of the members it loaded. */
   members: string[];
+  /** Workers that it started to help it, those that failed or left taken out. */
+  helpers: Set<HelperPort>;
+  /** How many it last said it wants. */
+  wanted: number;
   /** Why its device is gone, where a test has it so. */
   lost?: string;
   terminated: boolean;
@@ -54,9 +59,11 @@ export interface Surroundings {
   fetching?: () => Promise<void>;
   /** Workers have no workers. */
   workerless?: boolean;
+  /** The page is isolated: the engine's memory is shared. */
+  shared?: boolean;
 }
 
-export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building, fetching, workerless = false }: Surroundings = {}): Stage {
+export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building, fetching, workerless = false, shared = false }: Surroundings = {}): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
@@ -89,7 +96,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
   });
   const startModule = async (core: Core, thread?: StagedThread): Promise<StartedModule<EngineModule>> => {
     await starting;
-    const memory = new WebAssembly.Memory({ initial: 1 });
+    const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
     const module: EngineModule = {
       default: async () => ({ memory }),
       Engine: {
@@ -108,16 +115,31 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
       rules: () => rules,
       ranges: () => ranges,
       kernelsVersion: () => "1",
+      wantHelpers: (count) => {
+        if (!thread) return;
+        thread.wanted = count;
+        // They return from helping and say so.
+        [...thread.helpers].slice(count).forEach((port) => {
+          thread.helpers.delete(port);
+          port.onmessage?.({ data: { type: "left" } } as MessageEvent<unknown>);
+        });
+      },
+      help: () => undefined,
     };
     return { module, memory, compiled };
   };
   const startThread = (): ThreadPort => {
-    const thread: StagedThread = { members: [], terminated: false, port: { postMessage, terminate, onmessage: null, onerror: null } };
+    const thread: StagedThread = { members: [], helpers: new Set(), wanted: 0, terminated: false, port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null } };
     const host = new MemberHost(
       (core) => startModule(core, thread),
       (reply) => {
         const copy: unknown = structuredClone(reply);
         setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
+      },
+      () => {
+        const helper: HelperPort = { postMessage: (data) => void parseHelperStart(data), terminate: () => void thread.helpers.delete(helper), onmessage: null, onerror: null };
+        thread.helpers.add(helper);
+        return helper;
       },
     );
     function postMessage(data: unknown, transfer: Transferable[]): void {
@@ -152,6 +174,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
     },
     terminate: () => journal.push("terminate"),
     onmessage: null,
+    onmessageerror: null,
     onerror: null,
   };
   return { port, journal, members, threads, inject: deliver };
@@ -170,8 +193,8 @@ export const talker: Script = {
 };
 
 /** An engine on `cores` cores with a member a script. */
-export async function open(scripts: Record<string, Script>, cores?: number): Promise<Stage & { conclave: Conclave }> {
-  const made = stage(scripts, cores);
+export async function open(scripts: Record<string, Script>, cores?: number, surroundings?: Surroundings): Promise<Stage & { conclave: Conclave }> {
+  const made = stage(scripts, cores, surroundings);
   const conclave = await Conclave.open({ backend: "cpu" }, made.port);
   for (const name of Object.keys(scripts)) await conclave.add({ name, files: [file] });
   return { ...made, conclave };

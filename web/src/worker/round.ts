@@ -5,6 +5,7 @@
  */
 import type { Candidate, Member, Query, Score, Settings } from "../protocol/engine.ts";
 import { ConclaveError, typed } from "../protocol/errors.ts";
+import type { StopReason } from "../protocol/messages.ts";
 import { failures, together } from "./together.ts";
 
 /** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
@@ -54,12 +55,9 @@ export interface Left {
   error: ConclaveError;
 }
 
-/** Why an answer is over. `context`: the last member's is full; `stopped`: the caller's signal. */
-export type StopReason = "ended" | "rounds" | "length" | "silence" | "context" | "stopped" | (string & {});
-
 type Cut = (text: string, ended: boolean) => string;
 
-/** Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. */
+/** Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round looks at the `settings` anew. */
 export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal): AsyncGenerator<Round | Left, StopReason> {
   for (let round = 1; !signal.aborted; ) {
     const played = await play(round, members, query, cut, settings, signal).catch(typed);

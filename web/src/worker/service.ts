@@ -8,12 +8,13 @@ import { defaultCore, defaultRule, mostMembers, type Core, type Counters, type E
 import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { readSource } from "../store/load.ts";
+import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type ThreadPort } from "./member-threads.ts";
-import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type Usage } from "../protocol/messages.ts";
+import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
-import { rounds, type StopReason } from "./round.ts";
+import { rounds } from "./round.ts";
 import type { Store } from "../store/store.ts";
 import { nextTask, together } from "./together.ts";
 
@@ -109,7 +110,9 @@ export class Service {
       case "add":
         return this.#add(request, signal);
       case "ask":
-        return this.#inTurn(() => this.#ask(request, signal));
+        return this.#askInTurn(request, signal);
+      case "measure":
+        return this.#inTurn(() => this.#measure(request));
       case "remove":
         await this.#inTurn(async () => this.#remove(request.name));
         return this.#around.post({ type: "removed", id, usage: this.#usage() });
@@ -169,7 +172,7 @@ export class Service {
     if (!this.#opening) throw notOpen();
     if (this.#unopened) throw this.#unopened;
     const { id, source } = request;
-    const onProgress = (progress: Progress) => this.#around.post({ type: "progress", id, progress });
+    const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
     const files = await this.#files(source, { signal, onProgress });
     const loaded = async (): Promise<void> => {
       await this.#opening;
@@ -250,34 +253,73 @@ export class Service {
     this.#members.delete(name);
   }
 
+  /** Answers behind what was asked before; who stops while it waits is told at once. */
+  async #askInTurn(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
+    let waits = true;
+    const turn = this.#inTurn(async () => {
+      if (signal.aborted && waits) return;
+      waits = false;
+      await this.#ask(request, signal);
+    });
+    const stopped = new Promise<"stopped">((resolve) => signal.addEventListener("abort", () => resolve("stopped"), { once: true }));
+    if ((await Promise.race([turn, stopped])) !== "stopped" || !waits) return turn;
+    const usage = { promptTokens: 0, answerTokens: 0 };
+    this.#around.post({ type: "event", id: request.id, event: { type: "end", stop: "stopped", text: "", usage, ms: 0 } });
+  }
+
+  /** The members of these names, each once. */
+  #named(names: string[]): Member[] {
+    const members = names.map((name) => this.#member(name));
+    if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
+    if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
+    return members;
+  }
+
+  /** Tells how long a conversation is for each of some members. */
+  async #measure({ id, messages, members: names, thinking }: RequestOf<"measure">): Promise<void> {
+    const measured = await together(this.#named(names), async (member, index) => {
+      const tokens = await member.measure(messages, thinking);
+      return { member: names[index]!, tokens, room: member.about().context };
+    });
+    this.#around.post({ type: "measured", id, measured });
+  }
+
   async #ask(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
     const { module, engine } = this.#opened();
     const emit = (event: ConclaveEvent) => this.#around.post({ type: "event", id: request.id, event });
     const started = performance.now();
-    const members = request.members.map((name) => this.#member(name));
-    if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
-    if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
+    const members = this.#named(request.members);
     if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
+    if (request.stop.includes("")) throw new BadSettings("An empty text to stop before would end every answer at once. Leave it out.");
     const { thinking } = request;
     const settings = request.settings ?? module.rules()[defaultRule];
     const query = new module.Query(members.length, settings);
+    const ending = new Ending(request);
+    let promptTokens = 0;
     let text = "";
+    const end = (stop: StopReason): void => {
+      text += ending.rest();
+      emit({ type: "end", stop, text, usage: { promptTokens, answerTokens: ending.tokens }, ms: performance.now() - started });
+    };
     try {
       let stop: StopReason = "stopped";
       // Whether it fits everybody is known at once; to read may take minutes.
-      if (!signal.aborted) await fit(members, request.messages, thinking);
+      const messages = signal.aborted ? request.messages : await fitting(members, request);
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
-          member.begin(request.messages, request.sampling, index, async (done, total) => {
+          member.begin(messages, request.sampling, index, async (done, total) => {
             emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
             await nextTask(); // lets a stop in
             return !signal.aborted;
           }),
         );
-        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes });
+        promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
+        const dropped = request.messages.length - messages.length;
+        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes, dropped });
         if (thinking !== "off" && !signal.aborted) await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
-        const run = rounds(members, query, module.cut, settings, signal);
+        const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
+        const run = rounds(members, query, module.cut, now, signal);
         let step = await run.next();
         for (; !step.done; step = await run.next()) {
           // A lost device leaves stale results behind, not exceptions.
@@ -287,19 +329,26 @@ export class Service {
             emit({ type: "left", round: round.round, member: request.members[round.left]!, error: toRecord(round.error) });
             continue;
           }
-          text += round.text;
+          const { tokens, ended } = round.candidates[round.winner]!;
+          const taken = ending.take(round.text, tokens);
+          text += taken.text;
           const counters = round.active.map((index) => this.#countersSince(members, counted, index));
-          emit({ type: "round", ...round, counters });
+          emit({ type: "round", ...round, text: taken.text, counters });
+          if (taken.over) {
+            stop = taken.over === "tokens" && ended ? "ended" : taken.over;
+            break;
+          }
+          now.segmentTokens = ending.most(settings.segmentTokens);
         }
         if (engine.lost() !== undefined) throw new EngineFailure("The device was lost.");
         if (step.done) stop = step.value;
       }
-      emit({ type: "end", stop, text, ms: performance.now() - started });
+      end(stop);
     } catch (thrown) {
       const error = this.#diagnose(thrown);
       // Who has stopped asks no more whether it would have fitted.
-      if (signal.aborted && error.kind === "ContextFull") return emit({ type: "end", stop: "stopped", text, ms: performance.now() - started });
-      error.partial = text;
+      if (signal.aborted && error.kind === "ContextFull") return end("stopped");
+      error.partial = text + ending.rest();
       throw error;
     } finally {
       query.free();
@@ -373,6 +422,34 @@ async function fit(members: readonly Member[], messages: Message[], thinking: Th
   if (error === undefined) return;
   if (!failures.every((other) => other?.kind === "ContextFull")) error.member ??= members[which]!.name;
   throw error;
+}
+
+/** The messages that every member has room for: all of them, or without the oldest where those may be left out. */
+async function fitting(members: readonly Member[], { messages, thinking, overflow }: RequestOf<"ask">): Promise<Message[]> {
+  for (let kept = messages; ; ) {
+    try {
+      await fit(members, kept, thinking);
+      return kept;
+    } catch (error) {
+      const oldest = kept.findIndex(({ role }) => role !== "system");
+      // An answer goes with its question, so that the conversation still begins with the user.
+      const next = kept.findIndex(({ role }, index) => index > oldest && role === "user");
+      if (overflow === "error" || typed(error).kind !== "ContextFull" || next < 0) throw error;
+      kept = kept.toSpliced(oldest, next - oldest);
+    }
+  }
+}
+
+/** Told ten times a second at most; the first and the last of each phase always. */
+function seldom(tell: (progress: Progress) => void): (progress: Progress) => void {
+  let last: { phase: string; note: string | undefined; at: number } | undefined;
+  return (progress) => {
+    const { phase, note, loaded, total } = progress;
+    const now = performance.now();
+    if (last?.phase === phase && last.note === note && loaded !== total && now - last.at < 100) return;
+    last = { phase, note, at: now };
+    tell(progress);
+  };
 }
 
 const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. Open it first.");

@@ -176,6 +176,24 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
   await visitor.leave();
 });
 
+test("a panic of the engine that nobody waits for is told, and one press opens it again", async () => {
+  const plain = await readFile(`${dist}worker.js`, "utf8");
+  stand.site.overrides.set("plain-worker.js", plain);
+  // As the module's own queue of promises rejects: nobody hears of it but the worker.
+  stand.site.overrides.set("worker.js", 'import "./plain-worker.js"; addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });');
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
+  await visitor.ask(sum);
+  const alert = visitor.page.locator(".failure [role=alert]");
+  await alert.waitFor();
+  assert.match((await alert.textContent()) ?? "", /unreachable/);
+  for (const file of ["worker.js", "plain-worker.js"]) stand.site.overrides.delete(file);
+  await visitor.page.locator(".failure button", { hasText: "CPU" }).click();
+  await visitor.state("ready");
+  await visitor.set("maxRounds", "2");
+  assert.notEqual(await visitor.answer(sum), "");
+  await visitor.leave();
+});
+
 test("a template that doubles a text without end is told as its model's fault, and the page lives on", async (context) => {
   const template = "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
   const visitor = await withFolder(context, "Hostile", "It works.", { template });

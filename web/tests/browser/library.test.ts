@@ -1,7 +1,6 @@
-/** The library and the custom element in a page of someone else's, under the same strict policy. */
+/** The library in a page of someone else's, under the same strict policy. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ConclaveEvent } from "../../src/library/conclave.ts";
 import { putBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
@@ -170,61 +169,5 @@ test("weights are asked for while the engine is still being fetched", async () =
   assert.deepEqual(files, ["ada.gguf", "conclave_bg.wasm", "juno.gguf", "members.json", "quill.gguf"], "and nothing but what a load needs, once");
   assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
   visitor.clean();
-  await visitor.leave();
-});
-
-test("the custom element answers in any page, and stops", async () => {
-  stand.site.overrides.set(
-    "embed.html",
-    '<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./element.js"></script><body data-state="ready"><conclave-chat backend="cpu"></conclave-chat>',
-  );
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html" });
-  const { page } = visitor;
-  const chat = page.locator("conclave-chat");
-  await chat.locator("input").fill("What is 3 + 4?");
-  await chat.locator("button").click();
-  await chat.locator("[part=segment]").first().waitFor();
-  await chat.locator("button", { hasText: "Ask" }).waitFor();
-  assert.match((await chat.locator("[part=answer]").textContent()) ?? "", /\w/);
-
-  // A rule is read at each question; one that there isn't is told with those that there are.
-  const scorings = await chat.evaluate(async (element) => {
-    const begun: string[] = [];
-    element.addEventListener("conclave-event", (event) => {
-      const told = (event as CustomEvent<ConclaveEvent>).detail;
-      if (told.type === "begin") begun.push(told.settings.scoring);
-    });
-    for (const rule of ["paper", "none"]) {
-      element.setAttribute("rule", rule);
-      await (element as HTMLElement & { ask: (question: string) => Promise<void> }).ask("What is 1 + 2?");
-    }
-    return begun;
-  });
-  assert.deepEqual(scorings, ["logit"]);
-  await chat.locator("[part=answer]", { hasText: 'There is no rule "none". Choose one of harmonic, leader, paper.' }).waitFor();
-  visitor.clean();
-  await visitor.leave();
-});
-
-test("the custom element stops while its members are loading, and gives the question back", async () => {
-  stand.site.overrides.set(
-    "embed.html",
-    '<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./element.js"></script><body data-state="ready"><conclave-chat backend="cpu"></conclave-chat>',
-  );
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html" });
-  const { page } = visitor;
-  const chat = page.locator("conclave-chat");
-  let release = (): void => {};
-  const held = new Promise<void>((resolve) => (release = resolve));
-  await page.route("**/members/ada.gguf", async (route) => (await held, route.continue()));
-  await chat.locator("input").fill("What is 3 + 4?");
-  await chat.locator("button").click();
-  await chat.locator("[part=answer]", { hasText: "Loading" }).waitFor();
-  await chat.locator("button", { hasText: "Stop" }).click();
-  await chat.locator("button", { hasText: "Ask" }).waitFor();
-  assert.equal(await chat.locator("input").inputValue(), "What is 3 + 4?");
-  release();
-  await chat.locator("button").click();
-  await chat.locator("[part=segment]").first().waitFor();
   await visitor.leave();
 });

@@ -1,0 +1,113 @@
+/** The interface of OpenAI's client, by its own types, over scripted members. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type OpenAI from "openai";
+import { open, talker } from "../testing/staged.ts";
+import { createChatCompletions, type ChatParams } from "./openai.ts";
+
+const messages: OpenAI.ChatCompletionMessageParam[] & ChatParams["messages"] = [{ role: "user", content: "hello" }];
+
+/** What the client's own callers get, if our answers fit their types. */
+type Create = OpenAI["chat"]["completions"]["create"];
+type Plain = (params: { messages: typeof messages; model: string; stream?: false }) => Promise<OpenAI.ChatCompletion>;
+type Streamed = (params: { messages: typeof messages; model: string; stream: true }) => Promise<AsyncIterable<OpenAI.ChatCompletionChunk>>;
+
+test("an answer is as the client's types say, with who wrote what beside it", async () => {
+  const { conclave, members } = await open({ Ada: talker, Bo: talker });
+  const client = createChatCompletions(conclave);
+  const create: Plain = client.chat.completions.create;
+  const params: Parameters<Create>[0] = { messages, model: "three toys" };
+  const completion = await create({ messages, model: params.model });
+  assert.match(completion.id, /^chatcmpl-/);
+  assert.ok(Math.abs(completion.created - Date.now() / 1000) < 60);
+  assert.deepEqual(
+    { ...completion, id: "", created: 0 },
+    {
+      id: "",
+      created: 0,
+      model: "three toys",
+      object: "chat.completion",
+      choices: [{ index: 0, finish_reason: "stop", logprobs: null, message: { role: "assistant", content: "Hello there.", refusal: null } }],
+      usage: { prompt_tokens: 5, completion_tokens: 12, total_tokens: 17 },
+      conclave: {
+        stop: "ended",
+        segments: [
+          { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 } },
+          { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 } },
+        ],
+      },
+    },
+  );
+  const parts = [
+    {
+      role: "developer",
+      content: [
+        { type: "text", text: "Be " },
+        { type: "text", text: "brief." },
+      ],
+    },
+    ...messages,
+  ] as const;
+  await client.chat.completions.create({ messages: parts, temperature: 0, top_p: 0.5, seed: 7, user: "x", n: 1, stop: null, response_format: { type: "text" } });
+  assert.deepEqual(members.get("Ada")?.messages, [{ role: "system", content: "Be brief." }, messages[0]]);
+  assert.deepEqual(members.get("Ada")?.sampling, { temperature: 0, topP: 0.5, topK: 0, seed: 7 });
+});
+
+test("a streamed answer comes in chunks that join to it, and says why it is over", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const client = createChatCompletions(conclave);
+  const create: Streamed = client.chat.completions.create;
+  const chunks: OpenAI.ChatCompletionChunk[] = [];
+  for await (const chunk of await create({ messages, model: "m", stream: true })) chunks.push(chunk);
+  assert.deepEqual(
+    chunks.map(({ choices }) => [choices[0]?.delta, choices[0]?.finish_reason]),
+    [
+      [{ role: "assistant", content: "" }, null],
+      [{ content: "Hello" }, null],
+      [{ content: " there." }, null],
+      [{}, "stop"],
+    ],
+  );
+  assert.equal(new Set(chunks.map(({ id }) => id)).size, 1);
+
+  // `there.` might begin a text to stop before: it is told at the end.
+  const held = await open({ Ada: talker });
+  const options = { messages, stream: true as const, stop: " there.!", stream_options: { include_usage: true } };
+  const texts: (string | undefined)[] = [];
+  let usage: unknown;
+  for await (const chunk of await createChatCompletions(held.conclave).chat.completions.create(options)) {
+    texts.push(chunk.choices[0]?.delta.content);
+    usage = chunk.usage;
+  }
+  assert.deepEqual(texts, ["", "Hello", "", " there.", undefined, undefined]);
+  assert.deepEqual(usage, { prompt_tokens: 5, completion_tokens: 12, total_tokens: 17 });
+});
+
+test("limits end an answer as the client names them", async () => {
+  for (const [params, content, finish] of [
+    [{ max_tokens: 5 }, "Hello", "length"],
+    [{ max_completion_tokens: 5, max_tokens: 50 }, "Hello", "length"],
+    [{ stop: ["o t"] }, "Hell", "stop"],
+  ] as const) {
+    const { conclave } = await open({ Ada: talker });
+    const { choices } = await createChatCompletions(conclave).chat.completions.create({ messages, ...params });
+    assert.deepEqual([choices[0].message.content, choices[0].finish_reason], [content, finish]);
+  }
+});
+
+test("what an ensemble can't honour is refused by its name; who stops hears AbortError", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const { create } = createChatCompletions(conclave).chat.completions;
+  for (const [params, message] of [
+    [{ tools: [{}] }, /can't honour "tools"/],
+    [{ n: 2 }, /"n": 2/],
+    [{ logprobs: true }, /"logprobs"/],
+    [{ response_format: { type: "json_object" } }, /"response_format"/],
+    [{ frequency_penalty: 0.5 }, /"frequency_penalty": 0\.5/],
+  ] as const) {
+    await assert.rejects(create({ messages, ...(params as object) }), { name: "Settings", message });
+  }
+  await assert.rejects(create({ messages: [{ role: "user", content: [{ type: "image_url" } as never] }] }), { name: "Settings", message: /text alone.*image_url/ });
+  await create({ messages, frequency_penalty: 0, logit_bias: null } as ChatParams as ChatParams & { stream?: false });
+  await assert.rejects(create({ messages }, { signal: AbortSignal.abort() }), { name: "AbortError" });
+});

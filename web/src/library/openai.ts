@@ -1,0 +1,210 @@
+/**
+ * An ensemble behind the interface of OpenAI's client, for code that is written against that:
+ *
+ * ```ts
+ * const client = createChatCompletions(await Conclave.load());
+ * const completion = await client.chat.completions.create({ messages: [{ role: "user", content: "What is 14 plus 28?" }] });
+ * completion.choices[0].message.content;
+ * ```
+ *
+ * Parameters and answers are named and shaped as its client's types say (tested against `openai` 7). A
+ * parameter that an ensemble can't honour is refused by its name, unless it asks for nothing. What the
+ * client has no field for is in `conclave`: who wrote each segment, and how the members voted.
+ */
+import { BadSettings } from "../protocol/errors.ts";
+import type { Conclave, ConclaveEvent, Message, RoundEvent, StopReason } from "./conclave.ts";
+
+/** A piece of a message. */
+export interface ChatTextPart {
+  type: "text";
+  text: string;
+}
+
+/** A message of the conversation; `developer` is `system` by its later name. */
+export interface ChatMessage {
+  role: "system" | "developer" | "user" | "assistant";
+  content?: string | readonly ChatTextPart[] | null;
+}
+
+/** What may be asked for. What is `null` is as if it were left out. */
+export interface ChatParams {
+  messages: readonly ChatMessage[];
+  /** Told back, and nothing else: the members answer. */
+  model?: string;
+  /** Tokens of the answer at most, each segment's in its writer's own; `max_tokens` is its older name. */
+  max_completion_tokens?: number | null;
+  max_tokens?: number | null;
+  /** Texts that the answer ends before. */
+  stop?: string | readonly string[] | null;
+  temperature?: number | null;
+  top_p?: number | null;
+  seed?: number | null;
+  stream?: boolean | null;
+  stream_options?: { include_usage?: boolean } | null;
+  n?: 1 | null;
+  response_format?: { type: "text" };
+  logprobs?: false | null;
+  /** Of no meaning here. */
+  user?: string;
+}
+
+/** As the client takes them. */
+export interface ChatOptions {
+  signal?: AbortSignal | null;
+}
+
+/** Why an answer is over: `length` by a limit, of the caller or of the members' room. */
+export type FinishReason = "stop" | "length";
+
+/** What the members did for a segment of the answer. */
+export interface SegmentVote {
+  /** The segment, as far as it is in the answer. */
+  text: string;
+  /** Who drafted it, by name. */
+  writers: string[];
+  /** What each candidate got of the weighted votes, by its drafter's name; empty where there was no vote. */
+  votes: Record<string, number>;
+}
+
+/** Tokens of the conversation, in the member that has the most, and of the answer. */
+export interface ChatUsage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+}
+
+/** An answer. */
+export interface ChatCompletion {
+  id: string;
+  object: "chat.completion";
+  /** In seconds since 1970. */
+  created: number;
+  model: string;
+  choices: [{ index: 0; finish_reason: FinishReason; logprobs: null; message: { role: "assistant"; content: string; refusal: null } }];
+  usage: ChatUsage;
+  conclave: { stop: StopReason; segments: SegmentVote[] };
+}
+
+/** A piece of an answer that is streamed. The last one but for the usage says why it is over. */
+export interface ChatCompletionChunk {
+  id: string;
+  object: "chat.completion.chunk";
+  created: number;
+  model: string;
+  /** None in the last one, which tells the usage, where that was asked for. */
+  choices: { index: 0; delta: { role?: "assistant"; content?: string }; finish_reason: FinishReason | null; logprobs: null }[];
+  usage?: ChatUsage | null;
+  conclave?: SegmentVote;
+}
+
+/** What of the client an ensemble stands in for. */
+export interface ChatCompletions {
+  chat: {
+    completions: {
+      create(params: ChatParams & { stream: true }, options?: ChatOptions): Promise<AsyncIterable<ChatCompletionChunk>>;
+      create(params: ChatParams & { stream?: false | null }, options?: ChatOptions): Promise<ChatCompletion>;
+    };
+  };
+}
+
+/** What a parameter that means nothing here may be, since then it asks for nothing. */
+const idle: Record<string, readonly unknown[]> = {
+  n: [1],
+  logprobs: [false],
+  frequency_penalty: [0],
+  presence_penalty: [0],
+  parallel_tool_calls: [true, false],
+  store: [false],
+  stream: [true, false],
+};
+const known = new Set(["messages", "model", "max_completion_tokens", "max_tokens", "stop", "temperature", "top_p", "seed", "stream_options", "response_format", "user"]);
+
+/** The interface of OpenAI's client over these members. `create` throws as `Conclave.ask` does, and AbortError when its signal stops it. */
+export function createChatCompletions(conclave: Conclave): ChatCompletions {
+  async function create(params: ChatParams, { signal }: ChatOptions = {}): Promise<ChatCompletion | AsyncIterable<ChatCompletionChunk>> {
+    refuseForeign(params);
+    const { model = "conclave", temperature, top_p: topP, seed, stop, stream_options: streamOptions } = params;
+    const maxTokens = params.max_completion_tokens ?? params.max_tokens;
+    const events = conclave.ask(params.messages.map(messageOf), {
+      ...(signal && { signal }),
+      ...(maxTokens != null && { maxTokens }),
+      ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
+      sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed }) },
+    });
+    const head = { id: `chatcmpl-${crypto.randomUUID()}`, created: Math.floor(Date.now() / 1000), model };
+    return params.stream ? chunks(events, head, streamOptions?.include_usage ?? false, signal) : whole(events, head, signal);
+  }
+  return { chat: { completions: { create: create as ChatCompletions["chat"]["completions"]["create"] } } };
+}
+
+type Head = Pick<ChatCompletion, "id" | "created" | "model">;
+
+async function whole(events: AsyncIterable<ConclaveEvent>, head: Head, signal: AbortSignal | null | undefined): Promise<ChatCompletion> {
+  const segments: SegmentVote[] = [];
+  for await (const event of events) {
+    if (event.type === "round") segments.push(voteOf(event));
+    if (event.type !== "end") continue;
+    if (event.stop === "stopped") signal?.throwIfAborted();
+    const { text: content, stop } = event;
+    const choice = { index: 0, finish_reason: finishOf(stop), logprobs: null, message: { role: "assistant", content, refusal: null } } as const;
+    return { ...head, object: "chat.completion", choices: [choice], usage: usageOf(event.usage), conclave: { stop, segments } };
+  }
+  throw new BadSettings("The answer has no end. Close no engine that answers.");
+}
+
+async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsage: boolean, signal: AbortSignal | null | undefined): AsyncGenerator<ChatCompletionChunk> {
+  const object = "chat.completion.chunk" as const;
+  const usage = withUsage ? { usage: null } : {};
+  const chunk = (delta: ChatCompletionChunk["choices"][0]["delta"], finish: FinishReason | null = null): ChatCompletionChunk => ({
+    ...head,
+    object,
+    choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
+    ...usage,
+  });
+  let told = "";
+  for await (const event of events) {
+    if (event.type === "begin") yield chunk({ role: "assistant", content: "" });
+    if (event.type === "round") {
+      told += event.text;
+      yield { ...chunk({ content: event.text }), conclave: voteOf(event) };
+    }
+    if (event.type !== "end") continue;
+    if (event.stop === "stopped") signal?.throwIfAborted();
+    // What was held back, since it might have begun a text to stop before.
+    const rest = event.text.slice(told.length);
+    if (rest !== "") yield chunk({ content: rest });
+    yield chunk({}, finishOf(event.stop));
+    if (withUsage) yield { ...head, object, choices: [], usage: usageOf(event.usage) };
+  }
+}
+
+function refuseForeign(params: ChatParams): void {
+  for (const [name, value] of Object.entries(params)) {
+    if (value == null || idle[name]?.includes(value)) continue;
+    if (name === "response_format" && (value as { type?: unknown }).type === "text") continue;
+    if (!known.has(name) || name === "response_format") throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}. Leave it out.`);
+  }
+}
+
+function messageOf({ role, content }: ChatMessage): Message {
+  const parts: readonly ChatTextPart[] = typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
+  const other = parts.find(({ type }) => type !== "text");
+  if (other) throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`);
+  return { role: role === "developer" ? "system" : role, content: parts.map(({ text }) => text).join("") };
+}
+
+function voteOf({ text, candidates, writers, totals }: RoundEvent): SegmentVote {
+  return {
+    text,
+    writers: writers.map((place) => candidates[place]!.member),
+    votes: Object.fromEntries(totals.map((total, place) => [candidates[place]!.member, total])),
+  };
+}
+
+const finishOf = (stop: StopReason): FinishReason => (stop === "ended" || stop === "stop" || stop === "silence" ? "stop" : "length");
+
+const usageOf = ({ promptTokens, answerTokens }: { promptTokens: number; answerTokens: number }): ChatUsage => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: answerTokens,
+  total_tokens: promptTokens + answerTokens,
+});
