@@ -1,6 +1,7 @@
 /**
- * Builds the static folder web/dist: the page, the library, its worker, the engine (pkg/, and pkg-shared/
- * for pages that may share memory), the open core where it was built (pkg-burn/) and the bundled members (members/), all with relative addresses, so that any sub-path serves it.
+ * Builds two static folders, with relative addresses, so that any sub-path serves them: the page (web/dist, or
+ * the folder that is named), and the package that others embed (web/package). Both have the engine: for each
+ * core that was built its worker, one file with all that it imports, and its module beside it.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -12,72 +13,115 @@ import { gzipSync } from "node:zlib";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const dist = process.argv[2] ?? `${web}dist`;
+const library = `${web}package`;
 
-/** Bytes of the open core as gzip, for the page to tell. */
-const openCore = await Promise.all(["conclave_burn.js", "conclave_burn_bg.wasm"].map(async (name) => gzipSync(await readFile(`${web}pkg-burn/${name}`), { level: 9 }).length)).catch(() => []);
+const settings = { bundle: true, format: "esm", target: "es2022", minify: true, sourcemap: "linked", logLevel: "warning" };
 
-await rm(dist, { recursive: true, force: true });
-await mkdir(dist, { recursive: true });
-await build({
-  entryPoints: {
-    conclave: `${web}src/library/conclave.ts`,
-    worker: `${web}src/worker/worker.ts`,
-    "member-worker": `${web}src/worker/member-worker.ts`,
-    "helper-worker": `${web}src/worker/helper-worker.ts`,
-    element: `${web}src/library/element.ts`,
-    openai: `${web}src/library/openai.ts`,
-    page: `${web}src/page/main.ts`,
-    style: `${web}style.css`,
-    bench: `${web}src/bench/page.ts`,
-    "bench-worker": `${web}src/bench/worker.ts`,
-    "check-worker": `${web}src/bench/check-worker.ts`,
+/** The modules that there are: `engine`, `engine-shared` for pages that may share memory, `open-core`. */
+const modules = [
+  { name: "engine", glue: `${web}pkg/conclave`, entries: { engine: "worker/engine-worker", "bench-worker": "bench/worker", "check-worker": "bench/check-worker" } },
+  {
+    name: "engine-shared",
+    glue: `${web}pkg-shared/conclave`,
+    entries: { "engine-shared": "worker/engine-worker", "bench-worker-shared": "bench/worker", "check-worker-shared": "bench/check-worker" },
   },
+  { name: "open-core", glue: `${web}pkg-burn/conclave_burn`, entries: { "open-core": "worker/open-core-worker" } },
+];
+const built = [];
+for (const module of modules) {
+  if (await stat(`${module.glue}_bg.wasm`).catch(() => undefined)) built.push(module);
+  else console.log(`without ${module.name}, which was not built`);
+}
+const openCore = built.find(({ name }) => name === "open-core");
+const glueOf = ({ glue }) => `${glue}.js`;
+
+for (const folder of [dist, library]) {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+}
+
+// The workers, each with the script of its module.
+for (const module of built) {
+  // The bench compares both cores.
+  const entries = Object.entries(module.entries).filter(([name]) => openCore || !name.startsWith("check-worker"));
+  const alias = { "engine-glue": glueOf(module), "open-core-glue": glueOf(openCore ?? module) };
+  const entryPoints = Object.fromEntries(entries.map(([name, entry]) => [name, `${web}src/${entry}.ts`]));
+  await build({ ...settings, entryPoints, outdir: dist, alias });
+  await cp(`${module.glue}_bg.wasm`, `${dist}/${module.name}.wasm`);
+}
+await cp(`${web}members`, `${dist}/members`, { recursive: true });
+
+// The package: what a page embeds, and the types of it.
+const entries = ["conclave", "element", "openai"];
+/** The other entries import the first as it is published: what it declares is there once. */
+const once = {
+  name: "once",
+  setup: ({ onResolve }) => onResolve({ filter: /\/conclave\.ts$/ }, ({ kind }) => (kind === "entry-point" ? undefined : { path: "./conclave.js", external: true })),
+};
+await build({ ...settings, entryPoints: entries.map((name) => `${web}src/library/${name}.ts`), outdir: library, plugins: [once] });
+for (const { name } of built) for (const ending of [".js", ".wasm"]) await cp(`${dist}/${name}${ending}`, `${library}/${name}${ending}`);
+await mkdir(`${library}/members`);
+for (const file of (await readdir(`${web}members`)).filter((file) => file.endsWith(".gguf"))) await cp(`${web}members/${file}`, `${library}/members/${file}`);
+const types = `${library}/types`;
+execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", types], { stdio: "inherit" });
+for (const file of (await readdir(types, { recursive: true })).filter((file) => file.endsWith(".d.ts"))) {
+  // As whoever imports them resolves names: sources have the ending `.ts`.
+  const text = await readFile(join(types, file), "utf8");
+  await writeFile(join(types, file), text.replace(/((?:from|import\() ?"\.[^"]+)\.ts"/g, '$1.js"'));
+}
+for (const file of ["LICENSE-APACHE", "LICENSE-MIT"]) await cp(`${web}../${file}`, `${library}/${file}`);
+await cp(`${web}src/library/README.md`, `${library}/README.md`);
+const { name, version, description, keywords, license, repository } = JSON.parse(await readFile(`${web}package.json`, "utf8"));
+const exported = entries.map((entry) => [entry === "conclave" ? "." : `./${entry}`, { types: `./types/library/${entry}.d.ts`, default: `./${entry}.js` }]);
+const manifest = {
+  name,
+  version,
+  description,
+  keywords,
+  license,
+  repository,
+  type: "module",
+  sideEffects: ["./element.js"],
+  exports: { ...Object.fromEntries(exported), "./package.json": "./package.json", "./*": "./*" },
+};
+await writeFile(`${library}/package.json`, `${JSON.stringify(manifest, undefined, 2)}\n`);
+
+// The page.
+/** Bytes of the open core as gzip, for the page to tell. */
+const openCoreBytes =
+  openCore && (await Promise.all(["js", "wasm"].map(async (ending) => gzipSync(await readFile(`${dist}/open-core.${ending}`), { level: 9 }).length))).reduce((sum, bytes) => sum + bytes);
+await build({
+  ...settings,
+  entryPoints: { page: `${web}src/page/main.ts`, style: `${web}style.css`, bench: `${web}src/bench/page.ts` },
   outdir: dist,
-  bundle: true,
   splitting: true,
-  format: "esm",
-  target: "es2022",
-  minify: true,
-  sourcemap: "linked",
   loader: { ".woff2": "file" },
   assetNames: "[name]",
   chunkNames: "chunk-[hash]",
-  define: { OPEN_CORE_BYTES: openCore.length > 0 ? String(openCore[0] + openCore[1]) : "undefined" },
-  logLevel: "warning",
+  define: { OPEN_CORE_BYTES: String(openCoreBytes) },
 });
-// The library's types, for those who embed it.
-execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", join(dist, "types")], { stdio: "inherit" });
-for (const name of ["conclave", "element", "openai"]) await writeFile(join(dist, `${name}.d.ts`), `export * from "./types/library/${name}.js";\n`);
 for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
 await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
-for (const folder of ["pkg", "pkg-shared", "pkg-burn", "members"]) {
-  const there = await stat(`${web}${folder}`).catch(() => undefined);
-  if (there) await cp(`${web}${folder}`, `${dist}/${folder}`, { recursive: true });
-  else if (folder === "pkg-burn") console.log("without the open core: web/pkg-burn was not built");
-  else console.warn(`web/${folder} is not there yet: the page will say so when it looks for it`);
-}
 
 // Last: the service worker knows every file that the page needs by its content. Entries are in order,
 // so that the same files make the same worker.
 const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
-  .filter((entry) => entry.isFile() && !/\.(map|d\.ts|txt)$/.test(entry.name) && !["element.js", "openai.js"].includes(entry.name))
+  .filter((entry) => entry.isFile() && !/\.(map|txt)$/.test(entry.name))
   .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))
   .sort();
 const files = {};
 /** Files that the worker keeps once they were used. */
 const onceUsed = {};
 for (const file of needed)
-  (file.startsWith("pkg-burn/") ? onceUsed : files)[file] = createHash("sha256")
+  (file.startsWith("open-core.") ? onceUsed : files)[file] = createHash("sha256")
     .update(await readFile(join(dist, file)))
     .digest("hex");
 await build({
+  ...settings,
   entryPoints: { offline: `${web}src/page/offline.ts` },
   outdir: dist,
-  bundle: true,
   format: "iife",
-  target: "es2022",
-  minify: true,
+  sourcemap: false,
   define: { OFFLINE_FILES: JSON.stringify(files), OFFLINE_ONCE_USED: JSON.stringify(onceUsed) },
-  logLevel: "warning",
 });

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the folder that is published.
+//! `cargo xtask dist`: what is published, the page's folder or the package that others embed.
 
 use std::fmt::Write;
 use std::fs;
@@ -27,16 +27,7 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
     if out != built {
         refuse_foreign(&out)?;
     }
-    let toolchain = Toolchain::ready(workspace)?;
-    setup::web(workspace)?;
-    for module in Module::ALL {
-        wasm::build(workspace, &toolchain, module)?;
-        // In its folder of web: the page's build reads how large it is.
-        let file = module.file(workspace, "_bg.wasm");
-        fs::write(&file, without_names(&fs::read(&file)?)?)?;
-    }
-    demo::page(workspace)?;
-
+    build(workspace)?;
     let index = built.join("index.html");
     let html = fs::read_to_string(&index)
         .with_context(|| format!("the build of web/ made no {}", index.display()))?;
@@ -66,6 +57,38 @@ pub fn make(workspace: &Workspace, out: &Path) -> Result<()> {
     }
     println!("\nReady: {}", out.display());
     Ok(())
+}
+
+/// Packs the package for a registry of npm's kind into the folder `out`, and prints what is in it.
+///
+/// # Errors
+/// When a build fails, or npm can't pack it.
+pub fn package(workspace: &Workspace, out: &Path) -> Result<()> {
+    let out = std::path::absolute(out)?;
+    build(workspace)?;
+    let folder = workspace.package();
+    fs::create_dir_all(&out)?;
+    sizes(&folder)?;
+    let packed = process::capture(
+        Command::new("npm")
+            .args(["pack", "--silent", "--pack-destination"])
+            .args([&out, &folder]),
+    )?;
+    println!("\nReady: {}", out.join(packed.trim()).display());
+    Ok(())
+}
+
+/// Builds the page and the package with modules that have no names in them.
+fn build(workspace: &Workspace) -> Result<()> {
+    let toolchain = Toolchain::ready(workspace)?;
+    setup::web(workspace)?;
+    for module in Module::ALL {
+        wasm::build(workspace, &toolchain, module)?;
+        // In its folder of web: the page's build reads how large it is.
+        let file = module.file(workspace, "_bg.wasm");
+        fs::write(&file, without_names(&fs::read(&file)?)?)?;
+    }
+    demo::page(workspace)
 }
 
 /// A folder is replaced only if an earlier run made it.

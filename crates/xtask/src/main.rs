@@ -67,16 +67,20 @@ enum Chore {
     /// every call from JavaScript would run the static constructors again.
     Wasm,
 
-    /// Make a static folder that any file host can serve, from any sub-path
+    /// Make what is published: the page's folder, which any file host can serve, from any sub-path, or the package
     ///
-    /// Both wasm modules lose the names of their functions, the page is built, checked (relative addresses, a strict Content-Security-Policy) and
+    /// The wasm modules lose the names of their functions, the page is built, checked (relative addresses, a strict Content-Security-Policy) and
     /// written with a `_headers` file for hosts that read one. Prints every file's size raw,
     /// as gzip and as brotli, and the headers to set.
-    #[command(after_help = "Example: cargo xtask dist --out /srv/www/conclave")]
+    #[command(after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package")]
     Dist {
-        /// Where the folder goes; it is replaced if it was made by an earlier run
-        #[arg(long, value_name = "DIR", default_value = "web/dist")]
-        out: PathBuf,
+        /// Where the folder goes (web/dist if not given); it is replaced if it was made by an earlier run
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+
+        /// Make the package instead that others embed, conclave-VERSION.tgz, in DIR (target/package if not given)
+        #[arg(long)]
+        package: bool,
     },
 
     /// Set up, build and serve the page on this machine, and print its address
@@ -173,7 +177,13 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
                 wasm::build(&workspace, &toolchain, module)?;
             }
         }
-        Chore::Dist { out } => dist::make(&workspace, &out)?,
+        Chore::Dist { out, package } => match package {
+            true => dist::package(
+                &workspace,
+                &out.unwrap_or_else(|| workspace.target.join("package")),
+            )?,
+            false => dist::make(&workspace, &out.unwrap_or_else(|| workspace.page()))?,
+        },
         Chore::Demo { port, no_open } => demo::run(&workspace, port, !no_open)?,
         Chore::Test { only } => {
             return Ok(if suite::run(&workspace, only)? {

@@ -120,6 +120,8 @@ fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
     bindgen
         .input_bytes(bindings.name, module)
         .web(true)?
+        // Whoever starts it says where the module lies.
+        .omit_default_module_path(true)
         .typescript(true)
         .generate(pkg)
         .context("wasm-bindgen could not make the bindings")

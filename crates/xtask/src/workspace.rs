@@ -97,6 +97,11 @@ impl Workspace {
         self.web().join("dist")
     }
 
+    /// Where it puts the package.
+    pub fn package(&self) -> PathBuf {
+        self.web().join("package")
+    }
+
     /// Crates that reach neither burn nor wgpu: their tests build in seconds and need no GPU.
     pub fn pure_crates(&self) -> Vec<&str> {
         self.crates

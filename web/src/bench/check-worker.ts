@@ -1,7 +1,10 @@
 /** Gets the logits that the check compares: every bundled member on both engines, in one thread of its own. */
-import type { Engine, LocalMember, Sampling } from "../protocol/engine.ts";
+import * as glue from "engine-glue";
+import * as openGlue from "open-core-glue";
+import { places } from "../library/places.ts";
+import type { BurnModule, Engine, EngineModule, LocalMember, Sampling } from "../protocol/engine.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
-import { startModule } from "../worker/engine-module.ts";
+import { compileModule, startModule } from "../worker/engine-module.ts";
 import { compared, ways, type CheckedMember, type Way } from "./check.ts";
 import type { BenchReply } from "./report.ts";
 import { surroundings } from "./surroundings.ts";
@@ -25,7 +28,11 @@ async function run(): Promise<void> {
   let done = 0;
   const tell = (what: string): void => scope.postMessage({ type: "progress", what, done: done++, total: steps });
   tell("Fetching both engines…");
-  const [fused, burn] = await Promise.all([startModule("fused"), startModule("burn")]);
+  const { engine, openCore } = places();
+  const [fused, burn] = await Promise.all([
+    compileModule("fused", engine.wasm).then((compiled) => startModule(glue as EngineModule, compiled)),
+    compileModule("burn", openCore.wasm).then((compiled) => startModule(openGlue as BurnModule, compiled)),
+  ]);
   const create: Record<Way, () => Promise<Engine>> = {
     fused: () => fused.module.Engine.create("webgpu"),
     burn: () => burn.module.Engine.create("webgpu"),

@@ -1,4 +1,6 @@
 /** The bench's page: a plan to tick, a worker that runs it, tables, and the report to download. */
+import { mayShareMemory } from "../protocol/shared-memory.ts";
+import { startWorker } from "../protocol/start-worker.ts";
 import { byId, el } from "../page/dom.ts";
 import { tableOf } from "./check.ts";
 import { defaultPlan, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
@@ -100,16 +102,19 @@ function fail(message: string): void {
   failure.hidden = false;
 }
 
+/** The worker with the engine that this page can start. */
+const workerOf = (part: "bench" | "check"): string => new URL(`./${part}-worker${mayShareMemory() ? "-shared" : ""}.js`, document.baseURI).href;
+
 /** Measures a plan. */
 function measure(plan: Plan): void {
-  const worker = new Worker(new URL("./bench-worker.js", import.meta.url), { type: "module", name: "conclave bench" });
+  const worker = startWorker(workerOf("bench"), "conclave bench");
   run({ made: new Date().toISOString(), plan, surroundings: null, workloads: [] }, worker);
   worker.postMessage({ type: "run", plan } satisfies BenchRequest);
 }
 
 /** Compares what both engines compute on this GPU. */
 function check(): void {
-  const worker = new Worker(new URL("./check-worker.js", import.meta.url), { type: "module", name: "conclave check" });
+  const worker = startWorker(workerOf("check"), "conclave check");
   run({ made: new Date().toISOString(), plan: null, surroundings: null, workloads: [] }, worker);
   worker.postMessage(undefined);
 }

@@ -1,6 +1,9 @@
 /** The bench's worker: runs a plan on an engine of its own and tells what it measured. */
-import type { Engine, Member, Sampling } from "../protocol/engine.ts";
-import { startModule } from "../worker/engine-module.ts";
+import * as glue from "engine-glue";
+import { places } from "../library/places.ts";
+import type { Engine, EngineModule, Member, Sampling } from "../protocol/engine.ts";
+import { startWorker } from "../protocol/start-worker.ts";
+import { compileModule, startModule } from "../worker/engine-module.ts";
 import { Helpers } from "../worker/helpers.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
@@ -33,9 +36,10 @@ scope.onmessage = ({ data: { plan } }) => {
 };
 
 async function run(plan: Plan): Promise<void> {
-  const { module, memory, compiled } = await startModule("fused");
+  const place = places().engine;
+  const { module, memory, compiled } = await startModule(glue as EngineModule, await compileModule("fused", place.wasm));
   const engine = await module.Engine.create(plan.backend);
-  if (isShared(memory)) new Helpers(() => new Worker(new URL("./helper-worker.js", import.meta.url), { type: "module" }), module, { compiled, memory }).want(plan.threads - 1);
+  if (isShared(memory)) new Helpers(() => startWorker(place.worker, "conclave helper"), module, { compiled, memory }).want(plan.threads - 1);
   const told = await surroundings(plan.backend, engine.adapter());
   scope.postMessage({ type: "surroundings", surroundings: told });
   const most = Math.max(...plan.ensembles);

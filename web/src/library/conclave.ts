@@ -11,8 +11,10 @@
 import type { BackendChoice } from "../protocol/backend.ts";
 import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import { startWorker } from "../protocol/start-worker.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, Measured, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
+import { places, toys } from "./places.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
@@ -80,6 +82,11 @@ export interface OpenOptions {
    * `core` goes before this one, and {@link About} tells which it was.
    */
   core?: Core;
+  /**
+   * Where the package's files lie, if not beside its scripts: the address of a folder that has them as the
+   * package does, on this origin or on another that lets pages read them.
+   */
+  assets?: string | URL;
   /** Stops the start, or the loading. */
   signal?: AbortSignal;
 }
@@ -145,12 +152,11 @@ export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP:
 /** Room for the conversation where `add` and `load` are not told, in a member's tokens. */
 export const defaultContextTokens = 1024;
 
-const startWorker = (): Port => new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "conclave" });
-
-const openRequest = (id: number, { backend = "auto", hub, threads, core }: OpenOptions): Request => ({
+const openRequest = (id: number, { backend = "auto", hub, threads, core, assets }: OpenOptions): Request => ({
   type: "open",
   id,
   backend,
+  places: places(assets),
   ...(hub === undefined ? {} : { hub }),
   ...(threads === undefined ? {} : { threads }),
   ...(core === undefined ? {} : { core }),
@@ -184,13 +190,14 @@ export class Conclave {
    * Starts an engine and does not wait for it: members can be added at once, their files are fetched
    * while it opens. What it runs on is known when `ready` resolves.
    */
-  static start(options: OpenOptions = {}, port: Port = startWorker()): Conclave {
+  static start(options: OpenOptions = {}, port?: Port): Conclave {
     refuseUnknown("open", options, openOptions);
-    return new Conclave(new Wire(port), options);
+    const { worker } = places(options.assets).engine;
+    return new Conclave(new Wire(port ?? workerAt(worker), worker), options);
   }
 
   /** Starts an engine without members, and waits until it is open. Throws NoGpu, Download, Engine. */
-  static async open(options: OpenOptions = {}, port: Port = startWorker()): Promise<Conclave> {
+  static async open(options: OpenOptions = {}, port?: Port): Promise<Conclave> {
     const conclave = Conclave.start(options, port);
     return conclave.ready.catch((error: unknown) => {
       conclave.close();
@@ -202,10 +209,10 @@ export class Conclave {
    * Starts an engine and loads the members, all or none: files are fetched while the engine opens.
    * Throws as `open` and `add` do.
    */
-  static async load(options: LoadOptions = {}, port: Port = startWorker()): Promise<Conclave> {
+  static async load(options: LoadOptions = {}, port?: Port): Promise<Conclave> {
     refuseUnknown("load", options, [...openOptions, ...loadOptions]);
-    const { backend, hub, threads, core, signal } = options;
-    const conclave = Conclave.start(given({ backend, hub, threads, core, signal }), port);
+    const { backend, hub, threads, core, assets, signal } = options;
+    const conclave = Conclave.start(given({ backend, hub, threads, core, assets, signal }), port);
     const { contextTokens, onProgress } = options;
     const adding = async (): Promise<About[]> => Promise.all((await listed(options)).map((source) => conclave.add(source, given({ contextTokens, onProgress, signal }))));
     try {
@@ -425,7 +432,7 @@ export class Conclave {
   }
 }
 
-const openOptions = ["backend", "hub", "threads", "core", "signal"];
+const openOptions = ["backend", "hub", "threads", "core", "assets", "signal"];
 const addOptions = ["contextTokens", "replace", "onProgress", "signal"];
 const loadOptions = ["members", "contextTokens", "onProgress"];
 const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow"];
@@ -444,6 +451,11 @@ function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], u
 
 type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
+function workerAt(address: string): Port {
+  if (typeof Worker !== "undefined") return startWorker(address, "conclave");
+  throw new EngineFailure("There are no workers here, where an engine runs. Start it in a browser, not on a server.");
+}
+
 async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
   const reply = await wire.request(openRequest(wire.id(), options), options.signal);
   if (reply.type !== "opened") throw unexpected(reply, "open");
@@ -453,6 +465,8 @@ async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened"
 async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added">> {
   const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
   if (source.ref !== undefined) askToPersist();
+  // The worker lies elsewhere than the page.
+  if (source.url !== undefined) source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
   const request: Request = { type: "add", id: wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
   const reply = await wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
   if (reply.type !== "added") throw unexpected(reply, "add");
@@ -460,7 +474,8 @@ async function added(wire: Wire, source: MemberSource, options: AddOptions): Pro
 }
 
 /** The members to load, from their list where they are not given. */
-async function listed({ members = new URL("./members/members.json", import.meta.url), signal }: LoadOptions): Promise<MemberSource[]> {
+async function listed({ members, assets, signal }: LoadOptions): Promise<MemberSource[]> {
+  if (members === undefined) return toys(assets);
   if (Array.isArray(members)) return members;
   return (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
 }

@@ -23,7 +23,8 @@ export class Wire {
   #next = 1;
   #broken: ConclaveError | undefined;
 
-  constructor(port: Port) {
+  /** `address`: where the worker's script lies. */
+  constructor(port: Port, address: string) {
     this.#port = port;
     port.onmessage = ({ data }) => {
       try {
@@ -35,7 +36,8 @@ export class Wire {
     };
     port.onmessageerror = () => this.#break(new EngineFailure("The worker sent what can't be read here. Reload the engine."));
     port.onerror = (event) => {
-      this.#break(new EngineFailure(`The worker failed: ${event.message || "it could not be started"}. Reload the engine.`));
+      const causes = `Check that the file is there, that the page's policy allows it (worker-src), and, where the page is isolated from other origins, that the file is sent with Cross-Origin-Embedder-Policy: require-corp.`;
+      this.#break(new EngineFailure(event.message ? `The worker failed: ${event.message}. Reload the engine.` : `The worker could not be started from ${address}. ${causes}`));
     };
   }
 

@@ -52,6 +52,6 @@ export async function keepOpenCore(): Promise<void> {
 /** Whether an earlier visit has kept the open core. */
 export async function hasOpenCore(): Promise<boolean> {
   const kept: CacheStorage | undefined = globalThis.caches;
-  const module = new URL("./pkg-burn/conclave_burn_bg.wasm", document.baseURI);
+  const module = new URL("./open-core.wasm", document.baseURI);
   return (await kept?.match(module, { ignoreSearch: true }).catch(() => undefined)) !== undefined;
 }

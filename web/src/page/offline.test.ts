@@ -7,7 +7,7 @@ import { build } from "esbuild";
 
 const base = "https://host.test/some/where/";
 const page = { "index.html": "a page" };
-const openCore = { "pkg-burn/conclave_burn.js": "a script" };
+const openCore = { "open-core.js": "a script" };
 
 type Files = Record<string, string>;
 type Listener = (event: { data?: unknown; request?: Request; waitUntil(done: Promise<unknown>): void; respondWith(response: Promise<Response>): void }) => void;
@@ -118,15 +118,15 @@ test("the open core is not asked for before it is used, and kept from then on", 
 });
 
 test("of the engine's two modules the one is kept that the page starts", async () => {
-  const engines = { "index.html": "a page", "pkg/conclave.js": "alone", "pkg-shared/conclave.js": "shared" };
+  const engines = { "index.html": "a page", "engine.js": "alone", "engine-shared.js": "shared" };
   for (const [search, kept] of [
-    ["", "pkg/conclave.js"],
-    ["?shared", "pkg-shared/conclave.js"],
+    ["", "engine.js"],
+    ["?shared", "engine-shared.js"],
   ] as const) {
     const browser = new Browser();
     browser.host = engines;
     await browser.visit(engines, {}, search);
-    assert.deepEqual(browser.asked.sort(), ["index.html", kept]);
+    assert.deepEqual(browser.asked.sort(), [kept, "index.html"]);
   }
 });
 

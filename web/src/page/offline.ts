@@ -33,8 +33,10 @@ interface Fetching {
 
 const scope = globalThis as unknown as Scope;
 const digests: Record<string, string> = { ...OFFLINE_FILES, ...OFFLINE_ONCE_USED };
-/** Where the engine lies that this page never starts. */
-const unused = scope.location.search === "?shared" ? "pkg/" : "pkg-shared/";
+const isShared = /-shared(?=\.(js|wasm)$)/;
+const sharesMemory = scope.location.search === "?shared";
+/** Files of the engine that this page never starts: of both builds it starts one. */
+const unused = (path: string): boolean => (sharesMemory ? Object.keys(digests).some((other) => other !== path && other.replace(isShared, "") === path) : isShared.test(path));
 const base = new URL(scope.registration.scope);
 /** Other pages of this origin may have caches of their own: ours bear the folder's name. */
 const prefix = `conclave ${base.pathname} `;
@@ -71,7 +73,7 @@ async function put(cache: Cache, path: string, response: Response): Promise<void
 
 async function install(): Promise<void> {
   const cache = await caches.open(await cacheName());
-  for (const path of Object.keys(OFFLINE_FILES)) if (!path.startsWith(unused)) await keep(cache, path);
+  for (const path of Object.keys(OFFLINE_FILES)) if (!unused(path)) await keep(cache, path);
   for (const path of Object.keys(OFFLINE_ONCE_USED)) if (await used(path)) await keep(cache, path);
 }
 

@@ -147,7 +147,7 @@ export interface CoreModule {
   Engine: { create(backend: Backend): Promise<Engine> };
 }
 
-/** The fused core's module, `pkg/conclave.js`, for shared memory `pkg-shared/conclave.js`: with the arithmetic of the method, whatever its members run on. */
+/** The fused core's module, with the arithmetic of the method, whatever its members run on. */
 export interface EngineModule extends CoreModule {
   /** `choices`: those that an earlier engine told on the same adapter; nothing is measured then. */
   Engine: { create(backend: Backend, choices?: Choices): Promise<FusedEngine> };
@@ -163,10 +163,5 @@ export interface EngineModule extends CoreModule {
   help(): void;
 }
 
-/** The open core's module, `pkg-burn/conclave_burn.js`: engines and members, nothing else. */
+/** The open core's module: engines and members, nothing else. */
 export type BurnModule = CoreModule;
-
-export interface Modules {
-  fused: EngineModule;
-  burn: BurnModule;
-}

@@ -65,6 +65,9 @@ const round = {
   counters: [{ prefix: 1, prefilled: 0, drafted: 1, verified: 1 }],
 };
 
+const place = { worker: "https://host/engine.js", wasm: "https://host/engine.wasm" };
+const places = { engine: place, openCore: place };
+
 test("requests pass as they are", () => {
   assert.deepEqual(parseRequest(ask), ask);
   assert.deepEqual(parseRequest({ type: "stop", id: 3 }), { type: "stop", id: 3 });
@@ -84,7 +87,7 @@ test("what is wrong in a request is named by its path", () => {
     [{ ...ask, members: "Ada" }, /^request\.members must be a list; it was "Ada"$/],
     [{ ...ask, members: ["x".repeat(1000), 7] }, /^request\.members\[1\] must be a string; it was 7$/],
     [{ ...ask, messages: undefined }, /^request\.messages must be a list; it was missing$/],
-    [{ type: "open", id: 1, backend: "auto", core: "candle" }, /^request\.core must be "fused" or "burn"; it was "candle"$/],
+    [{ type: "open", id: 1, backend: "auto", places, core: "candle" }, /^request\.core must be "fused" or "burn"; it was "candle"$/],
     [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", core: true } }, /^request\.source\.core must be "fused" or "burn"; it was true$/],
     [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file".repeat(1000)] } }, /^request\.source\.files\[0\] must be a file; it was "not a file.{50}…"$/],
   ];
@@ -99,8 +102,8 @@ test("a setting out of its range is named, with the range and what was given", (
     asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }),
     sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }),
     add(1),
-    { type: "open", id: 1, backend: "cpu", threads: 8 },
-    { type: "open", id: 1, backend: "auto", core: "burn" },
+    { type: "open", id: 1, backend: "cpu", places, threads: 8 },
+    { type: "open", id: 1, backend: "auto", places, core: "burn" },
   ]) {
     assert.deepEqual(parseRequest(sound), sound);
   }
@@ -116,7 +119,7 @@ test("a setting out of its range is named, with the range and what was given", (
     [asked({ level: "on" }), 'settings.level must be true or false; it was "on"'],
     [asked({}, { threshold: null }), "settings.exit.threshold must be a finite number; it was null"],
     [add(0.5), "contextTokens must be a whole number from 1 to 4294967295; it was 0.5"],
-    [{ type: "open", id: 1, backend: "cpu", threads: 0 }, "threads must be a whole number from 1 to 1024; it was 0"],
+    [{ type: "open", id: 1, backend: "cpu", places, threads: 0 }, "threads must be a whole number from 1 to 1024; it was 0"],
   ];
   for (const [data, says] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message: `request.${says}` });
 });

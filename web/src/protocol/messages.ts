@@ -230,10 +230,14 @@ const event = variant({
   }),
 });
 
+/** Where the script of a core's worker lies, and the module that it starts. */
+const place = shape({ worker: text, wasm: text });
+
 const request = variant({
   open: shape({
     id: number,
     backend: oneOf("auto", "webgpu", "cpu"),
+    places: shape({ engine: place, openCore: place }),
     hub: optional(text),
     /** The most threads that members run on, on the CPU. */
     threads: optional(whole(1, 1024)),
@@ -280,6 +284,8 @@ const reply = variant({
 });
 
 export type MemberSource = Checked<typeof source>;
+export type Place = Checked<typeof place>;
+export type Places = Extract<Request, { type: "open" }>["places"];
 export type Progress = Checked<typeof progress>;
 export type Usage = Checked<typeof usage>;
 export type Plan = Checked<typeof plan>;

@@ -128,10 +128,11 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
     };
     return { module, memory, compiled };
   };
-  const startThread = (): ThreadPort => {
+  const startThread = (address: string): ThreadPort => {
+    const core: Core = address.includes("open-core") ? "burn" : "fused";
     const thread: StagedThread = { members: [], helpers: new Set(), wanted: 0, terminated: false, port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null } };
     const host = new MemberHost(
-      (core) => startModule(core, thread),
+      () => startModule(core, thread),
       (reply) => {
         const copy: unknown = structuredClone(reply);
         setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
@@ -160,7 +161,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
   const openStore = async (): Promise<Store> => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
   const gpu: Gpu | undefined = kept && { requestAdapter: async () => ({ info: { description: card } }) };
   const choices = new RememberedChoices(async () => kept ?? new MemoryShelf());
-  const fetchOpenCore = async (onFetched: (loaded: number, total: number) => void): Promise<WebAssembly.Module> => {
+  const fetchOpenCore = async (_address: string, onFetched: (loaded: number, total: number) => void): Promise<WebAssembly.Module> => {
     journal.push("fetch the open core");
     onFetched(3, 7);
     await fetching?.();

@@ -1,7 +1,6 @@
-/** Fetches and starts the wasm modules that lie beside the page's scripts: one for each core. */
-import type { Core, CoreModule, Modules } from "../protocol/engine.ts";
+/** Fetches and starts the wasm modules: one for each core. */
+import type { Core, CoreModule } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
-import { mayShareMemory } from "../protocol/shared-memory.ts";
 
 /** The module as it runs in this thread, its heap, and what another thread starts the same one from. */
 export interface StartedModule<M extends CoreModule = CoreModule> {
@@ -13,29 +12,16 @@ export interface StartedModule<M extends CoreModule = CoreModule> {
 /** Hears how many bytes of a module are here; `total` is 0 while it is unknown. */
 export type OnFetched = (loaded: number, total: number) => void;
 
-const places: Record<Core, { what: string; folder: string; name: string }> = {
-  fused: { what: "The engine", folder: mayShareMemory() ? "pkg-shared" : "pkg", name: "conclave" },
-  burn: { what: "The open core", folder: "pkg-burn", name: "conclave_burn" },
-};
+const names: Record<Core, string> = { fused: "The engine", burn: "The open core" };
 
-/** On `memory` where that is given, which another worker has. Throws Download where there is none. */
-export async function startModule<C extends Core>(core: C, compiled?: WebAssembly.Module, shared?: WebAssembly.Memory): Promise<StartedModule<Modules[C]>> {
-  const { folder, name } = places[core];
-  const address = new URL(`./${folder}/${name}.js`, import.meta.url).href;
-  try {
-    const module = (await import(address)) as Modules[C];
-    compiled ??= await compileModule(core);
-    const { memory } = await module.default({ module_or_path: compiled, ...(shared && { memory: shared }) });
-    return { module, memory, compiled };
-  } catch (error) {
-    throw error instanceof Download ? error : missing(core, address, error);
-  }
+/** Starts a module in this thread; on `memory` where that is given, which another worker has. */
+export async function startModule<M extends CoreModule>(module: M, compiled: WebAssembly.Module, shared?: WebAssembly.Memory): Promise<StartedModule<M>> {
+  const { memory } = await module.default({ module_or_path: compiled, ...(shared && { memory: shared }) });
+  return { module, memory, compiled };
 }
 
-/** What threads start a core from. Throws Download where there is none. */
-export async function compileModule(core: Core, onFetched?: OnFetched): Promise<WebAssembly.Module> {
-  const { folder, name } = places[core];
-  const address = new URL(`./${folder}/${name}_bg.wasm`, import.meta.url).href;
+/** What threads start a core from, of this address. Throws Download where there is none. */
+export async function compileModule(core: Core, address: string, onFetched?: OnFetched): Promise<WebAssembly.Module> {
   try {
     const response = await fetch(address);
     if (!response.ok) throw new Error(`it answered ${response.status}`);
@@ -44,13 +30,9 @@ export async function compileModule(core: Core, onFetched?: OnFetched): Promise<
     if (response.headers.get("content-type") === "application/wasm") return await WebAssembly.compileStreaming(told);
     return await WebAssembly.compile(await told.arrayBuffer());
   } catch (error) {
-    throw missing(core, address, error);
+    const advice = `Check that the file is there, and that the policy it is served with allows it (connect-src, and script-src 'wasm-unsafe-eval'), then reload.`;
+    throw new Download(`${names[core]} could not be started from ${address} (${String(error)}). ${advice}`, { cause: error });
   }
-}
-
-function missing(core: Core, address: string, error: unknown): Download {
-  const { what, folder } = places[core];
-  return new Download(`${what} could not be started from ${address} (${String(error)}). Check that ${folder}/ lies beside the page, then reload.`, { cause: error });
 }
 
 /** The same response, of which it is told what has come. */

@@ -1,5 +1,5 @@
 /** A thread's side of the line to the worker that runs the rounds: an engine of either core, and the members that live here. */
-import type { Core, Engine, Member, Modules } from "../protocol/engine.ts";
+import type { BurnModule, Engine, EngineModule, Member } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
@@ -10,8 +10,8 @@ import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadSt
 
 type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
 
-/** Starts a core's module from what another thread compiled. */
-export type StartModule = (core: Core, compiled: WebAssembly.Module) => Promise<StartedModule<Modules[Core]>>;
+/** Starts the module of this worker's core from what another thread compiled. */
+export type StartModule = (compiled: WebAssembly.Module) => Promise<StartedModule<EngineModule | BurnModule>>;
 
 interface Started {
   engine: Engine;
@@ -23,7 +23,7 @@ interface Started {
 export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
-  readonly #startHelper: (() => HelperPort) | undefined;
+  readonly #startHelper: ((address: string) => HelperPort) | undefined;
   readonly #members = new Map<number, Member>();
   /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
@@ -31,7 +31,7 @@ export class MemberHost {
   /** Once it is there. */
   #engine: Engine | undefined;
 
-  constructor(startModule: StartModule, post: (reply: ThreadReply) => void, startHelper?: () => HelperPort) {
+  constructor(startModule: StartModule, post: (reply: ThreadReply) => void, startHelper?: (address: string) => HelperPort) {
     this.#startModule = startModule;
     this.#post = post;
     this.#startHelper = startHelper;
@@ -60,10 +60,11 @@ export class MemberHost {
     }
   }
 
-  async #start({ compiled, core, backend }: ThreadStart): Promise<Started> {
-    const { module, memory } = await this.#startModule(core, compiled);
+  async #start({ compiled, worker, backend }: ThreadStart): Promise<Started> {
+    const { module, memory } = await this.#startModule(compiled);
     this.#engine = await module.Engine.create(backend);
-    const helpers = this.#startHelper && "wantHelpers" in module && isShared(memory) ? new Helpers(this.#startHelper, module, { compiled, memory }) : undefined;
+    const startHelper = this.#startHelper;
+    const helpers = startHelper && "wantHelpers" in module && isShared(memory) ? new Helpers(() => startHelper(worker), module, { compiled, memory }) : undefined;
     return { engine: this.#engine, memory, helpers };
   }
 

@@ -20,6 +20,9 @@ export interface ThreadPort {
   onerror: ((event: ErrorEvent) => void) | null;
 }
 
+/** Starts a worker whose script lies at this address. */
+export type StartThread = (address: string) => ThreadPort;
+
 type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
 type Answer = Exclude<ThreadReply, Step | { type: "failed" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
@@ -33,15 +36,15 @@ interface Waiting {
 }
 
 export class MemberThreads {
-  readonly #startWorker: () => ThreadPort;
+  readonly #startThread: StartThread;
   readonly #start: ThreadStart;
   readonly #most: number;
   #threads: Thread[] = [];
   #next = 0;
 
   /** At most `most` workers, all started alike, that compute on as many threads in all. */
-  constructor(startWorker: () => ThreadPort, start: ThreadStart, most: number) {
-    this.#startWorker = startWorker;
+  constructor(startThread: StartThread, start: ThreadStart, most: number) {
+    this.#startThread = startThread;
     this.#start = start;
     this.#most = most;
   }
@@ -93,7 +96,7 @@ export class MemberThreads {
 
   #place(): Thread {
     this.#threads = this.#threads.filter(({ broken }) => !broken);
-    if (this.#threads.length < this.#most) this.#threads.push(new Thread(this.#startWorker(), this.#start));
+    if (this.#threads.length < this.#most) this.#threads.push(new Thread(this.#startThread(this.#start.worker), this.#start));
     return this.#threads.reduce((least, thread) => (thread.members.size < least.members.size ? thread : least));
   }
 

@@ -5,23 +5,26 @@
  */
 import type { Backend } from "../protocol/engine.ts";
 import type { OnFetched } from "./engine-module.ts";
-import { MemberThreads, type ThreadPort } from "./member-threads.ts";
+import type { Place } from "../protocol/messages.ts";
+import { MemberThreads, type StartThread } from "./member-threads.ts";
 
 /** Fetches and compiles the open core's module. */
-export type FetchCore = (onFetched: OnFetched) => Promise<WebAssembly.Module>;
+export type FetchCore = (address: string, onFetched: OnFetched) => Promise<WebAssembly.Module>;
 
 export class OpenCore {
   readonly #fetch: FetchCore;
-  readonly #startWorker: () => ThreadPort;
+  readonly #startThread: StartThread;
+  readonly #place: Place;
   readonly #backend: Backend;
   /** Who waits for the module. */
   readonly #waiting = new Set<OnFetched>();
   #compiled: Promise<WebAssembly.Module> | undefined;
   #threads: MemberThreads | undefined;
 
-  constructor(fetch: FetchCore, startWorker: () => ThreadPort, backend: Backend) {
+  constructor(fetch: FetchCore, startThread: StartThread, place: Place, backend: Backend) {
     this.#fetch = fetch;
-    this.#startWorker = startWorker;
+    this.#startThread = startThread;
+    this.#place = place;
     this.#backend = backend;
   }
 
@@ -35,7 +38,7 @@ export class OpenCore {
     this.#waiting.add(onFetched);
     try {
       const compiled = await (this.#compiled ??= this.#compile());
-      return (this.#threads ??= new MemberThreads(this.#startWorker, { compiled, core: "burn", backend: this.#backend }, 1));
+      return (this.#threads ??= new MemberThreads(this.#startThread, { compiled, worker: this.#place.worker, backend: this.#backend }, 1));
     } finally {
       this.#waiting.delete(onFetched);
     }
@@ -44,7 +47,7 @@ export class OpenCore {
   /** Fetched once for all who wait; after a failure, anew for who asks next. */
   async #compile(): Promise<WebAssembly.Module> {
     try {
-      return await this.#fetch((loaded, total) => this.#waiting.forEach((hear) => hear(loaded, total)));
+      return await this.#fetch(this.#place.wasm, (loaded, total) => this.#waiting.forEach((hear) => hear(loaded, total)));
     } catch (error) {
       this.#compiled = undefined;
       throw error;

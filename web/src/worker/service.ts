@@ -10,7 +10,7 @@ import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { readSource } from "../store/load.ts";
 import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
-import { MemberThreads, type ThreadPort } from "./member-threads.ts";
+import { MemberThreads, type StartThread } from "./member-threads.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
@@ -27,12 +27,12 @@ interface Loading {
 }
 
 export interface Surroundings {
-  /** Fetches and starts the fused module. */
-  startModule: () => Promise<StartedModule<EngineModule>>;
+  /** Fetches the fused module from an address and starts it. */
+  startModule: (address: string) => Promise<StartedModule<EngineModule>>;
   /** Fetches the open core's, for workers to start it. */
   fetchOpenCore: FetchCore;
   /** Starts a worker for members; left out where workers have none of their own. */
-  startThread?: (() => ThreadPort) | undefined;
+  startThread?: StartThread | undefined;
   /** How many threads this machine runs at once. */
   cores: number;
   /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
@@ -146,12 +146,14 @@ export class Service {
     }
   }
 
-  async #open({ id, backend: wanted, hub, threads = this.#around.cores, core }: RequestOf<"open">): Promise<void> {
+  async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core }: RequestOf<"open">): Promise<void> {
     this.#core = core;
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
-    const [{ backend, why, adapter: told }] = await Promise.all([chooseBackend(wanted, this.#around.gpu), this.#store]);
-    const { module, compiled } = (this.#started ??= await this.#around.startModule());
+    // The module is fetched beside the search for an adapter and the opening of the store.
+    const starting = this.#started ?? this.#around.startModule(places.engine.wasm);
+    const [{ backend, why, adapter: told }, started] = await Promise.all([chooseBackend(wanted, this.#around.gpu), starting, this.#store]);
+    const { module, compiled } = (this.#started = started);
     const choicesOf = backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
     const choices = choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
     this.#engine = await module.Engine.create(backend, choices);
@@ -159,8 +161,8 @@ export class Service {
     this.#threads?.close();
     this.#openCore?.close();
     const { startThread, fetchOpenCore } = this.#around;
-    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, { compiled, core: "fused", backend }, threads) : undefined;
-    this.#openCore = startThread && new OpenCore(fetchOpenCore, startThread, backend);
+    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, { compiled, worker: places.engine.worker, backend }, threads) : undefined;
+    this.#openCore = startThread && new OpenCore(fetchOpenCore, startThread, places.openCore, backend);
     const rules = module.rules();
     const found = this.#engine.adapter();
     const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };

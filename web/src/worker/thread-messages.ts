@@ -3,14 +3,14 @@
  * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
 import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
-import { backend, contextTokens, core, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
+import { backend, contextTokens, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
 
 /** `member`: a number that the asking side gives it. Requests with an `id` are answered. */
 const request = variant({
-  /** Comes first. `compiled`: the module of this core. */
-  start: shape({ compiled: compiledModule, core, backend }),
+  /** Comes first. `compiled`: the module of this worker's core. `worker`: where its script lies. */
+  start: shape({ compiled: compiledModule, worker: text, backend }),
   /** How many other workers shall help this one compute, where they can share its memory. */
   share: shape({ helpers: whole(0, 1024) }),
   load: shape({

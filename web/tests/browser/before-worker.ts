@@ -1,15 +1,28 @@
-/** Puts a script before the engine's worker, or before those of members; the page's own files stay as they are. */
+/** Puts a script before one part of the engine's worker; the page's own files stay as they are. */
 import { build } from "esbuild";
 import { readFileSync } from "node:fs";
 import type { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 
+/** What an isolated page starts, from the page's own folder and from the package. */
+const files = ["engine-shared.js", "library/engine-shared.js"];
+/** Which part workers have, by their names. */
+export type Part = "conclave" | "conclave member" | "conclave helper";
+
 /** `source`: a file beside this one. `given`: what it finds as the worker's global `given`. */
-export async function putBeforeWorker(site: Site, source: string, given: object = {}, worker: "worker" | "member-worker" = "worker"): Promise<void> {
+export async function putBeforeWorker(site: Site, source: string, given: object = {}, part: Part = "conclave"): Promise<void> {
   const entry = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/${source}`;
-  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, format: "esm", target: "es2022", write: false });
-  site.overrides.set("given.js", `globalThis.given = ${JSON.stringify(given)};`);
-  site.overrides.set(`before-${worker}.js`, outputFiles[0]!.text);
-  site.overrides.set(`plain-${worker}.js`, readFileSync(`${dist}${worker}.js`, "utf8"));
-  site.overrides.set(`${worker}.js`, `import "./given.js"; import "./before-${worker}.js"; import "./plain-${worker}.js";`);
+  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, format: "iife", target: "es2022", write: false });
+  runBeforeWorker(site, `globalThis.given = ${JSON.stringify(given)};\n${outputFiles[0]!.text}`, part);
+}
+
+/** The same of some lines. */
+export function runBeforeWorker(site: Site, lines: string, part: Part = "conclave"): void {
+  const worker = readFileSync(`${dist}engine-shared.js`, "utf8");
+  for (const file of files) site.overrides.set(file, `if (name === ${JSON.stringify(part)}) {\n${lines}\n}\n${worker}`);
+}
+
+/** The worker as it was built. */
+export function putNothingBeforeWorker(site: Site): void {
+  for (const file of files) site.overrides.delete(file);
 }

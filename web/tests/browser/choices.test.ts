@@ -47,7 +47,7 @@ async function visit({ page }: Visitor, found?: string): Promise<Visit> {
     interface Library {
       Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<{ type: string; text?: string }>; close(): void }> };
     }
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const members = [{ name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href }];
     const conclave = await Conclave.load({ backend: "webgpu", members });
     let text = "";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { putBeforeWorker } from "./before-worker.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { plainHost, Visitor } from "./visitor.ts";
 
@@ -78,7 +78,7 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   await visitor.answer(sum);
   assert.equal((await page.locator(".exchange").first().locator(".segment").allTextContents()).join(""), kept);
   assert.match((await page.locator(".facts").last().textContent()) ?? "", /finished/);
-  stand.site.overrides.delete("worker.js");
+  putNothingBeforeWorker(stand.site);
   visitor.clean();
   await visitor.leave();
 });
@@ -95,7 +95,7 @@ test("a long conversation says how far each member has read it, and stops while 
   assert.match((await page.evaluate(() => document.body.dataset["read"])) ?? "", /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/);
   assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you · 0 rounds/);
   assert.notEqual(await visitor.answer(sum), "");
-  stand.site.overrides.delete("worker.js");
+  putNothingBeforeWorker(stand.site);
   visitor.clean();
   await visitor.leave();
 });

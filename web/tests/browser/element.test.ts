@@ -20,7 +20,7 @@ type Chat = HTMLElement & { ask: (question: string) => Promise<void> };
 
 /** A page with the element and these attributes. */
 async function arrive(attributes = ""): Promise<{ visitor: Visitor; chat: Locator; part: (name: string) => Locator }> {
-  const page = `<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./element.js"></script><body data-state="ready"><conclave-chat backend="cpu" ${attributes}></conclave-chat>`;
+  const page = `<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./library/element.js"></script><body data-state="ready"><conclave-chat backend="cpu" ${attributes}></conclave-chat>`;
   stand.site.overrides.set("embed.html", page);
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html" });
   const chat = visitor.page.locator("conclave-chat");

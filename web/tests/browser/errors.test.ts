@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Locator } from "playwright-core";
 import { writeRecitingFolder, type Recital } from "./reciting-folder.ts";
+import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -177,16 +178,14 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
 });
 
 test("a panic of the engine that nobody waits for is told, and one press opens it again", async () => {
-  const plain = await readFile(`${dist}worker.js`, "utf8");
-  stand.site.overrides.set("plain-worker.js", plain);
   // As the module's own queue of promises rejects: nobody hears of it but the worker.
-  stand.site.overrides.set("worker.js", 'import "./plain-worker.js"; addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });');
+  runBeforeWorker(stand.site, 'addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });');
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   await visitor.ask(sum);
   const alert = visitor.page.locator(".failure [role=alert]");
   await alert.waitFor();
   assert.match((await alert.textContent()) ?? "", /unreachable/);
-  for (const file of ["worker.js", "plain-worker.js"]) stand.site.overrides.delete(file);
+  putNothingBeforeWorker(stand.site);
   await visitor.page.locator(".failure button", { hasText: "CPU" }).click();
   await visitor.state("ready");
   await visitor.set("maxRounds", "2");

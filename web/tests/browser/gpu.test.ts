@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { putBeforeWorker } from "./before-worker.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import type { Held } from "./held-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
@@ -41,7 +41,7 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
 });
 
 test("a member whose load is stopped while its kernels are built stays out until it is asked for again", { timeout: patience }, async (t) => {
-  t.after(() => stand.site.overrides.delete("worker.js"));
+  t.after(() => putNothingBeforeWorker(stand.site));
   await putBeforeWorker(stand.site, "held-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", loaded: false, serviceWorkers: "block" });
   const { page } = visitor;

@@ -34,7 +34,7 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
     await page.evaluate(() => document.body.insertAdjacentHTML("beforeend", '<input type="file" id="large">'));
     await page.locator("#large").setInputFiles(path);
     const seen = await page.evaluate(async () => {
-      const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
       const conclave = await Conclave.open({ backend: "webgpu" });
       await conclave.add({ name: "Small", url: new URL("./members/ada.gguf", document.baseURI).href }, {});
       const before = conclave.heapBytes;
@@ -49,10 +49,10 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
     context.diagnostic(`${size} bytes loaded: the module's memory grew by ${(grown / mebibyte).toFixed(1)} MiB, from ${(seen.before / mebibyte).toFixed(1)}`);
     assert.ok(seen.bytes > 0.99e9 && seen.weights > 0.99e9, "the weights are the file");
     assert.ok(Math.round(grown / mebibyte) <= 17, `the memory grew by ${grown} bytes`);
-    // Told as it goes, and to the end.
-    assert.ok(seen.steps.length > 100, `${seen.steps.length} steps`);
+    // Told as it goes, however fast it goes, and to the end.
+    const leaps = seen.steps.map(([loaded], index) => loaded - (seen.steps[index - 1]?.[0] ?? 0));
+    assert.ok(Math.min(...leaps) >= 0 && Math.max(...leaps) <= size / 5, `${Math.max(...leaps)} bytes at once`);
     assert.deepEqual(seen.steps.at(-1), [size, size]);
-    assert.ok(seen.steps.every(([loaded], index) => loaded >= (seen.steps[index - 1]?.[0] ?? 0)));
     visitor.clean();
   } finally {
     await visitor.leave();

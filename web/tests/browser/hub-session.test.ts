@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { Hub } from "../hub.ts";
+import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -216,7 +217,7 @@ test("a newer version of a stored model is looked for when asked, and named", as
 test("what has no room is refused before a byte of it is fetched", async () => {
   // Chromium lets tests set an origin's quota, but tells the page of the real one.
   const told = "StorageManager.prototype.estimate = async () => ({ quota: 1_000_000, usage: 200_000 });";
-  stand.site.overrides.set("worker.js", `${told}\n${await readFile(`${dist}worker.js`, "utf8")}`);
+  runBeforeWorker(stand.site, told);
   const visitor = await arrive();
   const { page } = visitor;
   await visitor.models();
@@ -226,6 +227,6 @@ test("what has no room is refused before a byte of it is fetched", async () => {
   await page.keyboard.press("Enter");
   await page.locator(".dialog-status.error", { hasText: /Too large for the storage here: 1\.4/ }).waitFor();
   assert.equal(await hub.sent(), 0);
-  stand.site.overrides.delete("worker.js");
+  putNothingBeforeWorker(stand.site);
   await visitor.leave();
 });

@@ -1,7 +1,7 @@
 /** The library in a page of someone else's, under the same strict policy. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { putBeforeWorker } from "./before-worker.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -29,7 +29,7 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
     interface Library {
       Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<Event>; close(): void }> };
     }
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const ask = async (messages: object[]): Promise<Event[]> => {
       const events: Event[] = [];
@@ -66,7 +66,7 @@ test("a stop during a long prompt is heard within a step, and what was read is n
     interface Library {
       Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<Event>; close(): void }> };
     }
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const content = `${"The fox went over the hill and the goose went home. ".repeat(25)}What is 3 + 4?`;
     const ask = async (options: object, onEvent = (_event: Event): void => {}): Promise<Event[]> => {
@@ -96,7 +96,7 @@ test("a stop during a long prompt is heard within a step, and what was read is n
     assert.equal(run, prefix - read, `of ${prefix} tokens ${read} had been read`);
   }
   assert.ok(prefixes!.some(({ prefix, run }) => run < prefix));
-  stand.site.overrides.delete("worker.js");
+  putNothingBeforeWorker(stand.site);
   visitor.clean();
   await visitor.leave();
 });
@@ -112,7 +112,7 @@ test("a conversation that is too long for one member alone is refused before the
     interface Library {
       Conclave: { open(options: object): Promise<{ add(source: object, options: object): Promise<unknown>; ask(messages: object[]): AsyncIterable<Event>; close(): void }> };
     }
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const refusals: (Failure & { events: number })[] = [];
     for (const threads of [1, 2]) {
       const conclave = await Conclave.open({ backend: "cpu", threads });
@@ -149,7 +149,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   const weights = new Promise<void>((resolve) => (asked = resolve));
   await page.route("**/members/*.gguf", async (route) => (asked(), route.continue()));
   // No engine opens before somebody has asked for weights, or that has taken too long.
-  await page.route("**/conclave_bg.wasm", async (route) => {
+  await page.route("**/engine-shared.wasm", async (route) => {
     await Promise.race([weights, page.waitForTimeout(10_000)]);
     order.push("the module goes on");
     await route.continue();
@@ -158,7 +158,7 @@ test("weights are asked for while the engine is still being fetched", async () =
     interface Library {
       Conclave: { load(options: object): Promise<{ members: { name: string }[]; close(): void }> };
     }
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const members = conclave.members.map(({ name }) => name);
     conclave.close();
@@ -166,7 +166,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   });
   assert.ok(order.findIndex((name) => name.endsWith(".gguf")) < order.indexOf("the module goes on"), order.join(", "));
   const files = order.filter((name) => /\.(gguf|wasm|json)$/.test(name)).sort();
-  assert.deepEqual(files, ["ada.gguf", "conclave_bg.wasm", "juno.gguf", "members.json", "quill.gguf"], "and nothing but what a load needs, once");
+  assert.deepEqual(files, ["ada.gguf", "engine-shared.wasm", "juno.gguf", "quill.gguf"], "and nothing but what a load needs, once");
   assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
   visitor.clean();
   await visitor.leave();

@@ -50,7 +50,7 @@ test("an ordinary visit asks for nothing of the open core; ?core=burn answers by
     "requests are seen",
   );
   assert.deepEqual(
-    paths.filter((path) => path.includes("pkg-burn")),
+    paths.filter((path) => path.includes("open-core")),
     [],
   );
   await plain.leave();
@@ -68,7 +68,7 @@ test("an ordinary visit asks for nothing of the open core; ?core=burn answers by
 test("members of both cores draft, verify and keep in one answer", { timeout: patience }, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
   const told = await visitor.page.evaluate(async () => {
-    const { Conclave, readManifest, sourceOf } = (await import(new URL("./conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+    const { Conclave, readManifest, sourceOf } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
     const list = new URL("./members/members.json", document.baseURI);
     const [first, second] = (await readManifest(list)).map((entry) => sourceOf(entry, list));
     const conclave = await Conclave.load({ backend: "webgpu", members: [first!, { ...second!, core: "burn" }] });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import type { Conclave, ConclaveEvent, Settings } from "../../src/library/conclave.ts";
-import { putBeforeWorker } from "./before-worker.ts";
+import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -84,7 +84,7 @@ test("one stop ends all: who is unfinished says so, and who was not asked", asyn
   const left = await Promise.all(cards.map(async (card) => (await card.boundingBox())?.x));
   assert.equal(new Set(left).size, 1, "on a phone they stand under each other");
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "and nothing is wider than the screen");
-  stand.site.overrides.delete("worker.js");
+  putNothingBeforeWorker(stand.site);
   visitor.clean();
   await visitor.leave();
 });

@@ -1,6 +1,6 @@
 /**
  * Serves a built folder as a strict file host would: from a sub-path, with the documented
- * headers. A test may put other contents in the place of a file, and leave out the headers that isolate the
+ * headers; below it other folders, such as the package, each under a name. A test may put other contents in the place of a file, and leave out the headers that isolate the
  * page from other origins.
  */
 import { createHash } from "node:crypto";
@@ -41,17 +41,22 @@ export class Site {
 
   #isolates = true;
 
-  constructor(folder: string, subPath = "/some/where/") {
+  /** `below`: other folders by their names. */
+  constructor(folder: string, subPath = "/some/where/", below: Record<string, string> = {}) {
     this.#folder = folder;
     const policy = policyOf(folder);
     this.#subPath = subPath;
+    const placeOf = (inside: string): string => {
+      const [name = "", ...rest] = inside.split("/");
+      return rest.length > 0 && below[name] !== undefined ? join(below[name], ...rest) : join(folder, inside);
+    };
     this.#server = createServer((request, response) => {
       void (async () => {
         const path = decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname);
         const inside = normalize(path.slice(subPath.length) || "index.html");
         try {
           if (!path.startsWith(subPath) || inside.startsWith("..")) throw new Error("outside");
-          const body = this.overrides.get(inside) ?? (await readFile(join(folder, inside)));
+          const body = this.overrides.get(inside) ?? (await readFile(placeOf(inside)));
           response.writeHead(200, {
             "content-type": types[extname(inside)] ?? "application/octet-stream",
             "content-security-policy": policy,

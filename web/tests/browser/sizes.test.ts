@@ -29,7 +29,7 @@ function sent(file: string): number {
 }
 
 test("the engine is at most 1.2 MB, the open core at most 3 MB", () => {
-  const [fused, shared, burn] = [sent("pkg/conclave_bg.wasm"), sent("pkg-shared/conclave_bg.wasm"), sent("pkg-burn/conclave_burn_bg.wasm")];
+  const [fused, shared, burn] = [sent("engine.wasm"), sent("engine-shared.wasm"), sent("open-core.wasm")];
   for (const engine of [fused, shared]) assert.ok(engine <= 1.2e6, `${engine} bytes`);
   assert.ok(burn <= 3e6, `${burn} bytes`);
   assert.ok(fused > 5e5 && burn > fused, `${fused} and ${burn} bytes: something is missing`);

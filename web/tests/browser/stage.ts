@@ -5,7 +5,8 @@ import type { Browser } from "playwright-core";
 import { Site } from "./site.ts";
 import { launch, type Graphics } from "./visitor.ts";
 
-export const dist = `${process.env["CONCLAVE_WEB"] ?? "./"}dist/`;
+const web = process.env["CONCLAVE_WEB"] ?? "./";
+export const dist = `${web}dist/`;
 
 export interface Stage {
   site: Site;
@@ -16,10 +17,11 @@ export interface Stage {
 export function stage(graphics: Graphics): Stage {
   const made = {} as Stage;
   before(async () => {
-    for (const file of ["index.html", "pkg/conclave.js", "members/members.json"]) {
+    for (const file of ["index.html", "engine.wasm", "engine-shared.wasm", "members/members.json"]) {
       if (!existsSync(dist + file)) throw new Error(`${dist}${file} is missing: build the page first (cargo xtask dist)`);
     }
-    made.site = new Site(dist);
+    // The package, and the engine's script as a module of its own.
+    made.site = new Site(dist, "/some/where/", { library: `${web}package`, pkg: `${web}pkg` });
     await made.site.open();
     made.browser = await launch(graphics);
   });

@@ -1,13 +1,12 @@
 /** Members on the CPU in workers of their own: the same answer as in one, at the same time. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { putBeforeWorker } from "./before-worker.ts";
+import { putBeforeWorker, putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { writeModel } from "./generated-model.ts";
-import { dist, stage } from "./stage.ts";
+import { stage } from "./stage.ts";
 import type { Busy } from "./timed-member-worker.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -34,10 +33,10 @@ interface Library {
 }
 
 test("three members in three threads answer as in one, and draft and verify at the same time", async (context) => {
-  await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "member-worker");
+  await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "conclave member");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { alone, apart, busy } = await visitor.page.evaluate(async () => {
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const busy: Busy[] = [];
     const channel = new BroadcastChannel("busy");
     channel.onmessage = ({ data }) => void busy.push(data as Busy);
@@ -75,7 +74,7 @@ test("three members in three threads answer as in one, and draft and verify at t
   }
   visitor.clean();
   await visitor.leave();
-  stand.site.overrides.delete("member-worker.js");
+  putNothingBeforeWorker(stand.site);
 });
 
 /** Large enough that threads share its work. */
@@ -85,9 +84,7 @@ test("where memory is shared a member computes on several threads, and answers a
   const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
   const path = join(folder, "member.gguf");
   await writeModel(path, shape);
-  const plain = readFileSync(`${dist}helper-worker.js`, "utf8");
-  stand.site.overrides.set("plain-helper-worker.js", plain);
-  stand.site.overrides.set("helper-worker.js", 'new BroadcastChannel("helps").postMessage(0); import "./plain-helper-worker.js";');
+  runBeforeWorker(stand.site, 'new BroadcastChannel("helps").postMessage(0);', "conclave helper");
   const run = async (threads: number): Promise<{ isolated: boolean; threads: number; helpers: number; modules: string[]; events: Event[] }> => {
     const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
     const modules: string[] = [];
@@ -95,7 +92,7 @@ test("where memory is shared a member computes on several threads, and answers a
     await visitor.page.evaluate(() => document.body.insertAdjacentHTML("beforeend", '<input type="file" id="member">'));
     await visitor.page.locator("#member").setInputFiles(path);
     const told = await visitor.page.evaluate(async (threads) => {
-      const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
       const helpers: object[] = [];
       new BroadcastChannel("helps").onmessage = (event) => void helpers.push(event);
       const conclave = await Conclave.open({ backend: "cpu", threads });
@@ -116,14 +113,14 @@ test("where memory is shared a member computes on several threads, and answers a
     const [apart, alone] = [await run(3), await run(1)];
     const plain = await stand.site.withoutIsolation(() => run(3));
     const how = ({ isolated, threads, helpers, modules }: typeof apart): unknown[] => [isolated, threads, helpers, modules];
-    assert.deepEqual(how(apart), [true, 3, 2, ["pkg-shared/conclave_bg.wasm"]]);
-    assert.deepEqual(how(alone), [true, 1, 0, ["pkg-shared/conclave_bg.wasm"]]);
-    assert.deepEqual(how(plain), [false, 1, 0, ["pkg/conclave_bg.wasm"]]);
+    assert.deepEqual(how(apart), [true, 3, 2, ["library/engine-shared.wasm"]]);
+    assert.deepEqual(how(alone), [true, 1, 0, ["library/engine-shared.wasm"]]);
+    assert.deepEqual(how(plain), [false, 1, 0, ["library/engine.wasm"]]);
     assert.ok(apart.events.filter(({ type }) => type === "round").length === 4);
     assert.deepEqual(apart.events, alone.events);
     assert.deepEqual(apart.events, plain.events);
   } finally {
-    for (const file of ["helper-worker.js", "plain-helper-worker.js"]) stand.site.overrides.delete(file);
+    putNothingBeforeWorker(stand.site);
     await rm(folder, { recursive: true });
   }
 });
@@ -141,13 +138,11 @@ test("the page says on how many threads its members run", async () => {
 test("a member's worker that fails is told by the member's name, and one press loads all again", async () => {
   // Fails in a later round, as a trap in the module would.
   const broken = `
-    import "./plain-member-worker.js";
     let drafts = 0;
     addEventListener("message", ({ data }) => {
       if (data.type === "draft" && ++drafts === 3) Promise.reject(new Error("unreachable"));
     });`;
-  stand.site.overrides.set("plain-member-worker.js", readFileSync(`${dist}member-worker.js`, "utf8"));
-  stand.site.overrides.set("member-worker.js", broken);
+  runBeforeWorker(stand.site, broken, "conclave member");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;
   await visitor.set("seed", "11");
@@ -157,7 +152,7 @@ test("a member's worker that fails is told by the member's name, and one press l
   await alert.waitFor();
   assert.match((await alert.textContent()) ?? "", /^(Ada|Quill|Juno): .*thread.*unreachable.*Remove .*reload/);
   assert.notEqual(await visitor.text(), "", "the text so far stays");
-  stand.site.overrides.delete("member-worker.js");
+  putNothingBeforeWorker(stand.site);
   await page.locator(".failure button", { hasText: "CPU" }).click();
   await visitor.state("ready");
   assert.notEqual(await visitor.answer("What is 3 + 4?"), "");
@@ -165,11 +160,10 @@ test("a member's worker that fails is told by the member's name, and one press l
 });
 
 test("closing the engine ends the members' workers with it", async () => {
-  stand.site.overrides.set("plain-member-worker.js", readFileSync(`${dist}member-worker.js`, "utf8"));
-  stand.site.overrides.set("member-worker.js", 'import "./plain-member-worker.js"; const channel = new BroadcastChannel("alive"); setInterval(() => channel.postMessage(0), 20);');
+  runBeforeWorker(stand.site, 'const channel = new BroadcastChannel("alive"); setInterval(() => channel.postMessage(0), 20);', "conclave member");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
   await visitor.page.evaluate(async () => {
-    const { Conclave } = (await import(new URL("./conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
     const conclave = await Conclave.load({ backend: "cpu", threads: 2 });
     let last = 0;
     const channel = new BroadcastChannel("alive");
@@ -184,7 +178,7 @@ test("closing the engine ends the members' workers with it", async () => {
     conclave.close();
     await silent();
   });
-  for (const file of ["member-worker.js", "plain-member-worker.js"]) stand.site.overrides.delete(file);
+  putNothingBeforeWorker(stand.site);
   visitor.clean();
   await visitor.leave();
 });

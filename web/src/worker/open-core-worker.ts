@@ -1,4 +1,6 @@
-/** The worker that members live in: on the CPU backend one a member while there are cores, on the open core one for all. */
+/** The worker of the open core, with its module's own script in it: all members that run on that core live in one of these. */
+import * as glue from "open-core-glue";
+import type { BurnModule } from "../protocol/engine.ts";
 import { startModule } from "./engine-module.ts";
 import { MemberHost } from "./member-host.ts";
 
@@ -11,10 +13,8 @@ interface Scope {
 
 const scope = globalThis as unknown as Scope;
 const host = new MemberHost(
-  startModule,
+  (compiled) => startModule(glue as BurnModule, compiled),
   (reply) => scope.postMessage(reply),
-  // Some browsers give workers no workers.
-  typeof Worker === "undefined" ? undefined : () => new Worker(new URL("./helper-worker.js", import.meta.url), { type: "module", name: "conclave helper" }),
 );
 
 // A panic in the module rejects nothing that anybody waits for: told as an error of this worker.

@@ -1,0 +1,38 @@
+/** Every file of the engine and of the bundled members has an address, beside the scripts or in a folder that is named. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { places, toys } from "./places.ts";
+
+const files = (assets?: string | URL): string[] => {
+  const { engine, openCore } = places(assets);
+  return [engine.worker, engine.wasm, openCore.worker, openCore.wasm, ...toys(assets).map(({ url }) => url!)];
+};
+const names = ["engine.js", "engine.wasm", "open-core.js", "open-core.wasm", "members/ada.gguf", "members/quill.gguf", "members/juno.gguf"];
+
+test("files lie beside the library's script, or below the address that is given", () => {
+  assert.deepEqual(
+    files(),
+    names.map((name) => new URL(`./${name}`, import.meta.url).href),
+  );
+  for (const assets of ["https://host/of/files/", "https://host/of/files", new URL("https://host/of/files?v=1")])
+    assert.deepEqual(
+      files(assets),
+      names.map((name) => `https://host/of/files/${name}`),
+      String(assets),
+    );
+});
+
+test("bundled members come with their names, sizes and hashes", () => {
+  assert.deepEqual(
+    toys().map(({ name }) => name),
+    ["Ada", "Quill", "Juno"],
+  );
+  for (const { bytes, sha256 } of toys()) assert.ok(bytes! > 1e6 && /^[0-9a-f]{64}$/.test(sha256!));
+});
+
+test("a page that is isolated from other origins starts the engine for shared memory", (context) => {
+  const page = globalThis as { crossOriginIsolated?: boolean };
+  page.crossOriginIsolated = true;
+  context.after(() => delete page.crossOriginIsolated);
+  assert.deepEqual(places("https://host/").engine, { worker: "https://host/engine-shared.js", wasm: "https://host/engine-shared.wasm" });
+});

@@ -1,0 +1,37 @@
+/**
+ * Where the engine's files lie, each by an address that bundlers see and copy its file for. Workers are
+ * one file each and import nothing, so that a copy is enough.
+ */
+import list from "../../members/members.json" with { type: "json" };
+import type { MemberSource, Places } from "../protocol/messages.ts";
+import { mayShareMemory } from "../protocol/shared-memory.ts";
+
+/** Files beside this one. Written out: a bundler reads each as it stands here. */
+const beside: Record<string, () => URL> = {
+  "engine.js": () => new URL("./engine.js", import.meta.url),
+  "engine.wasm": () => new URL("./engine.wasm", import.meta.url),
+  "engine-shared.js": () => new URL("./engine-shared.js", import.meta.url),
+  "engine-shared.wasm": () => new URL("./engine-shared.wasm", import.meta.url),
+  "open-core.js": () => new URL("./open-core.js", import.meta.url),
+  "open-core.wasm": () => new URL("./open-core.wasm", import.meta.url),
+  "members/ada.gguf": () => new URL("./members/ada.gguf", import.meta.url),
+  "members/quill.gguf": () => new URL("./members/quill.gguf", import.meta.url),
+  "members/juno.gguf": () => new URL("./members/juno.gguf", import.meta.url),
+};
+
+/** The address of a file: below `assets` where that is given, else beside this script. */
+function addressOf(file: string, assets: string | URL | undefined): string {
+  if (assets === undefined) return beside[file]!().href;
+  const base = new URL(assets, globalThis.document?.baseURI);
+  if (!base.pathname.endsWith("/")) base.pathname += "/";
+  return new URL(file, base).href;
+}
+
+/** Those of the engine that this page can start, and of the open core. */
+export function places(assets?: string | URL): Places {
+  const place = (name: string) => ({ worker: addressOf(`${name}.js`, assets), wasm: addressOf(`${name}.wasm`, assets) });
+  return { engine: place(mayShareMemory() ? "engine-shared" : "engine"), openCore: place("open-core") };
+}
+
+/** The bundled members. */
+export const toys = (assets?: string | URL): MemberSource[] => list.map(({ name, file, bytes, sha256 }) => ({ name, bytes, sha256, url: addressOf(`members/${file}`, assets) }));

@@ -1,0 +1,72 @@
+/**
+ * The worker of the fused core, with its module's own script in it, so that it is one file. Its name says
+ * which part it has: it serves the library and runs the rounds, or members live in it, or it helps such a
+ * one compute.
+ */
+import * as glue from "engine-glue";
+import type { Gpu } from "../protocol/backend.ts";
+import type { EngineModule } from "../protocol/engine.ts";
+import { startWorker } from "../protocol/start-worker.ts";
+import { openLocks } from "../store/locks.ts";
+import { openShelf } from "../store/shelf.ts";
+import { Store } from "../store/store.ts";
+import { compileModule, startModule } from "./engine-module.ts";
+import { parseHelperStart } from "./helpers.ts";
+import { MemberHost } from "./member-host.ts";
+import { RememberedChoices } from "./remembered-choices.ts";
+import { Service } from "./service.ts";
+
+/** The part of DedicatedWorkerGlobalScope that is used here. */
+interface Scope {
+  readonly name: string;
+  postMessage(data: unknown): void;
+  close(): void;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  addEventListener(type: "unhandledrejection", listener: (event: PromiseRejectionEvent) => void): void;
+  navigator: Navigator & { gpu?: Gpu };
+}
+
+const scope = globalThis as unknown as Scope;
+const engine = glue as EngineModule;
+// Some browsers give workers no workers.
+const hasWorkers = typeof Worker !== "undefined";
+
+/** What each part does with a message. */
+const parts: Record<string, () => (data: unknown) => Promise<void>> = {
+  conclave() {
+    const service = new Service({
+      gpu: scope.navigator.gpu,
+      post: (reply) => scope.postMessage(reply),
+      openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
+      choices: new RememberedChoices(() => openShelf(scope.navigator.storage, "conclave-choices")),
+      startModule: async (address) => startModule(engine, await compileModule("fused", address)),
+      fetchOpenCore: (address, onFetched) => compileModule("burn", address, onFetched),
+      startThread: hasWorkers ? (address) => startWorker(address, "conclave member") : undefined,
+      cores: scope.navigator.hardwareConcurrency || 1,
+    });
+    return (data) => service.receive(data);
+  },
+  "conclave member"() {
+    const host = new MemberHost(
+      (compiled) => startModule(engine, compiled),
+      (reply) => scope.postMessage(reply),
+      hasWorkers ? (address) => startWorker(address, "conclave helper") : undefined,
+    );
+    return (data) => host.receive(data);
+  },
+  "conclave helper": () => async (data) => {
+    const { compiled, memory } = parseHelperStart(data);
+    const { module } = await startModule(engine, compiled, memory);
+    // Returns when there are more helpers than are wanted.
+    module.help();
+    scope.postMessage({ type: "left" });
+    scope.close();
+  },
+};
+
+const receive = (parts[scope.name] ?? parts["conclave"]!)();
+
+// A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an error
+// of the worker it ends what is under way, instead of leaving it waiting for ever.
+scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
+scope.onmessage = ({ data }) => void receive(data);
