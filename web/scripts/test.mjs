@@ -1,7 +1,8 @@
 /**
- * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or against the
- * built web/dist in Chromium `browser` (web/tests) or `published` (those of web/tests/published, which
- * need models that are fetched by `cargo xtask models`). Further arguments go to the runner.
+ * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or those of a folder of
+ * web/tests against what was built: `browser` (the page in Chromium), `packages` (the package in the projects
+ * of examples/), `browsers` (the page in Firefox and WebKit), `published` (with models that are fetched by
+ * `cargo xtask models`). Further arguments go to the runner.
  * `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page;
  * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
  */
@@ -15,7 +16,7 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const [kind = "unit", ...rest] = process.argv.slice(2);
 const programs = ["screenshot", "bench", "write-model"];
 const folder = kind === "unit" ? "src" : "tests";
-const ofKind = (file) => kind === "unit" || (kind === "published") === file.startsWith("published");
+const ofKind = (file) => kind === "unit" || file.startsWith(`${kind}/`);
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
   .filter((file) => (programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts") && ofKind(file)))
   .map((file) => `${web}${folder}/${file}`);

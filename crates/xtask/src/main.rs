@@ -72,7 +72,9 @@ enum Chore {
     /// The wasm modules lose the names of their functions, the page is built, checked (relative addresses, a strict Content-Security-Policy) and
     /// written with a `_headers` file for hosts that read one. Prints every file's size raw,
     /// as gzip and as brotli, and the headers to set.
-    #[command(after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package")]
+    #[command(
+        after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package"
+    )]
     Dist {
         /// Where the folder goes (web/dist if not given); it is replaced if it was made by an earlier run
         #[arg(long, value_name = "DIR")]

@@ -68,6 +68,27 @@ pub fn web(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// Firefox, WebKit's driver with the browser that it drives, and a display for it.
+///
+/// # Errors
+/// When one is missing and can't be installed.
+pub fn other_browsers() -> Result<()> {
+    let programs = [
+        ("firefox-esr", "firefox-esr"),
+        ("WebKitWebDriver", "webkit2gtk-driver"),
+        ("Xvfb", "xvfb"),
+    ];
+    let missing: Vec<_> = programs
+        .iter()
+        .filter(|(program, _)| process::find(program).is_none())
+        .map(|&(_, package)| package)
+        .collect();
+    if !missing.is_empty() {
+        apt_install(&missing)?;
+    }
+    Ok(())
+}
+
 /// The Chromium of the browser tests.
 ///
 /// # Errors

@@ -40,6 +40,10 @@ pub enum Part {
     Web,
     /// The page in Chromium
     Browser,
+    /// The package in every kind of project of examples/, built and opened in Chromium
+    Packages,
+    /// The page in Firefox and in WebKit, Safari's engine
+    Browsers,
     /// Every Rust test, GPU ones on lavapipe and then GPU, kernels and model on SwiftShader
     Native,
     /// Published models against transformers and llama.cpp, natively and in Chromium
@@ -53,15 +57,19 @@ pub enum Part {
 pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
     // Everything is installed before anything is run: a missing package is named in the first minute.
-    if wants(&[Part::Web, Part::Browser, Part::Real]) {
+    let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
+    if wants(&[Part::Web]) || wants(&in_pages) {
         setup::web(workspace)?;
     }
-    let toolchain = match wants(&[Part::Browser, Part::Real]) {
+    let toolchain = match wants(&in_pages) {
         true => Some(Toolchain::ready(workspace)?),
         false => None,
     };
+    if wants(&[Part::Browsers]) {
+        setup::other_browsers()?;
+    }
     let native = wants(&[Part::Kernels, Part::Shaders, Part::Native, Part::Real]);
-    let chromium = match wants(&[Part::Browser, Part::Kernels, Part::Native, Part::Real]) {
+    let chromium = match native || wants(&[Part::Browser, Part::Packages]) {
         true => Some(setup::chromium()?),
         false => None,
     };
@@ -104,10 +112,15 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
             && suite.step("wasm build of the open core", module(Module::BURN))
             && suite.step("page build", || demo::page(workspace));
         let unbuilt = "not run, there is no page to test";
-        if wants(&[Part::Browser]) {
+        for (part, name, script) in [
+            (Part::Browser, "browser tests", "test:browser"),
+            (Part::Packages, "package in examples", "test:packages"),
+            (Part::Browsers, "Firefox and WebKit", "test:browsers"),
+        ] {
             match built {
-                true => suite.web("browser tests", "test:browser", true),
-                false => suite.skipped("browser tests", unbuilt),
+                _ if !wants(&[part]) => {}
+                true => suite.web(name, script, true),
+                false => suite.skipped(name, unbuilt),
             }
         }
         if wants(&[Part::Real]) {
