@@ -63,7 +63,7 @@ def clearly_routed(model, tokens, draw, vocabulary, limit):
 
 def greedy(model, draw, vocabulary, limit):
     """A prompt whose continuation has no close choice: twice what `limit` lets a logit differ, and a margin."""
-    for _ in range(12):
+    for _ in range(100):
         tokens = continued(model, torch.randint(FIRST, vocabulary, (64, PROMPTS[0]), generator=draw))
         variety = torch.tensor([len(set(row[PROMPTS[0]:])) for row in tokens.tolist()])
         tokens = tokens[variety >= 6]

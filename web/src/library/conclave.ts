@@ -50,6 +50,7 @@ export type {
   Plan,
   Progress,
   ReadingEvent,
+  ReopenedEvent,
   RoundCounters,
   RoundEvent,
   StopReason,
@@ -169,16 +170,26 @@ export class Conclave {
    * `deleteModel` and `latestCommit`, which need no engine, work all the same until `close`.
    */
   readonly ready: Promise<this>;
-  readonly #wire: Wire;
+  readonly #options: OpenOptions;
+  /** Starts a worker in the place of a failed one. */
+  readonly #startPort: (() => Port) | undefined;
   readonly #members = new Map<string, About>();
+  /** What they were loaded from. */
+  readonly #sources = new Map<string, { source: MemberSource; options: AddOptions }>();
+  #wire: Wire;
+  /** The opening of an engine in the place of a failed one, under way or over; none since the last answer that came to its end. */
+  #reopening: Promise<boolean> | undefined;
+  #closed = false;
   #opened: Answer<"opened"> | undefined;
   /** Why the engine could not be opened. */
   #unopened: ConclaveError | undefined;
   #usage: Usage = { heap: 0, threads: 1 };
 
-  private constructor(wire: Wire, options: OpenOptions) {
-    this.#wire = wire;
-    this.ready = opened(wire, options).then((reply) => {
+  private constructor(port: Port, options: OpenOptions, startPort?: () => Port) {
+    this.#startPort = startPort;
+    this.#options = options;
+    this.#wire = this.#wireTo(port);
+    this.ready = opened(this.#wire, options).then((reply) => {
       this.#opened = reply;
       return this;
     });
@@ -190,14 +201,19 @@ export class Conclave {
    * Starts an engine and does not wait for it: members can be added at once, their files are fetched
    * while it opens. What it runs on is known when `ready` resolves.
    */
-  static start(options: OpenOptions = {}, port?: Port): Conclave {
+  static start(options: OpenOptions = {}, port?: Port | (() => Port)): Conclave {
     refuseUnknown("open", options, openOptions);
-    const { worker } = places(options.assets).engine;
-    return new Conclave(new Wire(port ?? workerAt(worker), worker), options);
+    if (typeof port === "object") return new Conclave(port, options);
+    const startPort = port ?? (() => workerAt(places(options.assets).engine.worker));
+    return new Conclave(startPort(), options, startPort);
+  }
+
+  #wireTo(port: Port): Wire {
+    return new Wire(port, places(this.#options.assets).engine.worker);
   }
 
   /** Starts an engine without members, and waits until it is open. Throws NoGpu, Download, Engine. */
-  static async open(options: OpenOptions = {}, port?: Port): Promise<Conclave> {
+  static async open(options: OpenOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     const conclave = Conclave.start(options, port);
     return conclave.ready.catch((error: unknown) => {
       conclave.close();
@@ -209,7 +225,7 @@ export class Conclave {
    * Starts an engine and loads the members, all or none: files are fetched while the engine opens.
    * Throws as `open` and `add` do.
    */
-  static async load(options: LoadOptions = {}, port?: Port): Promise<Conclave> {
+  static async load(options: LoadOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     refuseUnknown("load", options, [...openOptions, ...loadOptions]);
     const { backend, hub, threads, core, assets, signal } = options;
     const conclave = Conclave.start(given({ backend, hub, threads, core, assets, signal }), port);
@@ -286,8 +302,9 @@ export class Conclave {
     refuseUnknown("add", options, addOptions);
     refuseUnknown("a member", source, memberFields);
     const { about, usage } = await added(this.#wire, source, options);
-    if (options.replace !== undefined) this.#members.delete(options.replace);
+    if (options.replace !== undefined) this.#forget(options.replace);
     this.#members.set(source.name, about);
+    this.#sources.set(source.name, { source, options: given({ contextTokens: options.contextTokens }) });
     this.#usage = usage;
     return about;
   }
@@ -297,7 +314,12 @@ export class Conclave {
     const reply = await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
     if (reply.type !== "removed") throw unexpected(reply, "remove");
     this.#usage = reply.usage;
+    this.#forget(name);
+  }
+
+  #forget(name: string): void {
     this.#members.delete(name);
+    this.#sources.delete(name);
   }
 
   /**
@@ -342,6 +364,8 @@ export class Conclave {
    * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
    * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
    * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The
+   * An engine that fails (a lost device, a dead worker) is opened anew once, with its members, which is told as
+   * `reopened`; they read the conversation again and go on from the text so far. The
    * texts of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end` alone). Messages that continue an earlier
    * conversation run only what is new. Throws ContextFull (before anything is read), DeviceLost, OutOfMemory, Template,
    * Engine, Settings; the error's `partial` is the text so far.
@@ -350,14 +374,13 @@ export class Conclave {
     refuseUnknown("ask", options, askOptions);
     const { signal, maxTokens, stop: texts = [], overflow = "error" } = options;
     if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
-    const id = this.#wire.id();
     const settings = this.#preset(options.rule);
     refuseUnknown("settings", options.settings, Object.keys(settings));
     refuseUnknown("sampling", options.sampling, [...Object.keys(defaultSampling), "seed"]);
     const seed = options.sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
-    const request: Request = {
+    const accepted: { text: string; tokens: number }[] = [];
+    const request: Unnumbered<"ask"> = {
       type: "ask",
-      id,
       messages,
       members: options.members ?? [...this.#members.keys()],
       settings: { ...settings, ...options.settings },
@@ -366,41 +389,95 @@ export class Conclave {
       ...(maxTokens === undefined ? {} : { maxTokens }),
       stop: texts,
       overflow,
+      accepted,
     };
+    let text = "";
+    let begun = false;
+    for (;;) {
+      const wire = this.#wire;
+      try {
+        for await (const event of this.#answer(wire, request, signal)) {
+          // An engine in the place of a failed one begins anew, where its caller has begun already.
+          if (event.type === "begin" && begun) continue;
+          begun ||= event.type === "begin";
+          if (event.type === "round") {
+            const { text, tokens } = event.candidates[event.winner]!;
+            accepted.push({ text, tokens });
+          }
+          if (event.type === "round") text += event.text;
+          if (event.type === "end") this.#reopening = undefined;
+          yield event;
+        }
+        return;
+      } catch (thrown) {
+        const error = typed(thrown);
+        if (!(await this.#reopened(error, wire))) throw fromRecord({ ...toRecord(error), partial: error.partial ?? text });
+        yield { type: "reopened", error: toRecord(error) };
+      }
+    }
+  }
+
+  /** The events of an answer by the engine at the other end of the wire. */
+  async *#answer(wire: Wire, request: Unnumbered<"ask">, signal: AbortSignal | undefined): AsyncGenerator<ConclaveEvent, void> {
+    const id = wire.id();
     const inbox: Reply[] = [];
     let failure: ConclaveError | undefined;
     let wake = (): void => {};
-    const stop = (): void => this.#wire.post({ type: "stop", id });
-    this.#wire.listen(id, {
+    const stop = (): void => wire.post({ type: "stop", id });
+    wire.listen(id, {
       reply: (reply) => void (inbox.push(reply), wake()),
       fail: (error) => void ((failure = error), wake()),
     });
     let over = false;
-    let text = "";
     try {
-      this.#wire.post(request);
+      wire.post({ ...request, id });
       signal?.addEventListener("abort", stop);
+      if (signal?.aborted) stop();
       while (!over) {
         const reply = inbox.shift();
         if (reply?.type === "event") {
           over = reply.event.type === "end";
-          if (reply.event.type === "round") text += reply.event.text;
           yield reply.event;
         } else if (reply?.type === "failed") {
           over = true;
           throw fromRecord(reply.error);
         } else if (failure) {
           over = true;
-          throw fromRecord({ ...toRecord(failure), partial: text });
+          throw failure;
         } else {
           await new Promise<void>((resolve) => (wake = resolve));
         }
       }
     } finally {
       signal?.removeEventListener("abort", stop);
-      this.#wire.forget(id);
+      wire.forget(id);
       if (!over) stop(); // the caller left the loop
     }
+  }
+
+  /**
+   * Whether a new engine with the same members has taken the place of the one that failed at the end of
+   * `wire`. It is tried once: until an answer has come to its end, the next failure is the caller's.
+   */
+  async #reopened(error: ConclaveError, wire: Wire): Promise<boolean> {
+    if (this.#closed || !this.#startPort || (error.kind !== "DeviceLost" && error.kind !== "Engine")) return false;
+    // Whoever waited for the same engine shares the new one.
+    if (wire !== this.#wire) return this.#reopening ?? false;
+    if (this.#reopening) return false;
+    this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
+    return this.#reopening;
+  }
+
+  async #reopen(startPort: () => Port, error: ConclaveError): Promise<boolean> {
+    this.#wire.close(error);
+    this.#wire = this.#wireTo(startPort());
+    this.#opened = await opened(this.#wire, given({ ...this.#options, signal: undefined }));
+    for (const [name, { source, options }] of this.#sources) {
+      const { about, usage } = await added(this.#wire, source, options);
+      this.#members.set(name, about);
+      this.#usage = usage;
+    }
+    return true;
   }
 
   /**
@@ -428,6 +505,7 @@ export class Conclave {
 
   /** Ends the worker and frees all memory; whatever is under way fails. */
   close(): void {
+    this.#closed = true;
     this.#wire.close();
   }
 }
@@ -449,6 +527,8 @@ function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], u
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }
 
+/** A request before it is sent. */
+type Unnumbered<T extends Request["type"]> = Omit<Extract<Request, { type: T }>, "id">;
 type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
 function workerAt(address: string): Port {

@@ -169,6 +169,12 @@ class Page {
     }
   }
 
+  /** The engine failed, and another one goes on. */
+  #showReopened(conclave: Conclave): void {
+    this.#showEngine(conclave);
+    this.#notices.show("engine", "warning", "The engine failed and was opened anew. The members read the conversation again, and the answer goes on from where it was.");
+  }
+
   /** What runs the members; on the CPU they may come to run on more threads, and on fewer. */
   #showWhere({ backend, adapter, why, threads }: Conclave): void {
     const where = backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
@@ -232,6 +238,7 @@ class Page {
         else if (event.type === "thinking") this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
         else if (event.type === "left") this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
+        else if (event.type === "reopened") this.#showReopened(conclave);
         else if (event.type === "end") this.#follow(exchange, () => exchange.end(event, event.stop === "context" ? [this.#roomAgain()] : []));
         else {
           this.#follow(exchange, () => exchange.add(event));

@@ -45,6 +45,7 @@ const ask = {
   thinking: "off",
   stop: [],
   overflow: "error",
+  accepted: [],
 };
 const round = {
   type: "round",

@@ -213,6 +213,8 @@ const event = variant({
     /** By active member. */
     counters: list(roundCounters),
   }),
+  /** The engine failed and was opened anew, with all its members: they read the conversation again and go on from the text so far. */
+  reopened: shape({ error: failure }),
   /** A member failed in this round and left the answer to the others, who begin the round anew. */
   left: shape({ round: number, member: text, error: failure }),
   /** The answer is over. */
@@ -256,6 +258,8 @@ const request = variant({
     maxTokens: optional(whole(1, 2 ** 32 - 1)),
     stop: list(text),
     overflow: oneOf("error", "drop-oldest"),
+    /** Segments that an earlier engine has accepted: the answer goes on behind them. */
+    accepted: list(shape({ text, tokens: number })),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
   plan: shape({ id: number, ref: text }),
@@ -298,6 +302,7 @@ export type BeginEvent = Extract<ConclaveEvent, { type: "begin" }>;
 export type RoundEvent = Extract<ConclaveEvent, { type: "round" }>;
 export type ThinkingEvent = Extract<ConclaveEvent, { type: "thinking" }>;
 export type ThoughtEvent = Extract<ConclaveEvent, { type: "thought" }>;
+export type ReopenedEvent = Extract<ConclaveEvent, { type: "reopened" }>;
 export type LeftEvent = Extract<ConclaveEvent, { type: "left" }>;
 export type StopReason = Checked<typeof stopReason>;
 export type Measured = Checked<typeof measured>;

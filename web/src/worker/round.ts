@@ -57,9 +57,9 @@ export interface Left {
 
 type Cut = (text: string, ended: boolean) => string;
 
-/** Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round looks at the `settings` anew. */
-export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal): AsyncGenerator<Round | Left, StopReason> {
-  for (let round = 1; !signal.aborted; ) {
+/** Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round looks at the `settings` anew; the `first` has this number. */
+export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal, first = 1): AsyncGenerator<Round | Left, StopReason> {
+  for (let round = first; !signal.aborted; ) {
     const played = await play(round, members, query, cut, settings, signal).catch(typed);
     if (played === undefined) break;
     const broken = played instanceof ConclaveError; // nobody has kept anything: the others begin the round anew

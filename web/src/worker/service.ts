@@ -4,7 +4,20 @@
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import type { RememberedChoices } from "./remembered-choices.ts";
-import { defaultCore, defaultRule, mostMembers, type Core, type Counters, type Engine, type EngineModule, type FusedEngine, type Member, type Message, type Thinking } from "../protocol/engine.ts";
+import {
+  defaultCore,
+  defaultRule,
+  mostMembers,
+  type Core,
+  type Counters,
+  type Engine,
+  type EngineModule,
+  type FusedEngine,
+  type Member,
+  type Message,
+  type Settings,
+  type Thinking,
+} from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { readSource } from "../store/load.ts";
@@ -293,12 +306,13 @@ export class Service {
     const members = this.#named(request.members);
     if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
     if (request.stop.includes("")) throw new BadSettings("An empty text to stop before would end every answer at once. Leave it out.");
-    const { thinking } = request;
+    const { thinking, accepted } = request;
     const settings = request.settings ?? module.rules()[defaultRule];
-    const query = new module.Query(members.length, settings);
     const ending = new Ending(request);
     let promptTokens = 0;
-    let text = "";
+    // What an earlier engine has accepted counts towards every limit.
+    let text = accepted.map((segment) => ending.take(segment.text, segment.tokens).text).join("");
+    const query = new module.Query(members.length, { ...settings, maxRounds: settings.maxRounds - accepted.length, maxCharacters: settings.maxCharacters - text.length });
     const end = (stop: StopReason): void => {
       text += ending.rest();
       emit({ type: "end", stop, text, usage: { promptTokens, answerTokens: ending.tokens }, ms: performance.now() - started });
@@ -318,10 +332,11 @@ export class Service {
         promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
         const dropped = request.messages.length - messages.length;
         if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes, dropped });
-        if (thinking !== "off" && !signal.aborted) await this.#think(members, request.members, emit, signal);
+        await together(members, (member) => replay(member, accepted, settings, signal));
+        if (thinking !== "off" && accepted.length === 0 && !signal.aborted) await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
         const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
-        const run = rounds(members, query, module.cut, now, signal);
+        const run = rounds(members, query, module.cut, now, signal, accepted.length + 1);
         let step = await run.next();
         for (; !step.done; step = await run.next()) {
           // A lost device leaves stale results behind, not exceptions.
@@ -414,6 +429,15 @@ async function unlessStopped<T>(task: Promise<T>, signal: AbortSignal): Promise<
     signal.addEventListener("abort", stop, { signal: over.signal });
   });
   return Promise.race([stopped, task]).finally(() => over.abort());
+}
+
+/** A member takes in segments that were accepted before: as its own candidates, which it keeps. */
+async function replay(member: Member, accepted: readonly { text: string }[], settings: Settings, signal: AbortSignal): Promise<void> {
+  for (const { text } of accepted) {
+    if (signal.aborted) return;
+    await member.verify([{ text, ended: false }], settings);
+    await member.keep(0);
+  }
 }
 
 /** Throws where a conversation does not fit a member, naming it unless it fits nobody. */

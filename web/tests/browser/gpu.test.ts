@@ -65,7 +65,7 @@ test("a member whose load is stopped while its kernels are built stays out until
   await visitor.leave();
 });
 
-test("a device lost in mid-answer is told, the text is kept, and the CPU takes over", { timeout: 2 * patience }, async () => {
+test("a device lost in mid-answer is opened anew; lost again it is told, the text is kept, and the CPU takes over", { timeout: 3 * patience }, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
   const { page } = visitor;
   await short(visitor, 40);
@@ -74,6 +74,11 @@ test("a device lost in mid-answer is told, the text is kept, and the CPU takes o
     () => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice(),
   );
   await visitor.ask("Tell me a short story about a fox.");
+  await page.locator(".notice.warning", { hasText: "The engine failed and was opened anew" }).waitFor({ timeout: patience });
+  const before = await visitor.text();
+  await page.waitForFunction((before) => [...document.querySelectorAll(".segment")].map((segment) => segment.textContent).join("").length > before.length, before, { timeout: patience });
+  assert.ok((await visitor.text()).startsWith(before), "the answer goes on behind the text so far");
+  await page.evaluate(() => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice());
   const failure = page.locator(".exchange .failure");
   await failure.locator('[data-kind="DeviceLost"]').waitFor({ timeout: patience });
   const kept = await visitor.text();
