@@ -10,7 +10,7 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const target = fileURLToPath(new URL("../../docs/library.md", import.meta.url));
 /** The chapters, each with the files whose exports it holds, in this order. */
 const chapters = [
-  ["Loading and asking", ["library/conclave.ts", "protocol/backend.ts"]],
+  ["Loading and asking", ["library/conclave.ts", "library/conversation.ts", "protocol/backend.ts"]],
   ["The element", ["library/element.ts"]],
   ["As OpenAI's client", ["library/openai.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],

@@ -14,6 +14,7 @@ import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveE
 import { startWorker } from "../protocol/start-worker.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, Measured, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
+import { Conversation } from "./conversation.ts";
 import { places, toys } from "./places.ts";
 import { Wire, type Port } from "./wire.ts";
 
@@ -24,6 +25,7 @@ export type {
   Backend,
   Candidate,
   Core,
+  Draft,
   ExitSettings,
   FormatInMemory,
   LeaderSettings,
@@ -37,6 +39,7 @@ export type {
   SettingRange,
   Settings,
   Thinking,
+  VerifiedScore,
 } from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
@@ -60,6 +63,7 @@ export type {
   ThoughtEvent,
 } from "../protocol/messages.ts";
 export { parseReference, referenceName, referenceText, type Reference } from "../store/reference.ts";
+export { Conversation } from "./conversation.ts";
 export type { Port } from "./wire.ts";
 
 /** How an engine is started. */
@@ -139,6 +143,9 @@ export interface AskOptions {
    */
   overflow?: "error" | "drop-oldest";
 }
+
+/** How a conversation is begun whose rounds the caller drives. */
+export type BeginOptions = Pick<AskOptions, "signal" | "rule" | "settings" | "sampling" | "members">;
 
 /** Of which conversation the length is asked. */
 export interface MeasureOptions {
@@ -376,15 +383,13 @@ export class Conclave {
     if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
     const settings = this.#preset(options.rule);
     refuseUnknown("settings", options.settings, Object.keys(settings));
-    refuseUnknown("sampling", options.sampling, [...Object.keys(defaultSampling), "seed"]);
-    const seed = options.sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
     const accepted: { text: string; tokens: number }[] = [];
     const request: Unnumbered<"ask"> = {
       type: "ask",
       messages,
       members: options.members ?? [...this.#members.keys()],
       settings: { ...settings, ...options.settings },
-      sampling: { ...defaultSampling, ...options.sampling, seed },
+      sampling: this.#sampling(options.sampling),
       thinking: options.thinking ?? "off",
       ...(maxTokens === undefined ? {} : { maxTokens }),
       stop: texts,
@@ -481,6 +486,33 @@ export class Conclave {
   }
 
   /**
+   * Begins a conversation whose rounds the caller drives: what `ask` does in each, move by move. Members read
+   * the messages, of which the last is the user's; then `draft`, `verify` and `keep` are the caller's, until
+   * `end`: whatever else is asked of the engine waits for that. Throws as `ask` does.
+   */
+  async begin(messages: Message[], options: BeginOptions = {}): Promise<Conversation> {
+    refuseUnknown("begin", options, beginOptions);
+    const { members = [...this.#members.keys()], rule, signal } = options;
+    const settings = this.#preset(rule);
+    refuseUnknown("settings", options.settings, Object.keys(settings));
+    const wire = this.#wire;
+    const id = wire.id();
+    const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling) }, signal);
+    if (begun.type !== "begun") throw unexpected(begun, "begin");
+    return new Conversation(id, members, begun.prefixes, { ...settings, ...options.settings }, async (move, expected) => {
+      const reply = await wire.request({ ...move, id: wire.id() } as Request);
+      if (reply.type !== expected) throw unexpected(reply, move.type);
+      return reply as Answer<typeof expected>;
+    });
+  }
+
+  /** Without a seed every answer has its own. */
+  #sampling(sampling: Partial<Sampling> | undefined): Sampling {
+    refuseUnknown("sampling", sampling, [...Object.keys(defaultSampling), "seed"]);
+    return { ...defaultSampling, ...sampling, seed: sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1 };
+  }
+
+  /**
    * How many tokens a conversation has in each member, and how many the member has room for, those of the
    * answer included. Nothing is read. Throws ContextFull where it is too long for one, Template, Settings.
    */
@@ -513,6 +545,7 @@ export class Conclave {
 const openOptions = ["backend", "hub", "threads", "core", "assets", "signal"];
 const addOptions = ["contextTokens", "replace", "onProgress", "signal"];
 const loadOptions = ["members", "contextTokens", "onProgress"];
+const beginOptions = ["signal", "rule", "settings", "sampling", "members"];
 const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow"];
 const memberFields = ["name", "ref", "files", "url", "bytes", "sha256", "quantise", "core"];
 
@@ -570,5 +603,7 @@ function unexpected(reply: Reply, request: string): ConclaveError {
  */
 function askToPersist(): void {
   const { storage } = globalThis.navigator ?? {};
-  void storage?.persist?.().catch(() => false);
+  const kept = storage?.persisted?.().catch(() => false) ?? Promise.resolve(false);
+  // Some ask the visitor anew each time.
+  void kept.then((already) => already || storage?.persist?.()).catch(() => false);
 }

@@ -133,6 +133,8 @@ const storedModel = shape({
 /** What is stored on this machine. */
 const stored = shape({
   models: list(storedModel),
+  /** What is downloaded outlives the page; where the browser gives it no place, it stays in memory. */
+  keeps: flag,
   /** What this page uses on this machine, and what it may use at most; null where the browser does not tell. */
   used: nullable(number),
   free: nullable(number),
@@ -262,6 +264,13 @@ const request = variant({
     accepted: list(shape({ text, tokens: number })),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
+  /** Begins a conversation of this number (`id`), whose rounds the caller drives until it ends it. */
+  begin: shape({ id: number, messages: list(message), members: list(text), sampling }),
+  /** `members`: places in the conversation. */
+  draft: shape({ id: number, conversation: number, members: list(whole(0, 7)), maxTokens: whole(1, 256) }),
+  verify: shape({ id: number, conversation: number, candidates: list(shape({ text, ended: flag })), settings }),
+  keep: shape({ id: number, conversation: number, winner: whole(0, 1024) }),
+  end: shape({ id: number, conversation: number }),
   plan: shape({ id: number, ref: text }),
   models: shape({ id: number }),
   deleteModel: shape({ id: number, ref: text }),
@@ -278,6 +287,10 @@ const reply = variant({
   removed: shape({ id: number, usage }),
   event: shape({ id: number, event }),
   measured: shape({ id: number, measured: list(measured) }),
+  /** Tokens of each member's prefix. */
+  begun: shape({ id: number, prefixes: list(number) }),
+  drafted: shape({ id: number, drafts: list(shape({ text, ended: flag, tokens: number })) }),
+  verified: shape({ id: number, scores: list(list(shape({ ...scores, tokens: number }))) }),
   planned: shape({ id: number, plan }),
   models: shape({ id: number, stored }),
   latestCommit: shape({ id: number, commit: nullable(text) }),

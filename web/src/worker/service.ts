@@ -21,6 +21,7 @@ import {
 import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { readSource } from "../store/load.ts";
+import { Conversations } from "./conversations.ts";
 import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type StartThread } from "./member-threads.ts";
@@ -75,6 +76,8 @@ export class Service {
   #threads: MemberThreads | undefined;
   /** Where members live on the open core; undefined where workers have no workers. */
   #openCore: OpenCore | undefined;
+  /** Those whose rounds the caller drives. */
+  readonly #conversations = new Conversations((task) => this.#inTurn(task));
   /** The tail of the queue of everything that uses the engine. */
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -126,6 +129,18 @@ export class Service {
         return this.#askInTurn(request, signal);
       case "measure":
         return this.#inTurn(() => this.#measure(request));
+      case "begin":
+        return this.#around.post({ type: "begun", id, prefixes: await this.#conversations.begin(request, () => this.#named(request.members), signal) });
+      case "draft":
+        return this.#around.post({ type: "drafted", id, drafts: await this.#computed(this.#conversations.draft(request.conversation, request.members, request.maxTokens)) });
+      case "verify":
+        return this.#around.post({ type: "verified", id, scores: await this.#computed(this.#conversations.verify(request.conversation, request.candidates, request.settings)) });
+      case "keep":
+        await this.#computed(this.#conversations.keep(request.conversation, request.winner));
+        return this.#around.post({ type: "done", id });
+      case "end":
+        this.#conversations.end(request.conversation);
+        return this.#around.post({ type: "done", id });
       case "remove":
         await this.#inTurn(async () => this.#remove(request.name));
         return this.#around.post({ type: "removed", id, usage: this.#usage() });
@@ -370,6 +385,13 @@ export class Service {
     } finally {
       query.free();
     }
+  }
+
+  /** What members computed, unless the device was lost: that leaves stale results behind, not exceptions. */
+  async #computed<T>(results: Promise<T>): Promise<T> {
+    const computed = await results;
+    if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
+    return computed;
   }
 
   /** Members think by themselves before the first round, side by side. */

@@ -59,6 +59,32 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
   await visitor.leave();
 });
 
+test("moves by themselves draft and score what the rounds of an answer do", async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site);
+  const { round, drafts, scores } = await visitor.page.evaluate(async () => {
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+    const conclave = await Conclave.load({ backend: "cpu" });
+    const sampling = { temperature: 0, seed: 1 };
+    const messages = [{ role: "user" as const, content: "What is 47 + 86?" }];
+    const rounds = [];
+    for await (const event of conclave.ask(messages, { sampling, settings: { maxRounds: 2 } })) if (event.type === "round") rounds.push(event);
+    const [first, round] = rounds;
+    const conversation = await conclave.begin(messages, { sampling });
+    await conversation.draft();
+    await conversation.verify(first!.candidates);
+    await conversation.keep(first!.winner);
+    const drafts = await conversation.draft();
+    const scores = await conversation.verify(round!.candidates);
+    await conversation.end();
+    conclave.close();
+    return { round: round!, drafts, scores };
+  });
+  for (const [place, { text }] of round.candidates.entries()) assert.ok(drafts[place]!.text.startsWith(text), `${drafts[place]!.text} is cut to ${text}`);
+  for (const [i, row] of round.scores.entries()) for (const [j, score] of row.entries()) assert.ok(Math.abs(scores[i]![j]!.meanLogit - score.meanLogit) < 1e-4);
+  visitor.clean();
+  await visitor.leave();
+});
+
 test("a stop during a long prompt is heard within a step, and what was read is not read again", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
