@@ -52,14 +52,21 @@ for (const module of built) {
 await cp(`${web}members`, `${dist}/members`, { recursive: true });
 
 // The package: what a page embeds, and the types of it.
-const entries = ["conclave", "element", "openai"];
+const entries = ["conclave", "element", "openai", "ai-sdk", "language-model", "react"];
+/** What an entry is used with: whoever uses it has it, and which versions of it will do. */
+const peers = { "@ai-sdk/provider": "^4.0.0", react: ">=18" };
 /** The other entries import the first as it is published: what it declares is there once. */
 const once = {
   name: "once",
   setup: ({ onResolve }) => onResolve({ filter: /\/conclave\.ts$/ }, ({ kind }) => (kind === "entry-point" ? undefined : { path: "./conclave.js", external: true })),
 };
-await build({ ...settings, entryPoints: entries.map((name) => `${web}src/library/${name}.ts`), outdir: library, plugins: [once] });
-for (const { name } of built) for (const ending of [".js", ".wasm"]) await cp(`${dist}/${name}${ending}`, `${library}/${name}${ending}`);
+await build({ ...settings, entryPoints: entries.map((name) => `${web}src/library/${name}.ts`), outdir: library, plugins: [once], external: Object.keys(peers) });
+for (const { name } of built) {
+  // Bundlers copy a worker's script alone: it names no map, which they would miss.
+  const script = await readFile(`${dist}/${name}.js`, "utf8");
+  await writeFile(`${library}/${name}.js`, script.replace(/\/\/# sourceMappingURL=\S+\s*$/, ""));
+  await cp(`${dist}/${name}.wasm`, `${library}/${name}.wasm`);
+}
 await mkdir(`${library}/members`);
 for (const file of (await readdir(`${web}members`)).filter((file) => file.endsWith(".gguf"))) await cp(`${web}members/${file}`, `${library}/members/${file}`);
 const types = `${library}/types`;
@@ -81,6 +88,8 @@ const manifest = {
   license,
   repository,
   type: "module",
+  peerDependencies: peers,
+  peerDependenciesMeta: Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),
   sideEffects: ["./element.js"],
   exports: { ...Object.fromEntries(exported), "./package.json": "./package.json", "./*": "./*" },
 };

@@ -12,7 +12,10 @@ const target = fileURLToPath(new URL("../../docs/library.md", import.meta.url));
 const chapters = [
   ["Loading and asking", ["library/conclave.ts", "library/conversation.ts", "protocol/backend.ts"]],
   ["The element", ["library/element.ts"]],
-  ["As OpenAI's client", ["library/openai.ts"]],
+  ["As OpenAI's client", ["library/openai.ts", "library/answer.ts"]],
+  ["As a model of the AI SDK", ["library/ai-sdk.ts"]],
+  ["As the browser's LanguageModel", ["library/language-model.ts"]],
+  ["In React", ["library/react.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
   ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts"]],
   ["Errors", ["protocol/errors.ts"]],
@@ -22,7 +25,8 @@ const chapters = [
 
 const { config } = ts.readConfigFile(`${web}tsconfig.json`, ts.sys.readFile);
 const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, web);
-const entries = ["conclave", "element", "openai"].map((name) => `${web}src/library/${name}.ts`);
+const scripts = ["conclave", "element", "openai", "ai-sdk", "language-model", "react"];
+const entries = scripts.map((name) => `${web}src/library/${name}.ts`);
 const program = ts.createProgram(entries, options);
 const checker = program.getTypeChecker();
 const flags = ts.TypeFormatFlags.NoTruncation;
@@ -143,9 +147,10 @@ function shapeFields({ call, variant }) {
   return ["| field | type | |", "|---|---|---|", ...type, ...rows].join("\n");
 }
 
-/** The fields of an interface as a table, types as they are written. */
+/** The fields of an interface as a table, types as they are written; without those that it has of another package's. */
 function fields(type) {
-  const rows = checker.getPropertiesOfType(type).map((property) => {
+  const own = checker.getPropertiesOfType(type).filter(({ declarations }) => declarations[0].getSourceFile().fileName.startsWith(`${web}src/`));
+  const rows = own.map((property) => {
     const [declaration] = property.declarations;
     const optional = property.flags & ts.SymbolFlags.Optional ? "?" : "";
     const written = ts.isMethodSignature(declaration) ? declaration.getText().slice(property.name.length) : declaration.type.getText();
@@ -202,7 +207,10 @@ const elsewhere = [...exported].filter((symbol) => !chapters.some(([, files]) =>
 if (elsewhere.length > 0) throw new Error(`no chapter has ${elsewhere.map((symbol) => `${symbol.name} of ${fileOf(symbol)}`).join(", ")}`);
 const page = `# The library
 
-Everything that \`conclave.js\`, \`element.js\` and \`openai.js\` export. [embedding.md](embedding.md) shows how to use it. This
+Everything that ${scripts
+  .map((name) => `\`${name}.js\``)
+  .join(", ")
+  .replace(/, (?=[^,]*$)/, " and ")} export. [embedding.md](embedding.md) shows how to use it. This
 page is written by \`npm run docs\` in \`web/\` from the comments of the sources: change those.
 
 ${text.join("\n\n")}

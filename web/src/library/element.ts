@@ -41,13 +41,15 @@ const style = `
   [part=answer] { white-space: pre-wrap; overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
   [part=thought] { margin: 0 0 var(--conclave-gap); opacity: .8; white-space: pre-wrap; }
   [part=status], [part=consent] { margin: 0 0 var(--conclave-gap); }
+  [part=consent] { display: flex; flex-wrap: wrap; gap: .5em; } [part=consent] span { flex-basis: 100%; }
   [part=progress] { display: block; width: 100%; margin: 0 0 var(--conclave-gap); }
   form { display: flex; flex-wrap: wrap; gap: .5em; }
-  [part=box] { flex: 1 1 12em; min-width: 0; font: inherit; padding: .4em .6em; }
-  button { font: inherit; padding: .4em .9em; }
-  [part=segment] { text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
-  .s1 { text-decoration-line: underline; } .s2 { text-decoration: underline dashed; }
-  .s3 { text-decoration: underline dotted; text-decoration-thickness: calc(2 * var(--conclave-rule)); } .s0 { text-decoration: underline double; }
+  [part=box], button { font: inherit; color: inherit; background: transparent; border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: .35em; }
+  [part=box] { flex: 1 1 12em; min-width: 0; padding: .4em .6em; }
+  button { padding: .4em .9em; cursor: pointer; }
+  button:hover { border-color: currentColor; }
+  [part=segment] { text-decoration-line: underline; text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
+  .s2 { text-decoration-style: dashed; } .s3 { text-decoration-style: dotted; text-decoration-thickness: calc(2 * var(--conclave-rule)); } .s0 { text-decoration-style: double; }
 `;
 
 /** On a server there are no elements: the class can be imported there, and is never made. */
@@ -95,13 +97,14 @@ export class ConclaveChat extends Base {
     root.append(this.#thought, this.#answer, this.#status, this.#progress, this.#consent, form);
   }
 
-  /** The members, for what an attribute can't say: files that were picked, names, `quantise`. Set, they are loaded at the next question. */
+  /** The members, for what an attribute can't say: files that were picked, names, `quantise`. Set, they are loaded at the next question; a text is set as the attribute, as some frameworks mean it. */
   get members(): MemberSource[] | undefined {
     return this.#members;
   }
 
-  set members(members: MemberSource[] | undefined) {
-    this.#members = members;
+  set members(members: MemberSource[] | string | undefined) {
+    if (typeof members === "string") this.setAttribute("members", members);
+    this.#members = typeof members === "string" ? undefined : members;
     this.#answering?.abort();
     this.#unload();
   }
@@ -245,14 +248,13 @@ export class ConclaveChat extends Base {
     if (missing.length === 0) return;
     const bytes = missing.reduce((sum, plan) => sum + plan.bytes - plan.stored, 0);
     const hosts = [...new Set(missing.map(({ from }) => new URL(from).host))].join(" and ");
+    const { keeps } = await conclave.models();
     const [download, decline] = [made("button", "consent-download", "Download"), made("button", "consent-decline", "Not now")];
     this.#tell("");
-    this.#consent.replaceChildren(
-      `${missing.length === 1 ? "A model has" : `${missing.length} models have`} to be downloaded from ${hosts}, ${megabytes(bytes)}. This browser keeps them. `,
-      download,
-      " ",
-      decline,
-    );
+    const kept = keeps ? "This browser keeps them." : "This browser can't keep them: they are fetched anew at each visit.";
+    const sentence = document.createElement("span");
+    sentence.textContent = `${missing.length === 1 ? "A model has" : `${missing.length} models have`} to be downloaded from ${hosts}, ${megabytes(bytes)}. ${kept}`;
+    this.#consent.replaceChildren(sentence, download, decline);
     this.#consent.hidden = false;
     download.focus();
     try {

@@ -11,8 +11,10 @@
  * parameter that an ensemble can't honour is refused by its name, unless it asks for nothing. What the
  * client has no field for is in `conclave`: who wrote each segment, and how the members voted.
  */
-import { BadSettings } from "../protocol/errors.ts";
-import type { Conclave, ConclaveEvent, Message, RoundEvent, StopReason } from "./conclave.ts";
+import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
+import { BadSettings, type Conclave, type ConclaveEvent, type Message, type StopReason } from "./conclave.ts";
+
+export type { FinishReason, SegmentVote } from "./answer.ts";
 
 /** A piece of a message. */
 export interface ChatTextPart {
@@ -51,19 +53,6 @@ export interface ChatParams {
 /** As the client takes them. */
 export interface ChatOptions {
   signal?: AbortSignal | null;
-}
-
-/** Why an answer is over: `length` by a limit, of the caller or of the members' room. */
-export type FinishReason = "stop" | "length";
-
-/** What the members did for a segment of the answer. */
-export interface SegmentVote {
-  /** The segment, as far as it is in the answer. */
-  text: string;
-  /** Who drafted it, by name. */
-  writers: string[];
-  /** What each candidate got of the weighted votes, by its drafter's name; empty where there was no vote. */
-  votes: Record<string, number>;
 }
 
 /** Tokens of the conversation, in the member that has the most, and of the answer. */
@@ -192,16 +181,6 @@ function messageOf({ role, content }: ChatMessage): Message {
   if (other) throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`);
   return { role: role === "developer" ? "system" : role, content: parts.map(({ text }) => text).join("") };
 }
-
-function voteOf({ text, candidates, writers, totals }: RoundEvent): SegmentVote {
-  return {
-    text,
-    writers: writers.map((place) => candidates[place]!.member),
-    votes: Object.fromEntries(totals.map((total, place) => [candidates[place]!.member, total])),
-  };
-}
-
-const finishOf = (stop: StopReason): FinishReason => (stop === "ended" || stop === "stop" || stop === "silence" ? "stop" : "length");
 
 const usageOf = ({ promptTokens, answerTokens }: { promptTokens: number; answerTokens: number }): ChatUsage => ({
   prompt_tokens: promptTokens,

@@ -21,7 +21,8 @@ const beside: Record<string, () => URL> = {
 
 /** The address of a file: below `assets` where that is given, else beside this script. */
 function addressOf(file: string, assets: string | URL | undefined): string {
-  if (assets === undefined) return beside[file]!().href;
+  // Turbopack puts what is like a URL there, with a path alone: below the page's origin.
+  if (assets === undefined) return new URL(beside[file]!(), globalThis.location?.href).href;
   const base = new URL(assets, globalThis.document?.baseURI);
   if (!base.pathname.endsWith("/")) base.pathname += "/";
   return new URL(file, base).href;

@@ -47,13 +47,36 @@ interface SyncFile extends FileSystemFileHandle {
 
 /** A folder of the origin's private file system where that can be written from here, else memory. */
 export async function openShelf(storage: StorageManager | undefined = globalThis.navigator?.storage, place = "conclave-models"): Promise<Shelf> {
-  const writable = typeof FileSystemFileHandle !== "undefined" && "createSyncAccessHandle" in FileSystemFileHandle.prototype;
+  const named = typeof FileSystemFileHandle !== "undefined" && "createSyncAccessHandle" in FileSystemFileHandle.prototype;
   // Private windows of some browsers have the functions, and throw.
-  const root = writable ? await storage?.getDirectory?.().catch(() => undefined) : undefined;
-  const folder = await root?.getDirectoryHandle(place, { create: true }).catch(() => undefined);
+  const root = named ? await storage?.getDirectory?.().catch(() => undefined) : undefined;
+  const folder = root && (await isWritable(root)) ? await root.getDirectoryHandle(place, { create: true }).catch(() => undefined) : undefined;
   return folder ? new PrivateFiles(folder) : new MemoryShelf();
 }
 
+/** The folder that workers write, to look into from the page, which can't write there; undefined where there is none. */
+export async function openShelfToRead(storage: StorageManager | undefined = globalThis.navigator?.storage, place = "conclave-models"): Promise<Shelf | undefined> {
+  const root = await storage?.getDirectory?.().catch(() => undefined);
+  const folder = await root?.getDirectoryHandle(place).catch(() => undefined);
+  return folder && new PrivateFiles(folder);
+}
+
+/** Whether files can be opened for writing there: only opening one tells. */
+async function isWritable(root: FileSystemDirectoryHandle): Promise<boolean> {
+  const name = `conclave-trial-${Math.random()}`; // other tabs try as well
+  try {
+    const file: SyncFile = await root.getFileHandle(name, { create: true });
+    (await file.createSyncAccessHandle!()).close();
+    return true;
+  } catch (error) {
+    // What is stored on a full disk can still be read.
+    return isFull(error);
+  } finally {
+    await root.removeEntry(name).catch(() => undefined);
+  }
+}
+
+const isFull = (error: unknown): boolean => error instanceof Error && error.name === "QuotaExceededError";
 const isMissing = (error: unknown): boolean => error instanceof DOMException && error.name === "NotFoundError";
 const isLocked = (error: unknown): boolean => error instanceof DOMException && error.name === "NoModificationAllowedError";
 

@@ -9,7 +9,7 @@ import { openLocks } from "./locks.ts";
 import type { Progress } from "../protocol/messages.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { MemoryShelf, type Folder, type Part, type Shelf } from "./shelf.ts";
-import { Store, type StoreOptions } from "./store.ts";
+import { isStored, Store, type StoreOptions } from "./store.ts";
 
 const chunkBytes = 64 << 10;
 /** Fifteen chunks and a half. */
@@ -324,6 +324,17 @@ test("a model in use is not deleted; afterwards it is", async () => {
   assert.deepEqual((await own.list()).models, []);
 });
 
+test("whether a model is here whole can be seen without a store, and nothing is asked for it", async () => {
+  const shelf = new MemoryShelf(true);
+  const here = (name = ref, from = hub.address): Promise<boolean> => isStored(shelf, name, from);
+  assert.equal(await here(), false);
+  await assertWhole(await open(store(shelf)));
+  await hub.reset();
+  assert.deepEqual([await here(), await here(`${ref}@main`), await here(ref, "https://hub.example"), await here("hf:owner/model/other.gguf")], [true, true, false, false]);
+  assert.equal(await hub.sent(), 0);
+  await assert.rejects(here("model"), { name: "Reference" });
+});
+
 test("what is stored under a spelling of before is deleted by it", async () => {
   const shelf = new MemoryShelf(true);
   const folder = await shelf.create("0".repeat(32));
@@ -345,7 +356,7 @@ test("what does not fit is said before a byte is fetched", async () => {
   await assert.rejects(open(own), { name: "Storage", message: /needs 1\.0 MB more.*0\.4 MB are free.*Delete stored models/ });
   assert.equal(await hub.sent(), 0);
   assert.equal((await own.plan(ref, new AbortController().signal)).free, 400_000);
-  assert.deepEqual(await own.list(), { models: [], used: 600_000, free: 400_000, persisted: true });
+  assert.deepEqual(await own.list(), { models: [], keeps: true, used: 600_000, free: 400_000, persisted: true });
 });
 
 test("without a place to keep models a small one is loaded from memory, and a large one refused", async () => {
@@ -353,6 +364,7 @@ test("without a place to keep models a small one is loaded from memory, and a la
   const own = store(shelf);
   await assertWhole(await open(own));
   assert.deepEqual(await shelf.list(), [], "nothing is left behind");
+  assert.equal((await own.list()).keeps, false, "and whoever asks is told");
   await assert.rejects(open(store(shelf, { mostInMemory: weights.length - 1 })), { name: "Storage", message: /has 1\.0 MB, .*no place to keep it/ });
 });
 

@@ -75,7 +75,7 @@ export class Store {
         else await this.#sweep(name);
       }
       models.sort((a, b) => (a.ref < b.ref ? -1 : 1));
-      return { models, ...(await this.#space()) };
+      return { models, keeps: this.#options.shelf.persistent, ...(await this.#space()) };
     });
   }
 
@@ -204,7 +204,7 @@ export class Store {
   async #makeRoom(model: RemoteModel, needed: number): Promise<void> {
     if (!this.#options.shelf.persistent && totalOf(model) > this.#options.mostInMemory) {
       throw new StorageFailure(
-        `${model.ref} has ${amount(totalOf(model))}, and this browser offers the page no place to keep it (private windows and pages without https have none). Open the page in an ordinary window over https, or download the model and choose the file.`,
+        `${model.ref} has ${amount(totalOf(model))}, and this browser offers the page no place to keep it (private windows, pages without https and some browsers have none). Open the page in an ordinary window over https, or download the model and choose the file.`,
       );
     }
     const { free } = await this.#space();
@@ -246,13 +246,8 @@ export class Store {
     }
   }
 
-  /** The name of a model's folder: nothing that a file system could take for anything else. */
   #key(reference: Reference): string {
-    const hub = reference.kind === "hub" ? `${this.#hub} ` : "";
-    return new Sha256()
-      .update(new TextEncoder().encode(hub + referenceText(reference)))
-      .digest()
-      .slice(0, 32);
+    return keyOf(reference, this.#hub);
   }
 
   #host(signal: AbortSignal): HostOptions {
@@ -270,6 +265,22 @@ export class Store {
       throw new StorageFailure(`The browser's storage failed (${String(error)}). Reload the page, then try again; what is stored is kept.`, { cause: error });
     }
   }
+}
+
+/** The name of a model's folder: nothing that a file system could take for anything else. */
+function keyOf(reference: Reference, hub: string): string {
+  const of = reference.kind === "hub" ? `${hub} ` : "";
+  return new Sha256()
+    .update(new TextEncoder().encode(of + referenceText(reference)))
+    .digest()
+    .slice(0, 32);
+}
+
+/** Whether a model lies on a shelf, whole and checked, for who has no store of it. Asks nobody. Throws {@link BadReference}. */
+export async function isStored(shelf: Pick<Shelf, "folder">, ref: string, hub: string = publicHub): Promise<boolean> {
+  const folder = await shelf.folder(keyOf(parseReference(ref), hubAddress(hub)));
+  const state = folder && (await readState(folder));
+  return state?.complete ?? false;
 }
 
 const lockName = (key: string): string => `conclave-model ${key}`;

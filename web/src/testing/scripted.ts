@@ -39,11 +39,16 @@ export interface Script {
   instant?: boolean;
   /** Tokens of a conversation read in one step; all of them if left out. */
   step?: number;
+  /** Tokens of a conversation where its length is asked; five if left out, and 64 are the most. */
+  tokens?: (messages: Message[]) => number;
   /** The fused core can't load it. */
   noPlan?: boolean;
   /** Called at every move, before it is done. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
+
+/** Tokens that a member has room for. */
+const room = 64;
 
 export class ScriptedMember implements Member {
   readonly #name: string;
@@ -79,7 +84,7 @@ export class ScriptedMember implements Member {
       parameters: 0,
       quantisation: "",
       bytes: 0,
-      context: 64,
+      context: room,
       vocabulary: 0,
       layers: 0,
       hidden: 0,
@@ -89,10 +94,12 @@ export class ScriptedMember implements Member {
     };
   }
 
-  async measure(_messages?: Message[], thinking: Thinking = "off"): Promise<number> {
+  async measure(messages: Message[] = [], thinking: Thinking = "off"): Promise<number> {
     return this.#move("measure", () => {
       this.thinking = thinking;
-      return 5;
+      const tokens = this.#script.tokens?.(messages) ?? 5;
+      if (tokens > room) throw Object.assign(new Error(`${tokens} tokens do not fit the context of ${room} tokens.`), { name: "ContextFull" });
+      return tokens;
     });
   }
 

@@ -53,6 +53,8 @@ export interface Surroundings {
   card?: string;
   /** The module starts when this is done, or fails as this does. */
   starting?: Promise<void>;
+  /** The same of the modules in threads. */
+  startingThreads?: Promise<void>;
   /** Members are there when this is done. */
   building?: Promise<void>;
   /** The open core's module is there when this is done, or fails as this does; called at each fetch. */
@@ -63,7 +65,11 @@ export interface Surroundings {
   shared?: boolean;
 }
 
-export function stage(scripts: Record<string, Script>, cores = 1, { kept, card = "scripted card", starting, building, fetching, workerless = false, shared = false }: Surroundings = {}): Stage {
+export function stage(
+  scripts: Record<string, Script>,
+  cores = 1,
+  { kept, card = "scripted card", starting, startingThreads, building, fetching, workerless = false, shared = false }: Surroundings = {},
+): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
@@ -95,7 +101,7 @@ export function stage(scripts: Record<string, Script>, cores = 1, { kept, card =
     free: () => undefined,
   });
   const startModule = async (core: Core, thread?: StagedThread): Promise<StartedModule<EngineModule>> => {
-    await starting;
+    await (thread ? (startingThreads ?? starting) : starting);
     const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
     const module: EngineModule = {
       default: async () => ({ memory }),

@@ -1,0 +1,207 @@
+/**
+ * An ensemble as a model of the AI SDK, for code that is written against that:
+ *
+ * ```ts
+ * import { streamText } from "ai";
+ *
+ * const model = conclaveModel(await Conclave.load());
+ * const { textStream } = streamText({ model, prompt: "What is 14 plus 28?" });
+ * for await (const text of textStream) show(text);
+ * ```
+ *
+ * It is a language model of the specification's version 4 (`ai` 7). What an ensemble can't honour of a
+ * call's settings is told in the call's warnings; a message that it can't read is refused. Who wrote
+ * each segment, and how the members voted, is in `providerMetadata.conclave`; `providerOptions.conclave`
+ * takes what {@link ConclaveModelOptions} takes, for one call. What members think before they answer
+ * comes as reasoning.
+ */
+import type {
+  JSONObject,
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4Content,
+  LanguageModelV4FinishReason,
+  LanguageModelV4Message,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+  SharedV4Warning,
+} from "@ai-sdk/provider";
+import { finishOf, voteOf, type SegmentVote } from "./answer.ts";
+import { BadSettings, isAbort, type AskOptions, type Conclave, type EndEvent, type Message } from "./conclave.ts";
+
+export type { SegmentVote } from "./answer.ts";
+
+/** How the ensemble answers, where a call has no setting of that kind. */
+export interface ConclaveModelOptions extends Pick<AskOptions, "rule" | "settings" | "members" | "thinking" | "overflow"> {
+  /** Told in responses and in telemetry; `ensemble` if left out. */
+  modelId?: string;
+}
+
+/** A model whose answers are those of these members, which its caller goes on to own. Throws as `Conclave.ask` does. */
+export function conclaveModel(conclave: Conclave, { modelId = "ensemble", ...defaults }: ConclaveModelOptions = {}): LanguageModelV4 {
+  refuseUnknown("conclaveModel", defaults);
+  const asked = (call: LanguageModelV4CallOptions, signal: AbortSignal | undefined): Asked => ({
+    conclave,
+    messages: call.prompt.map(messageOf),
+    options: { ...defaults, ...optionsOf(call), ...(signal && { signal }) },
+    signal,
+  });
+  return {
+    specificationVersion: "v4",
+    provider: "conclave",
+    modelId,
+    supportedUrls: {},
+
+    async doGenerate(call) {
+      const timestamp = new Date();
+      const warnings = warningsOf(call);
+      const blocks = new Map<string, Said>();
+      for await (const part of partsOf(asked(call, call.abortSignal))) {
+        if (part.type === "text-start") blocks.set(part.id, { type: "text", text: "" });
+        if (part.type === "reasoning-start") blocks.set(part.id, { type: "reasoning", text: "", ...(part.providerMetadata && { providerMetadata: part.providerMetadata }) });
+        if (part.type === "text-delta" || part.type === "reasoning-delta") blocks.get(part.id)!.text += part.delta;
+        if (part.type !== "finish") continue;
+        const { finishReason, usage, providerMetadata = {} } = part;
+        return { content: [...blocks.values()], finishReason, usage, providerMetadata, warnings, response: { timestamp, modelId } };
+      }
+      throw unfinished();
+    },
+
+    async doStream(call) {
+      const cancelled = new AbortController();
+      const { abortSignal: given } = call;
+      const warnings = warningsOf(call);
+      const request = asked(call, given ? AbortSignal.any([given, cancelled.signal]) : cancelled.signal);
+      const stream = new ReadableStream<LanguageModelV4StreamPart>({
+        async start(controller) {
+          controller.enqueue({ type: "stream-start", warnings });
+          controller.enqueue({ type: "response-metadata", timestamp: new Date(), modelId });
+          try {
+            for await (const part of partsOf(request)) if (part.type !== "raw" || call.includeRawChunks) controller.enqueue(part);
+          } catch (error) {
+            if (isAbort(error) || request.signal?.aborted) throw error;
+            controller.enqueue({ type: "error", error });
+            controller.enqueue({ type: "finish", finishReason: { unified: "error", raw: undefined }, usage: usageOf(undefined, undefined) });
+          }
+          controller.close();
+        },
+        cancel: (reason) => cancelled.abort(reason),
+      });
+      return { stream };
+    },
+  };
+}
+
+/** A call, as the ensemble takes it. */
+interface Asked {
+  conclave: Conclave;
+  messages: Message[];
+  options: AskOptions;
+  signal: AbortSignal | undefined;
+}
+
+type Said = Extract<LanguageModelV4Content, { type: "text" | "reasoning" }>;
+
+const thoughtId = (member: string): string => `thought of ${member}`;
+
+/** The parts of an answer: each segment is a delta of one text, and each member's thought a reasoning of its own. */
+async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGenerator<LanguageModelV4StreamPart> {
+  const id = "answer";
+  const segments: SegmentVote[] = [];
+  /** Members that have begun to think. */
+  const thinking = new Set<string>();
+  let reasoning = 0;
+  let text: string | undefined;
+  function* delta(piece: string, vote?: SegmentVote): Generator<LanguageModelV4StreamPart> {
+    if (piece === "") return;
+    if (text === undefined) yield { type: "text-start", id };
+    text = (text ?? "") + piece;
+    yield { type: "text-delta", id, delta: piece, ...(vote && { providerMetadata: { conclave: { ...vote } } }) };
+  }
+  for await (const event of conclave.ask(messages, options)) {
+    yield { type: "raw", rawValue: event };
+    if (event.type === "thinking") {
+      const { member } = event;
+      if (!thinking.has(member)) yield { type: "reasoning-start", id: thoughtId(member), providerMetadata: { conclave: { member } } };
+      thinking.add(member);
+      yield { type: "reasoning-delta", id: thoughtId(member), delta: event.text };
+    } else if (event.type === "thought") {
+      reasoning += event.tokens;
+      if (thinking.delete(event.member)) yield { type: "reasoning-end", id: thoughtId(event.member) };
+    } else if (event.type === "round") {
+      const vote = voteOf(event);
+      segments.push(vote);
+      yield* delta(event.text, vote);
+    } else if (event.type === "end") {
+      if (event.stop === "stopped") signal?.throwIfAborted();
+      for (const member of thinking) yield { type: "reasoning-end", id: thoughtId(member) };
+      // What was held back, since it might have begun a text to stop before.
+      yield* delta(event.text.slice(text?.length ?? 0));
+      if (text !== undefined) yield { type: "text-end", id };
+      const finishReason: LanguageModelV4FinishReason = { unified: finishOf(event.stop), raw: event.stop };
+      const conclave: JSONObject = { stop: event.stop, segments: segments.map((vote) => ({ ...vote })) };
+      yield { type: "finish", finishReason, usage: usageOf(event.usage, reasoning), providerMetadata: { conclave } };
+      return;
+    }
+  }
+  throw unfinished();
+}
+
+const unfinished = (): BadSettings => new BadSettings("The answer has no end. Close no engine that answers.");
+
+const optionNames = ["rule", "settings", "members", "thinking", "overflow"];
+
+/** Throws Settings for a name that means nothing here. */
+function refuseUnknown(of: string, options: object): void {
+  const unknown = Object.keys(options).find((name) => !optionNames.includes(name));
+  if (unknown !== undefined) throw new BadSettings(`${of} knows no ${JSON.stringify(unknown)}. It knows ${optionNames.join(", ")}.`);
+}
+
+function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
+  const { maxOutputTokens, stopSequences, temperature, topP, topK, seed, reasoning = "provider-default" } = call;
+  const own = call.providerOptions?.["conclave"] ?? {};
+  refuseUnknown("providerOptions.conclave", own);
+  return {
+    ...(maxOutputTokens !== undefined && { maxTokens: maxOutputTokens }),
+    ...(stopSequences !== undefined && { stop: stopSequences }),
+    sampling: { ...(temperature !== undefined && { temperature }), ...(topP !== undefined && { topP }), ...(topK !== undefined && { topK }), ...(seed !== undefined && { seed }) },
+    ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
+    // The names are known; whether their values mean anything `ask` says.
+    ...(own as AskOptions),
+  };
+}
+
+/** What of a call is not honoured. Headers are for models behind HTTP alone. */
+function warningsOf({ tools, presencePenalty, frequencyPenalty, responseFormat, reasoning }: LanguageModelV4CallOptions): SharedV4Warning[] {
+  const warnings: SharedV4Warning[] = [];
+  const unsupported = (feature: string, details: string): void => void warnings.push({ type: "unsupported", feature, details });
+  if (tools && tools.length > 0) unsupported("tools", "The members call no tools: they answer in words alone.");
+  if (presencePenalty) unsupported("presencePenalty", "Nothing is taken off for what was said before.");
+  if (frequencyPenalty) unsupported("frequencyPenalty", "Nothing is taken off for what was said before.");
+  if (responseFormat?.type === "json") unsupported("responseFormat", "Nothing holds the answer to JSON: ask for it in the prompt, and check it.");
+  if (reasoning !== undefined && !["provider-default", "none"].includes(reasoning)) {
+    warnings.push({ type: "compatibility", feature: "reasoning", details: `Members that can think aloud do so; ${JSON.stringify(reasoning)} does not say for how long.` });
+  }
+  return warnings;
+}
+
+function messageOf({ role, content }: LanguageModelV4Message): Message {
+  if (role === "tool") throw new BadSettings("The members call no tools, and a message is a tool's. Leave it out.");
+  if (role === "system") return { role, content };
+  let text = "";
+  for (const part of content) {
+    if (part.type === "text") text += part.text;
+    // What was thought is no part of the next question.
+    else if (part.type !== "reasoning") throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(part.type)}. Leave it out.`);
+  }
+  return { role, content: text };
+}
+
+/** Tokens of the conversation, in the member that has the most, and of the answer, each segment's in its writer's own. */
+function usageOf(usage: EndEvent["usage"] | undefined, reasoning: number | undefined): LanguageModelV4Usage {
+  const text = usage?.answerTokens;
+  return {
+    inputTokens: { total: usage?.promptTokens, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+    outputTokens: { total: text === undefined ? undefined : text + (reasoning ?? 0), text, reasoning },
+  };
+}

@@ -1,0 +1,565 @@
+/**
+ * An ensemble in the shape of the browser's own `LanguageModel` (the Prompt API), for code that is written
+ * against that:
+ *
+ * ```ts
+ * const LanguageModel = createLanguageModel();
+ * const session = await LanguageModel.create({ initialPrompts: [{ role: "system", content: "Be brief." }] });
+ * for await (const text of session.promptStreaming("What is 14 plus 28?")) show(text);
+ * ```
+ *
+ * Sessions share one engine: the first `create` loads the members, and with the last session that is
+ * destroyed they go. Errors are DOMExceptions of the names that the API gives them; `cause` is the error
+ * of this library where there is one. Text alone is read and written. What an ensemble can't do is refused
+ * by name, as NotSupportedError: tools, images and sounds, `responseConstraint`, an answer that is begun
+ * by the caller (`prefix`), and an answer behind a message of the assistant.
+ */
+import { chooseBackend, type Gpu } from "../protocol/backend.ts";
+import { openShelfToRead } from "../store/shelf.ts";
+import { isStored } from "../store/store.ts";
+import { Conclave, ConclaveError, defaultSampling, isFatal, parseReference, typed, type ErrorKind, type LoadOptions, type Message, type Sampling } from "./conclave.ts";
+import { Loading, unlessAborted } from "./loading.ts";
+
+/** Whether a session can be made: at once, after a download, while one is under way, or not at all. */
+export type Availability = "unavailable" | "downloadable" | "downloading" | "available";
+
+/** A piece of a message; `value` is a string, and other types than text are refused. */
+export interface PromptPart {
+  type: "text" | "image" | "audio";
+  value: unknown;
+}
+
+/** A message of a conversation. A system's comes first of all or not at all. */
+export interface PromptMessage {
+  role: "system" | "user" | "assistant";
+  content: string | PromptPart[];
+  /** True is refused: members draft an answer from its first word. */
+  prefix?: boolean;
+}
+
+/** What is asked: messages, or what the user says. */
+export type PromptInput = string | PromptMessage[];
+
+/** What will be read or written. Which languages the members know nobody can tell: none is refused. */
+export interface ExpectedContent {
+  type: "text" | "image" | "audio";
+  languages?: string[];
+}
+
+/** What a session must be able to do. */
+export interface SessionNeeds {
+  expectedInputs?: ExpectedContent[];
+  expectedOutputs?: ExpectedContent[];
+  /** Refused, unless there are none. */
+  tools?: object[];
+  /** At least 0; what is more than 10 is 10. */
+  temperature?: number;
+  /** From how many tokens each is drawn: at least 1; a fraction is cut off. */
+  topK?: number;
+  /** `balanced` is the usual sampling; others are refused: give a `temperature`. */
+  samplingMode?: string;
+}
+
+/** How a session is made. */
+export interface SessionOptions extends SessionNeeds {
+  /** What the conversation begins with; it is never left out for want of room. */
+  initialPrompts?: PromptMessage[];
+  /** Is given what tells how far the download is. */
+  monitor?: (monitor: DownloadMonitor) => void;
+  /** Stops the making, and destroys the session afterwards. */
+  signal?: AbortSignal;
+}
+
+/** How a session is asked. */
+export interface PromptOptions {
+  /** Stops the answer, and takes the question out of the conversation. */
+  signal?: AbortSignal;
+  /** Refused: nothing holds the answer to a shape. */
+  responseConstraint?: object;
+  omitResponseConstraintInput?: boolean;
+}
+
+/** How a session is sampled where `create` is not told, and at most. */
+export interface SamplingLimits {
+  defaultTopK: number;
+  maxTopK: number;
+  defaultTemperature: number;
+  maxTemperature: number;
+}
+
+/** How the members of all sessions are loaded. */
+export interface LanguageModelOptions extends LoadOptions {
+  /** Loads them in the place of `Conclave.load`. What it gives is closed with the last session. */
+  load?: (options: LoadOptions) => Promise<Conclave>;
+}
+
+/** What has the shape of the global `LanguageModel`. */
+export interface ConclaveLanguageModel {
+  /**
+   * Whether `create` with the same options would do: `available` where no model has to be downloaded (files
+   * beside the page, as the bundled members, count as there). Starts no engine and asks no host.
+   */
+  availability(options?: SessionNeeds): Promise<Availability>;
+  /** Makes a session, and loads the members for the first one. Rejects with NotSupportedError, NetworkError, OperationError, QuotaExceededError, AbortError. */
+  create(options?: SessionOptions): Promise<LanguageModelSession>;
+  /** How sessions are sampled, and at most. */
+  params(): Promise<SamplingLimits>;
+}
+
+const mostTokens = 2 ** 32 - 1;
+const limits: SamplingLimits = { defaultTopK: mostTokens, maxTopK: mostTokens, defaultTemperature: defaultSampling.temperature, maxTemperature: 10 };
+
+/** An object in the shape of the global `LanguageModel`, whose sessions these members answer. */
+export function createLanguageModel(options: LanguageModelOptions = {}): ConclaveLanguageModel {
+  const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } = options;
+  let current: Ensemble | undefined;
+  const enter = (): Ensemble => {
+    if (!current) {
+      const entered = new Ensemble(load, loadOptions, () => {
+        if (current === entered) current = undefined;
+      });
+      current = entered;
+    }
+    current.enter();
+    return current;
+  };
+  return {
+    async availability(needs = {}) {
+      samplingOf(needs);
+      try {
+        refuseNeeds(needs, needNames);
+      } catch {
+        return "unavailable";
+      }
+      return current?.availability ?? availabilityOf(options);
+    },
+    async create(wanted = {}) {
+      refuseNeeds(wanted, [...needNames, "initialPrompts", "monitor", "signal"]);
+      const { initialPrompts = [], monitor, signal = new AbortController().signal } = wanted;
+      const sampling = samplingOf(wanted);
+      const initial = initialPrompts.length === 0 ? [] : messagesOf(initialPrompts, false);
+      signal.throwIfAborted();
+      const downloads = new DownloadMonitor();
+      monitor?.(downloads);
+      const ensemble = enter();
+      try {
+        ensemble.follow(downloads);
+        const conclave = await unlessAborted(ensemble.conclave, signal);
+        const usage = await unlessAborted(usageOf(conclave, initial), signal);
+        if (ensemble.share < 1) tell(downloads, 1);
+        const session = new LanguageModelSession({ ensemble, conclave, sampling }, { messages: initial, initial: initial.length, usage });
+        signal.addEventListener("abort", () => session.destroy(signal.reason), { once: true });
+        return session;
+      } catch (error) {
+        ensemble.leave();
+        throw exceptionOf(error);
+      } finally {
+        ensemble.unfollow(downloads);
+      }
+    },
+    params: async () => ({ ...limits }),
+  };
+}
+
+/** Tells by `downloadprogress` which share of the download is here: `loaded`, from 0 to 1. Both ends are told, whether there is a download or not. */
+class DownloadMonitor extends EventTarget {
+  ondownloadprogress: ((event: ProgressEvent) => void) | null = null;
+}
+export type { DownloadMonitor };
+
+/** A ProgressEvent, which only browsers have. */
+class DownloadProgress extends Event implements ProgressEvent {
+  readonly loaded: number;
+  readonly total = 1;
+  readonly lengthComputable = true;
+
+  constructor(loaded: number) {
+    super("downloadprogress");
+    this.loaded = loaded;
+  }
+}
+
+function tell(monitor: DownloadMonitor, share: number): void {
+  const event = new DownloadProgress(share);
+  monitor.dispatchEvent(event);
+  monitor.ondownloadprogress?.(event);
+}
+
+/** Members that several sessions share, from the first one that waits for them to the last one that is destroyed. */
+class Ensemble {
+  availability: Availability = "downloading";
+  readonly conclave: Promise<Conclave>;
+  readonly #loading: Loading;
+  readonly #onEnd: () => void;
+  readonly #monitors = new Set<DownloadMonitor>();
+  /** Of what has to be downloaded, from 0 to 1. */
+  share = 0;
+  #sessions = 0;
+
+  constructor(load: (options: LoadOptions) => Promise<Conclave>, options: LoadOptions, onEnd: () => void) {
+    this.#onEnd = onEnd;
+    this.#loading = new Loading(load, options, (share) => {
+      this.share = share;
+      for (const monitor of this.#monitors) tell(monitor, share);
+    });
+    this.conclave = this.#loading.conclave.then((conclave) => {
+      this.availability = "available";
+      return conclave;
+    });
+    this.conclave.catch(() => this.end());
+  }
+
+  follow(monitor: DownloadMonitor): void {
+    this.#monitors.add(monitor);
+    tell(monitor, 0);
+    if (this.share > 0) tell(monitor, this.share);
+  }
+
+  unfollow(monitor: DownloadMonitor): void {
+    this.#monitors.delete(monitor);
+  }
+
+  enter(): void {
+    this.#sessions++;
+  }
+
+  leave(): void {
+    if (--this.#sessions === 0) this.end();
+  }
+
+  /** The next session needs members anew. */
+  end(): void {
+    this.#onEnd();
+    this.#loading.close();
+  }
+}
+
+/** What sessions that are cloned of one have in common. */
+interface Shared {
+  ensemble: Ensemble;
+  conclave: Conclave;
+  sampling: Pick<Sampling, "temperature" | "topK">;
+}
+
+/** A conversation by now. */
+interface State {
+  messages: readonly Message[];
+  /** How many of them the session was made with. */
+  initial: number;
+  /** Tokens of them, of the window. */
+  usage: number;
+}
+
+/** Tokens of the conversation that there is room for, in the member that has the least. */
+const windowOf = ({ members }: Conclave): number => Math.min(...members.map(({ context }) => context));
+
+/** Tokens of a conversation, of the window, going by the member that is the fullest. */
+async function usageOf(conclave: Conclave, messages: readonly Message[]): Promise<number> {
+  if (messages.length === 0) return 0;
+  // Chat templates know no conversation that ends otherwise than with a question.
+  const asked: readonly Message[] = messages.at(-1)?.role === "user" ? messages : [...messages, { role: "user", content: "" }];
+  const measured = await conclave.measure(joined(asked));
+  return Math.ceil(Math.max(...measured.map(({ tokens, room }) => tokens / room)) * windowOf(conclave));
+}
+
+/**
+ * A conversation. Its methods reject with NotSupportedError where an ensemble can't do what is asked,
+ * QuotaExceededError where the members have no room for it, InvalidStateError once the session is destroyed,
+ * AbortError where it is destroyed or stopped meanwhile, and OperationError where the engine fails. What is asked
+ * while another answer is under way waits for that.
+ */
+class LanguageModelSession extends EventTarget {
+  /** Dispatched as `contextoverflow`, and by its older name as `quotaoverflow`: the oldest questions and their answers were left out for want of room. */
+  oncontextoverflow: ((event: Event) => void) | null = null;
+  onquotaoverflow: ((event: Event) => void) | null = null;
+  readonly #shared: Shared;
+  readonly #destruction = new AbortController();
+  #state: State;
+  #queue: Promise<unknown> = Promise.resolve();
+
+  /** Not for callers: `create` and `clone` make them. */
+  constructor(shared: Shared, state: State) {
+    super();
+    this.#shared = shared;
+    this.#state = state;
+  }
+
+  /** Tokens that there is room for, in the member that has the least. */
+  get contextWindow(): number {
+    return windowOf(this.#shared.conclave);
+  }
+
+  /** Tokens of the conversation, of `contextWindow`, going by the member that is the fullest. */
+  get contextUsage(): number {
+    return this.#state.usage;
+  }
+
+  /** The older name of `contextWindow`. */
+  get inputQuota(): number {
+    return this.contextWindow;
+  }
+
+  /** The older name of `contextUsage`. */
+  get inputUsage(): number {
+    return this.contextUsage;
+  }
+
+  get temperature(): number {
+    return this.#shared.sampling.temperature;
+  }
+
+  get topK(): number {
+    return this.#shared.sampling.topK || limits.maxTopK;
+  }
+
+  /** Answers, and keeps the question and the answer in the conversation. */
+  async prompt(input: PromptInput, options: PromptOptions = {}): Promise<string> {
+    let answer = "";
+    await this.#answer(input, options, (text) => {
+      answer += text;
+    });
+    return answer;
+  }
+
+  /** Answers as `prompt` does, piece by piece: each is a segment that the members have agreed on. */
+  promptStreaming(input: PromptInput, options: PromptOptions = {}): ReadableStream<string> {
+    const cancelled = new AbortController();
+    const { signal } = options;
+    return new ReadableStream<string>({
+      start: async (controller) => {
+        await this.#answer(input, { ...options, signal: signal ? AbortSignal.any([signal, cancelled.signal]) : cancelled.signal }, (text) => {
+          if (!cancelled.signal.aborted) controller.enqueue(text);
+        });
+        controller.close();
+      },
+      cancel: (reason) => cancelled.abort(reason),
+    });
+  }
+
+  /** Adds to the conversation without an answer. The members read it with the next question. */
+  append(input: PromptInput, options: Pick<PromptOptions, "signal"> = {}): Promise<undefined> {
+    return this.#inTurn(options, ["signal"], async (signal) => {
+      const kept = await this.#fitting(messagesOf(input, this.#state.messages.length > 0));
+      signal.throwIfAborted();
+      this.#state = { ...this.#state, ...kept };
+      return undefined;
+    });
+  }
+
+  /** Tokens that a question takes by itself, with what chat templates put around it, of `contextWindow`. Rejects with QuotaExceededError where it is too long for a member. */
+  async measureContextUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
+    refuseUnknown(options, promptNames);
+    refuseConstraint(options);
+    this.#refuseDestroyed();
+    return unlessAborted(usageOf(this.#shared.conclave, messagesOf(input, false)), this.#until(options)).catch((error: unknown) => {
+      throw exceptionOf(error);
+    });
+  }
+
+  /** The older name of `measureContextUsage`. */
+  measureInputUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
+    return this.measureContextUsage(input, options);
+  }
+
+  /** Another session that goes on from here. */
+  async clone(options: Pick<PromptOptions, "signal"> = {}): Promise<LanguageModelSession> {
+    refuseUnknown(options, ["signal"]);
+    this.#refuseDestroyed();
+    options.signal?.throwIfAborted();
+    this.#shared.ensemble.enter();
+    return new LanguageModelSession(this.#shared, this.#state);
+  }
+
+  /** Ends the session, and the engine with the last one. What is under way rejects with AbortError, or with the reason that is given. */
+  destroy(reason: unknown = new DOMException("The session was destroyed.", "AbortError")): undefined {
+    if (this.#destruction.signal.aborted) return;
+    this.#destruction.abort(reason);
+    this.#shared.ensemble.leave();
+  }
+
+  #answer(input: PromptInput, options: PromptOptions, tell: (text: string) => void): Promise<void> {
+    return this.#inTurn(options, promptNames, async (signal) => {
+      refuseConstraint(options);
+      const added = messagesOf(input, this.#state.messages.length > 0);
+      if (added.at(-1)?.role !== "user") throw unsupported("An ensemble answers the user. Let the last message be the user's.");
+      const { messages, usage } = await this.#fitting(added);
+      signal.throwIfAborted();
+      const { conclave, sampling } = this.#shared;
+      let told = "";
+      for await (const event of conclave.ask(joined(messages), { signal, sampling })) {
+        if (event.type !== "round" && event.type !== "end") continue;
+        if (event.type === "end" && event.stop === "stopped") signal.throwIfAborted();
+        // The end may bring what was held back.
+        const text = event.type === "round" ? event.text : event.text.slice(told.length);
+        told += text;
+        if (text !== "") tell(text);
+        if (event.type !== "end") continue;
+        const answered: Message[] = [...messages, { role: "assistant", content: event.text }];
+        this.#state = { ...this.#state, messages: answered, usage: Math.min(usage + event.usage.answerTokens, this.contextWindow) };
+      }
+    });
+  }
+
+  /** Runs tasks one after the other; who waits hears the signal at once. */
+  async #inTurn<T>(options: PromptOptions, known: string[], task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    refuseUnknown(options, known);
+    this.#refuseDestroyed();
+    const signal = this.#until(options);
+    const turn = this.#queue.then(() => {
+      signal.throwIfAborted();
+      return task(signal);
+    });
+    this.#queue = turn.catch(() => undefined);
+    try {
+      return await unlessAborted(turn, signal);
+    } catch (error) {
+      if (error instanceof ConclaveError && isFatal(error)) this.#shared.ensemble.end();
+      throw exceptionOf(error);
+    }
+  }
+
+  /** Aborted by the caller, or with the session. */
+  #until({ signal }: PromptOptions): AbortSignal {
+    return signal ? AbortSignal.any([signal, this.#destruction.signal]) : this.#destruction.signal;
+  }
+
+  #refuseDestroyed(): void {
+    if (this.#destruction.signal.aborted) throw new DOMException("The session was destroyed. Create another one.", "InvalidStateError");
+  }
+
+  /** The conversation with what is added. As far as there is no room for it, the oldest questions leave it with their answers; where that is not enough, none do. */
+  async #fitting(added: Message[]): Promise<Pick<State, "messages" | "usage">> {
+    const { initial } = this.#state;
+    for (let before = this.#state.messages; ; ) {
+      const messages = [...before, ...added];
+      try {
+        const usage = await usageOf(this.#shared.conclave, messages);
+        if (before.length < this.#state.messages.length) this.#overflow(before);
+        return { messages, usage };
+      } catch (error) {
+        if (typed(error).kind !== "ContextFull" || before.length === initial) throw error;
+        const next = before.findIndex(({ role }, index) => index > initial && role === "user");
+        before = before.toSpliced(initial, (next < 0 ? before.length : next) - initial);
+      }
+    }
+  }
+
+  #overflow(messages: readonly Message[]): void {
+    this.#state = { ...this.#state, messages };
+    for (const [name, handler] of [
+      ["contextoverflow", this.oncontextoverflow],
+      ["quotaoverflow", this.onquotaoverflow],
+    ] as const) {
+      const event = new Event(name);
+      this.dispatchEvent(event);
+      handler?.call(this, event);
+    }
+  }
+}
+export type { LanguageModelSession };
+
+const needNames = ["expectedInputs", "expectedOutputs", "tools", "temperature", "topK", "samplingMode"];
+const promptNames = ["signal", "responseConstraint", "omitResponseConstraintInput"];
+
+const unsupported = (message: string): DOMException => new DOMException(message, "NotSupportedError");
+
+function refuseUnknown(options: object, known: string[]): void {
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw unsupported(`An ensemble knows no ${JSON.stringify(unknown)}. It knows ${known.join(", ")}.`);
+}
+
+function refuseConstraint({ responseConstraint, omitResponseConstraintInput }: PromptOptions): void {
+  if (responseConstraint !== undefined) throw unsupported("An ensemble can't honour responseConstraint. Ask for the shape in the question, and check the answer.");
+  if (omitResponseConstraintInput) throw new TypeError("omitResponseConstraintInput goes with responseConstraint. Leave it out.");
+}
+
+/** Throws what of a session's needs an ensemble can't do. */
+function refuseNeeds(needs: SessionNeeds, known: string[]): void {
+  refuseUnknown(needs, known);
+  const { expectedInputs = [], expectedOutputs = [], tools = [], samplingMode = "balanced" } = needs;
+  const other = [...expectedInputs, ...expectedOutputs].find(({ type }) => type !== "text");
+  if (other) throw unsupported(`The members read and write text alone, and ${JSON.stringify(other.type)} is expected. Leave it out.`);
+  if (tools.length > 0) throw unsupported("The members call no tools. Leave them out.");
+  if (samplingMode !== "balanced") throw unsupported(`An ensemble can't honour samplingMode: ${JSON.stringify(samplingMode)}. Give a temperature.`);
+}
+
+function samplingOf({ temperature, topK, samplingMode }: SessionNeeds): Shared["sampling"] {
+  if (samplingMode !== undefined && (temperature ?? topK) !== undefined) throw new TypeError("samplingMode goes with neither temperature nor topK. Leave it out.");
+  if (temperature !== undefined && !(temperature >= 0)) throw new RangeError(`The temperature is ${temperature}, and is at least 0.`);
+  if (topK !== undefined && !(topK >= 1)) throw new RangeError(`topK is ${topK}, and is at least 1.`);
+  return {
+    temperature: Math.min(temperature ?? limits.defaultTemperature, limits.maxTemperature),
+    // To draw from all tokens is 0 to the engine.
+    topK: topK === undefined || topK >= limits.maxTopK ? 0 : Math.floor(topK),
+  };
+}
+
+/** Reads what is asked. `appended`: it follows something, so that a system's message comes too late. */
+function messagesOf(input: PromptInput, appended: boolean): Message[] {
+  if (typeof input === "string") return [{ role: "user", content: input }];
+  if (input.length === 0) return [{ role: "user", content: "" }];
+  return input.map(({ role, content, prefix }, index) => {
+    if (!["system", "user", "assistant"].includes(role)) throw new TypeError(`There is no role ${JSON.stringify(role)}. Take system, user or assistant.`);
+    if (role === "system" && (appended || index > 0)) throw new TypeError("The system's message comes first of all. Begin the conversation with it.");
+    if (prefix && (role !== "assistant" || index < input.length - 1)) throw new DOMException("A prefix is the last message, and the assistant's. Leave it out.", "SyntaxError");
+    if (prefix) throw unsupported("The members draft an answer from its first word. Leave prefix out.");
+    if (typeof content === "string") return { role, content };
+    const texts = content.map(({ type, value }) => {
+      if (type !== "text") throw unsupported(`The members read text alone, and a message has ${JSON.stringify(type)}. Leave it out.`);
+      if (typeof value !== "string") throw new TypeError("The value of a text is a string.");
+      return value;
+    });
+    return { role, content: texts.join("") };
+  });
+}
+
+/** Messages of one role that follow each other as one: many chat templates know only turns. */
+function joined(messages: readonly Message[]): Message[] {
+  const turns: Message[] = [];
+  for (const { role, content } of messages) {
+    const last = turns.at(-1);
+    if (last?.role === role) turns[turns.length - 1] = { role, content: `${last.content}\n\n${content}` };
+    else turns.push({ role, content });
+  }
+  return turns;
+}
+
+async function availabilityOf({ backend, members, hub, load }: LanguageModelOptions): Promise<Availability> {
+  // Whoever loads the members knows where they run.
+  if (load === undefined && typeof Worker === "undefined") return "unavailable";
+  try {
+    const { gpu } = (globalThis.navigator ?? {}) as Navigator & { gpu?: Gpu };
+    if (load === undefined && backend === "webgpu") await chooseBackend(backend, gpu);
+    const refs = Array.isArray(members) ? members.flatMap(({ ref }) => ref ?? []) : [];
+    for (const ref of refs) parseReference(ref);
+    const shelf = await openShelfToRead();
+    const stored = await Promise.all(refs.map((ref) => shelf && isStored(shelf, ref, hub)));
+    return stored.every(Boolean) ? "available" : "downloadable";
+  } catch (error) {
+    const { kind } = typed(error);
+    if (kind === "NoGpu" || kind === "Reference") return "unavailable";
+    throw error;
+  }
+}
+
+/** The names that the API has for the kinds of errors; of others it is OperationError. */
+const names: Partial<Record<ErrorKind, string>> = {
+  NoGpu: "NotSupportedError",
+  NoPlan: "NotSupportedError",
+  ModelFile: "NotSupportedError",
+  Template: "NotSupportedError",
+  Settings: "NotSupportedError",
+  Reference: "NotSupportedError",
+  Download: "NetworkError",
+  ContextFull: "QuotaExceededError",
+};
+
+/** An error of the library as the API has it; what is none of the library's stays what it is. */
+function exceptionOf(error: unknown): unknown {
+  if (!(error instanceof ConclaveError)) return error;
+  const name = names[error.kind] ?? "OperationError";
+  // A class of its own in newer browsers, whose callers may ask for it.
+  const { QuotaExceededError } = globalThis as { QuotaExceededError?: new (message: string) => DOMException };
+  const exception = name === "QuotaExceededError" && QuotaExceededError ? new QuotaExceededError(error.message) : new DOMException(error.message, name);
+  return Object.assign(exception, { cause: error });
+}

@@ -1,0 +1,193 @@
+/** The hook in React itself, in a small document, over scripted members. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseHTML } from "linkedom";
+import { act, createElement, StrictMode, useEffect, type ComponentProps, type ReactNode } from "react";
+import { renderToString } from "react-dom/server";
+import type { Script } from "../testing/scripted.ts";
+import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
+import { Conclave, Download, type ConclaveEvent, type LoadOptions } from "./conclave.ts";
+import { useConclave, type UseConclave, type UseConclaveOptions } from "./react.ts";
+
+const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
+Object.assign(window, { location: new URL("https://page.example/") });
+Object.assign(globalThis, { window, document, IS_REACT_ACT_ENVIRONMENT: true, ...(!("navigator" in globalThis) && { navigator: window.navigator }) });
+// It looks for a document as it is loaded.
+const { createRoot } = await import("react-dom/client");
+
+/** What `task` does, and all that React does of it. */
+const inAct = <T>(task: () => Promise<T>): Promise<T> => act(task);
+const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
+
+interface Mounted {
+  /** What the hook gave last. */
+  hook: () => UseConclave;
+  stages: Stage[];
+  /** All that it gave, as `status text`. */
+  seen: string[];
+  unmount: () => Promise<void>;
+}
+
+/** A component with the hook, mounted; `Child` is rendered below it. */
+async function mounted({
+  script = talker,
+  surroundings,
+  strict = false,
+  Child,
+  ...options
+}: UseConclaveOptions & { script?: Script; surroundings?: Surroundings; strict?: boolean; Child?: (hook: UseConclave) => ReactNode } = {}): Promise<Mounted> {
+  const stages: Stage[] = [];
+  const seen: string[] = [];
+  let hook: UseConclave | undefined;
+  const load = (options: LoadOptions): Promise<Conclave> => {
+    const scripted = stage({ Ada: script }, 1, surroundings);
+    stages.push(scripted);
+    return Conclave.load({ ...options, backend: "cpu", members: [{ name: "Ada", files: [file] }] }, scripted.port);
+  };
+  function Component(): ReactNode {
+    hook = useConclave({ load, ...options });
+    seen.push(`${hook.status} ${hook.text}`);
+    return Child ? createElement(Child, hook) : hook.text;
+  }
+  const root = createRoot(document.body.appendChild(document.createElement("div")));
+  const component = createElement(Component);
+  await inAct(async () => root.render(strict ? createElement(StrictMode, undefined, component) : component));
+  const unmount = async (): Promise<void> => inAct(async () => root.unmount());
+  return { hook: () => hook!, stages, seen, unmount };
+}
+
+/** Lets the engine and React do what there is to do. */
+const settle = (): Promise<void> => inAct(async () => new Promise((done) => setTimeout(done, 30)));
+const ended = ({ journal }: Stage): boolean => journal.includes("terminate");
+
+test("it renders on a server as before the first question, and the element's tag with it", () => {
+  const Component = (): ReactNode => {
+    const { status, text, messages, error, conclave } = useConclave({ backend: "cpu" });
+    const attributes: ComponentProps<"conclave-chat"> = { members: "hf:owner/repo/model.gguf", rule: "leader", title: "Ask" };
+    return createElement("p", undefined, JSON.stringify({ status, text, messages, failed: error !== undefined, loaded: conclave !== undefined }), createElement("conclave-chat", attributes));
+  };
+  const html = renderToString(createElement(Component)).replaceAll("&quot;", '"');
+  assert.equal(html, '<p>{"status":"idle","text":"","messages":[],"failed":false,"loaded":false}<conclave-chat members="hf:owner/repo/model.gguf" rule="leader" title="Ask"></conclave-chat></p>');
+});
+
+test("the first question loads the members, the answer comes segment by segment, and the next one continues it", async () => {
+  const { hook, stages, seen, unmount } = await mounted();
+  const { ask, load, stop, reset } = hook();
+  assert.equal(stages.length, 0, "nothing is loaded before");
+  const events: ConclaveEvent[] = [];
+  assert.equal(await inAct(() => ask("hello", { sampling: { seed: 7 }, onEvent: (event) => void events.push(event) })), "Hello there.");
+  const states = seen.filter((state, index) => state !== seen[index - 1]);
+  assert.deepEqual([states[0], states[1], states.at(-1)], ["idle ", "loading ", "ready Hello there."]);
+  assert.ok(events.some(({ type }) => type === "begin") && events.at(-1)?.type === "end");
+  const { status, progress, error, messages, segments, conclave } = hook();
+  assert.deepEqual([status, progress, error, conclave?.members.length], ["ready", 1, undefined, 1]);
+  assert.deepEqual(
+    segments.map(({ text, writers }) => [text, writers]),
+    [
+      ["Hello", ["Ada"]],
+      [" there.", ["Ada"]],
+    ],
+  );
+  assert.equal(stages[0]?.members.get("Ada")?.sampling?.seed, 7);
+  await inAct(() => ask("again"));
+  assert.deepEqual(stages[0]?.members.get("Ada")?.messages, [...messages, { role: "user", content: "again" }]);
+  assert.equal(hook().messages.length, 4);
+  assert.equal(stages.length, 1);
+  assert.ok(hook().ask === ask && hook().load === load && hook().stop === stop && hook().reset === reset, "the functions stay the same");
+  await inAct(async () => reset());
+  assert.deepEqual([hook().messages, hook().text, hook().segments, hook().status], [[], "", [], "ready"]);
+  await unmount();
+  await settle();
+  assert.ok(ended(stages[0]!), "the engine goes with the component");
+  assert.equal(await ask("still there?"), "");
+  assert.equal(stages.length, 1, "and none comes after it");
+});
+
+test("a stopped answer keeps its text; while one is under way others are refused", async () => {
+  const { hook, unmount } = await mounted({ script: endless });
+  let answered: Promise<string> | undefined;
+  const stopping = { onEvent: (event: ConclaveEvent) => void (event.type === "round" && event.round === 2 && hook().stop()) };
+  await inAct(async () => {
+    answered = hook().ask("sing", stopping);
+    await assert.rejects(hook().ask("and again"), { name: "Settings", message: /being answered/ });
+    await answered;
+  });
+  assert.match((await answered) ?? "", /^(la )+$/);
+  assert.deepEqual(hook().messages, [
+    { role: "user", content: "sing" },
+    { role: "assistant", content: await answered },
+  ]);
+  assert.deepEqual([hook().status, hook().error], ["ready", undefined]);
+  // A new conversation begins at once, whatever is still under way.
+  await inAct(async () => {
+    const left = hook().ask("sing");
+    await new Promise(setImmediate);
+    hook().reset();
+    const next = hook().ask("sing anew", stopping);
+    await Promise.all([left, next]);
+  });
+  assert.equal(hook().messages[0]?.content, "sing anew");
+  assert.equal(hook().messages.length, 2);
+  await unmount();
+});
+
+test("to stop while the members load ends the loading, and the question is to be asked again", async () => {
+  const { hook, stages, unmount } = await mounted({ surroundings: { building: new Promise(() => {}) } });
+  await inAct(async () => {
+    const answered = hook().ask("hello");
+    await new Promise((done) => setTimeout(done, 20));
+    hook().stop();
+    assert.equal(await answered, "");
+  });
+  await settle();
+  assert.deepEqual([hook().status, hook().messages, hook().error], ["idle", [], undefined]);
+  assert.ok(ended(stages[0]!));
+  await unmount();
+});
+
+test("a failure is told; what was accepted stays, and the next question starts anew", async () => {
+  const { hook, stages, unmount } = await mounted({ script: { ...talker, failure: { move: "draft", call: 2, error: Object.assign(new Error("It fell over."), { name: "Engine" }) } } });
+  assert.equal(await inAct(() => hook().ask("hello")), "Hello");
+  assert.deepEqual([hook().status, hook().error?.kind, hook().messages.at(-1)?.content], ["idle", "Engine", "Hello"]);
+  await inAct(() => hook().ask("again"));
+  assert.equal(stages.length, 2);
+  await unmount();
+  const away = await mounted({ load: () => Promise.reject(new Download("The host is away.")) });
+  await inAct(() => away.hook().load());
+  assert.deepEqual([away.hook().status, away.hook().error?.kind], ["idle", "Download"]);
+  await inAct(() => away.hook().ask("hello"));
+  assert.deepEqual([away.hook().messages, away.hook().error?.kind], [[], "Download"]);
+  await away.unmount();
+});
+
+test("a strict component has one engine in the end, whichever effect has asked for it", async () => {
+  const Child = ({ load, ask }: UseConclave): ReactNode => {
+    useEffect(() => {
+      void load();
+      void ask("hello");
+    }, [load, ask]);
+    return null;
+  };
+  const { hook, stages, unmount } = await mounted({ strict: true, Child });
+  await settle();
+  assert.deepEqual([hook().status, hook().text], ["ready", "Hello there."]);
+  assert.deepEqual(stages.map(ended), [...stages.slice(1).map(() => true), false]);
+  assert.equal(hook().messages.length, 2, "asked once");
+  await unmount();
+  await settle();
+  assert.ok(stages.every(ended));
+});
+
+test("a component that goes while its members load leaves no engine behind", async () => {
+  let loaded: () => void = () => {};
+  const { hook, stages, unmount } = await mounted({ surroundings: { starting: new Promise((resolve) => (loaded = resolve)) } });
+  await inAct(async () => {
+    void hook().load();
+    await new Promise((done) => setTimeout(done, 20));
+  });
+  assert.equal(hook().status, "loading");
+  await unmount();
+  loaded();
+  await settle();
+  assert.deepEqual(stages.map(ended), [true]);
+});
