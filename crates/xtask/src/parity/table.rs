@@ -77,6 +77,7 @@ pub fn markdown(outcomes: &[(&Comparison, Outcome)], devices: &[String]) -> Stri
 /// The cell for some outcomes.
 fn worst<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> String {
     let mut most: Option<f64> = None;
+    let mut missed = false;
     for outcome in outcomes {
         match outcome {
             Outcome::Failed(_) => return "failed".to_owned(),
@@ -84,13 +85,17 @@ fn worst<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> String {
                 return format!("greedy {}/{}", greedy.0, greedy.1);
             }
             Outcome::Compared { error, .. } if error.is_nan() => return "NaN".to_owned(),
-            Outcome::Compared { error, limit, .. } if error > limit => {
-                return format!("**{error:.1e}**");
+            Outcome::Compared { error, limit, .. } => {
+                missed |= error > limit;
+                most = Some(most.map_or(*error, |m| m.max(*error)));
             }
-            Outcome::Compared { error, .. } => most = Some(most.map_or(*error, |m| m.max(*error))),
         }
     }
-    most.map_or("–".to_owned(), |error| format!("{error:.0e}"))
+    match most {
+        None => "–".to_owned(),
+        Some(error) if missed => format!("**{error:.1e}**"),
+        Some(error) => format!("{error:.0e}"),
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +112,10 @@ mod tests {
         assert_eq!(worst([held(2e-6), held(3e-5)].iter()), "3e-5");
         assert_eq!(worst([].iter()), "–");
         assert_eq!(worst([held(2e-6), held(2e-3)].iter()), "**2.0e-3**");
+        assert_eq!(
+            worst([held(2e-4), held(7e-3), held(3e-4)].iter()),
+            "**7.0e-3**"
+        );
         assert_eq!(worst([held(2e-6), held(f64::NAN)].iter()), "NaN");
         let parted = Outcome::Compared {
             error: 1e-6,
