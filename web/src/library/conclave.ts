@@ -370,7 +370,7 @@ export class Conclave {
    * `thought` where they think first, one `round` for every accepted segment, `end`. A member that
    * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
    * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
-   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`. The
+   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`.
    * An engine that fails (a lost device, a dead worker) is opened anew once, with its members, which is told as
    * `reopened`; they read the conversation again and go on from the text so far. The
    * texts of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end` alone). Messages that continue an earlier

@@ -1,11 +1,13 @@
 /** Puts a script before one part of the engine's worker; the page's own files stay as they are. */
 import { build } from "esbuild";
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import type { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 
-/** What an isolated page starts, from the page's own folder and from the package. */
-const files = ["engine-shared.js", "library/engine-shared.js"];
+/** What pages start, from the page's own folder and from the package; isolated ones the first, where the browser lets threads wait for each other. */
+const workers = ["engine-shared.js", "engine.js"];
+const files = workers.flatMap((worker) => [worker, `library/${worker}`]);
 /** Which part workers have, by their names. */
 export type Part = "conclave" | "conclave member" | "conclave helper";
 
@@ -18,8 +20,7 @@ export async function putBeforeWorker(site: Site, source: string, given: object 
 
 /** The same of some lines. */
 export function runBeforeWorker(site: Site, lines: string, part: Part = "conclave"): void {
-  const worker = readFileSync(`${dist}engine-shared.js`, "utf8");
-  for (const file of files) site.overrides.set(file, `if (name === ${JSON.stringify(part)}) {\n${lines}\n}\n${worker}`);
+  for (const file of files) site.overrides.set(file, `if (name === ${JSON.stringify(part)}) {\n${lines}\n}\n${readFileSync(dist + basename(file), "utf8")}`);
 }
 
 /** The worker as it was built. */

@@ -36,6 +36,8 @@ export class Site {
   readonly #subPath: string;
   /** Contents that stand in for a file, by its path in the folder. */
   readonly overrides = new Map<string, Buffer | string>();
+  /** Those that are pages of someone else's: they come without this page's policy. */
+  readonly strangers = new Set<string>();
   /** The page's address, with a trailing slash. */
   address = "";
 
@@ -59,7 +61,7 @@ export class Site {
           const body = this.overrides.get(inside) ?? (await readFile(placeOf(inside)));
           response.writeHead(200, {
             "content-type": types[extname(inside)] ?? "application/octet-stream",
-            "content-security-policy": policy,
+            ...(this.strangers.has(inside) ? {} : { "content-security-policy": policy }),
             "x-content-type-options": "nosniff",
             "cache-control": "no-store",
             ...(this.#isolates ? isolation : {}),

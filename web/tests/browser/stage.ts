@@ -14,16 +14,16 @@ export interface Stage {
 }
 
 /** Filled before the first test of the file runs. */
-export function stage(graphics: Graphics): Stage {
+export function stage(graphics: Graphics, flags: string[] = []): Stage {
   const made = {} as Stage;
   before(async () => {
     for (const file of ["index.html", "engine.wasm", "engine-shared.wasm", "members/members.json"]) {
       if (!existsSync(dist + file)) throw new Error(`${dist}${file} is missing: build the page first (cargo xtask dist)`);
     }
-    // The package, and the engine's script as a module of its own.
-    made.site = new Site(dist, "/some/where/", { library: `${web}package`, pkg: `${web}pkg` });
+    // The package, the engine's script as a module of its own, and what looks for faults in pages.
+    made.site = new Site(dist, "/some/where/", { library: `${web}package`, pkg: `${web}pkg`, axe: `${web}node_modules/axe-core` });
     await made.site.open();
-    made.browser = await launch(graphics);
+    made.browser = await launch(graphics, flags);
   });
   after(async () => {
     await made.browser?.close();

@@ -23,10 +23,11 @@ const graphicsFlags: Record<Graphics, string[]> = {
   none: [],
 };
 
-export function launch(graphics: Graphics): Promise<Browser> {
+/** `also`: further flags. */
+export function launch(graphics: Graphics, also: string[] = []): Promise<Browser> {
   return chromium.launch({
     executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
-    args: [...plain, ...graphicsFlags[graphics], `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
+    args: [...plain, ...graphicsFlags[graphics], ...also, `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
   });
 }
 
@@ -35,7 +36,8 @@ export class Visitor {
   /** What must stay empty on a clean visit. */
   readonly complaints: string[] = [];
 
-  private constructor(page: Page, own: string) {
+  /** `own`: the origins that the page may ask. */
+  private constructor(page: Page, own: string[]) {
     this.page = page;
     page.setDefaultTimeout(patience);
     page.on("console", (message) => {
@@ -44,20 +46,20 @@ export class Visitor {
     page.on("pageerror", (error) => this.complaints.push(`uncaught: ${String(error)}`));
     page.context().on("request", (request) => {
       const url = new URL(request.url());
-      if (/^https?:$/.test(url.protocol) && url.origin !== own) this.complaints.push(`request to ${url.href}`);
+      if (/^https?:$/.test(url.protocol) && !own.includes(url.origin)) this.complaints.push(`request to ${url.href}`);
     });
   }
 
-  /** Opens the page and waits until the members are loaded, unless `loaded` is false. */
+  /** Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: another origin that it may ask. */
   static async arrive(
     browser: Browser,
-    site: Site,
-    { search = "", loaded = true, host = "127.0.0.1", ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string } = {},
+    site: Pick<Site, "address">,
+    { search = "", loaded = true, host = "127.0.0.1", also, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string; also?: string } = {},
   ): Promise<Visitor> {
     const page = await (await browser.newContext(context)).newPage();
     const address = new URL(site.address + search);
     address.hostname = host;
-    const visitor = new Visitor(page, address.origin);
+    const visitor = new Visitor(page, also === undefined ? [address.origin] : [address.origin, also]);
     await page.goto(address.href);
     if (loaded) await visitor.state("ready");
     return visitor;
@@ -66,7 +68,7 @@ export class Visitor {
   /** The same visitor in another tab. */
   async sibling(): Promise<Visitor> {
     const page = await this.page.context().newPage();
-    const visitor = new Visitor(page, new URL(this.page.url()).origin);
+    const visitor = new Visitor(page, [new URL(this.page.url()).origin]);
     await page.goto(this.page.url());
     await visitor.state("ready");
     return visitor;

@@ -1,0 +1,4 @@
+"use client";
+import "conclave/element";
+
+export const Chat = () => <conclave-chat />;

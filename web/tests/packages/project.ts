@@ -1,0 +1,142 @@
+/**
+ * A project as someone has it who installs the package: a folder outside of this repository, with the package
+ * as it is published. Whatever happens to the test, the folder and the processes started in it go with it.
+ */
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cp, readFile, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import type { TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+const web = process.env["CONCLAVE_WEB"] ?? "./";
+
+/** Outlasts installing and building the largest of them several times over: nothing waits for ever. */
+export const limit = { timeout: 600_000 };
+const commandLimit = 240_000;
+
+/** What a process is told by this one: nobody is asked, and nothing is reported. */
+const environment = { ...process.env, CI: "true", NEXT_TELEMETRY_DISABLED: "1", NO_COLOR: "1" };
+
+/** What commands have made in a folder of examples/: it is made anew. */
+const made = new Set(["node_modules", "package-lock.json", "dist", "conclave", ".next"]);
+
+const own = new Set<Project>();
+process.once("exit", () => {
+  for (const project of own) project.remove();
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
+/** The package, packed once a run: its place lies in the folder of the bundled tests, which every run makes anew. */
+export function packed(): string {
+  const folder = dirname(dirname(fileURLToPath(import.meta.url)));
+  if (!existsSync(`${web}package/package.json`)) throw new Error(`${web}package is missing: build it first (cargo xtask dist --package)`);
+  const { name, version } = JSON.parse(readFileSync(`${web}package/package.json`, "utf8")) as { name: string; version: string };
+  const tarball = join(folder, `${name}-${version}.tgz`);
+  if (!existsSync(tarball)) execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, "./package"], { cwd: web, timeout: commandLimit });
+  return tarball;
+}
+
+export class Project {
+  readonly folder = mkdtempSync(join(tmpdir(), "conclave-project-"));
+  readonly #running = new Set<ChildProcess>();
+
+  private constructor(context: TestContext) {
+    own.add(this);
+    context.after(() => this.remove());
+  }
+
+  /** A copy of one of examples/, installed. */
+  static async ofExample(context: TestContext, name: string): Promise<Project> {
+    const project = new Project(context);
+    await cp(`${web}../examples/${name}`, project.folder, { recursive: true, filter: (source) => !made.has(basename(source)) });
+    await project.#install();
+    return project;
+  }
+
+  /** An empty folder with the package. */
+  static async empty(context: TestContext): Promise<Project> {
+    const project = new Project(context);
+    await project.write("package.json", JSON.stringify({ private: true, type: "module", dependencies: { conclave: "" } }));
+    await project.#install();
+    return project;
+  }
+
+  async #install(): Promise<void> {
+    const manifest = JSON.parse(await this.read("package.json")) as { dependencies: Record<string, string> };
+    manifest.dependencies["conclave"] = `file:${packed()}`;
+    await this.write("package.json", JSON.stringify(manifest));
+    await this.command("npm", "install", "--no-audit", "--no-fund", "--prefer-offline", "--no-package-lock");
+  }
+
+  read(file: string): Promise<string> {
+    return readFile(join(this.folder, file), "utf8");
+  }
+
+  write(file: string, text: string): Promise<void> {
+    return writeFile(join(this.folder, file), text);
+  }
+
+  /** Runs a command in the folder to its end, and gives what it wrote; throws that where it fails. */
+  async command(...command: string[]): Promise<string> {
+    const running = this.#start(command);
+    const timer = setTimeout(() => this.#end(running.child), commandLimit);
+    await running.over;
+    clearTimeout(timer);
+    if (running.child.exitCode !== 0) throw new Error(`${command.join(" ")} failed:\n${running.output()}`);
+    return running.output();
+  }
+
+  /** Starts a server of the project, `command` for a port, and gives its address once it answers. */
+  async server(command: (port: string) => string[]): Promise<string> {
+    const port = await freePort();
+    const words = command(String(port));
+    const running = this.#start(words);
+    const address = `http://127.0.0.1:${port}/`;
+    for (const end = Date.now() + commandLimit; Date.now() < end; await sleep(100)) {
+      if (running.child.exitCode !== null) break;
+      const response = await fetch(address).catch(() => undefined);
+      if (response?.ok) return address;
+    }
+    throw new Error(`${words.join(" ")} does not answer:\n${running.output()}`);
+  }
+
+  /** Ends what runs in the folder, and deletes it. */
+  remove(): void {
+    own.delete(this);
+    for (const child of this.#running) this.#end(child);
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  #start(command: string[]): { child: ChildProcess; over: Promise<void>; output: () => string } {
+    const [program = "", ...rest] = command;
+    // In a group of its own, to be ended with whatever it starts.
+    const child = spawn(program, rest, { cwd: this.folder, env: environment, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    this.#running.add(child);
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+    const over = new Promise<void>((resolve) => child.once("close", () => resolve()).once("error", (error) => ((output += String(error)), resolve())));
+    return { child, over, output: () => output };
+  }
+
+  #end(child: ChildProcess): void {
+    this.#running.delete(child);
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // It is over.
+    }
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
