@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { RoundEvent } from "../protocol/messages.ts";
 import { settings } from "../testing/scripted.ts";
 import { skills } from "./examples.ts";
-import { bytes, duration, parameters, sentence, speed, timeLeft, written } from "./figures.ts";
+import { bytes, duration, marks, parameters, sentence, speed, timeLeft, written } from "./figures.ts";
 import { runRecord } from "./run-record.ts";
 
 test("figures read as people write them", () => {
@@ -13,6 +13,12 @@ test("figures read as people write them", () => {
   assert.deepEqual([speed(50, 1000), speed(5, 1000), speed(1, 25_000), speed(1, 0)], ["50 tokens/s", "5.0 tokens/s", "0.04 tokens/s", "0.00 tokens/s"]);
   assert.deepEqual([0.2, 45, 600, 7200].map(timeLeft), ["1 s left", "45 s left", "10 min left", "2.0 h left"]);
   assert.deepEqual([["a"], ["a", "b"], ["a", "b", "c"]].map(sentence), ["a", "a and b", "a, b and c"]);
+});
+
+test("the marks of an axis say what they stand for", () => {
+  assert.deepEqual(marks([0, 0.2, 0.4]), ["0.0", "0.2", "0.4"]);
+  assert.deepEqual(marks([0, 0.25, 0.5, 0.75, 1]), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
+  assert.deepEqual(marks([0, 0.1, 0.2, 0.1 + 0.2]), ["0.0", "0.1", "0.2", "0.3"]);
 });
 
 test("a segment is credited to all who wrote it, by who was active then", () => {

@@ -52,3 +52,9 @@ export function written(rounds: Pick<RoundEvent, "drafters" | "writers">[], memb
 
 /** Names as a list in a sentence: a, b and c. */
 export const sentence = (names: string[]): string => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
+/** The marks of an axis, each with as many decimals as the finest of them needs: 0.00, 0.25, 0.50. */
+export function marks(values: number[]): string[] {
+  const decimals = values.map((value) => /\.(\d*?)0*$/.exec(value.toFixed(3))?.[1]?.length ?? 0);
+  return values.map((value) => value.toFixed(Math.max(1, ...decimals)));
+}

@@ -12,6 +12,8 @@ import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
+import { QuestionBox } from "./question-box.ts";
+import { hasOtherTab } from "./other-tabs.ts";
 import { Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { SideBySide } from "./side-by-side.ts";
@@ -38,7 +40,7 @@ function onThisMachine(address: string | null): string | undefined {
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
   readonly #transcript = byId("transcript", HTMLElement);
-  readonly #question = byId("question", HTMLTextAreaElement);
+  readonly #question = new QuestionBox(byId("question", HTMLTextAreaElement));
   readonly #askButton = byId("ask", HTMLButtonElement);
   readonly #stopButton = byId("stop", HTMLButtonElement);
   readonly #newButton = byId("new", HTMLButtonElement);
@@ -100,7 +102,7 @@ class Page {
       event.preventDefault();
       void this.#ask();
     });
-    this.#question.addEventListener("keydown", (event) => {
+    this.#question.onKey((event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       void this.#ask();
@@ -125,6 +127,7 @@ class Page {
       onUpdate: (take) => this.#notices.show("update", "hint", "A newer version of this page is here.", [{ label: "Reload", run: take }]),
     });
     await opened;
+    if (await hasOtherTab()) this.#notices.show("tabs", "hint", "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.");
   }
 
   /** Opens an engine on the chosen backend and loads every member into it. */
@@ -212,7 +215,7 @@ class Page {
 
   async #ask(): Promise<void> {
     const conclave = this.#conclave;
-    const question = this.#question.value.trim();
+    const question = this.#question.text.trim();
     const chosen = this.#settings.read();
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
@@ -226,7 +229,7 @@ class Page {
     this.#transcript.append(exchange.root);
     document.body.classList.add("asked");
     exchange.root.scrollIntoView({ block: "nearest" });
-    this.#question.value = "";
+    this.#question.text = "";
     const controller = new AbortController();
     this.#answering = controller;
     this.#refresh();
@@ -324,7 +327,7 @@ class Page {
 
   /** Puts a question back, unless another was begun. */
   #askAgain(question: string): void {
-    if (this.#question.value === "") this.#question.value = question;
+    if (this.#question.text === "") this.#question.text = question;
     this.#question.focus();
   }
 
@@ -352,7 +355,7 @@ class Page {
     this.#members.rest();
     this.#transcript.replaceChildren();
     document.body.classList.remove("asked");
-    this.#question.value = question;
+    this.#question.text = question;
     this.#question.focus();
     this.#refresh();
   }
@@ -398,7 +401,7 @@ class Page {
     about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} here, on this machine. Nothing you type leaves it.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
     showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
-      this.#question.value = question;
+      this.#question.text = question;
       this.#question.focus();
       if (!this.#askButton.disabled) void this.#ask();
     });

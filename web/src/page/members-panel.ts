@@ -38,7 +38,7 @@ interface Card {
   progress: HTMLProgressElement;
   loaded: HTMLElement;
   votes: HTMLElement;
-  weight: HTMLProgressElement;
+  weight: HTMLElement;
   weightText: HTMLElement;
   won: HTMLElement;
   failure: HTMLElement;
@@ -177,7 +177,8 @@ export class MembersPanel {
   }
 
   #weigh(card: Card, weight: number | undefined): void {
-    card.weight.value = weight ?? 0;
+    card.weight.setAttribute("aria-valuenow", (weight ?? 0).toFixed(3));
+    card.weight.querySelector("span")!.style.width = `${(weight ?? 0) * 100}%`;
     card.weightText.textContent = weight === undefined ? "no vote" : weight.toFixed(3);
   }
 
@@ -212,7 +213,7 @@ export class MembersPanel {
       progress: el("progress", { max: 1, "aria-label": `${name}: download` }),
       loaded: el("span", { class: "loaded" }, "waiting"),
       votes: el("div", { class: "votes" }),
-      weight: el("progress", { role: "meter", max: 1, value: 0, "aria-label": `${name}: weight` }),
+      weight: el("div", { class: "meter", role: "meter", "aria-valuemin": 0, "aria-valuemax": 1, "aria-label": `${name}: weight` }, el("span", {})),
       weightText: el("span", { class: "figure" }),
       won: el("span", { class: "won" }),
       failure: el("div", { class: "failure" }),

@@ -32,6 +32,7 @@ export class ModelsDialog {
   readonly #dialog = byId("models-dialog", HTMLDialogElement);
   readonly #events: DialogEvents;
   readonly #host: string;
+  readonly #about = el("p", { class: "description" });
   readonly #ensembles = el("div", {});
   readonly #stored = el("div", {});
   readonly #status = el("p", { class: "dialog-status", role: "status" });
@@ -46,15 +47,12 @@ export class ModelsDialog {
   constructor(host: string, events: DialogEvents) {
     this.#host = host;
     this.#events = events;
+    this.#about.textContent = this.#promise(true);
     const close = button("Close", () => this.close(), { class: "quiet" });
     const title = (id: string, text: string): HTMLElement => el("h3", { id }, text);
     this.#dialog.append(
       el("div", { class: "dialog-head" }, el("h2", { id: "models-title" }, "Models"), close),
-      el(
-        "p",
-        { class: "description" },
-        `Models are fetched from where they lie when you choose them, those named here from ${host}; they are checked and kept in this browser. What you ask goes nowhere.`,
-      ),
+      this.#about,
       this.#status,
       el("section", { "aria-labelledby": "ensembles-title" }, el("div", { class: "dialog-head" }, title("ensembles-title", "Ensembles"), this.#contextChoice()), this.#ensembles),
       el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm()),
@@ -90,11 +88,13 @@ export class ModelsDialog {
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
     const library = this.#events.library();
-    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], used: null, free: null, persisted: false };
+    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false };
+    this.#about.textContent = this.#promise(stored.keeps);
     const free = stored.free ?? undefined;
     this.#stored.replaceChildren(
       storedList(stored.models, {
         free,
+        keeps: stored.keeps,
         hasNewer: async ({ ref, commit }) => {
           const latest = await library?.latestCommit(ref);
           return latest !== undefined && latest !== commit;
@@ -119,6 +119,12 @@ export class ModelsDialog {
     } catch (error) {
       this.#ensembles.replaceChildren(el("p", { role: "alert" }, typed(error).message));
     }
+  }
+
+  /** What becomes of a model that is chosen. */
+  #promise(keeps: boolean): string {
+    const kept = keeps ? "they are checked and kept in this browser" : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
+    return `Models are fetched from where they lie when you choose them, those named here from ${this.#host}; ${kept}. What you ask goes nowhere.`;
   }
 
   /** Looks into one choice at a time; closing the dialog drops it. */

@@ -6,9 +6,18 @@ export interface OfflineEvents {
   onUpdate: (take: () => void) => void;
 }
 
-/** Where there are no service workers (plain http) the page works as it did, with the network on. */
+/** Undefined over plain http; where a visitor lets pages store nothing some browsers throw at the name. */
+function serviceWorkers(): ServiceWorkerContainer | undefined {
+  try {
+    return navigator.serviceWorker;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where there are no service workers the page works as it did, with the network on. */
 export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
-  const workers: ServiceWorkerContainer | undefined = navigator.serviceWorker;
+  const workers = serviceWorkers();
   if (!workers) return;
   let took = false;
   // The first worker also takes control: nothing changed for the visitor then.
@@ -25,7 +34,8 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
   const registration = await workers.register(worker, { updateViaCache: "none" }).catch(() => undefined);
   if (!registration) return;
   const offer = (): void => {
-    if (!registration.waiting || !workers.controller) return;
+    // In WebKit the first one may wait a moment as well, and control the page already: it takes the place of none.
+    if (!registration.waiting || !registration.active || !workers.controller) return;
     onUpdate(() => {
       took = true;
       // By now it may be another one, or have taken over by itself.
@@ -43,7 +53,7 @@ let toldUsed = false;
 
 /** Has the open core kept as well. A first visit may have fetched it before there was a service worker to see it. */
 export async function keepOpenCore(): Promise<void> {
-  const workers: ServiceWorkerContainer | undefined = navigator.serviceWorker;
+  const workers = serviceWorkers();
   if (!workers || toldUsed) return;
   toldUsed = true;
   (await workers.ready).active?.postMessage("keep used");
@@ -51,7 +61,11 @@ export async function keepOpenCore(): Promise<void> {
 
 /** Whether an earlier visit has kept the open core. */
 export async function hasOpenCore(): Promise<boolean> {
-  const kept: CacheStorage | undefined = globalThis.caches;
   const module = new URL("./open-core.wasm", document.baseURI);
-  return (await kept?.match(module, { ignoreSearch: true }).catch(() => undefined)) !== undefined;
+  try {
+    const kept: CacheStorage | undefined = globalThis.caches;
+    return (await kept?.match(module, { ignoreSearch: true })) !== undefined;
+  } catch {
+    return false;
+  }
 }

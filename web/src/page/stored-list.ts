@@ -5,15 +5,18 @@ import { bytes, plural } from "./figures.ts";
 
 export interface StoredContext {
   free: number | undefined;
+  /** The browser has a place for models. */
+  keeps: boolean;
   onDelete: (model: StoredModel) => Promise<void>;
   /** Asks the hub whether it has a newer version by now. */
   hasNewer: (model: StoredModel) => Promise<boolean>;
 }
 
-export function storedList(models: StoredModel[], { free, onDelete, hasNewer }: StoredContext): HTMLElement {
+export function storedList(models: StoredModel[], { free, keeps, onDelete, hasNewer }: StoredContext): HTMLElement {
   const kept = models.reduce((sum, { stored }) => sum + stored, 0);
   const room = free === undefined ? "" : ` The browser lets this page keep ${bytes(free)} more.`;
-  const summary = models.length === 0 ? `No models are stored here yet.${room}` : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
+  const none = keeps ? `No models are stored here yet.${room}` : "This browser gives the page no place to keep models: they are fetched anew at each visit.";
+  const summary = models.length === 0 ? none : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
   const rows = new Map(models.map((model) => [model, row(model, onDelete)]));
   return el("div", {}, el("p", { class: "facts", id: "stored-summary", tabindex: -1 }, summary), models.length === 0 ? "" : el("ul", { class: "stored" }, ...rows.values()), updates(rows, hasNewer));
 }

@@ -1,6 +1,8 @@
 /** The weights by round as a chart (uPlot). Lines bear the members' colours and their underlines' dashes. */
+import "./language.ts";
 import uPlot from "uplot";
 import type { RoundEvent } from "../protocol/messages.ts";
+import { marks } from "./figures.ts";
 import { spread } from "./spread.ts";
 
 /** Dashes that match the underlines of voice-1 … voice-8 in style.css. */
@@ -47,7 +49,7 @@ export class WeightsChart {
         scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, top(high)] } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50], space: 30 },
-          { ...axis, size: 36, values: (_plot, ticks) => ticks.map((tick) => tick.toFixed(1)) },
+          { ...axis, size: 36, values: (_plot, ticks) => marks(ticks) },
         ],
         series: [
           {},

@@ -63,6 +63,7 @@ export class MemberHost {
   async #start({ compiled, worker, backend }: ThreadStart): Promise<Started> {
     const { module, memory } = await this.#startModule(compiled);
     this.#engine = await module.Engine.create(backend);
+    this.#post({ type: "started" });
     const startHelper = this.#startHelper;
     const helpers = startHelper && "wantHelpers" in module && isShared(memory) ? new Helpers(() => startHelper(worker), module, { compiled, memory }) : undefined;
     return { engine: this.#engine, memory, helpers };

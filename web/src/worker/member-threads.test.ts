@@ -1,11 +1,11 @@
 /** Members in threads of their own: the rounds are the same, and what goes wrong in one is told as its. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { Conclave, type ConclaveEvent } from "../library/conclave.ts";
 import { BlobFiles } from "../protocol/model-files.ts";
 import { PortFiles, serveFiles } from "./port-files.ts";
 import { settings, type Script } from "../testing/scripted.ts";
-import { begun, collect, hello, open, talker } from "../testing/staged.ts";
+import { begun, collect, file, hello, open, stage, talker } from "../testing/staged.ts";
 
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
@@ -187,4 +187,20 @@ test("ranges of files cross a port whole, and what can't be read says why", asyn
   await assert.rejects(read.read(0, 8, 5), /a\.gguf ends before byte 13/);
   await assert.rejects(read.read(1, 0, 1), /no file number 1/);
   close();
+});
+
+test("a thread that never starts is given up, and the load says so", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    const { port } = stage({ Ada: talker }, 2, { startingThreads: new Promise(() => {}) });
+    const conclave = await Conclave.open({ backend: "cpu" }, port);
+    const loading = conclave.add({ name: "Ada", files: [file] });
+    const told = assert.rejects(loading, { name: "Engine", message: /thread of Ada ended: it did not start within 2 minutes\. Remove Ada, or reload/ });
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+    mock.timers.tick(120_000);
+    await told;
+    conclave.close();
+  } finally {
+    mock.timers.reset();
+  }
 });

@@ -23,8 +23,11 @@ export interface ThreadPort {
 /** Starts a worker whose script lies at this address. */
 export type StartThread = (address: string) => ThreadPort;
 
+/** A worker that has not started by then won't: browsers have been seen to start one and never run it. */
+const startLimitMs = 120_000;
+
 type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
-type Answer = Exclude<ThreadReply, Step | { type: "failed" }>;
+type Answer = Exclude<ThreadReply, Step | { type: "failed" | "started" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
 
 /** Who waits for the answer to a request. */
@@ -131,6 +134,7 @@ class Thread {
   #next = 0;
   /** Why nothing can be asked of it any more. */
   #why: string | undefined;
+  readonly #late = setTimeout(() => this.close(`it did not start within ${startLimitMs / 60_000} minutes`), startLimitMs);
 
   constructor(port: ThreadPort, start: ThreadStart) {
     this.#port = port;
@@ -185,6 +189,7 @@ class Thread {
   }
 
   #hear(reply: ThreadReply): void {
+    if (reply.type === "started") return clearTimeout(this.#late);
     const waiting = this.#waiting.get(reply.id);
     if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking") return waiting?.onStep(reply);
     this.#waiting.delete(reply.id);
@@ -196,6 +201,7 @@ class Thread {
   close(why: string): void {
     if (this.broken) return;
     this.#why = why;
+    clearTimeout(this.#late);
     this.#port.terminate();
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();

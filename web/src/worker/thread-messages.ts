@@ -35,6 +35,8 @@ const request = variant({
 });
 
 const reply = variant({
+  /** The module runs here: comes once, unasked. */
+  started: shape({}),
   /** Bytes of the weights that are in place. */
   loading: shape({ id: number, loaded: number, total: number }),
   /** Tokens of the conversation that were read; waits for `goOn`. */

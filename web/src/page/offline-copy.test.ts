@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+import { hasOpenCore, keepOffline } from "./offline-copy.ts";
+
+type Registration = Pick<ServiceWorkerRegistration, "waiting" | "active">;
+
+const before = { navigator: Object.getOwnPropertyDescriptor(globalThis, "navigator"), document: Object.getOwnPropertyDescriptor(globalThis, "document") };
+afterEach(() => {
+  for (const [name, had] of Object.entries(before)) {
+    if (had) Object.defineProperty(globalThis, name, had);
+    else Reflect.deleteProperty(globalThis, name);
+  }
+  Reflect.deleteProperty(globalThis, "caches");
+});
+
+/** Whether a page is told of a newer version where it finds its service worker so. */
+async function isOffered(registration: Registration, controlled: boolean): Promise<boolean> {
+  const workers = Object.assign(new EventTarget(), { controller: controlled ? {} : null, register: async () => Object.assign(new EventTarget(), { installing: null, ...registration }) });
+  Object.defineProperty(globalThis, "navigator", { value: { serviceWorker: workers }, configurable: true });
+  Object.defineProperty(globalThis, "document", { value: { baseURI: "http://host/" }, configurable: true });
+  let offered = false;
+  await keepOffline({ onUpdate: () => void (offered = true) });
+  return offered;
+}
+
+const worker = {} as ServiceWorker;
+
+test("a newer version is offered where it waits behind the one in use", async () => {
+  assert.ok(await isOffered({ waiting: worker, active: worker }, true));
+});
+
+test("the first version is no newer one, even while it waits and controls the page at once", async () => {
+  assert.equal(await isOffered({ waiting: worker, active: null }, true), false);
+  assert.equal(await isOffered({ waiting: null, active: worker }, true), false);
+  assert.equal(await isOffered({ waiting: worker, active: null }, false), false);
+});
+
+test("where the browser lets pages store nothing there is no offline copy, and no failure", async () => {
+  const refused = (): never => {
+    throw new DOMException("not here", "SecurityError");
+  };
+  Object.defineProperty(globalThis, "navigator", { value: Object.defineProperty({}, "serviceWorker", { get: refused }), configurable: true });
+  Object.defineProperty(globalThis, "document", { value: { baseURI: "http://host/" }, configurable: true });
+  Object.defineProperty(globalThis, "caches", { get: refused, configurable: true });
+  await keepOffline({ onUpdate: () => assert.fail("there is nothing to offer") });
+  assert.equal(await hasOpenCore(), false);
+});

@@ -1,0 +1,82 @@
+/** Members in workers of their own in Firefox and in WebKit, and on shared memory where the page is isolated and the browser can. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { writeModel } from "../browser/generated-model.ts";
+import type { Site } from "../browser/site.ts";
+import { inEachBrowser } from "./stand.ts";
+
+const inEach = inEachBrowser();
+
+/** What the page below tells. */
+interface Told {
+  isolated: boolean;
+  /** The browser lets workers of an isolated page have each other's memory, and wait for each other. */
+  shares: boolean;
+  threads: number;
+  events: { type: string }[];
+}
+
+/** A page that asks through the library, for as many threads as its address says, the bundled members or a file that was picked. */
+const script = `
+  import { Conclave } from "./library/conclave.js";
+  const picked = document.querySelector("input");
+  const run = async (threads, files) => {
+    const conclave = files ? await Conclave.open({ backend: "cpu", threads }) : await Conclave.load({ backend: "cpu", threads });
+    if (files) await conclave.add({ name: "One", files }, { contextTokens: 512 });
+    const used = conclave.threads;
+    const events = [];
+    const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(3) }];
+    for await (const event of conclave.ask(messages, { sampling: { temperature: 0, seed: 3 }, settings: { maxRounds: 4 } })) events.push(event);
+    conclave.close();
+    const shares = typeof SharedArrayBuffer !== "undefined" && "waitAsync" in Atomics;
+    return { isolated: crossOriginIsolated, shares: shares, threads: used, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
+  };
+  globalThis.run = (threads) => run(threads, picked.files.length > 0 ? [...picked.files] : undefined);`;
+
+function serve(site: Site): void {
+  site.overrides.set("ask.js", script);
+  site.overrides.set("ask.html", '<!doctype html><title>Threads</title><link rel="icon" href="./mark.svg"><input type="file"><script type="module" src="./ask.js"></script>');
+}
+
+inEach("members in threads of their own answer as in one", async ({ tab, site }) => {
+  serve(site);
+  await tab.open(`${site.address}ask.html`);
+  const run = async (threads: number): Promise<Told> => {
+    await tab.until(() => "run" in globalThis);
+    return tab.evaluate((threads) => (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads), threads);
+  };
+  const [apart, alone] = [await run(3), await run(1)];
+  assert.deepEqual([apart.threads, alone.threads], [3, 1]);
+  assert.ok(apart.events.some(({ type }) => type === "round"));
+  assert.deepEqual(apart.events, alone.events);
+});
+
+/** Large enough that threads share its work. */
+const shape = { layers: 4, hidden: 512, heads: 8, kvHeads: 4, feedForward: 1536, vocabulary: 24_576 };
+
+inEach("in an isolated page a member computes on several threads where the browser lets them share memory, and answers as on one", async ({ tab, site }) => {
+  const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
+  try {
+    const path = join(folder, "member.gguf");
+    await writeModel(path, shape);
+    serve(site);
+    const run = async (threads: number): Promise<Told> => {
+      await tab.open(`${site.address}ask.html`);
+      await tab.until(() => "run" in globalThis);
+      await tab.pick("input", path);
+      return tab.evaluate((threads) => (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads), threads);
+    };
+    const [apart, alone] = [await run(3), await run(1)];
+    const plain = await site.withoutIsolation(() => run(3));
+    assert.deepEqual([apart.isolated, plain.isolated], [true, false]);
+    // Firefox ESR 140 has no Atomics.waitAsync, and WebKitGTK 2.50 no SharedArrayBuffer.
+    assert.deepEqual([apart.threads, alone.threads, plain.threads], [apart.shares ? 3 : 1, 1, 1]);
+    assert.equal(apart.events.filter(({ type }) => type === "round").length, 4);
+    assert.deepEqual(apart.events, alone.events);
+    assert.deepEqual(apart.events, plain.events);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

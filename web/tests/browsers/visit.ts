@@ -1,0 +1,116 @@
+/** A visit to the page in a tab of another browser: what a visitor does there, and what went wrong meanwhile. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { patience } from "../browser/visitor.ts";
+import { dist } from "../browser/stage.ts";
+import type { Site } from "../browser/site.ts";
+import type { Tab } from "./driver.ts";
+
+interface Noted {
+  complaints: string[];
+}
+
+/** Runs before the page's own script: notes failures that nobody caught, and what the policy forbade. */
+const noting = `
+  globalThis.complaints = [];
+  addEventListener("error", (event) => complaints.push("uncaught: " + event.message));
+  addEventListener("unhandledrejection", (event) => complaints.push("unhandled: " + event.reason));
+  addEventListener("securitypolicyviolation", (event) => complaints.push("forbidden: " + event.violatedDirective + " " + event.blockedURI));
+`;
+
+export class Visit {
+  /** Which of the browsers it is. */
+  readonly browser: string;
+  readonly tab: Tab;
+  readonly site: Site;
+
+  constructor(browser: string, tab: Tab, site: Site) {
+    this.browser = browser;
+    this.tab = tab;
+    this.site = site;
+  }
+
+  /** Opens the page and waits until the members are loaded, unless `loaded` is false. `before`: lines that run before the page's own. */
+  async arrive({ search = "", loaded = true, before = "" }: { search?: string; loaded?: boolean; before?: string } = {}): Promise<void> {
+    await this.tab.size(1280, 1000);
+    this.prepare(before);
+    await this.tab.open(this.site.address + search);
+    if (loaded) await this.state("ready");
+  }
+
+  /** Has the page's script begin with these lines. Imports come first wherever they stand, so the page's own are theirs to find. */
+  prepare(before = ""): void {
+    this.site.overrides.set("before.js", `${noting}\n${before}`);
+    // A classic script runs before any module.
+    const html = readFileSync(`${dist}index.html`, "utf8").replace("<script type", '<script src="./before.js"></script><script type');
+    this.site.rebuild("index.html", html);
+  }
+
+  async state(state: "ready" | "answering" | "loading"): Promise<void> {
+    await this.tab.until((state) => document.body?.dataset["state"] === state, state);
+  }
+
+  /** Sets a field of the settings. */
+  async set(name: string, value: string): Promise<void> {
+    const set = (id: string, value: string): void => {
+      document.querySelector<HTMLDetailsElement>("details.settings")!.open = true;
+      const field = document.querySelector<HTMLInputElement>(id)!;
+      field.value = value;
+      for (const type of ["input", "change"]) field.dispatchEvent(new Event(type, { bubbles: true }));
+    };
+    await this.tab.evaluate(set, `#setting-${name}`, value);
+  }
+
+  /** Asks, and waits until the answer has begun; it may be over before anyone looks. */
+  async ask(question: string): Promise<void> {
+    const count = (): number => document.querySelectorAll(".exchange").length;
+    const before = await this.tab.evaluate(count);
+    await this.tab.fill("#question", question);
+    await this.tab.click("#ask");
+    await this.tab.until((before) => document.querySelectorAll(".exchange").length > before, before);
+  }
+
+  /** Asks and waits for the end of the answer; gives its text. */
+  async answer(question: string): Promise<string> {
+    await this.ask(question);
+    await this.state("ready");
+    return this.answered();
+  }
+
+  /** The text of the last answer. */
+  answered(): Promise<string> {
+    return this.tab.evaluate(() => [...([...document.querySelectorAll(".exchange")].at(-1)?.querySelectorAll(".segment") ?? [])].map((segment) => segment.textContent).join(""));
+  }
+
+  /** What the members are called that are ready. */
+  members(): Promise<string[]> {
+    return this.tab.evaluate(() => [...document.querySelectorAll('.member[data-state="ready"] .name')].map((name) => name.textContent ?? ""));
+  }
+
+  /** Waits until the page's own files are kept for visits without a network. */
+  async offlineCopy(): Promise<void> {
+    await this.tab.until(() => navigator.serviceWorker.controller !== null);
+  }
+
+  async clean(): Promise<void> {
+    const { complaints, notices, elsewhere } = await this.tab.evaluate(() => ({
+      complaints: (globalThis as unknown as Noted).complaints,
+      notices: document.querySelector("#notices")?.textContent ?? "",
+      elsewhere: performance
+        .getEntriesByType("resource")
+        .map(({ name }) => new URL(name))
+        .filter(({ protocol, origin }) => /^https?:$/.test(protocol) && origin !== location.origin)
+        .map(({ href }) => href),
+    }));
+    assert.deepEqual({ complaints, notices, elsewhere }, { complaints: [], notices: "", elsewhere: [] });
+  }
+}
+
+/** How long a test waits for what is no page's. */
+export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const enough = Date.now() + patience;
+  while (!(await holds())) {
+    if (Date.now() > enough) throw new Error(`It never came to this: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+}

@@ -1,0 +1,61 @@
+/** WebKitGTK's small browser on a display of its own, driven by WebKit's driver over HTTP. */
+import type { Readable } from "node:stream";
+import { elementKey, type Command, type Line } from "./driver.ts";
+import { end, freePort, soon, start } from "./programs.ts";
+
+/** Where the commands lie, below the session; `@` is the element. */
+const routes: Record<Command, [method: "GET" | "POST", path: string]> = {
+  SetTimeouts: ["POST", "timeouts"],
+  Navigate: ["POST", "url"],
+  ExecuteAsyncScript: ["POST", "execute/async"],
+  FindElement: ["POST", "element"],
+  ElementClear: ["POST", "element/@/clear"],
+  ElementClick: ["POST", "element/@/click"],
+  ElementSendKeys: ["POST", "element/@/value"],
+  PerformActions: ["POST", "actions"],
+  SwitchToFrame: ["POST", "frame"],
+  SetWindowRect: ["POST", "window/rect"],
+  TakeScreenshot: ["GET", "screenshot"],
+};
+
+export interface WebKitOptions {
+  dark?: boolean;
+  /** The language of the browser, which its scripts' numbers and dates follow. */
+  language?: string;
+}
+
+const machine = process.arch === "arm64" ? "aarch64" : "x86_64";
+const browser = `/usr/lib/${machine}-linux-gnu/webkit2gtk-4.1/MiniBrowser`;
+
+export async function launchWebKit({ dark = false, language = "en_US.UTF-8" }: WebKitOptions = {}): Promise<Line> {
+  // It says on file 3 which display it is. Without -noreset it would be gone between two clients.
+  const display = start("Xvfb", ["-displayfd", "3", "-screen", "0", "1400x2000x24", "-noreset", "-nolisten", "tcp"], {}, ["pipe"]);
+  const number = await new Promise<string>((resolve, reject) => {
+    (display.stdio[3] as Readable).once("data", (data) => resolve(String(data).trim()));
+    display.once("error", reject);
+    display.once("exit", () => reject(new Error("Xvfb has ended")));
+  });
+  const port = await freePort();
+  const driver = start("WebKitWebDriver", [`--port=${port}`, "--replace-on-new-session"], { DISPLAY: `:${number}`, LANG: language, LC_ALL: language });
+  const ask = async (method: string, path: string, body?: object): Promise<unknown> => {
+    const response = await fetch(`http://127.0.0.1:${port}/${path}`, { method, ...(body && { body: JSON.stringify(body) }) });
+    const { value } = (await response.json()) as { value: { error?: string; message?: string } | null };
+    if (!response.ok) throw new Error(`${value?.error}: ${value?.message}`);
+    return value;
+  };
+  await soon("WebKitWebDriver", () => ask("GET", "status"));
+  const args = ["--automation", ...(dark ? ["--dark-mode"] : [])];
+  const wanted = { browserName: "MiniBrowser", "webkitgtk:browserOptions": { binary: browser, args } };
+  const { sessionId } = (await ask("POST", "session", { capabilities: { alwaysMatch: wanted } })) as { sessionId: string };
+  return {
+    send: (command, parameters = {}, element) => {
+      const [method, path] = routes[command];
+      const frame = command === "SwitchToFrame" && element !== undefined ? { id: { [elementKey]: element } } : {};
+      return ask(method, `session/${sessionId}/${path.replace("@", element ?? "")}`, method === "GET" ? undefined : { ...parameters, ...frame });
+    },
+    close: () => {
+      end(driver);
+      end(display);
+    },
+  };
+}
