@@ -468,7 +468,7 @@ export class Conclave {
     if (this.#closed || !this.#startPort || (error.kind !== "DeviceLost" && error.kind !== "Engine")) return false;
     // Whoever waited for the same engine shares the new one.
     if (wire !== this.#wire) return this.#reopening ?? false;
-    if (this.#reopening) return false;
+    if (this.#reopening !== undefined) return false;
     this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
     return this.#reopening;
   }
