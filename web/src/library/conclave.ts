@@ -372,7 +372,8 @@ export class Conclave {
    * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
    * nothing is lost, and within a round; stopped while they read, the answer has no `begin`.
    * An engine that fails (a lost device, a dead worker) is opened anew once, with its members, which is told as
-   * `reopened`; they read the conversation again and go on from the text so far. The
+   * `reopened`; they read the conversation again and go on from the text so far.
+   * On phones an answer waits between its rounds while the page is out of sight. The
    * texts of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end` alone). Messages that continue an earlier
    * conversation run only what is new. Throws ContextFull (before anything is read), DeviceLost, OutOfMemory, Template,
    * Engine, Settings; the error's `partial` is the text so far.
@@ -433,11 +434,16 @@ export class Conclave {
       reply: (reply) => void (inbox.push(reply), wake()),
       fail: (error) => void ((failure = error), wake()),
     });
+    const pause = (): void => wire.post({ type: "pause", id, paused: document.hidden });
     let over = false;
     try {
       wire.post({ ...request, id });
       signal?.addEventListener("abort", stop);
       if (signal?.aborted) stop();
+      if (isHandheld()) {
+        document.addEventListener("visibilitychange", pause);
+        if (document.hidden) pause();
+      }
       while (!over) {
         const reply = inbox.shift();
         if (reply?.type === "event") {
@@ -455,6 +461,7 @@ export class Conclave {
       }
     } finally {
       signal?.removeEventListener("abort", stop);
+      globalThis.document?.removeEventListener("visibilitychange", pause);
       wire.forget(id);
       if (!over) stop(); // the caller left the loop
     }
@@ -554,6 +561,9 @@ function refuseUnknown(of: string, options: object | undefined, known: string[])
   const unknown = Object.keys(options ?? {}).find((name) => !known.includes(name));
   if (unknown !== undefined) throw new BadSettings(`${of} knows no ${JSON.stringify(unknown)}. It knows ${known.join(", ")}.`);
 }
+
+/** Whether the page is on a phone or a tablet, which ends pages that compute out of sight. */
+const isHandheld = (): boolean => globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
 
 /** Without what is left out. */
 function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

@@ -275,6 +275,8 @@ const request = variant({
   models: shape({ id: number }),
   deleteModel: shape({ id: number, ref: text }),
   latestCommit: shape({ id: number, ref: text }),
+  /** The answer to the question `id` waits between its rounds, or goes on. */
+  pause: shape({ id: number, paused: flag }),
   /** Ends the request `id`, whatever it is. */
   stop: shape({ id: number }),
   loseDevice: shape({ id: number }),

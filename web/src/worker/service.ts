@@ -22,6 +22,7 @@ import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type C
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
+import { Gate } from "./gate.ts";
 import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type StartThread } from "./member-threads.ts";
@@ -61,7 +62,7 @@ export class Service {
   readonly #around: Surroundings;
   #store: Promise<Store>;
   readonly #members = new Map<string, Member>();
-  readonly #running = new Map<number, { type: Request["type"]; controller: AbortController }>();
+  readonly #running = new Map<number, { type: Request["type"]; controller: AbortController; gate: Gate }>();
   #started: StartedModule<EngineModule> | undefined;
   #engine: FusedEngine | undefined;
   /** Why the engine could not be opened. */
@@ -100,8 +101,9 @@ export class Service {
       this.#running.get(id)?.controller.abort();
       return;
     }
+    if (request.type === "pause") return this.#running.get(id)?.gate.shut(request.paused);
     const controller = new AbortController();
-    this.#running.set(id, { type: request.type, controller });
+    this.#running.set(id, { type: request.type, controller, gate: new Gate() });
     try {
       await this.#answer(request, controller.signal);
     } catch (thrown) {
@@ -117,7 +119,7 @@ export class Service {
     }
   }
 
-  async #answer(request: Exclude<Request, { type: "stop" }>, signal: AbortSignal): Promise<void> {
+  async #answer(request: Exclude<Request, { type: "stop" | "pause" }>, signal: AbortSignal): Promise<void> {
     const { id } = request;
     switch (request.type) {
       case "open":
@@ -352,8 +354,9 @@ export class Service {
         const counted = members.map((member) => member.counters());
         const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
         const run = rounds(members, query, module.cut, now, signal, accepted.length + 1);
+        const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
-        for (; !step.done; step = await run.next()) {
+        for (; !step.done; await gate?.pass(signal), step = await run.next()) {
           // A lost device leaves stale results behind, not exceptions.
           if (engine.lost() !== undefined) break;
           const round = step.value;
