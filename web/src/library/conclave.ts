@@ -10,7 +10,7 @@
  */
 import type { BackendChoice } from "../protocol/backend.ts";
 import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
-import { BadSettings, EngineFailure, fromRecord, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import { BadSettings, EngineFailure, ConclaveError, fromRecord, toRecord, typed } from "../protocol/errors.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, Measured, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
@@ -184,7 +184,7 @@ export class Conclave {
   /** What they were loaded from. */
   readonly #sources = new Map<string, { source: MemberSource; options: AddOptions }>();
   #wire: Wire;
-  /** The opening of an engine in the place of a failed one, under way or over; none since the last answer that came to its end. */
+  /** The opening of the last engine that took the place of a failed one, under way or over. */
   #reopening: Promise<boolean> | undefined;
   #closed = false;
   #opened: Answer<"opened"> | undefined;
@@ -308,7 +308,7 @@ export class Conclave {
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     refuseUnknown("add", options, addOptions);
     refuseUnknown("a member", source, memberFields);
-    const { about, usage } = await added(this.#wire, source, options);
+    const { about, usage } = await added(await this.#live(), source, options);
     if (options.replace !== undefined) this.#forget(options.replace);
     this.#members.set(source.name, about);
     this.#sources.set(source.name, { source, options: given({ contextTokens: options.contextTokens }) });
@@ -318,7 +318,8 @@ export class Conclave {
 
   /** Takes a member out and frees its memory. Throws Settings where there is none of this name. */
   async remove(name: string): Promise<void> {
-    const reply = await this.#wire.request({ type: "remove", id: this.#wire.id(), name });
+    const wire = await this.#live();
+    const reply = await wire.request({ type: "remove", id: wire.id(), name });
     if (reply.type !== "removed") throw unexpected(reply, "remove");
     this.#usage = reply.usage;
     this.#forget(name);
@@ -371,7 +372,7 @@ export class Conclave {
    * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
    * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
    * nothing is lost, and within a round; stopped while they read, the answer has no `begin`.
-   * An engine that fails (a lost device, a dead worker) is opened anew once, with its members, which is told as
+   * An engine that fails (a lost device, a dead worker) is opened anew once an answer, with its members, which is told as
    * `reopened`; they read the conversation again and go on from the text so far.
    * On phones an answer waits between its rounds while the page is out of sight. The
    * texts of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end` alone). Messages that continue an earlier
@@ -399,7 +400,7 @@ export class Conclave {
     };
     let text = "";
     let begun = false;
-    for (;;) {
+    for (let again = false; ; again = true) {
       const wire = this.#wire;
       try {
         for await (const event of this.#answer(wire, request, signal)) {
@@ -411,13 +412,14 @@ export class Conclave {
             accepted.push({ text, tokens });
           }
           if (event.type === "round") text += event.text;
-          if (event.type === "end") this.#reopening = undefined;
           yield event;
         }
         return;
       } catch (thrown) {
-        const error = typed(thrown);
-        if (!(await this.#reopened(error, wire))) throw fromRecord({ ...toRecord(error), partial: error.partial ?? text });
+        // What a caller threw into this, or what it handed over breaks, is no fault of the engine.
+        if (!(thrown instanceof ConclaveError)) throw thrown;
+        const error = thrown;
+        if (again || !(await this.#reopened(error, wire))) throw fromRecord({ ...toRecord(error), partial: error.partial ?? text });
         yield { type: "reopened", error: toRecord(error) };
       }
     }
@@ -469,22 +471,28 @@ export class Conclave {
 
   /**
    * Whether a new engine with the same members has taken the place of the one that failed at the end of
-   * `wire`. It is tried once: until an answer has come to its end, the next failure is the caller's.
+   * `wire`.
    */
   async #reopened(error: ConclaveError, wire: Wire): Promise<boolean> {
     if (this.#closed || !this.#startPort || (error.kind !== "DeviceLost" && error.kind !== "Engine")) return false;
     // Whoever waited for the same engine shares the new one.
-    if (wire !== this.#wire) return this.#reopening ?? false;
-    if (this.#reopening !== undefined) return false;
-    this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
-    return this.#reopening;
+    if (wire === this.#wire) this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
+    return this.#reopening ?? false;
+  }
+
+  /** The line to the engine: to a new one, where the last has failed. */
+  async #live(): Promise<Wire> {
+    const { broken } = this.#wire;
+    if (broken) await this.#reopened(broken, this.#wire);
+    else await this.#reopening;
+    return this.#wire;
   }
 
   async #reopen(startPort: () => Port, error: ConclaveError): Promise<boolean> {
     this.#wire.close(error);
     this.#wire = this.#wireTo(startPort());
     this.#opened = await opened(this.#wire, given({ ...this.#options, signal: undefined }));
-    for (const [name, { source, options }] of this.#sources) {
+    for (const [name, { source, options }] of [...this.#sources]) {
       const { about, usage } = await added(this.#wire, source, options);
       this.#members.set(name, about);
       this.#usage = usage;
@@ -502,7 +510,7 @@ export class Conclave {
     const { members = [...this.#members.keys()], rule, signal } = options;
     const settings = this.#preset(rule);
     refuseUnknown("settings", options.settings, Object.keys(settings));
-    const wire = this.#wire;
+    const wire = await this.#live();
     const id = wire.id();
     const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling) }, signal);
     if (begun.type !== "begun") throw unexpected(begun, "begin");
@@ -526,7 +534,8 @@ export class Conclave {
   async measure(messages: Message[], options: MeasureOptions = {}): Promise<Measured[]> {
     refuseUnknown("measure", options, ["members", "thinking"]);
     const { members = [...this.#members.keys()], thinking = "off" } = options;
-    const reply = await this.#wire.request({ type: "measure", id: this.#wire.id(), messages, members, thinking });
+    const wire = await this.#live();
+    const reply = await wire.request({ type: "measure", id: wire.id(), messages, members, thinking });
     if (reply.type !== "measured") throw unexpected(reply, "measure");
     return reply.measured;
   }

@@ -69,11 +69,14 @@ export class ConclaveChat extends Base {
   readonly #box = made("input", "box");
   readonly #ask = made("button", "ask", "Ask");
   readonly #again = made("button", "reset", "New");
-  readonly #messages: Message[] = [];
+  /** Another list for each conversation. */
+  #messages: Message[] = [];
   #members: MemberSource[] | undefined;
   #loading: Promise<Conclave> | undefined;
   #loaded = false;
   #answering: AbortController | undefined;
+  /** When the last question's answer is over. */
+  #over: Promise<void> | undefined;
 
   constructor() {
     super();
@@ -111,7 +114,20 @@ export class ConclaveChat extends Base {
 
   /** Asks a question that continues the conversation; resolves when the answer is over. Where the conversation has become too long, its oldest questions are left out. */
   async ask(question: string): Promise<void> {
-    if (this.#answering) return;
+    if (this.#answering) {
+      if (!this.#answering.signal.aborted) return;
+      // What was stopped just now ends first.
+      await this.#over;
+      return this.ask(question);
+    }
+    const over = this.#answered(question);
+    this.#over = over;
+    return over;
+  }
+
+  async #answered(question: string): Promise<void> {
+    const messages = this.#messages;
+    const isCurrent = (): boolean => messages === this.#messages;
     const controller = new AbortController();
     const { signal } = controller;
     this.#answering = controller;
@@ -130,10 +146,10 @@ export class ConclaveChat extends Base {
       const thinking = this.getAttribute("thinking") as Thinking | null;
       // What is no rule `ask` refuses, and names those that there are.
       const options = { signal, overflow: "drop-oldest" as const, ...(rule !== null && { rule }), ...(thinking !== null && { thinking }) };
-      for await (const event of conclave.ask([...this.#messages, { role: "user", content: question }], options)) {
+      for await (const event of conclave.ask([...messages, { role: "user", content: question }], options)) {
         if (event.type === "round") text += event.text;
         if (event.type === "end") text = event.text;
-        this.#show(event, text);
+        if (isCurrent()) this.#show(event, text);
         this.#dispatch("conclave-event", event);
         if (event.type === "round" || event.type === "end") this.#dispatch(event.type, event);
       }
@@ -141,8 +157,8 @@ export class ConclaveChat extends Base {
       const declined = thrown instanceof Declined;
       if (declined || (signal.aborted && !this.#loaded)) {
         // Stopped while the members were loading: the question is there to be asked again.
-        this.#tell(declined ? "Nothing was downloaded." : "");
-        this.#box.value = question;
+        if (isCurrent()) this.#tell(declined ? "Nothing was downloaded." : "");
+        if (isCurrent()) this.#box.value = question;
         return this.#unload();
       }
       // What was accepted before the failure stays above the message.
@@ -152,7 +168,7 @@ export class ConclaveChat extends Base {
       if (isFatal(error) || !this.#loaded) this.#unload();
       if (text === "") this.#box.value = question;
     } finally {
-      if (text !== "") this.#messages.push({ role: "user", content: question }, { role: "assistant", content: text });
+      if (text !== "") messages.push({ role: "user", content: question }, { role: "assistant", content: text });
       this.#answering = undefined;
       this.#ask.textContent = "Ask";
       this.#progress.hidden = true;
@@ -163,7 +179,7 @@ export class ConclaveChat extends Base {
   /** Begins a new conversation; the members stay. */
   reset(): void {
     this.#answering?.abort();
-    this.#messages.length = 0;
+    this.#messages = [];
     this.#answer.textContent = "";
     this.#thought.hidden = true;
     this.#tell("");

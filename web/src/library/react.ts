@@ -144,6 +144,8 @@ class Chat {
     const messages: readonly Message[] = [...before, { role: "user", content: question }];
     const isCurrent = (): boolean => this.#answering === controller;
     let text = "";
+    /** What the caller's own function threw. */
+    let own: { error: unknown } | undefined;
     /** Tells the answer so far, unless another one has begun. */
     const tell = (segments: readonly SegmentVote[]): void => {
       if (isCurrent()) this.#set({ text, segments, messages: text === "" ? messages : [...messages, { role: "assistant", content: text }] });
@@ -163,9 +165,16 @@ class Chat {
           text = event.text;
           tell(this.#state.segments);
         }
-        onEvent?.(event);
+        try {
+          onEvent?.(event);
+        } catch (error) {
+          own = { error };
+          throw error;
+        }
       }
     } catch (error) {
+      // The caller's own is the caller's, and no fault of the engine.
+      if (own) throw own.error;
       if (isCurrent()) this.#fail(error);
     } finally {
       if (isCurrent()) {

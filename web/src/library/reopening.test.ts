@@ -11,7 +11,7 @@ const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 
 async function open(): Promise<{ conclave: Conclave; stages: Stage[]; fail: () => void }> {
   const stages: Stage[] = [];
   const startPort = () => {
-    const made = stage({ Ada: endless, Bo: endless });
+    const made = stage({ Ada: endless, Bo: endless, Cy: endless });
     stages.push(made);
     return made.port;
   };
@@ -71,14 +71,16 @@ test("a lost device is one that is opened anew as well", async () => {
   assert.equal(stages.length, 2);
 });
 
-test("what fails twice in an answer is the caller's, with the text so far; after an answer it is tried again", async () => {
+test("what fails twice in an answer is the caller's, with the text so far; the next question has another engine", async () => {
   const { conclave, stages, fail } = await open();
   await assert.rejects(
     answer(conclave, (round) => (round === 2 || round === 4 ? fail() : undefined)),
     (error: unknown) => error instanceof EngineFailure && /unreachable/.test(error.message) && /^(la ){4,}$/.test(error.partial ?? ""),
   );
   assert.equal(stages.length, 2);
-  assert.equal(conclave.members.length, 2);
+  assert.ok(stages[1]!.journal.includes("terminate"), "it is not left running");
+  assert.equal((await answer(conclave, () => undefined)).at(-1)?.type, "end");
+  assert.equal(stages.length, 3);
 
   const healthy = await open();
   for (let count = 1; count <= 2; count++) {
@@ -126,4 +128,45 @@ test("where no worker can be started any more the first failure is told", async 
     answer(conclave, (round) => (round === 1 ? conclave.loseDevice() : undefined)),
     DeviceLost,
   );
+});
+
+test("a worker that dies while nobody asks is replaced by whatever is asked next", async () => {
+  const { conclave, stages, fail } = await open();
+  fail();
+  assert.deepEqual(
+    (await conclave.measure(hello)).map(({ member }) => member),
+    ["Ada", "Bo"],
+  );
+  fail();
+  const conversation = await conclave.begin(hello);
+  await conversation.end();
+  fail();
+  await conclave.remove("Ada");
+  assert.equal(stages.length, 4);
+  assert.deepEqual(
+    conclave.members.map(({ name }) => name),
+    ["Bo"],
+  );
+});
+
+test("what the caller throws, or hands over broken, opens nothing anew", async () => {
+  const { conclave, stages } = await open();
+  const events = conclave.ask(hello);
+  await events.next();
+  await assert.rejects(events.throw(new Error("mine")), { message: "mine" });
+  await assert.rejects(collect(conclave.ask(hello, { signal: 5 as unknown as AbortSignal })), TypeError);
+  assert.equal(stages.length, 1);
+});
+
+test("a member that is added while another engine opens is there once, and one that had left stays out", async () => {
+  const { conclave, stages, fail } = await open();
+  let added: Promise<unknown> | undefined;
+  const events = await answer(conclave, (round) => {
+    if (round !== 2) return;
+    fail();
+    added = conclave.add({ name: "Cy", files: [file] }).catch((error: unknown) => error);
+  });
+  assert.equal(kinds(events).at(-1), "end");
+  await added;
+  assert.equal(stages.length, 2);
 });

@@ -107,11 +107,16 @@ export class Wire {
 
   /** Ends the worker; whatever waits for it hears why. */
   close(why: ConclaveError = new EngineFailure("The engine was closed.")): void {
-    this.#port.terminate();
     this.#break(why);
   }
 
+  /** Why nothing can be asked here any more. */
+  get broken(): ConclaveError | undefined {
+    return this.#broken;
+  }
+
   #break(error: ConclaveError): void {
+    this.#port.terminate();
     this.#broken ??= error;
     const listeners = [...this.#listeners.values()];
     this.#listeners.clear();

@@ -10,6 +10,9 @@ import { nextTask, together } from "./together.ts";
 /** As `Service` runs what uses the engine: one task after the other. */
 type InTurn = <T>(task: () => Promise<T>) => Promise<T>;
 
+/** Of one pass, which nothing stops. */
+const mostCandidates = 64;
+
 interface Open {
   members: readonly Member[];
   /** How many candidates were verified since the last that was kept. */
@@ -63,7 +66,7 @@ export class Conversations {
   /** `[members][candidates]`: every member's scores, each in one pass. */
   async verify(conversation: number, candidates: Candidate[], settings: Settings): Promise<VerifiedScore[][]> {
     const open = this.#of(conversation);
-    if (candidates.length === 0) throw new BadSettings("There is no candidate to verify. Give one at least.");
+    if (candidates.length === 0 || candidates.length > mostCandidates) throw new BadSettings(`1 to ${mostCandidates} candidates can be verified at a time; there are ${candidates.length}.`);
     open.verified = 0;
     const scores = await together(open.members, (member) => member.verify(candidates, settings));
     open.verified = candidates.length;

@@ -31,7 +31,7 @@ import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { rounds } from "./round.ts";
 import type { Store } from "../store/store.ts";
-import { nextTask, together } from "./together.ts";
+import { failures, nextTask, together } from "./together.ts";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
@@ -132,7 +132,14 @@ export class Service {
       case "measure":
         return this.#inTurn(() => this.#measure(request));
       case "begin":
-        return this.#around.post({ type: "begun", id, prefixes: await this.#conversations.begin(request, () => this.#named(request.members), signal) });
+        return this.#around.post({
+          type: "begun",
+          id,
+          prefixes: await unlessStopped(
+            this.#conversations.begin(request, () => this.#named(request.members), signal),
+            signal,
+          ),
+        });
       case "draft":
         return this.#around.post({ type: "drafted", id, drafts: await this.#computed(this.#conversations.draft(request.conversation, request.members, request.maxTokens)) });
       case "verify":
@@ -349,7 +356,14 @@ export class Service {
         promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
         const dropped = request.messages.length - messages.length;
         if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes, dropped });
-        await together(members, (member) => replay(member, accepted, settings, signal));
+        for (const error of await failures(members, (member) => replay(member, accepted, settings, signal))) {
+          // Who failed before, most likely: the others go on, as they did then.
+          const left = members.findIndex(({ name }) => name === error.member);
+          if (left < 0 || [...query.active()].length === 1) throw error;
+          query.leave(left);
+          members[left]!.release();
+          emit({ type: "left", round: accepted.length + 1, member: request.members[left]!, error: toRecord(error) });
+        }
         if (thinking !== "off" && accepted.length === 0 && !signal.aborted) await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
         const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };

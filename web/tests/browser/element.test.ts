@@ -132,3 +132,24 @@ test("models are downloaded once, with consent, and what they take is told befor
   assert.equal(await asked(), downloads, "the browser has kept them");
   await visitor.leave();
 });
+
+test("a reset in mid-answer begins anew, and what is asked right behind it is answered", async () => {
+  const { visitor, chat, part } = await arrive();
+  const prefixes = await chat.evaluate(async (element: Chat & { reset: () => void }) => {
+    const prefixes: number[] = [];
+    element.addEventListener("conclave-event", (event) => {
+      const told = (event as CustomEvent<ConclaveEvent>).detail;
+      if (told.type === "begin") prefixes.push(Math.max(...told.prefixes.map(({ prefix }) => prefix)));
+    });
+    let next: Promise<void> | undefined;
+    element.addEventListener("round", () => (element.reset(), (next ??= element.ask("What is 1 + 2?"))), { once: true });
+    await element.ask(`${"The fox went over the hill and the goose went home. ".repeat(5)}What did the fox do?`);
+    await next;
+    return prefixes;
+  });
+  const [before, after] = prefixes;
+  assert.ok(prefixes.length === 2 && after! < before! / 2, `nothing of the first conversation is in the second: ${prefixes.join(" and ")} tokens`);
+  assert.match((await part("answer").textContent()) ?? "", /^(?!.*fox).*\w/);
+  visitor.clean();
+  await visitor.leave();
+});
