@@ -19,6 +19,7 @@
  * consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
  */
 import { backendNamed, coreNamed } from "../protocol/backend.ts";
+import { unlessAborted } from "../protocol/unless-aborted.ts";
 import {
   Conclave,
   isFatal,
@@ -312,15 +313,6 @@ function made<K extends keyof HTMLElementTagNameMap>(tag: K, part: string, text 
 }
 
 const megabytes = (bytes: number): string => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.max(1, Math.round(bytes / 1e6))} MB`);
-
-/** The promise's outcome, or the signal's reason if that comes first. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    promise.then(resolve, reject);
-  });
-}
 
 declare global {
   interface HTMLElementTagNameMap {

@@ -18,7 +18,8 @@ import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
 import { Conclave, ConclaveError, defaultSampling, isFatal, parseReference, typed, type ErrorKind, type LoadOptions, type Message, type Sampling } from "./conclave.ts";
-import { Loading, unlessAborted } from "./loading.ts";
+import { unlessAborted } from "../protocol/unless-aborted.ts";
+import { Loading } from "./loading.ts";
 
 /** Whether a session can be made: at once, after a download, while one is under way, or not at all. */
 export type Availability = "unavailable" | "downloadable" | "downloading" | "available";

@@ -29,7 +29,8 @@ import {
   type Thinking,
 } from "./conclave.ts";
 import type { ConclaveChat } from "./element.ts";
-import { Loading, unlessAborted } from "./loading.ts";
+import { unlessAborted } from "../protocol/unless-aborted.ts";
+import { Loading } from "./loading.ts";
 
 export type { SegmentVote } from "./answer.ts";
 

@@ -28,6 +28,7 @@ import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type StartThread } from "./member-threads.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
+import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { rounds } from "./round.ts";
 import type { Store } from "../store/store.ts";
@@ -124,7 +125,7 @@ export class Service {
     switch (request.type) {
       case "open":
         this.#unopened = undefined;
-        return unlessStopped((this.#opening = this.#open(request)), signal);
+        return unlessAborted((this.#opening = this.#open(request)), signal);
       case "add":
         return this.#add(request, signal);
       case "ask":
@@ -135,7 +136,7 @@ export class Service {
         return this.#around.post({
           type: "begun",
           id,
-          prefixes: await unlessStopped(
+          prefixes: await unlessAborted(
             this.#conversations.begin(request, () => this.#named(request.members), signal),
             signal,
           ),
@@ -224,7 +225,7 @@ export class Service {
       });
     };
     // The engine may build kernels for seconds; who stops is not kept waiting.
-    await unlessStopped(
+    await unlessAborted(
       loaded().finally(() => files.close()),
       signal,
     );
@@ -457,17 +458,6 @@ export class Service {
   #diagnose(thrown: unknown): ConclaveError {
     return diagnosed(thrown, this.#engine?.lost());
   }
-}
-
-/** What a task comes to, or the signal's reason as soon as it says so: the task goes on unheard. */
-async function unlessStopped<T>(task: Promise<T>, signal: AbortSignal): Promise<T> {
-  const over = new AbortController();
-  const stopped = new Promise<never>((_, reject) => {
-    const stop = (): void => reject(signal.reason as Error);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { signal: over.signal });
-  });
-  return Promise.race([stopped, task]).finally(() => over.abort());
 }
 
 /** A member takes in segments that were accepted before: as its own candidates, which it keeps. */
