@@ -6,7 +6,7 @@
 //! values are not: eight rounded together would depend on which rows lie side by side, and a
 //! candidate in line is to get what it gets alone. Where no rounding may be, the cache is f32.
 
-use crate::input::{Eight, nearest, step_of};
+use crate::input::{Four, nearest, step_of};
 use crate::lanes::LANES;
 use crate::packed::{Short, Shorts, Single};
 use crate::tile::Tile;
@@ -68,16 +68,16 @@ pub(crate) trait Keys: Tile + Copy {
 
 impl Keys for Shorts {
     type Number = i16;
-    const COLS: usize = 8;
-    const NONE: Self = [[0; 2 * LANES]; 4];
+    const COLS: usize = 4;
+    const NONE: Self = [[0; 2 * LANES]; 2];
 
     #[inline(always)]
     fn number(&mut self, lane: usize, col: usize) -> &mut i16 {
         &mut self[col / 2][2 * lane + col % 2]
     }
 
-    fn parts(query: &[f32], to: &mut Vec<Eight>) {
-        to.extend(query.chunks(8).map(Eight::of));
+    fn parts(query: &[f32], to: &mut Vec<Four>) {
+        to.extend(query.chunks(4).map(Four::of));
     }
 }
 
