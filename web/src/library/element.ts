@@ -18,7 +18,7 @@
  * {@link ConclaveError}). Style it through `::part(…)`: answer, segment, thought, status, progress,
  * consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
  */
-import { backendNamed, coreNamed } from "../protocol/backend.ts";
+import { text as words } from "../protocol/check.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import {
   Conclave,
@@ -35,6 +35,7 @@ import {
   type Rule,
   type Thinking,
 } from "./conclave.ts";
+import { checked } from "./options.ts";
 
 const style = `
   :host { display: block; font: inherit; max-width: 40rem; --conclave-gap: .75em; --conclave-rule: 1px; }
@@ -106,15 +107,16 @@ export class ConclaveChat extends Base {
     return this.#members;
   }
 
-  set members(members: MemberSource[] | string | undefined) {
+  set members(members: MemberSource[] | string | null | undefined) {
     if (typeof members === "string") this.setAttribute("members", members);
-    this.#members = typeof members === "string" ? undefined : members;
+    this.#members = typeof members === "string" ? undefined : (members ?? undefined);
     this.#answering?.abort();
     this.#unload();
   }
 
   /** Asks a question that continues the conversation; resolves when the answer is over. Where the conversation has become too long, its oldest questions are left out. */
   async ask(question: string): Promise<void> {
+    checked("The question", question, words);
     if (this.#answering) {
       if (!this.#answering.signal.aborted) return;
       // What was stopped just now ends first.
@@ -189,8 +191,12 @@ export class ConclaveChat extends Base {
   }
 
   disconnectedCallback(): void {
-    this.#answering?.abort();
-    this.#unload();
+    // Where it is moved it is back at once, or in a task's time where something waits in between.
+    setTimeout(() => {
+      if (this.isConnected) return;
+      this.#answering?.abort();
+      this.#unload();
+    });
   }
 
   #show(event: ConclaveEvent, text: string): void {
@@ -232,8 +238,9 @@ export class ConclaveChat extends Base {
   }
 
   async #load(signal: AbortSignal): Promise<Conclave> {
-    const [core, hub] = [coreNamed(this.getAttribute("core")), this.getAttribute("hub")];
-    const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")), signal, ...(core !== undefined && { core }), ...(hub !== null && { hub }) };
+    const [backend, core, hub] = ["backend", "core", "hub"].map((name) => this.getAttribute(name) ?? undefined);
+    // What is no backend and no core the library refuses, and names those that there are.
+    const options = { signal, ...(backend !== undefined && { backend }), ...(core !== undefined && { core }), ...(hub !== undefined && { hub }) } as LoadOptions;
     const members = this.#members ?? this.#listed();
     if (!Array.isArray(members)) return Conclave.load({ ...options, ...(members !== undefined && { members }), onProgress: this.#following() });
     const conclave = Conclave.start(options);
