@@ -31,6 +31,7 @@ import {
 import { Conversation } from "./conversation.ts";
 import { addFields, askFields, beginFields, checked, checkedOptions, loadFields, measureFields, messages as messageList, openFields } from "./options.ts";
 import { places, toys } from "./places.ts";
+import { Share } from "./share.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
@@ -127,6 +128,11 @@ export interface AddOptions {
 export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
   /** The members, or the address of a list of them; the bundled ones if left out. */
   members?: MemberSource[] | string | URL;
+  /**
+   * Hears which share of the load is done, from 0 to 1: the engine's module, the downloads, and their way to the
+   * engine. It never falls, comes ten times a second at most, and is 1 when all is there.
+   */
+  onShare?: (share: number) => void;
 }
 
 /** How a question is answered. */
@@ -251,13 +257,28 @@ export class Conclave {
     options = checkedOptions("load", options, loadFields) as LoadOptions;
     const { backend, hub, threads, core, assets, signal } = options;
     const conclave = Conclave.start(given({ backend, hub, threads, core, assets, signal }), port);
-    const { contextTokens, onProgress } = options;
-    const adding = async (): Promise<About[]> => Promise.all((await listed(options)).map((source) => conclave.add(source, given({ contextTokens, onProgress, signal }))));
+    const { contextTokens, onProgress, onShare } = options;
     try {
-      const [abouts] = await Promise.all([adding(), conclave.ready]);
+      const share = new Share(onShare ?? (() => undefined));
+      const onStep = (progress: Progress & { member: string }): void => {
+        onProgress?.(progress);
+        share.member(progress.member, progress);
+      };
+      const add = async (source: MemberSource): Promise<About> => {
+        const about = await conclave.add(source, given({ contextTokens, onProgress: onStep, signal }));
+        share.added(source.name);
+        return about;
+      };
+      const adding = async (): Promise<About[]> => {
+        const sources = await listed(options);
+        share.await(sources);
+        return Promise.all(sources.map(add));
+      };
+      const [abouts] = await Promise.all([adding(), conclave.ready.then(() => share.opened())]);
       // Downloads end in any order, but ties and random streams go by this one.
       conclave.#members.clear();
       for (const about of abouts) conclave.#members.set(about.name, about);
+      share.done();
       return conclave;
     } catch (error) {
       conclave.close(); // ends all that is still being fetched

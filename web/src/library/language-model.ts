@@ -201,13 +201,14 @@ class Ensemble {
   readonly #loading: Loading;
   readonly #onEnd: () => void;
   readonly #monitors = new Set<DownloadMonitor>();
-  /** Of what has to be downloaded, from 0 to 1. */
+  /** Of the load, from 0 to 1. */
   share = 0;
   #sessions = 0;
 
   constructor(load: (options: LoadOptions) => Promise<Conclave>, options: LoadOptions, onEnd: () => void) {
     this.#onEnd = onEnd;
     this.#loading = new Loading(load, options, (share) => {
+      if (share <= this.share) return;
       this.share = share;
       for (const monitor of this.#monitors) tell(monitor, share);
     });

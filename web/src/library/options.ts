@@ -88,7 +88,13 @@ export const addFields = {
   signal: optional(signal),
 };
 
-export const loadFields = { ...openFields, members: optional(members), contextTokens: addFields.contextTokens, onProgress: addFields.onProgress };
+export const loadFields = {
+  ...openFields,
+  members: optional(members),
+  contextTokens: addFields.contextTokens,
+  onProgress: addFields.onProgress,
+  onShare: optional(callback<(share: number) => void>()),
+};
 
 /** What of an answer's options goes for all answers of a model. */
 export const answerFields = {

@@ -26,7 +26,7 @@ export interface ConclaveChatProps extends Omit<ConclaveChatAttributes, "members
   onRound?: (event: RoundEvent) => void;
   onEnd?: (event: EndEvent) => void;
   /** Hears which share of the loading is done, from 0 to 1. */
-  onProgress?: (progress: { share: number }) => void;
+  onProgress?: (progress: { share: number; loaded: number; total: number }) => void;
   onError?: (error: ConclaveError) => void;
 }
 

@@ -89,6 +89,8 @@ test("the first question loads the members, the answer comes segment by segment,
     ],
   );
   assert.equal(stages[0]?.members.get("Ada")?.sampling?.seed, 7);
+  await assert.rejects(ask({ type: "click" } as unknown as string), { name: "Settings", message: "The question must be a string; it was an object." });
+  await assert.rejects(ask("x", { maxTokens: null } as object), { name: "Settings", message: /^ask\.maxTokens must be/ });
   await inAct(() => ask("again"));
   assert.deepEqual(stages[0]?.members.get("Ada")?.messages, [...messages, { role: "user", content: "again" }]);
   assert.equal(hook().messages.length, 4);

@@ -38,7 +38,7 @@ export interface QuestionOptions extends Omit<AskOptions, "signal"> {
 export interface ConclaveState {
   /** `idle` until the members are asked for, and after a failure that ended them. */
   status: "idle" | "loading" | "ready" | "answering";
-  /** Which share of what is to be downloaded is here, from 0 to 1. */
+  /** Which share of the load is done, from 0 to 1. */
   progress: number;
   /** Why the last question, or the loading, failed; the text so far stays. */
   error: ConclaveError | undefined;

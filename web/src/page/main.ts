@@ -7,7 +7,7 @@ import { takeDrops } from "./drop.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
-import { plural, sentence } from "./figures.ts";
+import { percent, plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { Notices } from "./notices.ts";
@@ -60,6 +60,8 @@ class Page {
   /** Whose weights the chart shows. */
   #charted: Exchange | undefined;
   #answering: AbortController | undefined;
+  /** Of what is being loaded, from 0 to 1. */
+  #share = 0;
   /** What {@link #showTitle} last said. */
   #titled = "";
 
@@ -84,6 +86,10 @@ class Page {
           this.#refresh();
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
+        },
+        onShare: (share) => {
+          this.#share = share;
+          this.#showWhyNot();
         },
         onFatal: (error) => this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
@@ -379,12 +385,18 @@ class Page {
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);
     why.hidden = answering || ready;
+    this.#showWhyNot();
     this.#showTitle();
     if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
     memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
-    why.textContent =
-      this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
+  }
+
+  /** Why nothing can be asked now. */
+  #showWhyNot(): void {
+    const loading = this.#roster.loading || !this.#conclave;
+    byId("why-not", HTMLElement).textContent =
+      this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading ? `The members are loading: ${percent(this.#share)}.` : "No member takes part: tick one, or add one.";
   }
 
   /** Says which ensemble is here, and offers what can be asked of it. */
