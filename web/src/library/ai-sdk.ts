@@ -114,6 +114,7 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
   /** Members that have begun to think. */
   const thinking = new Set<string>();
   let reasoning = 0;
+  let members: string[] = [];
   let text: string | undefined;
   function* delta(piece: string, vote?: SegmentVote): Generator<LanguageModelV4StreamPart> {
     if (piece === "") return;
@@ -123,6 +124,7 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
   }
   for await (const event of conclave.ask(messages, options)) {
     yield { type: "raw", rawValue: event };
+    if (event.type === "begin") members = event.members;
     if (event.type === "thinking") {
       const { member } = event;
       if (!thinking.has(member)) yield { type: "reasoning-start", id: thoughtId(member), providerMetadata: { conclave: { member } } };
@@ -132,7 +134,7 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
       reasoning += event.tokens;
       if (thinking.delete(event.member)) yield { type: "reasoning-end", id: thoughtId(event.member) };
     } else if (event.type === "round") {
-      const vote = voteOf(event);
+      const vote = voteOf(event, members);
       segments.push(vote);
       yield* delta(event.text, vote);
     } else if (event.type === "end") {

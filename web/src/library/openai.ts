@@ -158,8 +158,10 @@ type Head = Pick<ChatCompletion, "id" | "created" | "model">;
 
 async function completed(events: AsyncIterable<ConclaveEvent>, head: Head, signal: AbortSignal | null | undefined): Promise<ChatCompletion> {
   const segments: SegmentVote[] = [];
+  let members: string[] = [];
   for await (const event of events) {
-    if (event.type === "round") segments.push(voteOf(event));
+    if (event.type === "begin") members = event.members;
+    if (event.type === "round") segments.push(voteOf(event, members));
     if (event.type !== "end") continue;
     if (event.stop === "stopped") signal?.throwIfAborted();
     const { text: content, stop } = event;
@@ -179,11 +181,15 @@ async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsa
     ...usage,
   });
   let told = "";
+  let members: string[] = [];
   for await (const event of events) {
-    if (event.type === "begin") yield chunk({ role: "assistant", content: "" });
+    if (event.type === "begin") {
+      members = event.members;
+      yield chunk({ role: "assistant", content: "" });
+    }
     if (event.type === "round") {
       told += event.text;
-      yield { ...chunk({ content: event.text }), conclave: voteOf(event) };
+      yield { ...chunk({ content: event.text }), conclave: voteOf(event, members) };
     }
     if (event.type !== "end") continue;
     if (event.stop === "stopped") signal?.throwIfAborted();

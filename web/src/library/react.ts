@@ -149,10 +149,12 @@ class Chat {
       const conclave = await unlessAborted(this.#loaded(), signal);
       if (!conclave) return text;
       this.#set({});
+      let members: string[] = [];
       for await (const event of conclave.ask([...messages], { overflow: "drop-oldest", ...options, signal })) {
+        if (event.type === "begin") members = event.members;
         if (event.type === "round") {
           text += event.text;
-          tell([...this.#state.segments, voteOf(event)]);
+          tell([...this.#state.segments, voteOf(event, members)]);
         }
         if (event.type === "end") {
           // It may bring what was held back.

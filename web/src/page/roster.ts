@@ -52,8 +52,6 @@ export class Roster {
   /** Loads every slot into a new engine. */
   async attach(conclave: Conclave): Promise<void> {
     this.#conclave = conclave;
-    // Why it is not is told elsewhere.
-    void conclave.ready.then(() => this.#share?.opened()).catch(() => undefined);
     await Promise.all(this.slots.map((slot) => this.load(slot)));
   }
 
@@ -124,7 +122,7 @@ export class Roster {
     const controller = new AbortController();
     slot.loading = controller;
     slot.state = "loading";
-    const share = (this.#share ??= new Share((share) => this.#events.onShare(share)));
+    const share = (this.#share ??= this.#shareOf(conclave));
     share.await([slot.source]);
     this.#panel.show(slot);
     this.#events.onChange();
@@ -156,6 +154,13 @@ export class Roster {
       if (!this.loading && this.#share === share) this.#share = undefined;
       this.#events.onChange();
     }
+  }
+
+  #shareOf(conclave: Conclave): Share {
+    const share = new Share((share) => this.#events.onShare(share));
+    // Why it is not ready is told elsewhere.
+    void conclave.ready.then(() => share.opened()).catch(() => undefined);
+    return share;
   }
 
   #place(member: Seat): Slot {
