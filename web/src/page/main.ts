@@ -10,6 +10,7 @@ import { Exchange } from "./exchange.ts";
 import { percent, plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
+import { hubNamed } from "./named-hub.ts";
 import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
@@ -26,16 +27,7 @@ const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
 /** The address keeps it, whichever backend the engine is opened on again. */
 const core = coreNamed(query.get("core"));
-/**
- * Another hub than huggingface.co, for tests and mirrors on this machine: a link can't have the page fetch
- * models from a host of its own under names that are trusted.
- */
-const hub = debug ? onThisMachine(query.get("hub")) : undefined;
-
-function onThisMachine(address: string | null): string | undefined {
-  const host = address === null ? "" : (URL.parse(address)?.hostname ?? "");
-  return ["localhost", "127.0.0.1", "[::1]"].includes(host) ? address! : undefined;
-}
+const hub = hubNamed(query);
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
