@@ -312,7 +312,10 @@ export class ConclaveChat extends Base {
     };
     return {
       onProgress: ({ member, ...progress }) => {
+        const file = files.get(member);
         if (progress.phase === "downloading") files.set(member, progress);
+        // The last bytes of a download may come without a word.
+        else if (file && (progress.phase === "verifying" || progress.phase === "loading")) files.set(member, { ...file, loaded: file.total });
         const { loaded, total } = bytes();
         this.#tell(progress.note ?? (loaded < total ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}` : "Loading the members…"));
       },
