@@ -38,9 +38,6 @@ test("of two choices in quick succession the last one holds, in the panel and in
     ["Eve"],
   );
   assert.ok(!members.has("Cy") && !members.has("Dee"));
-  assert.ok(
-    shares.length > 0 && shares.every((share) => share >= 0 && share < 1),
-    shares.join(", "),
-  );
+  assert.ok(shares.length > 0 && shares.every((share) => share >= 0 && share < 1), shares.join(", "));
   conclave.close();
 });
