@@ -15,7 +15,7 @@ const chapters = [
   ["As OpenAI's client", ["library/openai.ts", "library/answer.ts"]],
   ["As a model of the AI SDK", ["library/ai-sdk.ts"]],
   ["As the browser's LanguageModel", ["library/language-model.ts"]],
-  ["In React", ["library/react.ts"]],
+  ["In React", ["library/react.ts", "library/react-chat.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
   ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts"]],
   ["Errors", ["protocol/errors.ts"]],
@@ -107,6 +107,7 @@ function checkText(node) {
     case "list":
       return /[|,]/.test(inner()) && !inner().startsWith("{") ? `(${inner()})[]` : `${inner()}[]`;
     case "shape":
+    case "exact":
       return `{ ${fieldsOf(node)
         .map((field) => `${named(field)}: ${checkText(checkOf(field))}`)
         .join("; ")} }`;
