@@ -189,7 +189,7 @@ function describe(symbol) {
     parts.push(members(declaration));
   } else if (ts.isInterfaceDeclaration(declaration)) parts.push(fields(checker.getDeclaredTypeOfSymbol(symbol)));
   else if (shape?.call.expression.text === "variant") parts.push("One of the events below, told apart by `type`.");
-  else if (shape?.call.expression.text === "shape") parts.push(shapeFields(shape));
+  else if (["shape", "exact"].includes(shape?.call.expression.text)) parts.push(shapeFields(shape));
   else if (shape) parts.push(`\`\`\`ts\ntype ${symbol.name} = ${checkText(shape.call)};\n\`\`\``);
   else if (ts.isTypeAliasDeclaration(declaration)) {
     parts.push(`\`\`\`ts\n${declaration.getText().replace(/^export /, "")}\n\`\`\``);
