@@ -2,11 +2,11 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Checked } from "./check.ts";
+import { exact, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 
 export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
-export const sampling = shape({
+export const sampling = exact({
   temperature: within(0, 10),
   topP: within(0, 1),
   topK: whole(0, 2 ** 32 - 1),
@@ -15,7 +15,7 @@ export const sampling = shape({
 export const thinking = oneOf("off", "on", "auto");
 export const thought = shape({ text, tokens: number, stopped: flag });
 /** In which ranges numbers are, the engine knows and checks. */
-export const settings = shape({
+export const settings = exact({
   segmentTokens: number,
   scoring: oneOf("harmonic", "logit", "likelihood"),
   scoreEnd: flag,
@@ -26,16 +26,18 @@ export const settings = shape({
   update: oneOf("before", "after"),
   selfVotes: flag,
   level: flag,
-  exit: nullable(shape({ warmup: number, temperature: number, threshold: number })),
-  leader: nullable(shape({ doubt: number })),
+  exit: nullable(exact({ warmup: number, temperature: number, threshold: number })),
+  leader: nullable(exact({ doubt: number })),
   fast: flag,
   maxRounds: number,
   maxCharacters: number,
 });
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 const ranges = record(shape({ low: number, high: number }));
+/** In less there is no room for what a chat template writes around a question. */
+const leastContext = 32;
 /** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
-export const contextTokens = whole(1, 2 ** 32 - 1);
+export const contextTokens = whole(leastContext, 2 ** 32 - 1);
 export const backend = oneOf("webgpu", "cpu");
 export const core = oneOf("fused", "burn");
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
@@ -62,7 +64,7 @@ export const scores = { meanLogit: number, meanLogprob: optional(number), harmon
 const score = shape(scores);
 
 /** Where a member comes from: one of `ref`, `files`, `url`. */
-const source = shape({
+export const source = exact({
   /** What it is called in events; no two members share a name. */
   name: text,
   /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */

@@ -6,7 +6,7 @@
 import type { Candidate, Member, Query, Score, Settings } from "../protocol/engine.ts";
 import { ConclaveError, typed } from "../protocol/errors.ts";
 import type { StopReason } from "../protocol/messages.ts";
-import { failures, together } from "./together.ts";
+import { failures, inTurn, together } from "./together.ts";
 
 /** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
 export interface Drafted extends Candidate {
@@ -57,10 +57,17 @@ export interface Left {
 
 type Cut = (text: string, ended: boolean) => string;
 
-/** Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round looks at the `settings` anew; the `first` has this number. */
-export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal, first = 1): AsyncGenerator<Round | Left, StopReason> {
+/**
+ * Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round
+ * looks at the `settings` anew; the `first` has this number. `onOneDevice`: members share a GPU, which tells of work
+ * that it has refused to whoever reads first, since what several have queued goes there together. Such a round is
+ * played again, one member after the other: then it is who fails that hears it.
+ */
+export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal, first = 1, onOneDevice = false): AsyncGenerator<Round | Left, StopReason> {
   for (let round = first; !signal.aborted; ) {
-    const played = await play(round, members, query, cut, settings, signal).catch(typed);
+    const attempt = (each: typeof together) => play(round, members, query, cut, settings, signal, each).catch(typed);
+    const tried = await attempt(together);
+    const played = onOneDevice && isAnybodys(tried) && [...query.active()].length > 1 ? await attempt(inTurn) : tried;
     if (played === undefined) break;
     const broken = played instanceof ConclaveError; // nobody has kept anything: the others begin the round anew
     if (!broken) yield played.round;
@@ -88,6 +95,7 @@ async function play(
   cut: Cut,
   settings: Settings,
   signal: AbortSignal,
+  each: typeof together,
 ): Promise<{ round: Round; stop: StopReason | undefined; failed: ConclaveError[] } | undefined> {
   const active = [...query.active()];
   const voices = active.map((index) => members[index]!);
@@ -96,7 +104,7 @@ async function play(
     timed(
       ms,
       "draft",
-      together(
+      each(
         drafters.map((index) => members[index]!),
         (member) => member.draft(settings.segmentTokens),
       ),
@@ -105,7 +113,7 @@ async function play(
     timed(
       ms,
       "verify",
-      together(voices, (member) => member.verify(candidates, settings)),
+      each(voices, (member) => member.verify(candidates, settings)),
     );
 
   // 1–2. Every member drafts from the same prefix, or the leader alone; drafts are cut to whole words and cross as text.
@@ -158,6 +166,9 @@ async function play(
     return { round: { round, active, drafters, candidates: signed, ...vote, winner, writers: writers(candidates, winner), exited, text, ms }, stop, failed };
   }
 }
+
+/** Whether a device's error may have been heard by another than it concerns. */
+const isAnybodys = (tried: unknown): boolean => tried instanceof ConclaveError && tried.member !== undefined && (tried.kind === "Engine" || tried.kind === "OutOfMemory");
 
 /** Who drafted what the winner did. */
 function writers(candidates: Candidate[], winner: number): number[] {

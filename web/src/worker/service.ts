@@ -368,7 +368,7 @@ export class Service {
         if (thinking !== "off" && accepted.length === 0 && !signal.aborted) await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
         const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
-        const run = rounds(members, query, module.cut, now, signal, accepted.length + 1);
+        const run = rounds(members, query, module.cut, now, signal, accepted.length + 1, engine.backend === "webgpu");
         const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
         for (; !step.done; await gate?.pass(signal), step = await run.next()) {
