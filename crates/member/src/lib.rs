@@ -10,12 +10,14 @@
 //! | score all candidates in one pass | [`Member::verify`] |
 //! | keep the winner | [`Member::keep`] |
 //! | leave the query | [`Member::release`] |
+//! | read a system prompt once for all visits | [`Member::system_key`], [`Member::give_system`], [`Member::take_prefix`] |
 //! | answer alone instead | [`Member::write`] |
 //!
 //! Candidates cross between members as text: each verifier reads them in its
 //! own tokens.
 
 mod error;
+mod kept;
 mod member;
 mod thinking;
 

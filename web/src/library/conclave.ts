@@ -104,6 +104,12 @@ export interface OpenOptions {
    */
   core?: Core;
   /**
+   * Whether the system prompt of a conversation is kept in the origin's private files as members have read it, so that
+   * the next visit need not read it again (the default). What is kept are numbers made of the system prompt alone,
+   * never of a question or an answer; see {@link Conclave.deletePrompts}.
+   */
+  keepPrompts?: boolean;
+  /**
    * Where the package's files lie, if not beside its scripts: the address of a folder that has them as the
    * package does, on this origin or on another that lets pages read them.
    */
@@ -181,7 +187,7 @@ export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP:
 /** Room for the conversation where `add` and `load` are not told, in a member's tokens. */
 export const defaultContextTokens = 1024;
 
-const openRequest = (id: number, { backend = "auto", hub, threads, core, assets }: OpenOptions): Request => ({
+const openRequest = (id: number, { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions): Request => ({
   type: "open",
   id,
   backend,
@@ -189,6 +195,7 @@ const openRequest = (id: number, { backend = "auto", hub, threads, core, assets 
   ...(hub === undefined ? {} : { hub }),
   ...(threads === undefined ? {} : { threads }),
   ...(core === undefined ? {} : { core }),
+  ...(keepPrompts === undefined ? {} : { keepPrompts }),
 });
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
@@ -255,8 +262,8 @@ export class Conclave {
    */
   static async load(options: LoadOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     options = checkedOptions("load", options, loadFields) as LoadOptions;
-    const { backend, hub, threads, core, assets, signal } = options;
-    const conclave = Conclave.start(given({ backend, hub, threads, core, assets, signal }), port);
+    const { backend, hub, threads, core, assets, keepPrompts, signal } = options;
+    const conclave = Conclave.start(given({ backend, hub, threads, core, assets, keepPrompts, signal }), port);
     const { contextTokens, onProgress, onShare } = options;
     try {
       const share = new Share(onShare ?? (() => undefined));
@@ -386,12 +393,17 @@ export class Conclave {
   }
 
   /**
-   * Deletes a stored model, or what is there of it; members that were loaded from it stay. Throws
+   * Deletes a stored model, or what is there of it, with the system prompts it has read; members that were loaded from it stay. Throws
    * Storage while a tab downloads or loads it.
    */
   async deleteModel(ref: string): Promise<void> {
     checked("ref", ref, text);
     await this.#wire.request({ type: "deleteModel", id: this.#wire.id(), ref });
+  }
+
+  /** Deletes all system prompts that are kept as members have read them, whatever model it was. */
+  async deletePrompts(): Promise<void> {
+    await this.#wire.request({ type: "deletePrompts", id: this.#wire.id() });
   }
 
   /**

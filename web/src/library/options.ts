@@ -78,6 +78,7 @@ export const openFields = {
   threads: optional(whole(1, 1024)),
   core: optional(core),
   assets: optional(address),
+  keepPrompts: optional(flag),
   signal: optional(signal),
 };
 

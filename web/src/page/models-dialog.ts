@@ -88,13 +88,19 @@ export class ModelsDialog {
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
     const library = this.#events.library();
-    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false };
+    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false, prompts: 0 };
     this.#about.textContent = this.#promise(stored.keeps);
     const free = stored.free ?? undefined;
     this.#stored.replaceChildren(
       storedList(stored.models, {
         free,
         keeps: stored.keeps,
+        prompts: stored.prompts,
+        onDeletePrompts: async () => {
+          await this.#events.library()?.deletePrompts();
+          await this.refresh();
+          this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+        },
         hasNewer: async ({ ref, commit }) => {
           const latest = await library?.latestCommit(ref);
           return latest !== undefined && latest !== commit;

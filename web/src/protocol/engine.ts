@@ -64,6 +64,8 @@ export type OnReading = (done: number, total: number) => boolean | Promise<boole
 /** Hears what a member has thought since the last time. Thinking waits for the answer; `false` stops. */
 export type OnThinking = (text: string) => boolean | Promise<boolean>;
 
+type MaybePromise<T> = T | Promise<T>;
+
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
@@ -73,6 +75,15 @@ export interface Member {
    * (`off`). Throws ContextFull where it has no room for them.
    */
   measure(messages: Message[], thinking?: Thinking): Promise<number>;
+  /**
+   * What tells this model and the conversation's system prompt, as it reads it, from all others; undefined where
+   * that is not worth keeping. From then on it gives that prompt's prefix.
+   */
+  systemKey(messages: Message[]): MaybePromise<Uint8Array | undefined>;
+  /** The prefix of that system prompt, once a conversation has begun with it. */
+  giveSystem(): Promise<Uint8Array | undefined>;
+  /** Takes such a prefix, for conversations that begin with it. Throws where it is none, or another model's. */
+  takePrefix(prefix: Uint8Array): MaybePromise<void>;
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
    * seed draw different numbers by their `stream`. What was read before a stop is kept: the same

@@ -130,6 +130,8 @@ const storedModel = shape({
   stored: number,
   /** It is whole and checked, and can be used with the network off. */
   complete: flag,
+  /** Bytes of the system prompts that are kept as it has read them; they go with it. */
+  prompts: number,
 });
 
 /** What is stored on this machine. */
@@ -142,6 +144,8 @@ const stored = shape({
   free: nullable(number),
   /** The browser will not evict it under pressure. */
   persisted: flag,
+  /** Bytes of all system prompts that are kept as members have read them, those of models that are not stored among them. */
+  prompts: number,
 });
 
 /** Tokens one member ran in one round, and what it holds after it. */
@@ -249,6 +253,8 @@ const request = variant({
     threads: optional(whole(1, 1024)),
     /** Left out, members run on the fused core, and those that it has no plan for on the open one. */
     core: optional(core),
+    /** Whether system prompts are kept as members have read them, for later visits; left out, they are. */
+    keepPrompts: optional(flag),
   }),
   add: shape({ id: number, source, contextTokens, replace: optional(text) }),
   remove: shape({ id: number, name: text }),
@@ -276,6 +282,7 @@ const request = variant({
   plan: shape({ id: number, ref: text }),
   models: shape({ id: number }),
   deleteModel: shape({ id: number, ref: text }),
+  deletePrompts: shape({ id: number }),
   latestCommit: shape({ id: number, ref: text }),
   /** The answer to the question `id` waits between its rounds, or goes on. */
   pause: shape({ id: number, paused: flag }),

@@ -8,7 +8,7 @@ import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
-type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
+type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "systemKey" | "giveSystem" | "takePrefix" | "begin" | "think" | "draft" | "verify" | "keep" }>;
 
 /** Starts the module of this worker's core from what another thread compiled. */
 export type StartModule = (compiled: WebAssembly.Module) => Promise<StartedModule<EngineModule | BurnModule>>;
@@ -87,6 +87,13 @@ export class MemberHost {
     switch (request.type) {
       case "measure":
         return { type: "measured", id, tokens: await member.measure(request.messages, request.thinking) };
+      case "systemKey":
+        return given(id, await member.systemKey(request.messages));
+      case "giveSystem":
+        return given(id, await member.giveSystem());
+      case "takePrefix":
+        await member.takePrefix(request.prefix);
+        return { type: "taken", id };
       case "begin": {
         const onReading = (done: number, total: number): Promise<boolean> => this.#mayGoOn({ type: "reading", id, done, total });
         const begun = await member.begin(request.messages, request.sampling, request.stream, onReading);
@@ -137,3 +144,5 @@ export class MemberHost {
     return member;
   }
 }
+
+const given = (id: number, bytes: Uint8Array | undefined): ThreadReply => ({ type: "given", id, ...(bytes ? { given: bytes } : {}) });

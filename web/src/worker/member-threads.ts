@@ -241,6 +241,20 @@ class RemoteMember implements Member {
     return answer.tokens;
   }
 
+  async systemKey(messages: Message[]): Promise<Uint8Array | undefined> {
+    const answer = await this.#thread.ask("given", this.name, { type: "systemKey", member: this.#member, messages });
+    return answer.given;
+  }
+
+  async giveSystem(): Promise<Uint8Array | undefined> {
+    const answer = await this.#thread.ask("given", this.name, { type: "giveSystem", member: this.#member });
+    return answer.given;
+  }
+
+  async takePrefix(prefix: Uint8Array): Promise<void> {
+    await this.#thread.ask("taken", this.name, { type: "takePrefix", member: this.#member, prefix });
+  }
+
   async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
     const listening = this.#listening(async (step) => (step.type === "reading" ? onReading(step.done, step.total) : true));
     const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream }, listening);

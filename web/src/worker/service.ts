@@ -20,19 +20,24 @@ import {
 } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
+import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type StartThread } from "./member-threads.ts";
-import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Usage } from "../protocol/messages.ts";
+import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Stored, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { rounds } from "./round.ts";
-import type { Store } from "../store/store.ts";
+import type { KeptPrompt, Prompts } from "../store/prompts.ts";
+import type { Listed, Store } from "../store/store.ts";
 import { failures, nextTask, together } from "./together.ts";
+
+/** So long after an answer nothing else may have been asked before system prompts are kept. */
+const idleMs = 1000;
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
@@ -53,6 +58,8 @@ export interface Surroundings {
   cores: number;
   /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
   openStore: (hub: string | undefined) => Promise<Store>;
+  /** System prompts as members have read them. */
+  prompts: Prompts;
   gpu: Gpu | undefined;
   /** What engines of earlier visits have measured. */
   choices: RememberedChoices;
@@ -78,6 +85,10 @@ export class Service {
   #threads: MemberThreads | undefined;
   /** Where members live on the open core; undefined where workers have no workers. */
   #openCore: OpenCore | undefined;
+  /** When nothing was asked for a while. */
+  #idle: ReturnType<typeof setTimeout> | undefined;
+  /** Undefined where none are to be kept. */
+  #prompts: KeptPrompts | undefined;
   /** Those whose rounds the caller drives. */
   readonly #conversations = new Conversations((task) => this.#inTurn(task));
   /** The tail of the queue of everything that uses the engine. */
@@ -157,6 +168,7 @@ export class Service {
       case "plan":
       case "models":
       case "deleteModel":
+      case "deletePrompts":
       case "latestCommit":
         return this.#stored(request, signal);
       case "loseDevice":
@@ -167,25 +179,30 @@ export class Service {
   }
 
   /** Requests about the models of this machine; they need no engine. */
-  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "latestCommit">, signal: AbortSignal): Promise<void> {
+  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit">, signal: AbortSignal): Promise<void> {
     const { id } = request;
-    const { post } = this.#around;
+    const { post, prompts } = this.#around;
     const store = await this.#store;
     switch (request.type) {
       case "plan":
         return post({ type: "planned", id, plan: await store.plan(request.ref, signal) });
       case "models":
-        return post({ type: "models", id, stored: await store.list() });
+        return post({ type: "models", id, stored: withPrompts(await store.list(), await prompts.list()) });
       case "deleteModel":
         await store.delete(request.ref);
+        await prompts.deleteOf(request.ref);
+        return post({ type: "done", id });
+      case "deletePrompts":
+        await prompts.deleteOf();
         return post({ type: "done", id });
       case "latestCommit":
         return post({ type: "latestCommit", id, commit: await store.latestCommit(request.ref, signal) });
     }
   }
 
-  async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core }: RequestOf<"open">): Promise<void> {
+  async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core, keepPrompts = true }: RequestOf<"open">): Promise<void> {
     this.#core = core;
+    this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     // The module is fetched beside the search for an adapter and the opening of the store.
@@ -252,6 +269,7 @@ export class Service {
       if (signal.aborted) return member.free();
       if (replace !== undefined) this.#remove(replace);
       this.#members.set(source.name, member);
+      this.#prompts?.add(member, source);
       this.#around.post({ type: "added", id, about: { ...member.about(), core }, usage: this.#usage() });
       await this.#keepChoices(engine);
     });
@@ -289,7 +307,9 @@ export class Service {
   }
 
   #remove(name: string): void {
-    this.#member(name).free();
+    const member = this.#member(name);
+    this.#prompts?.remove(member);
+    member.free();
     this.#members.delete(name);
   }
 
@@ -346,6 +366,7 @@ export class Service {
       let stop: StopReason = "stopped";
       // Whether it fits everybody is known at once; to read may take minutes.
       const messages = signal.aborted ? request.messages : await fitting(members, request);
+      await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
           member.begin(messages, request.sampling, index, async (done, total) => {
@@ -402,7 +423,19 @@ export class Service {
       throw error;
     } finally {
       query.free();
+      this.#keepPrompts();
     }
+  }
+
+  /** Keeps what was made of system prompts once nobody has asked for anything for a while. */
+  #keepPrompts(): void {
+    clearTimeout(this.#idle);
+    if (!this.#prompts?.waits) return;
+    this.#idle = setTimeout(() => {
+      const asked = [...this.#running.values()].some(({ type }) => type === "ask" || type === "begin");
+      if (asked) return this.#keepPrompts();
+      void this.#inTurn(async () => this.#prompts?.keep());
+    }, idleMs);
   }
 
   /** What members computed, unless the device was lost: that leaves stale results behind, not exceptions. */
@@ -493,6 +526,13 @@ async function fitting(members: readonly Member[], { messages, thinking, overflo
       kept = kept.toSpliced(oldest, next - oldest);
     }
   }
+}
+
+/** What is stored, with what is kept of system prompts beside each model. */
+function withPrompts(stored: Listed, kept: readonly KeptPrompt[]): Stored {
+  const bytesOf = (some: readonly KeptPrompt[]): number => some.reduce((sum, { bytes }) => sum + bytes, 0);
+  const models = stored.models.map((model) => ({ ...model, prompts: bytesOf(kept.filter(({ of }) => of === model.ref)) }));
+  return { ...stored, models, prompts: bytesOf(kept) };
 }
 
 /** Told ten times a second at most; the first and the last of each phase always. */
