@@ -32,6 +32,7 @@ export type {
   Memory,
   Message,
   Ranges,
+  RemoteAbout,
   Rule,
   Rules,
   Sampling,
@@ -42,6 +43,7 @@ export type {
   VerifiedScore,
 } from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
+export { remoteAddress, type Capability } from "../protocol/remote.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
 export type {
   BeginEvent,
@@ -563,7 +565,7 @@ const addOptions = ["contextTokens", "replace", "onProgress", "signal"];
 const loadOptions = ["members", "contextTokens", "onProgress"];
 const beginOptions = ["signal", "rule", "settings", "sampling", "members"];
 const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow"];
-const memberFields = ["name", "ref", "files", "url", "bytes", "sha256", "quantise", "core"];
+const memberFields = ["name", "ref", "files", "url", "bytes", "sha256", "quantise", "core", "remote", "model", "key", "turn", "judge", "timeout"];
 
 /** Throws Settings for a name that means nothing: a misspelt option would be as if it were left out. */
 function refuseUnknown(of: string, options: object | undefined, known: string[]): void {

@@ -220,7 +220,7 @@ class Page {
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map((slot) => slot.about!.core); // they are loaded
+    const cores = slots.map((slot) => slot.about?.core ?? "remote"); // they are loaded
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;

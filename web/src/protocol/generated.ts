@@ -160,11 +160,13 @@ export interface Draft {
  */
 export interface Score {
   /** Mean raw logit of the candidate's tokens. */
-  meanLogit: number;
+  meanLogit?: number;
   /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
   meanLogprob?: number;
   /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
   harmonic?: number;
+  /** How much it likes the candidate beside the others, where it can say nothing of its tokens. */
+  preference?: number;
 }
 
 /** A verifier's score of one candidate. */
@@ -172,11 +174,13 @@ export interface VerifiedScore {
   /** Tokens of the candidate in the verifier's tokenisation. */
   tokens: number;
   /** Mean raw logit of the candidate's tokens. */
-  meanLogit: number;
+  meanLogit?: number;
   /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
   meanLogprob?: number;
   /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
   harmonic?: number;
+  /** How much it likes the candidate beside the others, where it can say nothing of its tokens. */
+  preference?: number;
 }
 
 /** What a round's feedback did. */

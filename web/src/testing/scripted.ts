@@ -203,6 +203,8 @@ export class ScriptedQuery implements Query {
   #active: number[];
   #round = 1;
   #leader = 0;
+  /** Places of those that have a candidate. */
+  #drafters: number[] = [];
 
   constructor(members: number, given: Settings, journal: string[] = [], exits: Record<number, number[]> = {}) {
     this.#active = [...Array(members).keys()];
@@ -220,9 +222,15 @@ export class ScriptedQuery implements Query {
     return this.#settings.leader && this.#active.length > 1 ? Math.max(0, this.#active.indexOf(this.#leader)) : undefined;
   }
 
-  trusts(scores: Score[]): boolean {
+  trusts(scores: Score[][]): boolean {
     this.#journal.push("trusts");
-    return scores.every((score) => score.meanLogit >= (this.#settings.leader?.doubt ?? 0));
+    return scores.flat().every(({ meanLogit = 0 }) => meanLogit >= (this.#settings.leader?.doubt ?? 0));
+  }
+
+  /** Only told in the journal where not all have drafted, nor a leader alone. */
+  drafted(places: Uint32Array): void {
+    this.#drafters = [...places];
+    if (places.length < this.#active.length && !this.#settings.leader) this.#journal.push(`drafted ${places.join(",")}`);
   }
 
   fastWinner(candidates: Candidate[]): number | undefined {
@@ -233,8 +241,9 @@ export class ScriptedQuery implements Query {
   normalise(scores: Score[][]): number[][] {
     this.#journal.push("normalise");
     return scores.map((row) => {
-      const sum = row.reduce((total, score) => total + score.meanLogit, 0);
-      return row.map((score) => score.meanLogit / sum);
+      const liking = row.map(({ meanLogit, preference }) => meanLogit ?? preference ?? 0);
+      const sum = liking.reduce((total, each) => total + each, 0);
+      return liking.map((each) => each / sum);
     });
   }
 
@@ -246,9 +255,10 @@ export class ScriptedQuery implements Query {
 
   select(shares: number[][]): { totals: number[]; winner: number } {
     this.#journal.push("select");
-    const totals = shares.map((_, j) => shares.reduce((sum, row) => sum + row[j]!, 0) / shares.length);
+    const votes = shares.filter((row) => row.length > 0);
+    const totals = this.#drafters.map((_, j) => votes.reduce((sum, row) => sum + row[j]!, 0) / votes.length);
     const winner = totals.indexOf(Math.max(...totals));
-    this.#leader = this.#active[winner]!;
+    this.#leader = this.#active[this.#drafters[winner]!]!;
     return { totals, winner };
   }
 
