@@ -2,7 +2,7 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Checked } from "./check.ts";
+import { flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 import { capabilities } from "./remote.ts";
 
@@ -57,7 +57,13 @@ const model = {
 /** What an engine says of a member; which core that engine is, it does not say. */
 export const modelAbout = shape(model);
 const remote = shape({ host: text, model: text, can: oneOf(...capabilities), note: text });
-const about = shape({ ...model, core: optional(core), remote: optional(remote) });
+const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
+/** On a core of this machine, or behind a server. */
+const about: Check<Checked<typeof lives>> = (data, path) => {
+  const told = lives(data, path);
+  if (told.core === undefined && told.remote === undefined) throw new TypeError(`${path}.core must say what it runs on; it was missing`);
+  return told;
+};
 /** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };

@@ -19,10 +19,13 @@ const onThisMachine = ["localhost", "127.0.0.1"];
  */
 export function remoteAddress(text: string): URL {
   const url = URL.parse(text.trim());
-  if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) throw new BadReference("A remote member's address begins with https:// and ends with what its paths begin with, as in https://example.org/v1.");
+  if (!url || (url.protocol !== "https:" && url.protocol !== "http:"))
+    throw new BadReference("A remote member's address begins with https:// and ends with what its paths begin with, as in https://example.org/v1.");
   // Never repeated in a message: what is in them may be secret.
-  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") throw new BadReference("A remote member's address holds no key, no query and no fragment. Give the key by itself.");
-  if (url.protocol === "http:" && !onThisMachine.includes(url.hostname)) throw new BadReference(`${url.host} would be asked in the clear. Plain http is for localhost and 127.0.0.1 alone: take https://${url.host}.`);
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")
+    throw new BadReference("A remote member's address holds no key, no query and no fragment. Give the key by itself.");
+  if (url.protocol === "http:" && !onThisMachine.includes(url.hostname))
+    throw new BadReference(`${url.host} would be asked in the clear. Plain http is for localhost and 127.0.0.1 alone: take https://${url.host}.`);
   url.pathname = url.pathname.replace(/\/+$/, "");
   return url;
 }

@@ -107,12 +107,26 @@ async function play(
   // Cut to whole words; judges have none, nor has who is late.
   const draft = async (places: number[]): Promise<Segment[]> => {
     const drafters = places.map((place) => voices[place]!);
-    const drafts = await timed(ms, "draft", together(drafters, (member) => member.draft(settings.segmentTokens, signal)));
+    const drafts = await timed(
+      ms,
+      "draft",
+      together(drafters, (member) => member.draft(settings.segmentTokens, signal)),
+    );
     return drafts.flatMap((drafted, at) => (drafted ? [{ place: places[at]!, tokens: drafted.tokens, candidate: { text: cut(drafted.text, drafted.ended), ended: drafted.ended } }] : []));
   };
   const verify = () => {
     query.drafted(Uint32Array.from(segments, ({ place }) => place));
-    return timed(ms, "verify", together(voices, (member) => member.verify(segments.map(({ candidate }) => candidate), settings, signal)));
+    return timed(
+      ms,
+      "verify",
+      together(voices, (member) =>
+        member.verify(
+          segments.map(({ candidate }) => candidate),
+          settings,
+          signal,
+        ),
+      ),
+    );
   };
 
   // 1–2. Every member drafts from the same prefix, or the leader alone; drafts are cut to whole words and cross as text.

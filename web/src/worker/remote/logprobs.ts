@@ -50,8 +50,9 @@ export function echoed(choice: Record<string, unknown>, prefix: string, candidat
   const [from, to] = places.inCodePoints ? [length(prefix), length(prefix + candidate)] : [prefix.length, (prefix + candidate).length];
   const own: number[] = [];
   let ends: number | undefined;
-  tokens.forEach((_, index) => {
-    const [begins, over] = [places.at[index]!, places.at[index + 1] ?? Number.POSITIVE_INFINITY];
+  tokens.forEach((token, index) => {
+    const begins = places.at[index]!;
+    const over = places.at[index + 1] ?? begins + (places.inCodePoints ? length(token) : token.length);
     const logprob = logprobs[index] ?? nothing;
     // One that reaches over the seam belongs to what is behind it.
     if (over > from && begins < to) own.push(logprob);

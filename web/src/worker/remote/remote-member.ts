@@ -70,7 +70,8 @@ export class RemoteMember implements Member {
   async measure(messages: Message[]): Promise<number> {
     const tokens = Math.ceil(messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4);
     const { context } = this.#found;
-    if (context > 0 && tokens >= context) throw new ContextFull(`Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for at ${this.#server.host}. Ask less, or begin a new conversation.`);
+    if (context > 0 && tokens >= context)
+      throw new ContextFull(`Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for at ${this.#server.host}. Ask less, or begin a new conversation.`);
     return tokens;
   }
 
@@ -116,8 +117,9 @@ export class RemoteMember implements Member {
       const { text, finish_reason: why } = checked(() => drafted(choice, "choice"), this.#server.host);
       const tokens = Math.min(maxTokens, checked(() => used(answer, "answer"), this.#server.host).usage?.completion_tokens ?? maxTokens);
       this.#counters.draftTokens += tokens;
-      // Half a character at the end is for the next round.
-      return { text: text.replace(/\ufffd+$/, ""), ended: why === "stop", tokens };
+      const ended = why === "stop";
+      // The token that ends an answer is counted there, and half a character at the end is for the next round.
+      return { text: text.replace(/\ufffd+$/, ""), ended, tokens: Math.max(0, tokens - Number(ended)) };
     });
   }
 
@@ -127,7 +129,9 @@ export class RemoteMember implements Member {
     this.#tokens = [];
     const { can, scores } = this.#found;
     if (can === "drafts only") return [];
-    const row = await this.#inTime(signal, (limit) => (can === "judges only" ? this.#prefer(candidates, limit) : scores === "echo" ? this.#echo(candidates, settings, limit) : this.#force(candidates, settings, limit)));
+    const row = await this.#inTime(signal, (limit) =>
+      can === "judges only" ? this.#prefer(candidates, limit) : scores === "echo" ? this.#echo(candidates, settings, limit) : this.#force(candidates, settings, limit),
+    );
     if (!row) return [];
     this.#tokens = row.map(({ tokens }) => tokens);
     this.#counters.verifyTokens += this.#tokens.reduce((sum, tokens) => sum + tokens, 0);

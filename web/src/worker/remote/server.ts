@@ -68,7 +68,7 @@ export class Server {
   }
 
   async #once(url: string, body: object | undefined, { until, signal }: Limit): Promise<unknown> {
-    const time = AbortSignal.timeout(Math.max(0, until - performance.now()));
+    const time = AbortSignal.timeout(Math.max(0, Math.ceil(until - performance.now())));
     try {
       const response = await fetch(url, {
         method: body === undefined ? "GET" : "POST",
@@ -99,15 +99,16 @@ export class Server {
     if (status === 429) throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
     if (status === 408 || status === 425 || status >= 500) throw new Setback(`${host} answered ${status}.`, { waitMs: retryAfter(headers) });
     const why = this.#told(text);
-    if (status === 400 && /context|maximum.{0,20}length|too long/i.test(why)) throw new ContextFull(`The conversation is longer than ${this.#name} has room for at ${host}. Ask less, or begin a new conversation.`);
+    if (status === 400 && /context|maximum.{0,20}length|too long/i.test(why))
+      throw new ContextFull(`The conversation is longer than ${this.#name} has room for at ${host}. Ask less, or begin a new conversation.`);
     if (status === 404 || status === 405) throw new Refused(status, `${host} has no such path or model${why}. Check the address, which usually ends with /v1, and the model's name.`);
     throw new Refused(status, `${host} answered ${status}${why}. Check what it runs, and the model's name.`);
   }
 
   /** What a server says of its refusal, in one short line, without the key that some repeat. */
   #told(text: string): string {
-    const error = text.slice(0, 4096).match(/"(?:message|detail)"\s*:\s*"((?:[^"\\]|\\.)*)"/)?.[1] ?? "";
-    const plain = error.replace(/\\["/\\]/g, (escape) => escape[1]!).replace(/\\.|[\p{Cc}\s]+/gu, " ");
+    const said = text.slice(0, 4096).match(/"(?:message|detail)"\s*:\s*"((?:[^"\\]|\\.)*)"/)?.[1] ?? "";
+    const plain = said.replace(/\\(["/\\])/g, "$1").replace(/\\.|[\p{Cc}\s]+/gu, " ");
     const kept = (this.#key ? plain.split(this.#key).join("…") : plain).trim().slice(0, 160);
     return kept === "" ? "" : ` (${kept})`;
   }
@@ -118,13 +119,12 @@ async function bounded(response: Response, host: string): Promise<string> {
   const decoder = new TextDecoder();
   const reader = response.body?.getReader();
   let text = "";
-  for (let bytes = 0; reader; ) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    bytes += value.length;
-    text += decoder.decode(value, { stream: true });
+  let bytes = 0;
+  for (let step = await reader?.read(); step && !step.done; step = await reader?.read()) {
+    bytes += step.value.length;
+    text += decoder.decode(step.value, { stream: true });
     if (bytes <= mostBytes) continue;
-    await reader.cancel();
+    await reader?.cancel();
     throw new RemoteFailure(`${host} answered with more than ${mostBytes >> 20} MB. Remove its member.`);
   }
   return text + decoder.decode();
