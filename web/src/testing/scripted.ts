@@ -241,7 +241,7 @@ export class ScriptedQuery implements Query {
   normalise(scores: Score[][]): number[][] {
     this.#journal.push("normalise");
     return scores.map((row) => {
-      const liking = row.map(({ meanLogit, preference }) => meanLogit ?? preference ?? 0);
+      const liking = row.map(({ meanLogit, preference, harmonic = 0 }) => meanLogit ?? preference ?? 1 / (1 - harmonic));
       const sum = liking.reduce((total, each) => total + each, 0);
       return liking.map((each) => each / sum);
     });

@@ -2,6 +2,7 @@
  * One OpenAI-compatible server: requests with a time limit, tried again within it where that may help. What it
  * answers is bounded and hostile until checked, and its key is in the header of a request and nowhere else.
  */
+import { optional, shape, text } from "../../protocol/check.ts";
 import { ContextFull, isAbort, RemoteFailure } from "../../protocol/errors.ts";
 import { pause, retryAfter, Setback, waitAfter } from "../../store/retry.ts";
 
@@ -99,7 +100,7 @@ export class Server {
     if (status === 429) throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
     if (status === 408 || status === 425 || status >= 500) throw new Setback(`${host} answered ${status}.`, { waitMs: retryAfter(headers) });
     const why = this.#told(text);
-    if (status === 400 && /context|maximum.{0,20}length|too long/i.test(why))
+    if (status === 400 && /context|maximum.{0,20}length|too long/i.test(messageIn(text)))
       throw new ContextFull(`The conversation is longer than ${this.#name} has room for at ${host}. Ask less, or begin a new conversation.`);
     if (status === 404 || status === 405) throw new Refused(status, `${host} has no such path or model${why}. Check the address, which usually ends with /v1, and the model's name.`);
     throw new Refused(status, `${host} answered ${status}${why}. Check what it runs, and the model's name.`);
@@ -107,10 +108,21 @@ export class Server {
 
   /** What a server says of its refusal, in one short line, without the key that some repeat. */
   #told(text: string): string {
-    const said = text.slice(0, 4096).match(/"(?:message|detail)"\s*:\s*"((?:[^"\\]|\\.)*)"/)?.[1] ?? "";
-    const plain = said.replace(/\\(["/\\])/g, "$1").replace(/\\.|[\p{Cc}\s]+/gu, " ");
+    const plain = messageIn(text).replace(/[\p{Cc}\p{Cf}\s]+/gu, " ");
     const kept = (this.#key ? plain.split(this.#key).join("…") : plain).trim().slice(0, 160);
     return kept === "" ? "" : ` (${kept})`;
+  }
+}
+
+const refusal = shape({ error: optional(shape({ message: optional(text) })), message: optional(text), detail: optional(text) });
+
+/** The message of a refusal, by the protocol's shape or one of those that servers have besides. */
+function messageIn(body: string): string {
+  try {
+    const { error, message, detail } = refusal(JSON.parse(body.slice(0, 65_536)), "");
+    return error?.message ?? message ?? detail ?? "";
+  } catch {
+    return "";
   }
 }
 
