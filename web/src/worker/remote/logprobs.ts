@@ -10,7 +10,7 @@ import { RemoteFailure } from "../../protocol/errors.ts";
 /** A probability of nothing, in nats: servers say it as null, or as what JSON has no word for. */
 const nothing = -700;
 
-const legacy = shape({ tokens: list(text), token_logprobs: list(nullable(number)), text_offset: optional(list(number)) });
+const legacy = shape({ tokens: list(text), token_logprobs: list(nullable(number)) });
 const entries = shape({ content: list(shape({ logprob: nullable(number), id: optional(number) })) });
 const choices = shape({ choices: list(record((data) => data)) });
 
@@ -45,34 +45,42 @@ export function scoreOf(logprobs: readonly number[], tokens: number): VerifiedSc
  * empty): of the candidate's tokens, and of the first of `end`'s. Throws Remote where the echo does not have them.
  */
 export function echoed(choice: Record<string, unknown>, prefix: string, candidate: string, end: string, host: string): VerifiedScore {
-  const { tokens, token_logprobs: logprobs, text_offset: offsets } = checked(() => legacy(choice["logprobs"], "logprobs"), host);
-  const places = placesOf(tokens, offsets, prefix + candidate + end);
-  const [from, to] = places.inCodePoints ? [length(prefix), length(prefix + candidate)] : [prefix.length, (prefix + candidate).length];
+  const { tokens, token_logprobs: logprobs } = checked(() => legacy(choice["logprobs"], "logprobs"), host);
+  const [from, to] = [prefix.length, (prefix + candidate).length];
+  const places = placesOf(tokens, prefix + candidate + end);
   const own: number[] = [];
   let ends: number | undefined;
-  tokens.forEach((token, index) => {
-    const begins = places.at[index]!;
-    const over = places.at[index + 1] ?? begins + (places.inCodePoints ? length(token) : token.length);
+  for (const [index, { begins, over }] of places.entries()) {
     const logprob = logprobs[index] ?? nothing;
     // One that reaches over the seam belongs to what is behind it.
     if (over > from && begins < to) own.push(logprob);
     else if (begins >= to && end !== "") ends ??= logprob;
-  });
-  const tokensOf = own.length;
+  }
+  const count = own.length;
   if (ends !== undefined) own.push(ends);
-  if (own.length === 0 || logprobs.length !== tokens.length) throw new RemoteFailure(`${host} gave no log-probabilities of the candidate back. Remove its member, or let it only judge.`);
-  return scoreOf(own, tokensOf);
+  if (own.length === 0 || logprobs.length !== tokens.length || (places.at(-1)?.over ?? 0) < to) {
+    throw new RemoteFailure(`${host} gave no log-probabilities of the candidate back. Remove its member, or let it only judge.`);
+  }
+  return scoreOf(own, count);
 }
 
-/** Where each token begins in the prompt: by the tokens' own texts where they are the prompt, else by what the server says, which counts code points. */
-function placesOf(tokens: readonly string[], offsets: readonly number[] | undefined, prompt: string): { at: number[]; inCodePoints: boolean } {
-  const shift = tokens.join("").indexOf(prompt);
-  if (shift < 0 && offsets?.length === tokens.length) return { at: [...offsets], inCodePoints: true };
-  let at = -Math.max(0, shift);
-  return { at: tokens.map((token) => (at += token.length) - token.length), inCodePoints: false };
-}
+/** Characters that a token may lie behind the one before it: one that servers strip white space of, or that follows parts of characters. */
+const gap = 16;
 
-const length = (text: string): number => [...text].length;
+/**
+ * Where in the prompt each token stands. By their texts: the offsets that servers tell count a first token that is in no
+ * prompt, and each part of a character as a whole one. What is not found has no width and stands where the one before it ends.
+ */
+function placesOf(tokens: readonly string[], prompt: string): { begins: number; over: number }[] {
+  let at = 0;
+  const begins = tokens.map((token) => {
+    const found = token === "" ? -1 : prompt.indexOf(token, at);
+    if (found < 0 || found - at > gap) return at;
+    at = found + token.length;
+    return found;
+  });
+  return begins.map((begin, index) => ({ begins: begin, over: begins[index + 1] ?? at }));
+}
 
 /** A grammar that lets nothing but these tokens be written, and the answer end behind them. */
 export const forcing = (tokens: readonly number[]): string => `root ::= ${tokens.length === 0 ? '""' : tokens.map((token) => `<[${token}]>`).join(" ")}`;
