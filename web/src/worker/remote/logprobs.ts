@@ -69,17 +69,17 @@ const gap = 16;
 
 /**
  * Where in the prompt each token stands. By their texts: the offsets that servers tell count a first token that is in no
- * prompt, and each part of a character as a whole one. What is not found has no width and stands where the one before it ends.
+ * prompt, and each part of a character as a whole one. What is not found stands between its neighbours.
  */
 function placesOf(tokens: readonly string[], prompt: string): { begins: number; over: number }[] {
   let at = 0;
-  const begins = tokens.map((token) => {
+  const places = tokens.map((token) => {
     const found = token === "" ? -1 : prompt.indexOf(token, at);
-    if (found < 0 || found - at > gap) return at;
+    if (found < 0 || found - at > gap) return { begins: at, over: undefined };
     at = found + token.length;
-    return found;
+    return { begins: found, over: at };
   });
-  return begins.map((begin, index) => ({ begins: begin, over: begins[index + 1] ?? at }));
+  return places.map(({ begins, over }, index) => ({ begins, over: over ?? places[index + 1]?.begins ?? at }));
 }
 
 /** A grammar that lets nothing but these tokens be written, and the answer end behind them. */
