@@ -79,7 +79,8 @@ function placesOf(tokens: readonly string[], prompt: string): { begins: number; 
     at = found + token.length;
     return { begins: found, over: at };
   });
-  return places.map(({ begins, over }, index) => ({ begins, over: over ?? places[index + 1]?.begins ?? at }));
+  const next = (index: number): number => places.slice(index).find(({ over }) => over !== undefined)?.begins ?? at;
+  return places.map(({ begins, over }, index) => ({ begins, over: over ?? next(index) }));
 }
 
 /** A grammar that lets nothing but these tokens be written, and the answer end behind them. */
