@@ -106,8 +106,10 @@ export interface Query {
   active(): Iterable<number>;
   /** The place among the active of the member that drafts alone now; undefined where all draft. */
   leader(): number | undefined;
-  /** Whether all verifiers (a score each, of the leader's candidate) take it as it is. */
-  trusts(scores: Score[]): boolean;
+  /** Says who has drafted this round's candidates, as places among the active, ascending; all, until this is called. */
+  drafted(places: Uint32Array): void;
+  /** Whether those that verify the leader's candidate (a row of one score each; empty where one abstains) take it as it is. */
+  trusts(scores: Score[][]): boolean;
   /** In fast mode the first candidate that ends the answer, which is accepted unverified. */
   fastWinner(candidates: Candidate[]): number | undefined;
   normalise(scores: Score[][]): number[][];

@@ -58,7 +58,7 @@ export const modelAbout = shape(model);
 const about = shape({ ...model, core });
 /** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
-export const scores = { meanLogit: number, meanLogprob: optional(number), harmonic: optional(number) };
+export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };
 const score = shape(scores);
 
 /** Where a member comes from: one of `ref`, `files`, `url`. */

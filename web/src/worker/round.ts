@@ -112,6 +112,7 @@ async function play(
   const leader = query.leader();
   let drafters = leader === undefined ? active : [active[leader]!];
   let drafts = await draft(drafters);
+  if (leader !== undefined) query.drafted(Uint32Array.of(leader));
   const segment = ({ text, ended }: Candidate) => ({ text: cut(text, ended), ended });
   let candidates = drafts.map(segment);
   if (signal.aborted) return undefined;
@@ -127,9 +128,10 @@ async function play(
 
   // Leader drafts: what it drafted alone is taken without a vote, unless it surprises somebody. Then the others draft as well.
   if (leader !== undefined) {
-    if (query.trusts(scores.map(([score]) => score!))) return over(0, unvoted(scores));
+    if (query.trusts(scores)) return over(0, unvoted(scores));
     const others = await draft(active.filter((_, place) => place !== leader));
     drafters = active;
+    query.drafted(Uint32Array.from(active.keys()));
     drafts = others.toSpliced(leader, 0, drafts[0]!);
     candidates = drafts.map(segment);
     if (signal.aborted) return undefined;
