@@ -130,12 +130,12 @@ export interface Query {
   active(): Iterable<number>;
   /** The place among the active of the member that drafts alone now; undefined where all draft. */
   leader(): number | undefined;
-  /** Whether all verifiers, a row each with their score of the leader's candidate, take it as it is. */
+  /** Says who has drafted this round's candidates, as places among the active, ascending; all, until this is called. */
+  drafted(places: Uint32Array): void;
+  /** Whether those that verify the leader's candidate (a row of one score each; empty where one abstains) take it as it is. */
   trusts(scores: Score[][]): boolean;
   /** In fast mode the first candidate that ends the answer, which is accepted unverified. */
   fastWinner(candidates: Candidate[]): number | undefined;
-  /** Who has a candidate in this round, by place among the active: its columns. All of them where it is not said. */
-  drafted(places: Uint32Array): void;
   /** Shares of each verifier's row; an empty one abstains. */
   normalise(scores: Score[][]): number[][];
   feedback(shares: number[][]): Feedback;

@@ -61,7 +61,7 @@ const lives = shape({ ...model, core: optional(core), remote: optional(remote) }
 /** On a core of this machine, or behind a server. */
 const about: Check<Checked<typeof lives>> = (data, path) => {
   const told = lives(data, path);
-  if (told.core === undefined && told.remote === undefined) throw new TypeError(`${path}.core must say what it runs on; it was missing`);
+  if (told.remote === undefined) core(told.core, `${path}.core`);
   return told;
 };
 /** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
