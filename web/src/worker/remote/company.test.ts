@@ -35,7 +35,7 @@ const leftIn = (events: ConclaveEvent[]): LeftEvent[] => events.filter((event) =
 const whole = (events: ConclaveEvent[]): string =>
   roundsOf(events)
     .map(({ text }) => text)
-    .join(""); // prettier-ignore
+    .join("");
 
 test("a member behind a server drafts and scores beside those here, and the event says so", async () => {
   const { conclave, server } = await company({ Near: near });
