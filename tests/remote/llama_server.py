@@ -36,6 +36,9 @@ def main():
     wanted.n_ctx = 4 * 1024
     wanted.cpuparams.n_threads = 2
     wanted.warmup = False
+    # As exact as it can be: keys and values in f32, and no flash attention, which rounds them to f16.
+    wanted.cache_type_k = wanted.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    wanted.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     server = xllamacpp.Server(wanted)
     print(server.listening_address, flush=True)
     sys.stdin.read()

@@ -48,8 +48,9 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
 }
 
 /** ln(1 + Σ 1/p) of a candidate's tokens, as the engine has it; it gives −ln Σ 1/p. */
-function surprise(score: Score | undefined): number {
-  const log = -(score?.harmonic ?? NaN);
+function surprise(score: Score | undefined): number | undefined {
+  if (score?.harmonic === undefined) return undefined;
+  const log = -score.harmonic;
   return log + Math.log1p(Math.exp(-log));
 }
 
@@ -57,9 +58,10 @@ function surprise(score: Score | undefined): number {
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   if (round.scores.length === 0) return "Fast mode took this candidate as it ended the answer; nobody scored it.";
   // Who abstained, or only judges, has no say in that.
-  const surprises = [...round.scores.entries()]
-    .filter(([, [score]]) => score?.harmonic !== undefined)
-    .map(([place, [score]]) => `${names[round.active[place] ?? place] ?? ""} by ${surprise(score).toFixed(1)}`);
+  const surprises = round.scores.flatMap(([score], place) => {
+    const nats = surprise(score);
+    return nats === undefined ? [] : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
+  });
   return `${round.candidates[0]?.member ?? ""} drafted for all, and nobody doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 

@@ -55,7 +55,7 @@ export async function probe(server: Server, { model: named, turn, judge = false 
   const its = known.find(({ id }) => id === named) ?? (named === undefined ? known[0] : undefined);
   const model = named ?? its?.id;
   if (model === undefined) throw new RemoteFailure(`${host} does not tell which models it has. Name one.`);
-  const kind = ({ llamacpp: "llama.cpp", vllm: "vLLM" } as const)[its?.owned_by ?? ""];
+  const kind = ({ llamacpp: "llama.cpp", vllm: "vLLM" } as const)[(its ?? known[0])?.owned_by ?? ""];
   const facts = { model, kind, context: its?.max_model_len ?? its?.meta?.n_ctx ?? 0, parameters: its?.meta?.n_params ?? 0, vocabulary: its?.meta?.n_vocab ?? 0 };
 
   const judges = async (note: string): Promise<Found> => {
