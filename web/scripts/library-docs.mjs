@@ -17,7 +17,7 @@ const chapters = [
   ["As the browser's LanguageModel", ["library/language-model.ts"]],
   ["In React", ["library/react.ts", "library/react-chat.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
-  ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts"]],
+  ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts", "protocol/remote.ts"]],
   ["Errors", ["protocol/errors.ts"]],
   ["References and lists of members", ["store/reference.ts", "store/load.ts"]],
   ["Underneath", ["library/wire.ts"]],

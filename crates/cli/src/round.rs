@@ -196,6 +196,9 @@ async fn play(
     let leader = query.leader();
     let first = leader.map_or_else(|| active.clone(), |place| vec![active[place]]);
     let candidates = draft(members, &first, settings).await?;
+    if let Some(place) = leader {
+        query.drafted(&[place])?;
+    }
     let mut round = Round {
         drafters: first,
         candidates,
@@ -256,14 +259,13 @@ async fn draft(
 /// get it; otherwise all others draft, and the round is still to be decided.
 async fn trust(
     members: &mut [Member],
-    query: &Query,
+    query: &mut Query,
     settings: &Settings,
     place: usize,
     round: &mut Round,
 ) -> Result<Option<Failed>, Trouble> {
     let scores = verify(members, round, settings).await?;
-    let column: Vec<Score> = scores.iter().map(|row| row[0].score).collect();
-    if query.trusts(&column)? {
+    if query.trusts(&raw(&scores))? {
         round.scores = scores;
         return Ok(Some(keep(members, round).await));
     }
@@ -273,7 +275,14 @@ async fn trust(
     candidates.splice(place..place, round.candidates.drain(..));
     round.candidates = candidates;
     round.drafters.clone_from(&round.active);
+    query.drafted(&(0..round.active.len()).collect::<Vec<_>>())?;
     Ok(None)
+}
+
+/// The scores alone, of the same shape.
+fn raw(scores: &[Vec<VerifiedScore>]) -> Vec<Vec<Score>> {
+    let row = |row: &Vec<VerifiedScore>| row.iter().map(|score| score.score).collect();
+    scores.iter().map(row).collect()
 }
 
 /// What every active member says of every candidate, in one in-line pass each.
@@ -307,12 +316,7 @@ async fn decide(
     round: &mut Round,
 ) -> Result<Failed, Trouble> {
     round.scores = verify(members, round, settings).await?;
-    let raw: Vec<Vec<Score>> = round
-        .scores
-        .iter()
-        .map(|row| row.iter().map(|s| s.score).collect())
-        .collect();
-    round.normalised = query.normalise(&raw)?;
+    round.normalised = query.normalise(&raw(&round.scores))?;
     if settings.update == Update::Before {
         round.counts = query.feedback(&round.normalised)?.counts;
     }

@@ -14,17 +14,35 @@ pub enum RoundError {
         /// Active members.
         members: usize,
     },
-    /// Not a score for every candidate.
+    /// Scores of some candidates only.
     #[error(
-        "verifier {verifier} scored {found} of {members} candidates: give one score for each active member's candidate"
+        "verifier {verifier} scored {found} of {candidates} candidates: give one score for each, or none where it abstains"
     )]
     Row {
         /// The row.
         verifier: usize,
         /// Scores in it.
         found: usize,
+        /// Candidates of the round.
+        candidates: usize,
+    },
+    /// Drafters that can't be.
+    #[error(
+        "drafters must be positions among the {members} active members, ascending, each once and at least one: correct them"
+    )]
+    Drafters {
         /// Active members.
         members: usize,
+    },
+    /// A row without a score, of mixed kinds, or with a preference that is not positive.
+    #[error(
+        "verifier {verifier} has no score of candidate {candidate} that stands beside its others: give scores of one kind in a row, preferences above 0"
+    )]
+    Kind {
+        /// The row.
+        verifier: usize,
+        /// The column.
+        candidate: usize,
     },
     /// A score that is NaN or infinite.
     #[error(

@@ -15,8 +15,14 @@
 //!    winner, and never below two members; the lowest Q goes first, ties from the highest index.
 //!
 //! Members that look alike have H ≈ 1, a hot softmax, and stay; a clear gap is cold.
+//!
+//! Where not all judge or draft, x is made of what those say who judge, n in it being the number of
+//! candidates. A member without a candidate, or with one that nobody else judges, has the mean of
+//! the others' x: it is neither ahead nor behind for that round. It does not leave in it either, has its
+//! warm-up in rounds of its own, and those that are left are at least two whose candidates were
+//! judged. One that has never been judged is no part of steps 2 to 4.
 
-use crate::Exit;
+use crate::{Exit, ballot::Ballot};
 
 /// The smallest deviation of a round's quality that is believed, relative to the average share:
 /// rounds that happen to be alike don't make a lead of a few per cent significant.
@@ -30,6 +36,10 @@ const LEAST_TEMPERATURE: f64 = 0.05;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Quality {
     rounds: usize,
+    /// In how many rounds each member's candidate was judged, `[members]`.
+    judged: Vec<usize>,
+    /// In which round it last was, from 1; 0 for all once a round has said nothing.
+    last: Vec<usize>,
     /// Σ_k x_ik, `[members]`.
     sums: Vec<f64>,
     /// Σ_k x_ik·x_jk, `[members][members]`: enough to re-centre past rounds on the members that
@@ -42,6 +52,8 @@ impl Quality {
     pub fn new(members: usize) -> Self {
         Self {
             rounds: 0,
+            judged: vec![0; members],
+            last: vec![0; members],
             sums: vec![0.0; members],
             products: vec![vec![0.0; members]; members],
         }
@@ -52,18 +64,25 @@ impl Quality {
         self.rounds
     }
 
-    /// Adds a round's square `shares` (`[verifiers][candidates]`).
-    pub fn add(&mut self, shares: &[Vec<f64>]) {
-        let n = self.sums.len();
-        if n < 2 {
-            return;
-        }
-        let round: Vec<f64> = (0..n)
+    /// Adds a round's `ballot`; one that says nothing of anybody is none.
+    pub fn add(&mut self, ballot: &Ballot<'_>) {
+        let (n, candidates) = (self.sums.len(), ballot.drafters.len());
+        let told: Vec<Option<f64>> = (0..candidates)
             .map(|j| {
-                let given: f64 = (0..n).filter(|&i| i != j).map(|i| shares[i][j]).sum();
-                n as f64 * given / (n - 1) as f64 - 1.0
+                let (given, others) = ballot.given(j)?;
+                Some(candidates as f64 * given / others as f64 - 1.0)
             })
             .collect();
+        let Some(round) = ballot.by_member(&told) else {
+            self.last.fill(0);
+            return;
+        };
+        for (&drafter, told) in ballot.drafters.iter().zip(&told) {
+            if told.is_some() {
+                self.judged[drafter] += 1;
+                self.last[drafter] = self.rounds + 1;
+            }
+        }
         for i in 0..n {
             self.sums[i] += round[i];
             for j in 0..n {
@@ -79,6 +98,8 @@ impl Quality {
             let mut stays = stays.iter();
             values.retain(|_| stays.next().copied().unwrap_or(false));
         }
+        kept(&mut self.judged, stays);
+        kept(&mut self.last, stays);
         kept(&mut self.sums, stays);
         kept(&mut self.products, stays);
         for row in &mut self.products {
@@ -130,17 +151,27 @@ impl Quality {
 
     /// The members that leave now, ascending. `winner` wrote this round's winner.
     pub fn leavers(&self, exit: &Exit, winner: usize) -> Vec<usize> {
-        let n = self.sums.len();
-        if n <= 2 || self.rounds < exit.warmup.max(1) {
+        let judged = |i: usize| self.judged[i] > 0;
+        let now = |i: usize| self.last[i] == self.rounds;
+        let members: Vec<usize> = (0..self.sums.len()).filter(|&i| judged(i)).collect();
+        let here = members.iter().filter(|&&i| now(i)).count();
+        if here <= 2 {
             return Vec::new();
         }
-        let keep = self.keep(exit.temperature);
-        let mut leaving: Vec<usize> = (0..n)
-            .filter(|&i| i != winner && keep[i] < exit.threshold / n as f64)
+        let mut among = self.clone();
+        among.retain(&(0..self.sums.len()).map(judged).collect::<Vec<_>>());
+        let least = exit.threshold / members.len() as f64;
+        let keep = among.keep(exit.temperature);
+        let mut leaving: Vec<usize> = members
+            .into_iter()
+            .zip(keep)
+            .filter(|&(i, _)| i != winner && now(i) && self.judged[i] >= exit.warmup)
+            .filter(|&(_, keep)| keep < least)
+            .map(|(i, _)| i)
             .collect();
         // By quality: of a hopeless many the keep-probabilities may all have vanished.
         leaving.sort_by(|&a, &b| self.sums[a].total_cmp(&self.sums[b]).then(b.cmp(&a)));
-        leaving.truncate(n - 2);
+        leaving.truncate(here - 2);
         leaving.sort_unstable();
         leaving
     }
@@ -160,6 +191,14 @@ fn softmax(values: &[f64], temperature: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    /// All draft.
+    fn all(shares: &[Vec<f64>]) -> Ballot<'_> {
+        Ballot {
+            shares,
+            drafters: &[0, 1, 2, 3, 4][..shares.len()],
+        }
+    }
+
     /// Every verifier gives the same row.
     fn agreed(row: &[f64]) -> Vec<Vec<f64>> {
         let sum: f64 = row.iter().sum();
@@ -169,7 +208,7 @@ mod tests {
     fn after(rows: &[&[f64]]) -> Quality {
         let mut quality = Quality::new(rows[0].len());
         for row in rows {
-            quality.add(&agreed(row));
+            quality.add(&all(&agreed(row)));
         }
         quality
     }
@@ -237,7 +276,7 @@ mod tests {
         for rounds in [noisy, calm] {
             let mut quality = Quality::new(3);
             for shares in &rounds {
-                quality.add(shares);
+                quality.add(&all(shares));
             }
             for temperature in [0.5, 6.0] {
                 let expected = keep_by_definition(&rounds, temperature);
@@ -316,10 +355,91 @@ mod tests {
         let mut two = Quality::new(2);
         for row in rows {
             let (a, b) = (x(row[0], row), x(row[2], row));
-            two.add(&[vec![0.0, (b + 1.0) / 2.0], vec![(a + 1.0) / 2.0, 0.0]]);
+            two.add(&all(&[
+                vec![0.0, (b + 1.0) / 2.0],
+                vec![(a + 1.0) / 2.0, 0.0],
+            ]));
         }
         for (p, q) in three.keep(4.0).iter().zip(two.keep(4.0)) {
             assert!((p - q).abs() < 1e-12, "{p} {q}");
         }
+    }
+
+    #[test]
+    fn rounds_without_a_candidate_count_neither_for_a_member_nor_against_it() {
+        let exit = Exit::default();
+        let weak = agreed(&[3.0, 3.1, 2.0, 3.0]);
+        let without = |member: usize| -> Vec<Vec<f64>> {
+            let mut rows = weak.clone();
+            for row in &mut rows {
+                row.remove(member);
+                let sum: f64 = row.iter().sum();
+                row.iter_mut().for_each(|share| *share /= sum);
+            }
+            rows
+        };
+        // A judge that never drafts is no member of the comparison, and never leaves.
+        let mut quality = Quality::new(4);
+        let shares = without(3);
+        for _ in 0..4 {
+            quality.add(&Ballot {
+                shares: &shares,
+                drafters: &[0, 1, 2],
+            });
+        }
+        assert_eq!(quality.leavers(&exit, 0), [2]);
+        let mut three = Quality::new(3);
+        for _ in 0..4 {
+            three.add(&all(&shares[..3]));
+        }
+        let mut known = quality.clone();
+        known.retain(&[true, true, true, false]);
+        for (p, q) in known.keep(6.0).iter().zip(three.keep(6.0)) {
+            assert!((p - q).abs() < 1e-9, "{p} {q}");
+        }
+
+        // The weak one is late in two rounds of four: its warm-up is of three that it drafted in.
+        let mut quality = Quality::new(4);
+        let late = without(2);
+        let round = |quality: &mut Quality, present: bool| {
+            let (shares, drafters): (_, &[usize]) = match present {
+                true => (&weak, &[0, 1, 2, 3]),
+                false => (&late, &[0, 1, 3]),
+            };
+            quality.add(&Ballot { shares, drafters });
+            quality.leavers(&exit, 0)
+        };
+        let mut gone = |present| round(&mut quality, present);
+        assert!(gone(true).is_empty());
+        assert!(gone(true).is_empty());
+        assert!(gone(false).is_empty(), "absent, it does not leave");
+        assert!(gone(false).is_empty());
+        assert_eq!(gone(true), [2]);
+    }
+
+    #[test]
+    fn two_that_draft_are_left() {
+        // Two good ones, a weak one, and two that only judge.
+        let shares = agreed(&[3.0, 3.1, 0.5]);
+        let shares: Vec<Vec<f64>> = shares.iter().cycle().take(5).cloned().collect();
+        let mut quality = Quality::new(5);
+        let mut add = |drafters: &[usize]| {
+            let rows: Vec<Vec<f64>> = shares
+                .iter()
+                .map(|row| drafters.iter().map(|&i| row[i]).collect())
+                .collect();
+            quality.add(&Ballot {
+                shares: &rows,
+                drafters,
+            });
+            quality.leavers(&Exit::default(), 0)
+        };
+        for _ in 0..3 {
+            add(&[0, 1, 2]);
+        }
+        assert_eq!(add(&[0, 1, 2]), [2]);
+        let two = add(&[0, 2]);
+        assert!(two.is_empty(), "there would be nobody to choose from");
+        assert!(add(&[2]).is_empty());
     }
 }

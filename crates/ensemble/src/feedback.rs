@@ -3,23 +3,31 @@
 //! c_j = #{(i, m) : i ≠ j, m ≠ j, ŝ_ij ≥ ŝ_im}, floored at 1, r_j = c_j / (N−1)², and
 //! w_j ← w_j·exp(η·r_j), renormalised. One member has nobody to learn from: its weight stays 1.
 //!
+//! Where not all judge or draft, i runs over those that judge and have not drafted c_j, m over the
+//! other candidates, and r_j is over the number of such pairs. A member of whose candidate nobody
+//! else says anything, or that has none, keeps its weight relative to the others': its r is their
+//! mean. N of the rate η remains the number of active members: those are who the weight is spread
+//! over, and one that is late in a round is no reason for the others to learn faster in it. Where a
+//! round says nothing of anybody the weights stay as they are.
+//!
 //! Of two members each count is 1 in every round, and no weight would ever move. With
 //! [`Reward::Shares`] r_j is what the others think of j's candidate, Σ_{i≠j} ŝ_ij / (N−1): in (0, 1)
 //! as the paper's, and it says how much, not how often.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Rate, Reward, Settings};
+use crate::{Rate, Reward, Settings, ballot::Ballot};
 
 /// What a round's feedback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Feedback {
-    /// c, `[members]`: how often another member preferred this candidate to some other one, at
+    /// c, `[candidates]`: how often another member preferred this candidate to some other one, at
     /// least 1 and at most (N−1)².
     pub counts: Vec<usize>,
-    /// r, `[members]`: what the setting `reward` says; 0 for a single member.
+    /// r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the round
+    /// says nothing have the mean of the others.
     pub rewards: Vec<f64>,
     /// η of this round; 0 for a single member.
     pub rate: f64,
@@ -27,14 +35,18 @@ pub struct Feedback {
     pub weights: Vec<f64>,
 }
 
-/// The counts c (`[members]`) of square `shares` (`[verifiers][candidates]`).
-pub fn counts(shares: &[Vec<f64>]) -> Vec<usize> {
-    let n = shares.len();
-    (0..n)
+/// The counts c (`[candidates]`) of a `ballot`.
+pub fn counts(ballot: &Ballot<'_>) -> Vec<usize> {
+    let (shares, candidates) = (ballot.shares, ballot.drafters.len());
+    (0..candidates)
         .map(|j| {
-            let preferred = (0..n)
-                .filter(|&i| i != j)
-                .flat_map(|i| (0..n).filter(move |&m| m != j).map(move |m| (i, m)))
+            let preferred = ballot
+                .others(j)
+                .flat_map(|i| {
+                    (0..candidates)
+                        .filter(move |&m| m != j)
+                        .map(move |m| (i, m))
+                })
                 .filter(|&(i, m)| shares[i][j] >= shares[i][m])
                 .count();
             preferred.max(1)
@@ -42,35 +54,24 @@ pub fn counts(shares: &[Vec<f64>]) -> Vec<usize> {
         .collect()
 }
 
-/// The rewards r of `counts` among as many members.
-pub fn rewards(counts: &[usize]) -> Vec<f64> {
-    let pairs = counts.len().saturating_sub(1).pow(2);
-    counts
-        .iter()
-        .map(|&count| {
-            if pairs == 0 {
-                0.0
-            } else {
-                count as f64 / pairs as f64
-            }
-        })
-        .collect()
+/// The rewards r of `counts` (`[candidates]`); `None` of whom nobody says anything.
+pub fn rewards(ballot: &Ballot<'_>, counts: &[usize]) -> Vec<Option<f64>> {
+    let reward = |(j, &count): (usize, &usize)| {
+        let (_, others) = ballot.given(j)?;
+        let pairs = others * (counts.len() - 1);
+        Some(count as f64 / pairs as f64)
+    };
+    counts.iter().enumerate().map(reward).collect()
 }
 
-/// The rewards r of square `shares`: the mean of the others' shares of each candidate; 0 for a
-/// single member.
-pub fn regard(shares: &[Vec<f64>]) -> Vec<f64> {
-    let n = shares.len();
-    let others = n.saturating_sub(1).max(1) as f64;
-    (0..n)
-        .map(|j| {
-            (0..n)
-                .filter(|&i| i != j)
-                .map(|i| shares[i][j])
-                .sum::<f64>()
-                / others
-        })
-        .collect()
+/// The rewards r (`[candidates]`) that are the mean of the others' shares; `None` of whom nobody
+/// says anything.
+pub fn regard(ballot: &Ballot<'_>) -> Vec<Option<f64>> {
+    let mean = |j| {
+        let (given, others) = ballot.given(j)?;
+        Some(given / others as f64)
+    };
+    (0..ballot.drafters.len()).map(mean).collect()
 }
 
 /// η in `round` (from 1) among `members`; 0 for a single member.
@@ -103,19 +104,27 @@ pub fn update(weights: &[f64], rewards: &[f64], rate: f64, mixed: f64) -> Vec<f6
         .collect()
 }
 
-/// The whole of a round's feedback: `shares` square, `weights` before it, `round` from 1.
+/// The whole of a round's feedback on its `ballot`: `weights` before it, `round` from 1.
 pub fn feedback(
     settings: &Settings,
     round: usize,
-    shares: &[Vec<f64>],
+    ballot: &Ballot<'_>,
     weights: &[f64],
 ) -> Feedback {
-    let counts = counts(shares);
-    let rewards = match settings.reward {
-        Reward::Shares => regard(shares),
-        Reward::Counts => rewards(&counts),
+    let counts = counts(ballot);
+    let told = match settings.reward {
+        Reward::Shares => regard(ballot),
+        Reward::Counts => rewards(ballot, &counts),
     };
-    let rate = rate(settings, shares.len(), round);
+    let Some(rewards) = ballot.by_member(&told) else {
+        return Feedback {
+            counts,
+            rewards: vec![0.0; weights.len()],
+            rate: 0.0,
+            weights: weights.to_vec(),
+        };
+    };
+    let rate = rate(settings, weights.len(), round);
     let mixed = match settings.rate {
         Rate::FixedShare => settings.fixed_share,
         Rate::Code | Rate::Printed => 0.0,
@@ -133,6 +142,14 @@ pub fn feedback(
 mod tests {
     use super::*;
 
+    /// All draft.
+    fn all(shares: &[Vec<f64>]) -> Ballot<'_> {
+        Ballot {
+            shares,
+            drafters: &[0, 1, 2][..shares.len()],
+        }
+    }
+
     #[test]
     fn counts_are_those_of_the_definition() {
         // Verifier 1 ranks 0 > 2 > 1, verifier 2 ranks 0 = 1 > 2, verifier 0 ranks 2 > 1 > 0.
@@ -144,14 +161,15 @@ mod tests {
         // 0: verifier 1 prefers it to both, verifier 2 to both (a tie counts).      → 4
         // 1: verifier 0 prefers it to 0, verifier 2 to 0 (tie) and 2.               → 3
         // 2: verifier 0 prefers it to both, verifier 1 to 1.                        → 3
-        assert_eq!(counts(&shares), [4, 3, 3]);
-        assert_eq!(rewards(&[4, 3, 3]), [1.0, 0.75, 0.75]);
+        assert_eq!(counts(&all(&shares)), [4, 3, 3]);
+        let rewards = rewards(&all(&shares), &[4, 3, 3]);
+        assert_eq!(rewards, [1.0, 0.75, 0.75].map(Some));
     }
 
     #[test]
     fn self_praise_counts_for_nothing() {
         let shares = [vec![0.9, 0.1], vec![0.2, 0.8]];
-        assert_eq!(counts(&shares), [1, 1]);
+        assert_eq!(counts(&all(&shares)), [1, 1]);
     }
 
     #[test]
@@ -184,7 +202,7 @@ mod tests {
         ];
         let mut weights = vec![1.0 / 3.0; 3];
         for round in 1..=50 {
-            weights = feedback(&settings, round, &low, &weights).weights;
+            weights = feedback(&settings, round, &all(&low), &weights).weights;
         }
         assert!(weights[2] >= 0.1 / 3.0 && weights[2] < 0.1, "{weights:?}");
         let high = [
@@ -193,7 +211,7 @@ mod tests {
             vec![0.2, 0.2, 0.6],
         ];
         for round in 51..=80 {
-            weights = feedback(&settings, round, &high, &weights).weights;
+            weights = feedback(&settings, round, &all(&high), &weights).weights;
         }
         assert!(weights[2] > 0.5, "{weights:?}");
     }
@@ -202,13 +220,13 @@ mod tests {
     fn two_members_learn_of_each_other() {
         // Each prefers its own; the second thinks better of the first than the other way round.
         let shares = [vec![0.95, 0.05], vec![0.4, 0.6]];
-        assert_eq!(regard(&shares), [0.4, 0.05]);
+        assert_eq!(regard(&all(&shares)), [Some(0.4), Some(0.05)]);
         let after = |reward| {
             let settings = Settings {
                 reward,
                 ..Settings::default()
             };
-            feedback(&settings, 1, &shares, &[0.5, 0.5]).weights
+            feedback(&settings, 1, &all(&shares), &[0.5, 0.5]).weights
         };
         assert_eq!(after(Reward::Counts), [0.5, 0.5]);
         let ratio = (0.35 / 2f64.sqrt()).exp();
@@ -221,7 +239,7 @@ mod tests {
 
     #[test]
     fn one_member_learns_nothing_and_divides_by_nothing() {
-        let alone = feedback(&Settings::default(), 1, &[vec![1.0]], &[1.0]);
+        let alone = feedback(&Settings::default(), 1, &all(&[vec![1.0]]), &[1.0]);
         assert_eq!(
             alone,
             Feedback {
@@ -231,5 +249,48 @@ mod tests {
                 weights: vec![1.0]
             }
         );
+    }
+
+    #[test]
+    fn who_drafts_nothing_keeps_its_weight_beside_the_others() {
+        // The third only judges; the second abstains.
+        let shares = [vec![0.6, 0.4], vec![], vec![0.9, 0.1]];
+        let ballot = Ballot {
+            shares: &shares,
+            drafters: &[0, 1],
+        };
+        assert_eq!(counts(&ballot), [1, 1], "floored");
+        assert_eq!(rewards(&ballot, &[1, 1]), [Some(1.0), Some(0.5)]);
+        let settings = Settings::default();
+        let feedback = feedback(&settings, 1, &ballot, &[0.25, 0.25, 0.5]);
+        assert_eq!(feedback.rewards, [0.9, 0.25, 0.575]);
+        // η has N = 3: all among whom the weight is spread.
+        assert!((feedback.rate - 1.0 / 3f64.sqrt()).abs() < 1e-12);
+        let raised = [0.9, 0.25, 0.575].map(|r| (feedback.rate * r).exp());
+        let raised = [0.25 * raised[0], 0.25 * raised[1], 0.5 * raised[2]];
+        let sum: f64 = raised.iter().sum();
+        for (weight, raised) in feedback.weights.iter().zip(raised) {
+            assert!((weight - raised / sum).abs() < 1e-12, "{feedback:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_that_says_nothing_of_anybody_changes_no_weight() {
+        let settings = Settings {
+            rate: Rate::FixedShare,
+            ..Settings::default()
+        };
+        let weights = [0.2, 0.3, 0.5];
+        let learnt = |shares: &[Vec<f64>], drafters: &[usize]| {
+            let feedback = feedback(&settings, 1, &Ballot { shares, drafters }, &weights);
+            assert_eq!(
+                (feedback.rate, feedback.counts.len()),
+                (0.0, drafters.len())
+            );
+            feedback.weights
+        };
+        // One candidate; nobody judges.
+        assert_eq!(learnt(&[vec![1.0], vec![1.0], vec![]], &[1]), weights);
+        assert_eq!(learnt(&[vec![], vec![], vec![]], &[0, 2]), weights);
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! # fn draft(_: usize) -> (&'static str, bool) { ("It is four.", true) }
 //! # fn verify(_: usize, c: &[Candidate]) -> Vec<Score> {
-//! #     c.iter().map(|_| Score { mean_logit: 9.0, mean_logprob: Some(-0.2), harmonic: Some(-1.3) }).collect()
+//! #     c.iter().map(|_| Score::of_logprobs(&[-0.2, -0.3])).collect()
 //! # }
 //! # fn keep(_: usize, _: &Candidate) {}
 //! let mut query = Query::new(3, Settings::default())?;
@@ -45,6 +45,7 @@
 //! |---|---|---|
 //! | lead | one drafts for all, while nobody doubts it | [`Query::leader`], [`Query::trusts`] |
 //! | cut | a draft to whole words | [`cut`], [`segment`] |
+//! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`ballot`] |
 //! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
 //! | select | Y_j = Σ w_i·ŝ_ij, Eq. 4 | [`Query::select`], [`mod@select`] |
 //! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
@@ -53,6 +54,7 @@
 //! | settings | every switch, checked | [`Settings`], [`settings`] |
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 
+pub mod ballot;
 pub mod error;
 pub mod exit;
 pub mod feedback;
@@ -63,6 +65,7 @@ pub mod segment;
 pub mod select;
 pub mod settings;
 
+pub use ballot::Ballot;
 pub use error::RoundError;
 pub use feedback::Feedback;
 pub use query::{Query, Stop};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError,
-    exit::Quality, feedback, score, select,
+    ballot::Ballot, exit::Quality, feedback, score, select,
 };
 
 /// Why an answer is over.
@@ -35,12 +35,13 @@ impl Stop {
 
 /// One query, from equal weights to the end of its answer.
 ///
-/// Members have indices from 0 for the whole query. Everything else (rows, columns, candidates,
-/// counts, weights, winners) goes by **position among the active members**: position `p` is
-/// member `active()[p]`. Until someone exits the two are the same. Only what a leader drafts alone
-/// is a column of its own.
+/// Members have indices from 0 for the whole query. Rows and weights go by **position among the
+/// active members**: position `p` is member `active()[p]`. Until someone exits the two are the same.
+/// Columns (candidates, counts, totals, winners) go by who has drafted, which are all active members
+/// unless [`Query::drafted`] says otherwise: a leader alone, all but one that was late, or all but a
+/// judge that never drafts. The row of a member that has not judged is empty.
 ///
-/// In each round call `normalise`; `feedback` and `select`, in the order of
+/// In each round call `drafted`, where not all did; `normalise`; `feedback` and `select`, in the order of
 /// [`Settings::update`]; `exit`; `stop`: each once. A round that [`Query::fast_winner`] decided
 /// goes straight to `stop`; so does one in which [`Query::trusts`] takes the leader's candidate.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +49,8 @@ pub struct Query {
     settings: Settings,
     active: Vec<usize>,
     weights: Vec<f64>,
+    /// Positions of those who drafted this round's candidates.
+    drafters: Vec<usize>,
     quality: Quality,
     /// The shares of this round's selection, until `exit` has counted them.
     selected: Option<Vec<Vec<f64>>>,
@@ -72,6 +75,7 @@ impl Query {
             settings,
             active: (0..members).collect(),
             weights: vec![1.0 / members as f64; members],
+            drafters: (0..members).collect(),
             quality: Quality::new(members),
             selected: None,
             leader: 0,
@@ -101,7 +105,7 @@ impl Query {
     }
 
     /// The position of the member that drafts alone now (see [`Leader`](crate::Leader)); `None`
-    /// where all draft.
+    /// where all draft. Where that one can't draft, all do.
     pub fn leader(&self) -> Option<usize> {
         self.settings.leader?;
         let place = self.active.iter().position(|&member| member == self.leader);
@@ -109,28 +113,60 @@ impl Query {
         place.filter(|_| self.active.len() > 1)
     }
 
-    /// Whether all verifiers (`scores`, `[active]`, of the leader's candidate) take it as it is: none
-    /// is surprised by more than [`Leader::doubt`](crate::Leader::doubt). Otherwise the others draft
-    /// as well, and the round is one of all.
+    /// Says who has drafted this round's candidates: positions, ascending, a candidate each. May be
+    /// said again in the round (once a leader is doubted, say); the next begins with all.
     ///
     /// # Errors
-    /// [`RoundError`] if there is not a score of every active member, or one isn't finite.
-    pub fn trusts(&self, scores: &[Score]) -> Result<bool, RoundError> {
-        if scores.len() != self.active.len() {
-            return Err(RoundError::Rows {
-                found: scores.len(),
-                members: self.active.len(),
-            });
+    /// [`RoundError::Drafters`]; who drafted is then as before.
+    ///
+    /// ```
+    /// use conclave_ensemble::{Query, Score, Settings};
+    ///
+    /// let mut query = Query::new(3, Settings::default())?;
+    /// query.drafted(&[0, 2])?; // member 1 was late, and has nothing to say of the others' either
+    /// let row = [Score::of_logprobs(&[-0.1, -0.2]), Score::of_logprobs(&[-4.0])].to_vec();
+    /// let shares = query.normalise(&[row.clone(), vec![], row])?;
+    /// assert_eq!(query.select(&shares)?.winner, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drafted(&mut self, positions: &[usize]) -> Result<(), RoundError> {
+        let members = self.active.len();
+        let ascending = positions.is_sorted_by(|a, b| a < b);
+        if !ascending || positions.last().is_none_or(|&last| last >= members) {
+            return Err(RoundError::Drafters { members });
         }
-        let surprises: Vec<f64> = scores.iter().map(Score::surprise).collect();
-        if let Some(verifier) = surprises.iter().position(|surprise| !surprise.is_finite()) {
-            return Err(RoundError::NotFinite {
-                verifier,
-                candidate: 0,
-            });
-        }
+        positions.clone_into(&mut self.drafters);
+        Ok(())
+    }
+
+    /// Whether those that verify the leader's candidate (`scores`, `[active][1]`) take it as it is: none
+    /// is surprised by more than [`Leader::doubt`](crate::Leader::doubt). Otherwise the others draft
+    /// as well, and the round is one of all. One that abstains or has no log-probabilities has no say;
+    /// where nobody but the leader has one, it is not taken.
+    ///
+    /// # Errors
+    /// [`RoundError`] if a row is missing or has another length, or a score isn't finite.
+    pub fn trusts(&self, scores: &[Vec<Score>]) -> Result<bool, RoundError> {
+        self.fits(scores)?;
         let doubt = self.settings.leader.map_or(0.0, |leader| leader.doubt);
-        Ok(surprises.iter().all(|&surprise| surprise <= doubt))
+        let (mut asked, mut doubted) = (false, false);
+        for (verifier, row) in scores.iter().enumerate() {
+            for (candidate, score) in row.iter().enumerate() {
+                let surprise = score.surprise();
+                if score.harmonic.is_none() {
+                    continue;
+                }
+                if !surprise.is_finite() {
+                    return Err(RoundError::NotFinite {
+                        verifier,
+                        candidate,
+                    });
+                }
+                asked |= verifier != self.drafters[candidate];
+                doubted |= surprise > doubt;
+            }
+        }
+        Ok(asked && !doubted)
     }
 
     /// In fast mode, the first candidate that ends the answer: it wins at once, unverified.
@@ -142,32 +178,27 @@ impl Query {
         candidates.iter().position(|candidate| candidate.ended)
     }
 
-    /// Scores (`[active verifiers][their candidates]`) to shares of the same shape, each row
-    /// positive and summing to 1 (Eq. 3; see [`crate::score`]).
+    /// Scores (`[active][candidates]`, an empty row where a member abstains) to shares of the same
+    /// shape, each row positive and summing to 1 (Eq. 3; see [`crate::score`]).
     ///
     /// # Errors
-    /// [`RoundError`] if `scores` isn't square over the active members or a score isn't finite.
+    /// [`RoundError`] if `scores` doesn't have that shape, a row is of mixed kinds or a score isn't
+    /// finite.
     pub fn normalise(&self, scores: &[Vec<Score>]) -> Result<Vec<Vec<f64>>, RoundError> {
-        self.square(scores)?;
-        let scoring = self.settings.scoring;
-        scores
-            .iter()
-            .enumerate()
-            .map(|(verifier, row)| {
-                let row: Vec<f64> = row.iter().map(|score| score.of(scoring)).collect();
-                score::normalise(scoring, verifier, &row)
-            })
+        self.fits(scores)?;
+        let rows = scores.iter().enumerate();
+        rows.map(|(verifier, row)| score::shares(self.settings.scoring, verifier, row))
             .collect()
     }
 
     /// Updates the weights by this round's `shares` (Eq. 5; see [`crate::feedback`]).
     ///
     /// # Errors
-    /// [`RoundError`] if `shares` isn't square over the active members, or holds a value that is
+    /// [`RoundError`] if `shares` doesn't have the shape of the scores, or holds a value that is
     /// negative or not finite. The weights are then as before.
     pub fn feedback(&mut self, shares: &[Vec<f64>]) -> Result<Feedback, RoundError> {
-        self.shares(shares)?;
-        let feedback = feedback::feedback(&self.settings, self.round(), shares, &self.weights);
+        let ballot = self.ballot(shares)?;
+        let feedback = feedback::feedback(&self.settings, self.round(), &ballot, &self.weights);
         self.weights.clone_from(&feedback.weights);
         Ok(feedback)
     }
@@ -177,36 +208,39 @@ impl Query {
     /// # Errors
     /// As [`Query::feedback`].
     pub fn select(&mut self, shares: &[Vec<f64>]) -> Result<Selection, RoundError> {
-        self.shares(shares)?;
-        let totals = select::totals(shares, &self.weights, self.settings.votes());
+        let ballot = self.ballot(shares)?;
+        let totals = select::totals(&ballot, &self.weights, self.settings.votes());
         let winner = select::winner(&totals);
         self.selected = Some(shares.to_vec());
-        self.leader = self.active[winner];
+        self.leader = self.active[self.drafters[winner]];
         Ok(Selection { totals, winner })
     }
 
-    /// The members (indices, not positions) that leave after this round, whose winner has
-    /// position `winner`; they are out from here on and the others' weights are renormalised.
+    /// The members (indices, not positions) that leave after this round, whose winner is the
+    /// candidate `winner`; they are out from here on and the others' weights are renormalised.
     /// Empty without [`Settings::exit`]. See [`crate::exit`].
     ///
     /// # Errors
     /// [`RoundError::Winner`] if there is no such candidate.
     pub fn exit(&mut self, winner: usize) -> Result<Vec<usize>, RoundError> {
-        if winner >= self.active.len() {
+        let Some(&writer) = self.drafters.get(winner) else {
             return Err(RoundError::Winner {
                 winner,
-                candidates: self.active.len(),
+                candidates: self.drafters.len(),
             });
-        }
+        };
         let Some(exit) = self.settings.exit else {
             return Ok(Vec::new());
         };
         if let Some(shares) = self.selected.take() {
-            self.quality.add(&shares);
+            self.quality.add(&Ballot {
+                shares: &shares,
+                drafters: &self.drafters,
+            });
         }
         let leaving: Vec<usize> = self
             .quality
-            .leavers(&exit, winner)
+            .leavers(&exit, writer)
             .into_iter()
             .map(|position| self.active[position])
             .collect();
@@ -215,7 +249,7 @@ impl Query {
     }
 
     /// Takes members (indices) out of the query, for a reason outside the method (a model that
-    /// failed, say). Those that are out already are passed over.
+    /// failed, say). Those that are out already are passed over. The round begins anew: all draft.
     ///
     /// # Errors
     /// [`RoundError::Nobody`] if none would be left; all then stay.
@@ -247,6 +281,7 @@ impl Query {
             *weight = if sum > 0.0 { *weight / sum } else { even };
         }
         self.selected = None;
+        self.all_draft();
         Ok(())
     }
 
@@ -271,28 +306,35 @@ impl Query {
     pub(crate) fn next_round(&mut self) {
         self.rounds += 1;
         self.selected = None;
+        self.all_draft();
     }
 
-    fn square<T>(&self, rows: &[Vec<T>]) -> Result<(), RoundError> {
-        let members = self.active.len();
+    fn all_draft(&mut self) {
+        self.drafters = (0..self.active.len()).collect();
+    }
+
+    /// A row for every active member, each of all candidates or empty.
+    fn fits<T>(&self, rows: &[Vec<T>]) -> Result<(), RoundError> {
+        let (members, candidates) = (self.active.len(), self.drafters.len());
         if rows.len() != members {
             return Err(RoundError::Rows {
                 found: rows.len(),
                 members,
             });
         }
-        match rows.iter().position(|row| row.len() != members) {
+        let fits = |row: &Vec<T>| row.is_empty() || row.len() == candidates;
+        match rows.iter().position(|row| !fits(row)) {
             None => Ok(()),
             Some(verifier) => Err(RoundError::Row {
                 verifier,
                 found: rows[verifier].len(),
-                members,
+                candidates,
             }),
         }
     }
 
-    fn shares(&self, shares: &[Vec<f64>]) -> Result<(), RoundError> {
-        self.square(shares)?;
+    fn ballot<'a>(&'a self, shares: &'a [Vec<f64>]) -> Result<Ballot<'a>, RoundError> {
+        self.fits(shares)?;
         for (verifier, row) in shares.iter().enumerate() {
             if let Some(candidate) = row.iter().position(|&share| !(0.0..=1.0).contains(&share)) {
                 return Err(RoundError::NotAShare {
@@ -301,6 +343,9 @@ impl Query {
                 });
             }
         }
-        Ok(())
+        Ok(Ballot {
+            shares,
+            drafters: &self.drafters,
+        })
     }
 }

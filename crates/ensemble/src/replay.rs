@@ -1,7 +1,8 @@
 //! Replay: a recorded run played through the method again, under any settings.
 //!
 //! A run is recorded as `{"members": [...], "rounds": [{"scores": [[...], ...]}, ...]}`: raw
-//! scores, a row a verifier, a column a candidate, both in the order of `members`. Other fields
+//! scores, a row a verifier, a column a candidate, both in the order of `members`. The row of a
+//! verifier that abstained is empty. Other fields
 //! are ignored, so the page's download is a recorded run.
 //!
 //! What a replay can and can't do: scores are those of the segments that were on the table when
@@ -27,10 +28,10 @@ pub struct Run {
 /// A recorded round.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecordedRound {
-    /// Raw scores, `[verifiers][candidates]`, square but where a leader drafted alone.
+    /// Raw scores, `[verifiers][candidates]`, square but where not all drafted, or some abstained.
     #[serde(default)]
     pub scores: Vec<Vec<RecordedScore>>,
-    /// The members (indices into `members`) of the rows and columns, ascending, where some had left
+    /// The members (indices into `members`) of the rows, ascending, where some had left
     /// the recorded run. Without it the scores cover all members, or those that are still active
     /// in the replay.
     ///
@@ -42,18 +43,19 @@ pub struct RecordedRound {
     /// part of the replay.
     #[serde(default = "yes")]
     pub verified: bool,
-    /// Who drafted the candidates, where not all active members did: a round that a leader drafted
-    /// alone holds no vote, and is not part of the replay either.
+    /// The members of the columns, ascending, where not all active ones drafted. A round that one
+    /// drafted alone for others holds no vote, and is not part of the replay; nor is one whose drafters have
+    /// all left the replay.
     #[serde(default)]
     pub drafters: Option<Vec<usize>>,
 }
 
 impl RecordedRound {
-    /// Whether a leader drafted alone.
+    /// Whether one drafted alone for others.
     fn led(&self) -> bool {
         let rows = self.active.as_ref().map_or(self.scores.len(), Vec::len);
         let drafters = self.drafters.as_ref();
-        drafters.is_some_and(|drafters| drafters.len() < rows)
+        drafters.is_some_and(|drafters| drafters.len() < rows.min(2))
     }
 }
 
@@ -65,33 +67,29 @@ pub enum RecordedScore {
     Number(f64),
     /// All that a verifier gave.
     Means {
-        /// Mean raw logit.
-        #[serde(default, rename = "meanLogit", alias = "mean_logit")]
-        mean_logit: Option<f64>,
-        /// Mean log-probability.
-        #[serde(default, rename = "meanLogprob", alias = "mean_logprob")]
-        mean_logprob: Option<f64>,
-        /// −ln Σ 1/p.
-        #[serde(default)]
-        harmonic: Option<f64>,
+        /// By their names; a list is none.
+        #[serde(flatten)]
+        means: Score,
     },
     /// `null`: what JSON has for NaN. An error where it is needed.
     Missing,
 }
 
 impl RecordedScore {
-    fn of(self, scoring: Scoring) -> Option<f64> {
+    /// What it is under `scoring`, if anything.
+    fn of(self, scoring: Scoring) -> Option<Score> {
+        let mut score = Score::default();
         match (self, scoring) {
             // −ln Σ 1/p is negative: a positive number is another scoring's.
             (Self::Number(number), Scoring::Harmonic) => {
-                Some(number).filter(|&number| number <= 0.0)
+                score.harmonic = Some(number).filter(|&number| number <= 0.0);
             }
-            (Self::Number(number), _) => Some(number),
-            (Self::Means { harmonic, .. }, Scoring::Harmonic) => harmonic,
-            (Self::Means { mean_logit, .. }, Scoring::Logit) => mean_logit,
-            (Self::Means { mean_logprob, .. }, Scoring::Likelihood) => mean_logprob,
-            (Self::Missing, _) => None,
+            (Self::Number(number), Scoring::Logit) => score.mean_logit = Some(number),
+            (Self::Number(number), Scoring::Likelihood) => score.mean_logprob = Some(number),
+            (Self::Means { means }, _) => score = means,
+            (Self::Missing, _) => {}
         }
+        score.kind(scoring).map(|_| score)
     }
 }
 
@@ -102,7 +100,7 @@ pub struct Replay {
     pub rounds: Vec<ReplayedRound>,
 }
 
-/// A round as the method sees it. All but `exited` goes by position among `active`.
+/// A round as the method sees it. Rows and weights go by `active`, columns by `drafters`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReplayedRound {
     /// Shares, `[verifiers][candidates]`.
@@ -117,6 +115,8 @@ pub struct ReplayedRound {
     pub weights: Vec<f64>,
     /// The members of this round: position → index into the run's members.
     pub active: Vec<usize>,
+    /// Those of them (indices) whose candidates these are.
+    pub drafters: Vec<usize>,
     /// The members (indices) that left after it.
     pub exited: Vec<usize>,
 }
@@ -149,9 +149,10 @@ pub enum ReplayError {
         /// Members active in the replay.
         active: usize,
     },
-    /// A list of active members that names someone twice, out of order, or nobody there.
+    /// A list of active members or of drafters that names someone twice, out of order, or nobody
+    /// there, or a drafter that is not active.
     #[error(
-        "round {round}: \"active\" must name members by index, ascending, each below {members} and once: correct the recording"
+        "round {round}: \"active\" must name members by index, ascending, each below {members} and once, and \"drafters\" some of them: correct the recording"
     )]
     Active {
         /// The round, from 1.
@@ -196,23 +197,30 @@ pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
     let mut rounds = Vec::new();
     for (index, recorded) in run.rounds.iter().enumerate() {
         if recorded.verified && !recorded.led() {
-            rounds.push(play(run.members, index + 1, recorded, &mut query)?);
+            rounds.extend(play(run.members, index + 1, recorded, &mut query)?);
         }
         query.next_round();
     }
     Ok(Replay { rounds })
 }
 
-/// One round, in the order of the method.
+/// One round, in the order of the method; `None` where nobody is left of those who drafted in it.
 fn play(
     members: usize,
     round: usize,
     recorded: &RecordedRound,
     query: &mut Query,
-) -> Result<ReplayedRound, ReplayError> {
+) -> Result<Option<ReplayedRound>, ReplayError> {
     let wrong = |source| ReplayError::Round { round, source };
-    let scores = scores(members, round, recorded, query)?;
+    let (scores, drafters) = scores(members, round, recorded, query)?;
+    if drafters.is_empty() {
+        return Ok(None);
+    }
     let active = query.active().to_vec();
+    let places: Vec<usize> = (0..active.len())
+        .filter(|&place| drafters.contains(&active[place]))
+        .collect();
+    query.drafted(&places).map_err(wrong)?;
     let normalised = query.normalise(&scores).map_err(wrong)?;
     let (feedback, selection) = match query.settings().update {
         Update::Before => {
@@ -225,25 +233,26 @@ fn play(
         }
     };
     let exited = query.exit(selection.winner).map_err(wrong)?;
-    Ok(ReplayedRound {
+    Ok(Some(ReplayedRound {
         normalised,
         totals: selection.totals,
         winner: selection.winner,
         counts: feedback.counts,
         weights: feedback.weights,
         active,
+        drafters,
         exited,
-    })
+    }))
 }
 
 /// The recorded scores among the members that are active in the replay, after those that were
-/// not recorded have left it.
+/// not recorded have left it, and whose candidates they are of.
 fn scores(
     members: usize,
     round: usize,
     recorded: &RecordedRound,
     query: &mut Query,
-) -> Result<Vec<Vec<Score>>, ReplayError> {
+) -> Result<(Vec<Vec<Score>>, Vec<usize>), ReplayError> {
     let rows = &recorded.scores;
     let present: Vec<usize> = match &recorded.active {
         Some(active) => {
@@ -271,11 +280,16 @@ fn scores(
             members: present.len(),
         }));
     }
-    if let Some(verifier) = rows.iter().position(|row| row.len() != present.len()) {
+    let drafters = recorded.drafters.as_ref().unwrap_or(&present);
+    if !drafters.is_sorted_by(|a, b| a < b) || drafters.iter().any(|d| !present.contains(d)) {
+        return Err(ReplayError::Active { round, members });
+    }
+    let fits = |row: &Vec<RecordedScore>| row.is_empty() || row.len() == drafters.len();
+    if let Some(verifier) = rows.iter().position(|row| !fits(row)) {
         return Err(wrong(RoundError::Row {
             verifier,
             found: rows[verifier].len(),
-            members: present.len(),
+            candidates: drafters.len(),
         }));
     }
     let gone: Vec<usize> = (0..members).filter(|m| !present.contains(m)).collect();
@@ -285,23 +299,18 @@ fn scores(
     let mut scores = Vec::new();
     for (&verifier, row) in present.iter().zip(rows).filter(|&(&m, _)| here(m)) {
         let mut kept = Vec::new();
-        for (&candidate, score) in present.iter().zip(row).filter(|&(&m, _)| here(m)) {
-            let number = score.of(scoring).ok_or(ReplayError::Missing {
+        for (&candidate, score) in drafters.iter().zip(row).filter(|&(&m, _)| here(m)) {
+            kept.push(score.of(scoring).ok_or(ReplayError::Missing {
                 round,
                 verifier,
                 candidate,
                 scoring,
-            })?;
-            // Only the one that the scoring looks at is ever read.
-            kept.push(Score {
-                mean_logit: number,
-                mean_logprob: Some(number),
-                harmonic: Some(number),
-            });
+            })?);
         }
         scores.push(kept);
     }
-    Ok(scores)
+    let drafters = drafters.iter().copied().filter(|&m| here(m)).collect();
+    Ok((scores, drafters))
 }
 
 fn count<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

@@ -1,7 +1,7 @@
 //! Scores, and their normalisation to shares (Eq. 3).
 //!
 //! A verifier's row of scores, one a candidate, becomes a row of shares: all positive, summing
-//! to 1, in the order of the scores.
+//! to 1, in the order of the scores. The row of one that abstains is empty and stays so.
 //!
 //! **Logit.** ŝ_ij = s_ij / Σ_j' s_ij'. Eq. 3 assumes positive scores, and logits are defined only
 //! up to a constant: a row of negative ones would have its ranking reversed, a row summing to
@@ -24,6 +24,13 @@
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
 //! (Log-probabilities over their sum would rank backwards: all are negative.)
 //!
+//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 what a judge without logits prefers c_j by.
+//!
+//! Verifiers differ: one behind a server has log-probabilities and no logits, one that only chats
+//! has neither. A row that lacks what the scoring looks at is taken for a likelihood, else for a
+//! preference ([`shares`]); shares of either kind mean the same. Logits stand in for nothing: all that
+//! have them have log-probabilities where the scoring looks at those.
+//!
 //! A score that isn't finite is an error, not a neutral row: it means that the verifier's logits
 //! are broken, and an answer that goes on as if nothing had happened would hide it.
 
@@ -41,13 +48,14 @@ const FARTHEST: f64 = 700.0;
 /// What a verifier says of a candidate: means over the candidate's tokens in the verifier's own
 /// tokenisation. Probabilities p need the whole vocabulary at every token: what is made of them is
 /// there only where the scoring looks at it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Score {
-    /// Mean raw logit of the candidate's tokens.
-    #[serde(alias = "mean_logit")]
-    pub mean_logit: f64,
+    /// Mean raw logit of the candidate's tokens; servers don't tell it.
+    #[serde(alias = "mean_logit", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "ts", ts(optional))]
+    pub mean_logit: Option<f64>,
     /// Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it.
     #[serde(
         alias = "mean_logprob",
@@ -60,15 +68,60 @@ pub struct Score {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub harmonic: Option<f64>,
+    /// What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
+    /// others counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "ts", ts(optional))]
+    pub preference: Option<f64>,
+}
+
+/// What a row of scores is normalised by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// As this scoring does.
+    By(Scoring),
+    /// By their sum.
+    Preference,
 }
 
 impl Score {
-    /// The number that `scoring` looks at; NaN where it is missing.
-    pub fn of(&self, scoring: Scoring) -> f64 {
-        match scoring {
-            Scoring::Harmonic => self.harmonic.unwrap_or(f64::NAN),
-            Scoring::Logit => self.mean_logit,
-            Scoring::Likelihood => self.mean_logprob.unwrap_or(f64::NAN),
+    /// What of `kind` the verifier has given.
+    pub fn of(&self, kind: Kind) -> Option<f64> {
+        match kind {
+            Kind::By(Scoring::Harmonic) => self.harmonic,
+            Kind::By(Scoring::Logit) => self.mean_logit,
+            Kind::By(Scoring::Likelihood) => self.mean_logprob,
+            Kind::Preference => self.preference,
+        }
+    }
+
+    /// What it is under `scoring`: that, or the next best it has. `None` if it has nothing.
+    pub fn kind(&self, scoring: Scoring) -> Option<Kind> {
+        let kinds = [
+            Kind::By(scoring),
+            Kind::By(Scoring::Likelihood),
+            Kind::Preference,
+        ];
+        kinds.into_iter().find(|&kind| self.of(kind).is_some())
+    }
+
+    /// From the log-probabilities (nats) of the candidate's tokens, as a server tells them.
+    ///
+    /// ```
+    /// use conclave_ensemble::Score;
+    ///
+    /// let score = Score::of_logprobs(&[-1.0, -3.0]);
+    /// assert_eq!(score.mean_logprob, Some(-2.0));
+    /// assert!((score.harmonic.unwrap() + (1f64.exp() + 3f64.exp()).ln()).abs() < 1e-12);
+    /// ```
+    pub fn of_logprobs(logprobs: &[f64]) -> Self {
+        // Σ 1/p over the largest of them, so that nothing overflows.
+        let least = logprobs.iter().copied().fold(f64::INFINITY, f64::min);
+        let sum: f64 = logprobs.iter().map(|logprob| (least - logprob).exp()).sum();
+        Self {
+            mean_logprob: Some(logprobs.iter().sum::<f64>() / logprobs.len() as f64),
+            harmonic: Some(least - sum.ln()),
+            ..Self::default()
         }
     }
 
@@ -78,6 +131,30 @@ impl Score {
         let finite = self.harmonic.filter(|score| score.is_finite());
         finite.map_or(f64::NAN, surprise)
     }
+}
+
+/// Normalises a verifier's `row` of scores (`[candidates]`) to shares, by what `scoring` looks at or
+/// the next best that it has. An empty row gives an empty row.
+///
+/// `verifier` is the row's index, for the error.
+///
+/// # Errors
+/// [`RoundError::Kind`] where the scores are of different kinds or have none, or a preference is
+/// not above 0; [`RoundError::NotFinite`].
+pub fn shares(scoring: Scoring, verifier: usize, row: &[Score]) -> Result<Vec<f64>, RoundError> {
+    let kind = row.first().and_then(|score| score.kind(scoring));
+    let mut numbers = Vec::with_capacity(row.len());
+    for (candidate, score) in row.iter().enumerate() {
+        let number = kind
+            .filter(|_| score.kind(scoring) == kind)
+            .and_then(|kind| score.of(kind))
+            .filter(|&number| kind != Some(Kind::Preference) || number > 0.0);
+        numbers.push(number.ok_or(RoundError::Kind {
+            verifier,
+            candidate,
+        })?);
+    }
+    by(kind.unwrap_or(Kind::Preference), verifier, &numbers)
 }
 
 /// Normalises a verifier's `row` (`[candidates]`) of what `scoring` looks at to shares
@@ -99,21 +176,25 @@ impl Score {
 /// # Ok::<(), conclave_ensemble::RoundError>(())
 /// ```
 pub fn normalise(scoring: Scoring, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> {
+    by(Kind::By(scoring), verifier, row)
+}
+
+fn by(kind: Kind, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> {
     if let Some(candidate) = row.iter().position(|score| !score.is_finite()) {
         return Err(RoundError::NotFinite {
             verifier,
             candidate,
         });
     }
-    let positive: Vec<f64> = match scoring {
-        Scoring::Logit => guarded(row),
-        Scoring::Harmonic => row.iter().map(|&score| 1.0 / surprise(score)).collect(),
-        Scoring::Likelihood => {
-            let best = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            row.iter()
-                .map(|score| (score - best).max(-FARTHEST).exp())
-                .collect()
-        }
+    let best = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let positive: Vec<f64> = match kind {
+        Kind::By(Scoring::Logit) => guarded(row),
+        Kind::By(Scoring::Harmonic) => row.iter().map(|&score| 1.0 / surprise(score)).collect(),
+        Kind::By(Scoring::Likelihood) => row
+            .iter()
+            .map(|score| (score - best).max(-FARTHEST).exp())
+            .collect(),
+        Kind::Preference => row.iter().map(|score| score / best).collect(),
     };
     let sum: f64 = positive.iter().sum();
     Ok(positive.iter().map(|value| value / sum).collect())

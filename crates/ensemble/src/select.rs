@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ballot::Ballot;
+
 /// Totals closer than this are a tie: the difference is rounding, which must not decide.
 const TIE: f64 = 1e-12;
 
@@ -13,7 +15,7 @@ const TIE: f64 = 1e-12;
 pub struct Selection {
     /// Y, `[candidates]`: positive, summing to 1.
     pub totals: Vec<f64>,
-    /// The winner, an index into this round's candidates (the active members in order).
+    /// The winner, an index into this round's candidates.
     pub winner: usize,
 }
 
@@ -27,27 +29,43 @@ pub struct Votes {
     pub level: bool,
 }
 
-/// The totals Y (`[candidates]`) of square `shares` (`[verifiers][candidates]`) under `weights`
-/// (`[verifiers]`).
+/// The totals Y (`[candidates]`) of a `ballot` under `weights` (`[verifiers]`). Sums run over those
+/// that judge, their weights brought to a sum of 1.
 ///
-/// Without `own` votes the diagonal is left out: each verifier's row is renormalised over the
-/// candidates of the others, and Y_j is the weighted mean over those who may vote on j,
+/// Without `own` votes each verifier's row is renormalised over the candidates of the others, and Y_j
+/// is the weighted mean over those who may vote on j,
 /// Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, brought back to a sum of 1. (Without that division a member
-/// would pay for its own weight: its candidate would be missing the heaviest vote.) Two members
-/// would have one candidate each to judge and nothing to compare it with, so up to two members
-/// votes for oneself count whatever is said here.
+/// would pay for its own weight: its candidate would be missing the heaviest vote.) Of two
+/// candidates their drafters would have one each to judge and nothing to compare it with, so up to two
+/// votes for oneself count whatever is said here; so they do where a candidate has no other judge.
 ///
 /// With `level` votes ŝ_ij / max_m ŝ_im stands for ŝ_ij, and Y is brought back to a sum of 1. A
 /// verifier that finds every other's candidate far-fetched, as one that knows little does, has
 /// nearly all of its shares on its own; levelled, all verifiers say as much for what they like best,
 /// and what decides is how little less they think of the others'.
-pub fn totals(shares: &[Vec<f64>], weights: &[f64], votes: Votes) -> Vec<f64> {
-    let n = shares.len();
-    let own = votes.own || n <= 2;
-    let heard = |i: usize, j: usize| own || i != j;
-    let rows: Vec<Vec<f64>> = (0..n)
+///
+/// Where nobody judges, the votes of earlier rounds are all that is known: Y_j is the weight of the
+/// member that drafted j.
+pub fn totals(ballot: &Ballot<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
+    let (shares, drafters) = (ballot.shares, ballot.drafters);
+    let candidates = drafters.len();
+    let judges: Vec<usize> = ballot.judges().collect();
+    if judges.is_empty() {
+        let drafted: Vec<f64> = drafters.iter().map(|&i| weights[i]).collect();
+        return to_one(&drafted);
+    }
+    let own =
+        votes.own || candidates <= 2 || (0..candidates).any(|j| ballot.others(j).next().is_none());
+    let heard = |i: usize, j: usize| own || i != drafters[j];
+    let rows: Vec<Vec<f64>> = (0..shares.len())
         .map(|i| {
-            let row = || (0..n).filter(|&j| heard(i, j)).map(|j| shares[i][j]);
+            if shares[i].is_empty() {
+                return Vec::new();
+            }
+            let row = || {
+                let heard = (0..candidates).filter(|&j| heard(i, j));
+                heard.map(|j| shares[i][j])
+            };
             let whole = match votes.level {
                 true => row().fold(0.0, f64::max),
                 // Shares sum to 1 as they are.
@@ -59,27 +77,30 @@ pub fn totals(shares: &[Vec<f64>], weights: &[f64], votes: Votes) -> Vec<f64> {
             shares[i].iter().map(vote).collect()
         })
         .collect();
-    let totals: Vec<f64> = (0..n)
+    let totals: Vec<f64> = (0..candidates)
         .map(|j| {
-            let voters = || (0..n).filter(move |&i| heard(i, j));
+            let voters = || judges.iter().copied().filter(|&i| heard(i, j));
             let total: f64 = voters().map(|i| weights[i] * rows[i][j]).sum();
-            if own {
-                return total;
-            }
             let heard: f64 = voters().map(|i| weights[i]).sum();
-            if heard > 0.0 {
-                total / heard
-            } else {
-                // One member holds all the weight; on its own candidate the rest vote as equals.
-                voters().map(|i| rows[i][j]).sum::<f64>() / (n - 1) as f64
+            if heard == 0.0 {
+                // All the weight is with members that have no say here; the rest vote as equals.
+                return voters().map(|i| rows[i][j]).sum::<f64>() / voters().count() as f64;
             }
+            if own { total } else { total / heard }
         })
         .collect();
-    if own && !votes.level {
+    if own && !votes.level && judges.len() == shares.len() {
         return totals;
     }
-    let sum: f64 = totals.iter().sum();
-    totals.iter().map(|total| total / sum).collect()
+    to_one(&totals)
+}
+
+/// `values` over their sum; even where that is 0.
+fn to_one(values: &[f64]) -> Vec<f64> {
+    let sum: f64 = values.iter().sum();
+    let even = 1.0 / values.len() as f64;
+    let share = |value: &f64| if sum > 0.0 { value / sum } else { even };
+    values.iter().map(share).collect()
 }
 
 /// The index of the largest total; ties go to the lowest index. 0 if there is none.
@@ -94,6 +115,16 @@ pub fn winner(totals: &[f64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All draft.
+    fn totals(shares: &[Vec<f64>], weights: &[f64], votes: Votes) -> Vec<f64> {
+        let drafters: Vec<usize> = (0..shares.len()).collect();
+        among(shares, &drafters, weights, votes)
+    }
+
+    fn among(shares: &[Vec<f64>], drafters: &[usize], weights: &[f64], votes: Votes) -> Vec<f64> {
+        super::totals(&Ballot { shares, drafters }, weights, votes)
+    }
 
     const ALL: Votes = Votes {
         own: true,
@@ -192,5 +223,54 @@ mod tests {
         assert!((others[1] - others[0]).abs() < 1e-12, "{others:?}");
         let ratio = (1.0 + 1.0) / (0.05 / 0.45 + 0.05 / 0.40);
         assert!((others[0] / others[2] - ratio).abs() < 1e-12, "{others:?}");
+    }
+
+    #[test]
+    fn those_that_judge_share_the_weight_of_those_that_abstain() {
+        let shares = [vec![0.75, 0.25], vec![], vec![0.25, 0.75]];
+        let weights = [0.1, 0.6, 0.3];
+        // (0.1 · 0.75 + 0.3 · 0.25) / 0.4
+        let found = among(&shares, &[0, 1], &weights, ALL);
+        assert!((found[0] - 0.375).abs() < 1e-12, "{found:?}");
+        assert!((found[1] - 0.625).abs() < 1e-12, "{found:?}");
+        // All the weight is with the one that abstains: the others vote as equals.
+        assert_eq!(among(&shares, &[0, 1], &[0.0, 1.0, 0.0], ALL), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn where_nobody_judges_the_weightiest_drafter_wins() {
+        let silent = vec![vec![]; 3];
+        let found = among(&silent, &[0, 2], &[0.2, 0.4, 0.4], ALL);
+        assert!((found[1] - 0.4 / 0.6).abs() < 1e-12, "{found:?}");
+        assert_eq!(winner(&found), 1);
+        assert_eq!(among(&silent, &[1], &[0.5, 0.0, 0.5], ALL), [1.0]);
+    }
+
+    #[test]
+    fn a_judge_that_drafts_nothing_is_heard_on_all() {
+        // The last only judges, the others praise themselves.
+        let shares = [
+            vec![0.98, 0.01, 0.01],
+            vec![0.01, 0.98, 0.01],
+            vec![0.01, 0.01, 0.98],
+            vec![0.2, 0.5, 0.3],
+        ];
+        let found = among(&shares, &[0, 1, 2], &[0.25; 4], OTHERS);
+        assert_eq!(winner(&found), 1);
+        // Rows without the own: 0.5 of each other, and the judge as it is; a mean of three votes.
+        let votes = [0.2, 0.5, 0.3].map(|share| (0.5 + 0.5 + share) / 3.0);
+        let sum: f64 = votes.iter().sum();
+        for (total, vote) in found.iter().zip(votes) {
+            assert!((total - vote / sum).abs() < 1e-12, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_only_judge_is_heard_on_its_own_candidate_too() {
+        let shares = [vec![0.2, 0.5, 0.3], vec![], vec![]];
+        let found = among(&shares, &[0, 1, 2], &[0.2, 0.4, 0.4], OTHERS);
+        for (total, share) in found.iter().zip(&shares[0]) {
+            assert!((total - share).abs() < 1e-12, "{found:?}");
+        }
     }
 }

@@ -32,9 +32,8 @@ struct Noise {
 
 fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
     let score = |&number: &f64| Score {
-        mean_logit: number,
-        mean_logprob: None,
-        harmonic: None,
+        mean_logit: Some(number),
+        ..Score::default()
     };
     raw.iter()
         .map(|row| row.iter().map(score).collect())

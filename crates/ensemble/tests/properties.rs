@@ -70,9 +70,10 @@ fn square(n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
 
 fn scores(raw: &[Vec<f64>]) -> Vec<Vec<Score>> {
     let score = |&number: &f64| Score {
-        mean_logit: number,
+        mean_logit: Some(number),
         mean_logprob: Some(number),
         harmonic: Some(number),
+        preference: None,
     };
     raw.iter()
         .map(|row| row.iter().map(score).collect())
@@ -103,6 +104,82 @@ fn close(a: &[f64], b: &[f64]) -> Result<(), TestCaseError> {
         prop_assert!((x - y).abs() < 1e-9, "{:?} against {:?}", a, b);
     }
     Ok(())
+}
+
+/// The method as it is where all draft and all judge, in the order of its operations: what
+/// [`feedback`] and [`select`] compute is held to it bit for bit.
+mod square {
+    use conclave_ensemble::{Rate, Reward, Settings};
+
+    pub fn weights(s: &Settings, k: usize, shares: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+        let n = shares.len();
+        let others = |j: usize| (0..n).filter(move |&i| i != j);
+        let rewards: Vec<f64> = (0..n)
+            .map(|j| match s.reward {
+                Reward::Shares => {
+                    others(j).map(|i| shares[i][j]).sum::<f64>() / (n - 1).max(1) as f64
+                }
+                Reward::Counts => {
+                    let prefers =
+                        |i: usize| others(j).filter(move |&m| shares[i][j] >= shares[i][m]);
+                    let count: usize = others(j).map(|i| prefers(i).count()).sum();
+                    count.max(1) as f64 / (n - 1).pow(2) as f64
+                }
+            })
+            .collect();
+        let (size, k) = (n as f64, k as f64);
+        let (rate, mixed) = match s.rate {
+            Rate::Code => (s.alpha / (k * size.sqrt()), 0.0),
+            Rate::FixedShare => (s.alpha / (k * size.sqrt()), s.fixed_share),
+            Rate::Printed => (s.alpha / (size * k.sqrt()), 0.0),
+        };
+        let best = rewards.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let raised: Vec<f64> = (0..n)
+            .map(|j| weights[j] * (rate * (rewards[j] - best)).exp())
+            .collect();
+        let sum: f64 = raised.iter().sum();
+        let even = mixed / n as f64;
+        raised
+            .iter()
+            .map(|w| (1.0 - mixed) * w / sum + even)
+            .collect()
+    }
+
+    pub fn totals(s: &Settings, shares: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+        let n = shares.len();
+        let own = s.self_votes || n <= 2;
+        let heard = |i: usize, j: usize| own || i != j;
+        let vote = |i: usize, j: usize| {
+            let row = || (0..n).filter(|&j| heard(i, j)).map(|j| shares[i][j]);
+            let whole: f64 = match (s.level, own) {
+                (true, _) => row().fold(0.0, f64::max),
+                (false, true) => 1.0,
+                (false, false) => row().sum(),
+            };
+            if whole > 0.0 {
+                shares[i][j] / whole
+            } else {
+                1.0 / row().count() as f64
+            }
+        };
+        let totals: Vec<f64> = (0..n)
+            .map(|j| {
+                let voters = || (0..n).filter(move |&i| heard(i, j));
+                let total: f64 = voters().map(|i| weights[i] * vote(i, j)).sum();
+                let heard: f64 = voters().map(|i| weights[i]).sum();
+                match own {
+                    true => total,
+                    false if heard > 0.0 => total / heard,
+                    false => voters().map(|i| vote(i, j)).sum::<f64>() / (n - 1) as f64,
+                }
+            })
+            .collect();
+        if own && !s.level {
+            return totals;
+        }
+        let sum: f64 = totals.iter().sum();
+        totals.iter().map(|total| total / sum).collect()
+    }
 }
 
 /// The best total leads by more than rounding.
@@ -148,6 +225,90 @@ proptest! {
             prop_assert_eq!(query.active().len() + gone.len(), before.len());
             sums_to_one(query.weights())?;
             prop_assert_eq!(query.weights().len(), query.active().len());
+            query.stop(&Candidate { text: " a".into(), ended: false });
+        }
+    }
+
+    #[test]
+    fn with_all_drafting_and_judging_every_number_is_the_methods_bit_for_bit(
+        settings in settings(),
+        rounds in (2usize..=8).prop_flat_map(|n| vec(square(n), 1..8)),
+    ) {
+        let settings = Settings { exit: None, update: Update::Before, ..settings };
+        let members = rounds[0].len();
+        let mut query = Query::new(members, settings.clone()).unwrap();
+        let mut weights = query.weights().to_vec();
+        for (round, raw) in rounds.iter().enumerate() {
+            let scores = scores(raw);
+            let shares = query.normalise(&scores).unwrap();
+            for (i, (row, raw)) in shares.iter().zip(raw).enumerate() {
+                prop_assert_eq!(row, &score::normalise(settings.scoring, i, raw).unwrap());
+            }
+            // To say that all have drafted says nothing new.
+            if round % 2 == 1 {
+                query.drafted(&(0..members).collect::<Vec<_>>()).unwrap();
+            }
+            weights = square::weights(&settings, round + 1, &shares, &weights);
+            prop_assert_eq!(&query.feedback(&shares).unwrap().weights, &weights);
+            let totals = query.select(&shares).unwrap().totals;
+            prop_assert_eq!(totals, square::totals(&settings, &shares, &weights));
+            query.stop(&Candidate { text: " a".into(), ended: false });
+        }
+    }
+
+    #[test]
+    fn whoever_drafts_and_judges_rows_totals_and_weights_sum_to_one(
+        settings in settings(),
+        (members, rounds) in (1usize..=8).prop_flat_map(|n| {
+            let some = vec(any::<[bool; 2]>(), n);
+            (Just(n), vec((square(n), some), 1..16))
+        }),
+    ) {
+        let mut query = Query::new(members, settings).unwrap();
+        for (raw, some) in &rounds {
+            let active = query.active().to_vec();
+            let mut drafters: Vec<usize> =
+                (0..active.len()).filter(|&p| some[active[p]][0]).collect();
+            if drafters.is_empty() {
+                drafters.push(active.len() - 1);
+            }
+            query.drafted(&drafters).unwrap();
+            let raw = among(raw, &active);
+            let judges: Vec<bool> = active.iter().map(|&i| some[i][1]).collect();
+            let scores: Vec<Vec<Score>> = scores(&raw)
+                .into_iter()
+                .zip(&judges)
+                .map(|(row, &judges)| match judges {
+                    true => drafters.iter().map(|&j| row[j]).collect(),
+                    false => Vec::new(),
+                })
+                .collect();
+            let shares = query.normalise(&scores).unwrap();
+            for row in shares.iter().filter(|row| !row.is_empty()) {
+                sums_to_one(row)?;
+            }
+            let before = query.weights().to_vec();
+            let feedback = query.feedback(&shares).unwrap();
+            sums_to_one(&feedback.weights)?;
+            prop_assert_eq!(feedback.counts.len(), drafters.len());
+            // Those that drafted nothing keep their weights to each other.
+            let idle: Vec<usize> = (0..active.len()).filter(|p| !drafters.contains(p)).collect();
+            if query.settings().rate != Rate::FixedShare {
+                for (&a, &b) in idle.iter().zip(idle.iter().skip(1)) {
+                    let (x, y) = (before[a] * feedback.weights[b], before[b] * feedback.weights[a]);
+                    prop_assert!((x - y).abs() < 1e-9, "{before:?} became {feedback:?}");
+                }
+            }
+            let selection = query.select(&shares).unwrap();
+            sums_to_one(&selection.totals)?;
+            prop_assert_eq!(selection.totals.len(), drafters.len());
+            let gone = query.exit(selection.winner).unwrap();
+            for left in &gone {
+                let place = active.iter().position(|member| member == left).unwrap();
+                prop_assert!(drafters.contains(&place) && place != drafters[selection.winner]);
+            }
+            prop_assert!(gone.is_empty() || drafters.len() - gone.len() >= 2);
+            sums_to_one(query.weights())?;
             query.stop(&Candidate { text: " a".into(), ended: false });
         }
     }

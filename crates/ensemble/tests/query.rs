@@ -36,9 +36,8 @@ fn one_member_always_wins_with_share_one() {
     let mut query = query(1);
     for mean_logit in [3.0, 0.0, -7.0] {
         let score = Score {
-            mean_logit,
-            mean_logprob: Some(-1.0),
-            harmonic: None,
+            mean_logit: Some(mean_logit),
+            ..Score::default()
         };
         let shares = query.normalise(&[vec![score]]).unwrap();
         assert_eq!(shares, [[1.0]]);
@@ -60,9 +59,8 @@ fn one_member_always_wins_with_share_one() {
 fn ragged_and_broken_rounds_are_refused_and_leave_the_weights_alone() {
     let mut query = query(2);
     let score = Score {
-        mean_logit: 1.0,
-        mean_logprob: Some(-1.0),
-        harmonic: None,
+        mean_logit: Some(1.0),
+        ..Score::default()
     };
     assert_eq!(
         query.normalise(&[vec![score; 2]]),
@@ -76,7 +74,7 @@ fn ragged_and_broken_rounds_are_refused_and_leave_the_weights_alone() {
         Err(RoundError::Row {
             verifier: 1,
             found: 3,
-            members: 2
+            candidates: 2
         })
     );
     let wrong = [vec![0.5, 0.5], vec![f64::NAN, 0.5]];
@@ -221,9 +219,8 @@ fn exits(members: usize, exit: Exit, handicap: f64) -> f64 {
                 .map(|_| {
                     good.iter()
                         .map(|quality| Score {
-                            mean_logit: quality + noise.next(),
-                            mean_logprob: Some(-1.0),
-                            harmonic: None,
+                            mean_logit: Some(quality + noise.next()),
+                            ..Score::default()
                         })
                         .collect()
                 })
@@ -261,9 +258,9 @@ fn exit_keeps_equals_and_drops_the_weak() {
 /// What a candidate surprises a verifier by, as a score of it.
 fn surprising(nats: f64) -> Score {
     Score {
-        mean_logit: 1.0,
         mean_logprob: Some(-1.0),
         harmonic: Some(-nats.exp_m1().ln()),
+        ..Score::default()
     }
 }
 
@@ -300,34 +297,143 @@ fn one_verifier_that_is_surprised_is_enough_to_doubt_a_leader() {
         leader: Some(Leader { doubt: 4.0 }),
         ..Settings::default()
     };
-    let query = Query::new(3, settings).unwrap();
-    let trusts = |nats: [f64; 3]| query.trusts(&nats.map(surprising)).unwrap();
+    let mut query = Query::new(3, settings).unwrap();
+    query.drafted(&[1]).unwrap();
+    let rows = |scores: [Option<Score>; 3]| scores.map(|score| score.into_iter().collect());
+    let trusts = |nats: [f64; 3]| {
+        let scores = rows(nats.map(|nats| Some(surprising(nats))));
+        query.trusts(&scores).unwrap()
+    };
     assert!(trusts([3.9, 1.0, 3.9]));
     assert!(!trusts([1.0, 1.0, 4.1]));
     assert!((surprising(3.9).surprise() - 3.9).abs() < 1e-12);
     assert_eq!(
-        query.trusts(&[surprising(1.0); 2]),
+        query.trusts(&[vec![surprising(1.0)], vec![surprising(1.0)]]),
         Err(RoundError::Rows {
             found: 2,
             members: 3
         })
     );
-    for harmonic in [
-        None,
-        Some(f64::NAN),
-        Some(f64::INFINITY),
-        Some(f64::NEG_INFINITY),
-    ] {
+    for harmonic in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let broken = Score {
-            harmonic,
+            harmonic: Some(harmonic),
             ..surprising(1.0)
         };
         assert_eq!(
-            query.trusts(&[surprising(1.0), broken, surprising(1.0)]),
+            query.trusts(&rows([surprising(1.0), broken, surprising(1.0)].map(Some))),
             Err(RoundError::NotFinite {
                 verifier: 1,
                 candidate: 0
             })
         );
     }
+    // Who abstains, or has no log-probabilities, has no say; the leader's own is not enough.
+    let (calm, wild) = (Some(surprising(1.0)), Some(surprising(9.0)));
+    let chats = Some(Score {
+        preference: Some(1.0),
+        ..Score::default()
+    });
+    for (scores, trusted) in [
+        ([None, calm, calm], true),
+        ([chats, calm, calm], true),
+        ([None, None, wild], false),
+        ([None, calm, chats], false),
+        ([None, None, None], false),
+    ] {
+        assert_eq!(query.trusts(&rows(scores)), Ok(trusted), "{scores:?}");
+    }
+}
+
+#[test]
+fn columns_follow_the_drafters_until_the_round_is_over() {
+    let mut query = query(3);
+    for wrong in [&[][..], &[1, 0], &[1, 1], &[3]] {
+        assert_eq!(
+            query.drafted(wrong),
+            Err(RoundError::Drafters { members: 3 }),
+            "{wrong:?}"
+        );
+    }
+    query.drafted(&[1, 2]).unwrap();
+    let row = |a: f64, b: f64| vec![a, b];
+    let shares = [row(0.4, 0.6), row(0.5, 0.5), vec![]];
+    assert_eq!(query.feedback(&shares).unwrap().counts.len(), 2);
+    assert_eq!(query.select(&shares).unwrap().winner, 1);
+    let beyond = RoundError::Winner {
+        winner: 2,
+        candidates: 2,
+    };
+    assert_eq!(query.exit(2), Err(beyond));
+    let three = vec![vec![0.2, 0.3, 0.5]; 3];
+    assert!(query.select(&three).is_err());
+    query.stop(&candidate(" a", false));
+    assert_eq!(query.select(&three).unwrap().winner, 2, "all draft again");
+    // And where one leaves, in the round that begins anew.
+    query.drafted(&[0]).unwrap();
+    query.leave(&[1]).unwrap();
+    assert_eq!(query.select(&[row(0.4, 0.6), vec![]]).unwrap().winner, 1);
+}
+
+#[test]
+fn the_writer_of_the_winner_leads_by_member_not_by_column() {
+    let mut query = Query::new(4, Settings::of(Rule::Leader)).unwrap();
+    query.leave(&[0]).unwrap();
+    query.drafted(&[0, 2]).unwrap();
+    let row = vec![surprising(9.0), surprising(2.0)];
+    let shares = query
+        .normalise(&[row.clone(), vec![], row.clone()])
+        .unwrap();
+    query.select(&shares).unwrap();
+    query.exit(1).unwrap();
+    query.stop(&candidate(" a", false));
+    assert_eq!(query.leader(), Some(2), "member 3, the second that drafted");
+}
+
+#[test]
+fn rows_of_different_kinds_meet_as_shares() {
+    let mut query = query(3); // looks at logits
+    let logits = [2.0, 6.0].map(|number| Score {
+        mean_logit: Some(number),
+        ..Score::default()
+    });
+    let told = [-1.0, -2.0].map(|number| Score::of_logprobs(&[number]));
+    let prefers = [3.0, 1.0].map(|number| Score {
+        preference: Some(number),
+        ..Score::default()
+    });
+    query.drafted(&[0, 1]).unwrap();
+    let rows = [logits.to_vec(), told.to_vec(), prefers.to_vec()];
+    let shares = query.normalise(&rows).unwrap();
+    assert_eq!(shares[0], [0.25, 0.75]);
+    assert!((shares[1][0] - 1.0 / (1.0 + (-1f64).exp())).abs() < 1e-12);
+    assert_eq!(shares[2], [0.75, 0.25]);
+    // Under the harmonic rule what a server tells is as good as a member's own, and logits are nothing.
+    let mut harmonic = Query::new(3, Settings::default()).unwrap();
+    harmonic.drafted(&[0, 1]).unwrap();
+    let refused = |verifier, candidate| {
+        Err(RoundError::Kind {
+            verifier,
+            candidate,
+        })
+    };
+    assert_eq!(harmonic.normalise(&rows), refused(0, 0));
+    let mixed = [told[0], prefers[1]].to_vec();
+    let rows = |row: &[Score]| [told.to_vec(), told.to_vec(), row.to_vec()];
+    assert_eq!(harmonic.normalise(&rows(&mixed)), refused(2, 1));
+    let none = [prefers[0], Score::default()];
+    assert_eq!(harmonic.normalise(&rows(&none)), refused(2, 1));
+    for preference in [0.0, -1.0, f64::NAN] {
+        let preference = Some(preference);
+        let wrong = Score {
+            preference,
+            ..Score::default()
+        };
+        assert_eq!(
+            harmonic.normalise(&rows(&[prefers[0], wrong])),
+            refused(2, 1)
+        );
+    }
+    let shares = harmonic.normalise(&rows(&told)).unwrap();
+    let scores = [1f64, 2.0].map(|nats| 1.0 / nats.exp().ln_1p());
+    assert!((shares[0][0] - scores[0] / (scores[0] + scores[1])).abs() < 1e-12);
 }

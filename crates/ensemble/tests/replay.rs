@@ -24,7 +24,7 @@ fn one_round_by_hand() {
         serde_json::to_value(&replayed).unwrap(),
         json!({"rounds": [{
             "normalised": [[0.25, 0.75], [0.75, 0.25]], "totals": [0.5, 0.5], "winner": 0,
-            "counts": [1, 1], "weights": [0.5, 0.5], "active": [0, 1], "exited": [],
+            "counts": [1, 1], "weights": [0.5, 0.5], "active": [0, 1], "drafters": [0, 1], "exited": [],
         }]})
     );
 }
@@ -149,7 +149,7 @@ fn hostile_runs_are_refused_by_name() {
             "round 1: verifier 1",
         ),
         (
-            json!({"members": members(2), "rounds": [{"scores": [[1.0, 2.0], []]}]}),
+            json!({"members": members(2), "rounds": [{"scores": [[1.0, 2.0], [1.0, 2.0, 3.0]]}]}),
             "round 1: verifier 1",
         ),
         (
@@ -345,6 +345,38 @@ fn a_round_that_a_leader_drafted_alone_is_no_part_of_the_replay() {
     let replayed = play(value).unwrap();
     assert_eq!(replayed.rounds.len(), 1);
     assert_eq!(replayed.rounds[0].winner, 1);
+}
+
+#[test]
+fn members_that_abstain_or_only_judge_are_replayed_as_they_were() {
+    let voted = json!({"active": [0, 1, 2], "drafters": [0, 2], "scores": [[1, 3], [], [3, 1]]});
+    let judged =
+        json!({"drafters": [0, 2], "scores": [[2, 2], [{"preference": 9}, {"preference": 1}], []]});
+    let all = json!({"scores": [[1, 1, 1], [1, 1, 1], [1, 1, 1]]});
+    let value = json!({"members": ["a", "b", "c"], "rounds": [voted, judged, all]});
+    let replayed = play(value).unwrap();
+    let columns: Vec<_> = replayed.rounds.iter().map(|r| r.drafters.len()).collect();
+    assert_eq!(columns, [2, 2, 3]);
+    assert_eq!(replayed.rounds[0].normalised[1], [0.0; 0]);
+    assert_eq!(replayed.rounds[0].totals, [0.5, 0.5]);
+    let judge = &replayed.rounds[1].normalised[1];
+    assert!((judge[0] - 0.9).abs() < 1e-12, "{judge:?}");
+    assert_eq!(replayed.rounds[1].winner, 0);
+
+    // Whose drafters have all left says nothing; nor does a drafter that was not there.
+    let gone = json!({"active": [0, 1], "scores": [[1, 1], [1, 1]]});
+    let theirs = json!({"active": [0, 1, 2], "drafters": [2], "scores": [[1], [1], [1]]});
+    let value = json!({"members": ["a", "b", "c"], "rounds": [gone, theirs]});
+    assert_eq!(play(value).unwrap().rounds.len(), 1);
+    let absent = json!({"active": [0, 1], "drafters": [0, 2], "scores": [[1, 1], [1, 1]]});
+    let value = json!({"members": ["a", "b", "c"], "rounds": [absent]});
+    assert_eq!(
+        play(value),
+        Err(ReplayError::Active {
+            round: 1,
+            members: 3
+        })
+    );
 }
 
 #[test]

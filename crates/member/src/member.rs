@@ -676,9 +676,10 @@ impl Member {
             .into_iter()
             .map(|score| VerifiedScore {
                 score: Score {
-                    mean_logit: score.mean_logit,
+                    mean_logit: Some(score.mean_logit),
                     mean_logprob: score.mean_logprob,
                     harmonic: score.harmonic,
+                    preference: None,
                 },
                 tokens: score.tokens,
             })

@@ -43,9 +43,14 @@ impl Query {
         self.query.leader().map(|position| position as u32)
     }
 
-    /// Whether all verifiers, a score each of the leader's candidate, take it as it is.
+    /// Says who has drafted this round's candidates, by position, where not all did.
+    pub fn drafted(&mut self, positions: Vec<usize>) -> Result<(), Failure> {
+        Ok(self.query.drafted(&positions)?)
+    }
+
+    /// Whether those that verify the leader's candidate, a row of one score each, take it as it is.
     pub fn trusts(&self, scores: JsValue) -> Result<bool, Failure> {
-        let scores: Vec<Score> = from_value(scores)?;
+        let scores: Vec<Vec<Score>> = from_value(scores)?;
         Ok(self.query.trusts(&scores)?)
     }
 
@@ -59,7 +64,7 @@ impl Query {
             .map(|position| position as u32))
     }
 
-    /// Scores to shares, a row a verifier.
+    /// Scores to shares, a row a verifier; empty where it abstains.
     pub fn normalise(&self, scores: JsValue) -> Result<JsValue, Failure> {
         let scores: Vec<Vec<Score>> = from_value(scores)?;
         to_js(&self.query.normalise(&scores)?)

@@ -14,7 +14,7 @@ use crate::test_programs::{self, TestProgram};
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
-use crate::{demo, models, process, setup, wasm};
+use crate::{demo, models, process, python, setup, wasm};
 
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
@@ -25,6 +25,9 @@ const BREAKS_KERNELS: &str = "every_kernel_that_is_wrong_is_found";
 
 /// The program of conclave-member whose tests run published models.
 const PUBLISHED: &str = "published";
+
+/// By this variable the tests of remote members learn of the Python that has llama.cpp's server.
+const LLAMA: &str = "CONCLAVE_LLAMA_PYTHON";
 
 /// Why stages were not run.
 const UNFETCHED: &str = "not run, the models are not there";
@@ -82,6 +85,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         workspace,
         chromium,
         published: None,
+        llama: None,
         stages: Vec::new(),
     };
     // Without a network all other tests run none the less.
@@ -92,6 +96,15 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
             Ok(())
         });
         suite.published = published;
+    }
+
+    if wants(&[Part::Browser]) {
+        let mut llama = None;
+        suite.step("llama.cpp's server", || {
+            llama = Some(python::ready(workspace, "remote")?);
+            Ok(())
+        });
+        suite.llama = llama;
     }
 
     if only == Some(Part::Unit) {
@@ -180,6 +193,8 @@ struct Suite<'a> {
     chromium: Option<PathBuf>,
     /// The folder of the published models, where they are there and a part needs them.
     published: Option<PathBuf>,
+    /// The Python that has llama.cpp's server, where a part needs it.
+    llama: Option<PathBuf>,
     stages: Vec<Stage>,
 }
 
@@ -331,11 +346,12 @@ impl Suite<'_> {
         }
     }
 
-    /// Tells a command where the browser and the models are.
+    /// Tells a command where the browser, the models and llama.cpp's server are.
     fn inform(&self, command: &mut Command) {
         for (variable, place) in [
             ("CONCLAVE_CHROMIUM", &self.chromium),
             (models::FOLDER, &self.published),
+            (LLAMA, &self.llama),
         ] {
             if let Some(place) = place {
                 command.env(variable, place);

@@ -8,6 +8,8 @@ const round: RoundEvent = {
   type: "round",
   round: 2,
   active: [0, 2],
+  remote: [],
+  abstained: [],
   drafters: [0, 2],
   candidates: [
     { member: "Ada", text: "One", ended: false, tokens: 1 },

@@ -48,6 +48,7 @@ export type {
   Memory,
   Message,
   Ranges,
+  RemoteAbout,
   Rule,
   Rules,
   Sampling,
@@ -58,6 +59,7 @@ export type {
   VerifiedScore,
 } from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
+export { remoteAddress, type Capability } from "../protocol/remote.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
 export type {
   BeginEvent,

@@ -218,7 +218,7 @@ class Page {
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map((slot) => slot.about!.core); // they are loaded
+    const cores = slots.map((slot) => slot.about?.core ?? "remote"); // they are loaded
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
@@ -402,7 +402,11 @@ class Page {
     byId("about-toys", HTMLElement).hidden = !toys;
     const about = byId("about-models", HTMLElement);
     about.hidden = toys || slots.length === 0;
-    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} here, on this machine. Nothing you type leaves it.`;
+    const hosts = [...new Set(slots.flatMap(({ source }) => (source.remote === undefined ? [] : (URL.parse(source.remote)?.host ?? []))))];
+    const here = slots.filter(({ source }) => source.remote === undefined).length;
+    const where =
+      hosts.length === 0 ? "here, on this machine. Nothing you type leaves it" : `${here > 0 ? "together, here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
+    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${where}.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
     showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
       this.#question.text = question;

@@ -27,6 +27,7 @@ import type {
   VerifiedScore,
 } from "./generated.ts";
 import type { ModelFiles } from "./model-files.ts";
+import type { Capability } from "./remote.ts";
 
 export type * from "./generated.ts";
 
@@ -50,9 +51,23 @@ export const defaultRule: Rule = "harmonic";
 /** What each number of the settings may be, by its name: `exit.warmup` within `exit`. */
 export type Ranges = Record<string, SettingRange>;
 
+/** What a member behind a server is: where it lives, and what it can do there. */
+export interface RemoteAbout {
+  /** Who hears what is asked and answered. */
+  host: string;
+  /** What the server calls it. */
+  model: string;
+  can: Capability;
+  /** Why it can no more than that; empty where it can all. */
+  note: string;
+}
+
 /** What a loaded member is, and what it runs on. */
 export interface About extends ModelAbout {
-  core: Core;
+  /** Left out where it runs on a server. */
+  core?: Core;
+  /** Where it does. */
+  remote?: RemoteAbout;
 }
 
 /**
@@ -69,6 +84,8 @@ type MaybePromise<T> = T | Promise<T>;
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
+  /** Where it lives behind a server, and what it can do there. */
+  readonly remote?: RemoteAbout | undefined;
   about(): ModelAbout;
   /**
    * Tokens of a conversation, of which nothing is run, where it is to be begun with `thinking`
@@ -95,16 +112,23 @@ export interface Member {
    * rounds begin behind it, and the next conversation is without it.
    */
   think(onThinking: OnThinking): Promise<Thought>;
-  draft(maxTokens: number): Promise<Draft>;
-  verify(candidates: Candidate[], settings: Settings): Promise<VerifiedScore[]>;
+  /** Undefined where it abstains: it only judges, or is late. Who waits for a server hears the signal, others end at once. */
+  draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined>;
+  /** A score of each candidate; none where it abstains. */
+  verify(candidates: Candidate[], settings: Settings, signal?: AbortSignal): Promise<VerifiedScore[]>;
   keep(winner: number): Promise<void>;
   counters(): Counters;
   release(): void;
   free(): void;
 }
 
-/** A member of an engine in this very thread: its numbers can be looked at. */
-export interface LocalMember extends Member {
+/** A member that an engine runs: it abstains from nothing. */
+export interface EngineMember extends Member {
+  draft(maxTokens: number): Promise<Draft>;
+}
+
+/** One of an engine in this very thread: its numbers can be looked at. */
+export interface LocalMember extends EngineMember {
   /** Logits of the token behind the text so far, one a token of its vocabulary. */
   nextLogits(): Promise<Float32Array>;
 }
@@ -117,10 +141,13 @@ export interface Query {
   active(): Iterable<number>;
   /** The place among the active of the member that drafts alone now; undefined where all draft. */
   leader(): number | undefined;
-  /** Whether all verifiers (a score each, of the leader's candidate) take it as it is. */
-  trusts(scores: Score[]): boolean;
+  /** Says who has drafted this round's candidates, as places among the active, ascending; all, until this is called. */
+  drafted(places: Uint32Array): void;
+  /** Whether those that verify the leader's candidate (a row of one score each; empty where one abstains) take it as it is. */
+  trusts(scores: Score[][]): boolean;
   /** In fast mode the first candidate that ends the answer, which is accepted unverified. */
   fastWinner(candidates: Candidate[]): number | undefined;
+  /** Shares of each verifier's row; an empty one abstains. */
   normalise(scores: Score[][]): number[][];
   feedback(shares: number[][]): Feedback;
   select(shares: number[][]): Selection;
@@ -137,7 +164,7 @@ export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
   /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
-  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member>;
+  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<EngineMember>;
   /** Why the GPU device is gone; undefined while it is there. */
   lost(): string | undefined;
   free(): void;

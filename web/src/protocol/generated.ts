@@ -159,34 +159,47 @@ export interface Draft {
  * there only where the scoring looks at it.
  */
 export interface Score {
-  /** Mean raw logit of the candidate's tokens. */
-  meanLogit: number;
+  /** Mean raw logit of the candidate's tokens; servers don't tell it. */
+  meanLogit?: number;
   /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
   meanLogprob?: number;
   /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
   harmonic?: number;
+  /**
+   * What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
+   * others counts.
+   */
+  preference?: number;
 }
 
 /** A verifier's score of one candidate. */
 export interface VerifiedScore {
   /** Tokens of the candidate in the verifier's tokenisation. */
   tokens: number;
-  /** Mean raw logit of the candidate's tokens. */
-  meanLogit: number;
+  /** Mean raw logit of the candidate's tokens; servers don't tell it. */
+  meanLogit?: number;
   /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
   meanLogprob?: number;
   /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
   harmonic?: number;
+  /**
+   * What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
+   * others counts.
+   */
+  preference?: number;
 }
 
 /** What a round's feedback did. */
 export interface Feedback {
   /**
-   * c, `[members]`: how often another member preferred this candidate to some other one, at
+   * c, `[candidates]`: how often another member preferred this candidate to some other one, at
    * least 1 and at most (N−1)².
    */
   counts: Array<number>;
-  /** r, `[members]`: what the setting `reward` says; 0 for a single member. */
+  /**
+   * r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the round
+   * says nothing have the mean of the others.
+   */
   rewards: Array<number>;
   /** η of this round; 0 for a single member. */
   rate: number;
@@ -198,7 +211,7 @@ export interface Feedback {
 export interface Selection {
   /** Y, `[candidates]`: positive, summing to 1. */
   totals: Array<number>;
-  /** The winner, an index into this round's candidates (the active members in order). */
+  /** The winner, an index into this round's candidates. */
   winner: number;
 }
 

@@ -51,6 +51,8 @@ const round = {
   type: "round",
   round: 1,
   active: [0],
+  remote: [],
+  abstained: [],
   candidates: [{ member: "Ada", text: "a", ended: false, tokens: 1 }],
   scores: [[{ meanLogit: 1, meanLogprob: -1, harmonic: -2 }]],
   shares: [[1]],

@@ -2,8 +2,9 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { exact, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Checked } from "./check.ts";
+import { exact, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
+import { capabilities } from "./remote.ts";
 
 export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
 export const sampling = exact({
@@ -57,13 +58,20 @@ const model = {
 };
 /** What an engine says of a member; which core that engine is, it does not say. */
 export const modelAbout = shape(model);
-const about = shape({ ...model, core });
+const remote = shape({ host: text, model: text, can: oneOf(...capabilities), note: text });
+const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
+/** On a core of this machine, or behind a server. */
+const about: Check<Checked<typeof lives>> = (data, path) => {
+  const told = lives(data, path);
+  if (told.remote === undefined) core(told.core, `${path}.core`);
+  return told;
+};
 /** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
-export const scores = { meanLogit: number, meanLogprob: optional(number), harmonic: optional(number) };
+export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };
 const score = shape(scores);
 
-/** Where a member comes from: one of `ref`, `files`, `url`. */
+/** Where a member comes from: one of `ref`, `files`, `url`, `remote`. */
 export const source = exact({
   /** What it is called in events; no two members share a name. */
   name: text,
@@ -80,6 +88,21 @@ export const source = exact({
   quantise: optional(oneOf("Q8_0", "Q4_0")),
   /** The core that it runs on, whatever the engine was opened with. */
   core: optional(core),
+  /**
+   * The address of an OpenAI-compatible server that it lives behind, as `https://host/v1`; `http:` for this machine alone. What is
+   * asked and answered goes there.
+   */
+  remote: optional(text),
+  /** What that server calls it; its first model, if left out. */
+  model: optional(text),
+  /** The server's key: held in memory, sent to that server, and told to nobody. */
+  key: optional(text),
+  /** How a turn is written, `<|im_start|>{role}\n{content}<|im_end|>\n`, where the server renders no conversations. */
+  turn: optional(text),
+  /** It only judges, by letters, whatever else its server can. */
+  judge: optional(flag),
+  /** Ms that the server may take for a draft, or for scores; 10,000 if left out. A member that is late abstains, and leaves an answer with its third late round. */
+  timeout: optional(within(100, 600_000)),
 });
 
 /** How far a member is, in bytes. */
@@ -196,8 +219,12 @@ const event = variant({
     round: number,
     /** Who took part, as indices into the members. */
     active: list(number),
+    /** Those of them that live behind a server. */
+    remote: list(number),
+    /** Those of them that gave no scores where there was a vote: late, or their server tells none. */
+    abstained: list(number),
     candidates: list(candidate),
-    /** `scores[i][j]`: verifier i's raw score of candidate j. Empty where fast mode took a candidate unverified. */
+    /** `scores[i][j]`: verifier i's raw score of candidate j; an empty row of one that abstained. Empty where fast mode took a candidate unverified. */
     scores: list(list(score)),
     /** `scores`, normalised: every row sums to 1. Empty, as totals and counts, where there was no vote. */
     shares: list(list(number)),
@@ -207,7 +234,7 @@ const event = variant({
     counts: list(number),
     /** Index into `candidates`. */
     winner: number,
-    /** Who drafted each candidate, as indices into the members: all who took part, or the leader alone. */
+    /** Who drafted each candidate, as indices into the members: all who took part but for judges and those that were late, or the leader alone. */
     drafters: list(number),
     /** Who drafted the accepted segment, as indices into `candidates`: the winner, and every other whose draft is the same and ends alike. */
     writers: list(number),

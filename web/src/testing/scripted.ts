@@ -217,7 +217,10 @@ export class ScriptedMember implements Member {
   }
 }
 
-/** A query whose shares are the raw logits over their row sum, with equal weights. */
+/** What a verifier thinks of a candidate, by whichever number it gives. */
+const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number => meanLogit ?? preference ?? 1 / (1 - harmonic);
+
+/** A query whose shares are the raw scores over their row sum, with equal weights. */
 export class ScriptedQuery implements Query {
   readonly #journal: string[];
   readonly #settings: Settings;
@@ -226,6 +229,8 @@ export class ScriptedQuery implements Query {
   #active: number[];
   #round = 1;
   #leader = 0;
+  /** Places of those who drafted in this round, where not all did. */
+  #drafters: number[] | undefined;
 
   constructor(members: number, given: Settings, journal: string[] = [], exits: Record<number, number[]> = {}) {
     this.#active = [...Array(members).keys()];
@@ -243,9 +248,14 @@ export class ScriptedQuery implements Query {
     return this.#settings.leader && this.#active.length > 1 ? Math.max(0, this.#active.indexOf(this.#leader)) : undefined;
   }
 
-  trusts(scores: Score[]): boolean {
+  drafted(places: Uint32Array): void {
+    if (places.length === 0 || places.some((place, j) => place >= this.#active.length || (j > 0 && place <= places[j - 1]!))) throw new Error("these can't be the drafters");
+    this.#drafters = [...places];
+  }
+
+  trusts(scores: Score[][]): boolean {
     this.#journal.push("trusts");
-    return scores.every((score) => score.meanLogit >= (this.#settings.leader?.doubt ?? 0));
+    return scores.flat().every((score) => taste(score) >= (this.#settings.leader?.doubt ?? 0));
   }
 
   fastWinner(candidates: Candidate[]): number | undefined {
@@ -256,22 +266,23 @@ export class ScriptedQuery implements Query {
   normalise(scores: Score[][]): number[][] {
     this.#journal.push("normalise");
     return scores.map((row) => {
-      const sum = row.reduce((total, score) => total + score.meanLogit, 0);
-      return row.map((score) => score.meanLogit / sum);
+      const sum = row.reduce((total, score) => total + taste(score), 0);
+      return row.map((score) => taste(score) / sum);
     });
   }
 
-  feedback(shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] } {
+  feedback(_shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] } {
     this.#journal.push("feedback");
-    const counts = shares.map(() => 1);
-    return { counts, rewards: counts, rate: 1, weights: [...this.weights()] };
+    const weights = [...this.weights()];
+    return { counts: this.#columns().map(() => 1), rewards: weights.map(() => 1), rate: 1, weights };
   }
 
   select(shares: number[][]): { totals: number[]; winner: number } {
     this.#journal.push("select");
-    const totals = shares.map((_, j) => shares.reduce((sum, row) => sum + row[j]!, 0) / shares.length);
+    const judged = shares.filter((row) => row.length > 0);
+    const totals = this.#columns().map((_, j) => judged.reduce((sum, row) => sum + row[j]!, 0) / Math.max(1, judged.length));
     const winner = totals.indexOf(Math.max(...totals));
-    this.#leader = this.#active[winner]!;
+    this.#leader = this.#active[this.#columns()[winner]!]!;
     return { totals, winner };
   }
 
@@ -279,6 +290,7 @@ export class ScriptedQuery implements Query {
     this.#journal.push("exit");
     const leaving = this.#exits[this.#round] ?? [];
     this.#active = this.#active.filter((member) => !leaving.includes(member));
+    this.#drafters = undefined;
     return Uint32Array.from(leaving);
   }
 
@@ -286,12 +298,18 @@ export class ScriptedQuery implements Query {
     this.#journal.push(`leave ${member}`);
     if (this.#active.length === 1) throw new Error("nobody would be left");
     this.#active = this.#active.filter((other) => other !== member);
+    this.#drafters = undefined;
   }
 
   stop(winner: Candidate): ReturnType<Query["stop"]> {
     this.#journal.push("stop");
+    this.#drafters = undefined;
     if (winner.ended) return "ended";
     return this.#round++ >= this.#settings.maxRounds ? "rounds" : undefined;
+  }
+
+  #columns(): number[] {
+    return this.#drafters ?? [...this.#active.keys()];
   }
 
   weights(): Float64Array {

@@ -1,5 +1,5 @@
 /** A thread's side of the line to the worker that runs the rounds: an engine of either core, and the members that live here. */
-import type { BurnModule, Engine, EngineModule, Member } from "../protocol/engine.ts";
+import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
@@ -24,7 +24,7 @@ export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
   readonly #startHelper: ((address: string) => HelperPort) | undefined;
-  readonly #members = new Map<number, Member>();
+  readonly #members = new Map<number, EngineMember>();
   /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
@@ -138,7 +138,7 @@ export class MemberHost {
     }
   }
 
-  #member(number: number): Member {
+  #member(number: number): EngineMember {
     const member = this.#members.get(number);
     if (!member) throw new EngineFailure(`There is no member number ${number} in this thread.`);
     return member;

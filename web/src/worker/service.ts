@@ -8,6 +8,7 @@ import {
   defaultCore,
   defaultRule,
   mostMembers,
+  type About,
   type Core,
   type Counters,
   type Engine,
@@ -31,6 +32,7 @@ import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, typ
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
+import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
 import type { Listed, Store } from "../store/store.ts";
@@ -229,6 +231,7 @@ export class Service {
     if (!this.#opening) throw notOpen();
     if (this.#unopened) throw this.#unopened;
     const { id, source } = request;
+    if (source.remote !== undefined) return this.#addRemote(request, signal);
     const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
     const files = await this.#files(source, { signal, onProgress });
     const loaded = async (): Promise<void> => {
@@ -249,30 +252,49 @@ export class Service {
   }
 
   /** Loads a member on a core, in its turn. */
-  async #load({ id, source, contextTokens, replace }: RequestOf<"add">, core: Core, files: ModelFiles, { signal, onProgress }: Loading): Promise<void> {
+  async #load(request: RequestOf<"add">, core: Core, files: ModelFiles, { signal, onProgress }: Loading): Promise<void> {
+    const { source, contextTokens } = request;
     const { engine } = this.#opened();
     const told = (phase: "core" | "loading") => (loaded: number, total: number) => onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
     // Not in turn: who answers is not kept waiting for a fetch.
     const home = await this.#home(core, told("core"));
     await this.#inTurn(async () => {
       signal.throwIfAborted();
-      const leaves = replace === undefined ? undefined : this.#member(replace);
-      if (!leaves && this.#members.size >= mostMembers) {
-        throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
-      }
-      if (this.#members.has(source.name) && source.name !== replace) {
-        throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
-      }
+      this.#refuseFull(request);
       // The new one first: a broken file leaves the member it would replace in its place.
       const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
       const member = await home.load(source.name, files, options, told("loading"));
-      if (signal.aborted) return member.free();
-      if (replace !== undefined) this.#remove(replace);
-      this.#members.set(source.name, member);
-      this.#prompts?.add(member, source);
-      this.#around.post({ type: "added", id, about: { ...member.about(), core }, usage: this.#usage() });
+      this.#seat(request, member, signal, { core });
       await this.#keepChoices(engine);
     });
+  }
+
+  /** Asks a server what it can, and seats a member that lives behind it. */
+  async #addRemote(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
+    const member = await RemoteMember.connect(request.source, signal);
+    await unlessAborted(this.#opening ?? Promise.resolve(), signal);
+    await this.#inTurn(async () => this.#seat(request, member, signal, { remote: member.remote }));
+  }
+
+  /** Throws where there is no place for a member. */
+  #refuseFull({ source, replace }: RequestOf<"add">): void {
+    const leaves = replace === undefined ? undefined : this.#member(replace);
+    if (!leaves && this.#members.size >= mostMembers) {
+      throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
+    }
+    if (this.#members.has(source.name) && source.name !== replace) {
+      throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+    }
+  }
+
+  #seat(request: RequestOf<"add">, member: Member, signal: AbortSignal, lives: Pick<About, "core" | "remote">): void {
+    if (signal.aborted) return member.free();
+    const { id, source, replace } = request;
+    this.#refuseFull(request);
+    if (replace !== undefined) this.#remove(replace);
+    this.#members.set(source.name, member);
+    if (lives.remote === undefined) this.#prompts?.add(member, source);
+    this.#around.post({ type: "added", id, about: { ...member.about(), ...lives }, usage: this.#usage() });
   }
 
   /** Where members of a core are loaded. */
@@ -302,7 +324,8 @@ export class Service {
     const own = this.#started?.memory.buffer.byteLength ?? 0;
     const burn = this.#openCore?.threads;
     // Without threads of their own, members of the fused core live here.
-    const fused = this.#threads?.count ?? (this.#members.size > (burn?.members ?? 0) ? 1 : 0);
+    const here = [...this.#members.values()].filter(({ remote }) => remote === undefined).length;
+    const fused = this.#threads?.count ?? (here > (burn?.members ?? 0) ? 1 : 0);
     return { heap: own + (this.#threads?.heap ?? 0) + (burn?.heap ?? 0), threads: Math.max(1, fused + (burn?.count ?? 0)) };
   }
 
@@ -497,6 +520,10 @@ export class Service {
 async function replay(member: Member, accepted: readonly { text: string }[], settings: Settings, signal: AbortSignal): Promise<void> {
   for (const { text } of accepted) {
     if (signal.aborted) return;
+    if (member instanceof RemoteMember) {
+      member.take(text);
+      continue;
+    }
     await member.verify([{ text, ended: false }], settings);
     await member.keep(0);
   }

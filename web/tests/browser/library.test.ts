@@ -80,7 +80,7 @@ test("moves by themselves draft and score what the rounds of an answer do", asyn
     return { round: round!, drafts, scores };
   });
   for (const [place, { text }] of round.candidates.entries()) assert.ok(drafts[place]!.text.startsWith(text), `${drafts[place]!.text} is cut to ${text}`);
-  for (const [i, row] of round.scores.entries()) for (const [j, score] of row.entries()) assert.ok(Math.abs(scores[i]![j]!.meanLogit - score.meanLogit) < 1e-4);
+  for (const [i, row] of round.scores.entries()) for (const [j, score] of row.entries()) assert.ok(Math.abs(scores[i]![j]!.meanLogit! - score.meanLogit!) < 1e-4);
   visitor.clean();
   await visitor.leave();
 });

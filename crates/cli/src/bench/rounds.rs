@@ -153,11 +153,7 @@ mod tests {
     #[test]
     fn a_member_runs_its_draft_and_what_others_wrote() {
         let score = |tokens| VerifiedScore {
-            score: Score {
-                mean_logit: 1.0,
-                mean_logprob: None,
-                harmonic: None,
-            },
+            score: Score::default(),
             tokens,
         };
         let rows = [[10, 7, 5], [11, 8, 6], [9, 8, 4]];
