@@ -9,6 +9,7 @@ use conclave_hub::HubError;
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
+use conclave_rounds::AnswerError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
 
@@ -32,11 +33,8 @@ pub enum Failure {
     },
     #[error(transparent)]
     Member(#[from] MemberError),
-    #[error("{member}: {source}")]
-    Of {
-        member: String,
-        source: Box<MemberError>,
-    },
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     #[error(transparent)]
     Run(#[from] ModelError),
     #[error(transparent)]

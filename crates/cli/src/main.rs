@@ -11,8 +11,6 @@ mod inspect;
 mod members;
 mod models;
 mod progress;
-mod round;
-mod together;
 mod tokens;
 
 use std::io::Write;
