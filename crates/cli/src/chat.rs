@@ -5,7 +5,7 @@ use std::path::Path;
 
 use conclave_ensemble::Settings;
 use conclave_member::{Member, Message};
-use conclave_rounds::{Answer, Ask, Left, Limits, Round, Watch, answer};
+use conclave_rounds::{Answer, Ask, Left, Limits, Question, Round, Watch, answer};
 use serde_json::json;
 
 use crate::args;
@@ -107,7 +107,7 @@ async fn ask(
         quiet,
     };
     let asked = Ask {
-        messages,
+        question: Question::Conversation(messages),
         settings,
         sampling: chat.drawing.sampling(),
         limits: Limits::default(),

@@ -10,6 +10,7 @@ use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
 use conclave_rounds::AnswerError;
+use conclave_serve::ServeError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
 
@@ -55,6 +56,8 @@ pub enum Failure {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Hub(#[from] HubError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     #[error("{0}")]
     Usage(String),
     #[error("standard output was closed: {0}")]

@@ -12,11 +12,20 @@ use crate::taking_part::{MoveError, TakePart};
 /// [`Answer::stopped`] of an answer that its [`Watch`] stopped.
 pub const STOPPED: &str = "stopped";
 
+/// What is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub enum Question<'a> {
+    /// A conversation that ends with a question.
+    Conversation(&'a [Message]),
+    /// A bare text to continue, without anybody's template around it.
+    Text(&'a str),
+}
+
 /// What the members are asked, and how they answer.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
-    /// The conversation, which ends with a question.
-    pub messages: &'a [Message],
+    /// What is to be answered.
+    pub question: Question<'a>,
     /// The method's.
     pub settings: &'a Settings,
     /// How members draw; each has a stream of numbers of its own.
@@ -179,9 +188,11 @@ async fn begin<M: TakePart>(
     watch: &mut impl Watch,
 ) -> Result<bool, AnswerError> {
     // Whether it fits everybody is known at once; to read may take minutes.
-    for member in members.iter() {
-        let measured = member.measure(ask.messages).await;
-        measured.map_err(of(member.name()))?;
+    if let Question::Conversation(messages) = ask.question {
+        for member in members.iter() {
+            let measured = member.measure(messages).await;
+            measured.map_err(of(member.name()))?;
+        }
     }
     for (stream, member) in (0..).zip(members.iter_mut()) {
         let name = member.name().to_owned();
@@ -189,12 +200,26 @@ async fn begin<M: TakePart>(
             watch.reading(&name, done, total);
             watch.go_on()
         };
-        let begun = member.begin_while(ask.messages, ask.sampling, stream, go_on);
-        let begun = begun.await.map_err(of(&name))?;
+        let begun = match ask.question {
+            Question::Conversation(messages) => {
+                member
+                    .begin_while(messages, ask.sampling, stream, go_on)
+                    .await
+            }
+            Question::Text(text) => {
+                member
+                    .begin_text_while(text, ask.sampling, stream, go_on)
+                    .await
+            }
+        };
+        let begun = begun.map_err(of(&name))?;
         if begun.stopped {
             return Ok(false);
         }
         said.prompt_tokens = said.prompt_tokens.max(begun.prefix);
+    }
+    if let Question::Text(_) = ask.question {
+        return Ok(true);
     }
     for member in members.iter_mut() {
         let name = member.name().to_owned();

@@ -14,7 +14,7 @@ mod round;
 mod taking_part;
 mod together;
 
-pub use answer::{Answer, AnswerError, Ask, Left, STOPPED, Watch, answer};
+pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
 pub use ending::Limits;
 pub use round::Round;
 pub use taking_part::{AnyMember, MoveError, TakePart};

@@ -2,7 +2,9 @@
 //! new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
 
 use conclave_ensemble::{Candidate, Settings};
-use conclave_member::{Begun, Draft, Member, MemberError, Message, Thought, VerifiedScore};
+use conclave_member::{
+    Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
+};
 use conclave_model::{ModelError, Sampling};
 
 /// Why a member could not make its move.
@@ -11,6 +13,9 @@ pub enum MoveError {
     /// One whose model runs here.
     #[error(transparent)]
     Local(#[from] MemberError),
+    /// It doesn't know this move.
+    #[error("it can't {0}; ask another member, or the ensemble without it")]
+    Unknown(&'static str),
 }
 
 impl MoveError {
@@ -50,6 +55,32 @@ pub trait TakePart {
         stream: u64,
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError>;
+
+    /// Takes in a bare text to continue instead, without a template around it.
+    ///
+    /// # Errors
+    /// As [`begin_while`](Self::begin_while); [`MoveError::Unknown`] of a member that only converses.
+    async fn begin_text_while(
+        &mut self,
+        _text: &str,
+        _sampling: Sampling,
+        _stream: u64,
+        _go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        Err(MoveError::Unknown("continue a bare text"))
+    }
+
+    /// How probable each token of a bare text is, in its own tokens; `judged` is of the text before.
+    ///
+    /// # Errors
+    /// What running reports; [`MoveError::Unknown`] of a member whose log-probabilities nobody knows.
+    async fn judge_text(
+        &mut self,
+        _text: &str,
+        _judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        Err(MoveError::Unknown("judge a bare text"))
+    }
 
     /// Thinks before it answers, where it can and may; `go_on` hears what came and says whether to go on.
     ///
@@ -103,6 +134,24 @@ impl TakePart for Member {
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
         Ok(self.begin_while(messages, sampling, stream, go_on).await?)
+    }
+
+    async fn begin_text_while(
+        &mut self,
+        text: &str,
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        Ok(self.begin_text_while(text, sampling, stream, go_on).await?)
+    }
+
+    async fn judge_text(
+        &mut self,
+        text: &str,
+        judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        Ok(self.judge_text(text, judged).await?)
     }
 
     async fn think_while(
@@ -169,6 +218,30 @@ impl TakePart for AnyMember {
             Self::Local(member) => {
                 TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
             }
+        }
+    }
+
+    async fn begin_text_while(
+        &mut self,
+        text: &str,
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        match self {
+            Self::Local(member) => {
+                TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
+            }
+        }
+    }
+
+    async fn judge_text(
+        &mut self,
+        text: &str,
+        judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        match self {
+            Self::Local(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
         }
     }
 

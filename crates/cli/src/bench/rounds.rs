@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use conclave_ensemble::Settings;
 use conclave_member::Member;
-use conclave_rounds::{Ask, Limits, Round, answer};
+use conclave_rounds::{Ask, Limits, Question, Round, answer};
 use serde::Serialize;
 
 use super::Course;
@@ -72,7 +72,7 @@ pub async fn measure(
     }
 
     let question = Ask {
-        messages: &messages,
+        question: Question::Conversation(&messages),
         settings: &settings,
         sampling,
         limits: Limits::default(),

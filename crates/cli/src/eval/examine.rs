@@ -6,7 +6,7 @@ use conclave_ensemble::Settings;
 use conclave_eval::outcome::{Alone, Given, Outcome, Samples, Together};
 use conclave_member::{Draft, Member, MemberError, Message};
 use conclave_model::Sampling;
-use conclave_rounds::{Ask, Limits, Round, answer};
+use conclave_rounds::{Ask, Limits, Question, Round, answer};
 
 use crate::args;
 use crate::eval::asked::Asked;
@@ -171,7 +171,7 @@ async fn together(
         together.won[round.drafters[round.winner]] += 1;
     };
     let asked = Ask {
-        messages,
+        question: Question::Conversation(messages),
         settings,
         sampling,
         limits: Limits::default(),
