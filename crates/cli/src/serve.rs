@@ -22,7 +22,7 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     let server = Server::bind(Config {
         host: serve.host,
         port: serve.port,
-        key: serve.key.clone().or_else(|| std::env::var(KEY).ok()),
+        key: serve.key.clone().or_else(key),
         origins: serve.origins.clone(),
         waiting: serve.waiting,
     })?;
@@ -36,6 +36,11 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         sampling: serve.drawing.sampling(),
     };
     Ok(server.run(&mut members, &ensemble, told_to_end())?)
+}
+
+/// The environment's key, if there is one.
+fn key() -> Option<String> {
+    std::env::var(KEY).ok().filter(|key| !key.is_empty())
 }
 
 /// Waits for Ctrl-C, or for SIGTERM where there is such a thing. The second one ends the program at once.

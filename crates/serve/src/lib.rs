@@ -6,6 +6,7 @@
 //! | say where, to whom, and how many may wait | [`Config`] |
 //!
 //! ```text
+//! a client    → connections.rs
 //! a request   → access.rs   its origin and its key
 //!             → options.rs  what it asks for, each option checked, the rest refused by name
 //!             → queue.rs    its turn, fair between clients
@@ -19,6 +20,7 @@
 mod access;
 mod chat;
 mod completions;
+mod connections;
 mod error;
 mod options;
 mod queue;

@@ -11,6 +11,7 @@ use conclave_model::Sampling;
 use conclave_rounds::TakePart;
 
 use crate::access::Access;
+use crate::connections;
 use crate::queue::Queue;
 use crate::routes::{Shared, router};
 use crate::work::work;
@@ -148,7 +149,6 @@ impl Server {
             created: now.unwrap_or_default().as_secs(),
         });
         let router = router(shared, Arc::new(self.access));
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(HTTP_THREADS)
             .thread_name("http")
@@ -170,14 +170,7 @@ impl Server {
                 });
             }
         };
-        let serving = axum::serve(listener, service).with_graceful_shutdown(asked);
-        let closes = Arc::clone(&queue);
-        let served = runtime.spawn(async move {
-            // A listener that broke ends the server as well.
-            let served = serving.await;
-            closes.close();
-            served
-        });
+        let served = runtime.spawn(connections::serve(listener, router, asked));
         work(members, &ensemble.settings, &queue, &ending);
         // Clients hear the rest; one that doesn't read holds nobody up.
         let _ = runtime.block_on(async { tokio::time::timeout(LAST_WORDS, served).await });

@@ -167,7 +167,7 @@ impl<M: TakePart> Run<'_, M> {
         let job = self.job;
         match &job.task {
             Task::Chat(messages) => {
-                let said = self.answer(0, Question::Conversation(messages)).await?;
+                let said = self.answer(0, Question::Conversation(messages), "").await?;
                 self.tell(Event::Over {
                     choice: 0,
                     stop: said.stopped,
@@ -203,16 +203,10 @@ impl<M: TakePart> Run<'_, M> {
         }
         let mut usage = Usage::default();
         let (mut whole, mut stop) = (text.to_owned(), "tokens");
-        if echo {
-            self.tell(Event::Begun);
-            self.tell(Event::Text {
-                choice,
-                text: text.to_owned(),
-                vote: None,
-            });
-        }
-        if self.job.limits.tokens != Some(0) {
-            let said = self.answer(choice, Question::Text(text)).await?;
+        let echoed = if echo { text } else { "" };
+        let continued = self.job.limits.tokens != Some(0);
+        if continued {
+            let said = self.answer(choice, Question::Text(text), echoed).await?;
             whole.push_str(&said.text);
             stop = said.stopped;
             usage.prompt = said.prompt_tokens;
@@ -224,7 +218,9 @@ impl<M: TakePart> Run<'_, M> {
             let judge = self.job.member.unwrap_or(0);
             let member = &mut self.members[judge];
             let mut all = member.judge_text(&whole, &mut self.judged[judge]).await?;
-            usage.prompt = usage.prompt.max(all.len() - usage.answer.min(all.len()));
+            if !continued {
+                usage.prompt = all.len();
+            }
             if !echo {
                 let mut before = 0;
                 all.retain(|token| {
@@ -234,6 +230,9 @@ impl<M: TakePart> Run<'_, M> {
             }
             tokens = Some(all);
         }
+        if !continued {
+            begin(&self.job.events, choice, echoed);
+        }
         self.tell(Event::Over {
             choice,
             stop,
@@ -242,8 +241,13 @@ impl<M: TakePart> Run<'_, M> {
         Ok(usage)
     }
 
-    /// The answer of those who are asked, told as it comes.
-    async fn answer(&mut self, choice: usize, question: Question<'_>) -> Result<Answer, ApiError> {
+    /// The answer of those who are asked, told as it comes, behind a text that is told first.
+    async fn answer(
+        &mut self,
+        choice: usize,
+        question: Question<'_>,
+        echoed: &str,
+    ) -> Result<Answer, ApiError> {
         let job = self.job;
         let asked = match job.member {
             Some(member) => member..member + 1,
@@ -258,6 +262,7 @@ impl<M: TakePart> Run<'_, M> {
         let mut told = Told {
             choice,
             names: &self.names[asked.clone()],
+            echoed,
             begun: false,
             bytes: 0,
             ending: self.ending,
@@ -268,7 +273,9 @@ impl<M: TakePart> Run<'_, M> {
             return Err(ApiError::closing());
         }
         let rest = said.text[told.bytes..].to_owned();
-        self.tell(Event::Begun);
+        if !told.begun {
+            begin(&job.events, choice, echoed);
+        }
         if !rest.is_empty() {
             // What was held back, since it might have begun a text to stop before.
             self.tell(Event::Text {
@@ -290,9 +297,23 @@ impl<M: TakePart> Run<'_, M> {
     }
 }
 
+/// Tells that nothing stands in the way of an answer any more, and what stands before it.
+fn begin(events: &UnboundedSender<Event>, choice: usize, echoed: &str) {
+    let _ = events.send(Event::Begun);
+    if !echoed.is_empty() {
+        let _ = events.send(Event::Text {
+            choice,
+            text: echoed.to_owned(),
+            vote: None,
+        });
+    }
+}
+
 /// Tells a client of its answer.
 struct Told<'a> {
     choice: usize,
+    /// The text that is told before it.
+    echoed: &'a str,
     /// Of those who are asked.
     names: &'a [String],
     begun: bool,
@@ -306,7 +327,7 @@ impl Watch for Told<'_> {
     fn round(&mut self, round: &Round, text: &str) {
         if !self.begun {
             self.begun = true;
-            let _ = self.events.send(Event::Begun);
+            begin(self.events, self.choice, self.echoed);
         }
         self.bytes += text.len();
         let _ = self.events.send(Event::Text {
