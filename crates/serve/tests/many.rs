@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
+use conclave_ensemble::Settings;
 use conclave_serve::Config;
 use serde_json::{Value, json};
 use stage::{
@@ -24,7 +25,12 @@ fn slow(config: Config, pause: u64) -> (Stage, Arc<AtomicUsize>) {
         let moody = |member| Moody::new(member, pause, &counted);
         bundled().into_iter().map(moody).collect()
     };
-    (Stage::of(config, members), drafts)
+    // Segments are short, and an answer has several.
+    let settings = Settings {
+        segment_tokens: 3,
+        ..Settings::default()
+    };
+    (Stage::of(config, settings, members), drafts)
 }
 
 /// Asks in a thread of its own: the status, whether it says when to come again, and the answer.
@@ -90,7 +96,7 @@ fn who_asks_once_does_not_wait_for_all_of_who_asks_often() {
 
 #[test]
 fn a_client_that_goes_away_frees_the_members_within_a_segment() {
-    let (stage, drafts) = slow(config(), 60);
+    let (stage, drafts) = slow(config(), 40);
     // What the same answer takes whole.
     stage.chat(SUM, json!({}));
     let whole = drafts.swap(0, Ordering::SeqCst);
