@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
@@ -26,6 +27,7 @@ use conclave_weights::Format;
         conclave inspect model.gguf\n  \
         conclave generate --model model.gguf --tokens 1,2,3 --count 24 --greedy\n  \
         conclave replay run.json --rule paper\n  \
+        conclave serve --members a.gguf,b.gguf --port 8080\n  \
         conclave eval --seed 7 --count 60\n  \
         conclave models pull hf:OWNER/REPO/FILE.gguf\n\n\
         A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on standard\n\
@@ -57,6 +59,7 @@ impl Cli {
     pub fn models(&mut self) -> (Vec<&mut PathBuf>, Option<&mut Vec<String>>) {
         let members = match &mut self.command {
             Command::Chat(chat) => &mut chat.members,
+            Command::Serve(serve) => &mut serve.members,
             Command::Eval(eval) => &mut eval.members,
             Command::Bench(bench) => &mut bench.members,
             Command::Logits(Logits { model, .. })
@@ -76,6 +79,23 @@ impl Cli {
 pub enum Command {
     /// Ask the ensemble, or one member alone.
     Chat(Chat),
+    /// Serve the ensemble behind OpenAI's interface: its clients, and whatever is built on them, use it as
+    /// one model.
+    ///
+    /// POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health. The model `conclave`
+    /// is all members; each is a model of its own name, too, and answers alone then. Requests are answered
+    /// one after the other, in turns between clients. Ctrl-C lets the answer on its way end first.
+    #[command(after_help = "Examples:\n  \
+            conclave serve\n  \
+            conclave serve --members a.gguf,hf:OWNER/REPO/b.gguf --port 9000 --rule leader\n  \
+            CONCLAVE_KEY=... conclave serve --host 0.0.0.0\n  \
+            conclave serve --origin http://localhost:5173\n\n\
+            Ask it:\n  \
+            curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
+            -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is 347 + 85?\"}]}'\n\n\
+            Log-probabilities of /v1/completions (`echo`, `logprobs`, `max_tokens: 0`) are those of the member\n\
+            that is asked, and of the first where `conclave` is.")]
+    Serve(Box<Serve>),
     /// Logits of a model after given tokens.
     Logits(Logits),
     /// Continue given tokens.
@@ -167,6 +187,47 @@ pub struct Chat {
     /// How members draft.
     #[command(flatten)]
     pub drawing: Drawing,
+}
+
+/// `conclave serve`.
+#[derive(Args)]
+pub struct Serve {
+    /// The address to listen at. Any other than this machine's own needs a key.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    pub host: IpAddr,
+    /// The port; 0 for one that is free.
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+    /// What clients have to send as `Authorization: Bearer KEY`; else `CONCLAVE_KEY`, which other users of
+    /// this machine can't see.
+    #[arg(long)]
+    pub key: Option<String>,
+    /// Let pages of this origin ask (https://example.org); several times for several. No page may
+    /// otherwise.
+    #[arg(long = "origin", value_name = "ORIGIN")]
+    pub origins: Vec<String>,
+    /// How many requests may wait, half of them of one address; more are told to come back (429).
+    #[arg(long, default_value_t = 128, value_name = "REQUESTS", value_parser = count)]
+    pub waiting: usize,
+    /// The members.
+    #[command(flatten)]
+    pub members: Members,
+    /// The method.
+    #[command(flatten)]
+    pub method: Method,
+    /// How members draft, where a request says nothing. The seed is the first request's that has none.
+    #[command(flatten)]
+    pub drawing: Drawing,
+}
+
+impl std::fmt::Debug for Serve {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serve")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which models take part.

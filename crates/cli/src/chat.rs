@@ -5,6 +5,7 @@ use std::path::Path;
 
 use conclave_ensemble::Settings;
 use conclave_member::{Member, Message};
+use conclave_rounds::{Answer, Ask, Left, Limits, Question, Round, Watch, answer};
 use serde_json::json;
 
 use crate::args;
@@ -12,8 +13,7 @@ use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 use crate::print;
-use crate::progress::Reading;
-use crate::round::{Answer, Round, answer};
+use crate::progress::{Reading, tell_of};
 
 /// Runs the command on `device`.
 ///
@@ -100,29 +100,21 @@ async fn ask(
     messages: &[Message],
     quiet: bool,
 ) -> Result<Answer, Failure> {
-    let names: Vec<String> = members.iter().map(|m| m.name().to_owned()).collect();
-    let mut reading = Reading::new(quiet);
-    let answer = answer(
-        members,
-        messages,
+    let mut shown = Shown {
+        names: members.iter().map(|m| m.name().to_owned()).collect(),
+        reading: Reading::new(quiet),
+        votes: chat.show_votes,
+        quiet,
+    };
+    let asked = Ask {
+        question: Question::Conversation(messages),
         settings,
-        chat.drawing.sampling(),
-        |member, done, total| reading.show(member, done, total),
-        |round| {
-            if quiet {
-                return;
-            }
-            // A closed pipe is reported by the last write.
-            let _ = if chat.show_votes {
-                print(&votes(&names, round))
-            } else {
-                print(&round.candidates[round.winner].text)
-            };
-        },
-    )
-    .await;
-    reading.end();
-    let answer = answer?;
+        sampling: chat.drawing.sampling(),
+        limits: Limits::default(),
+    };
+    let answer = answer(members, &asked, &mut shown).await;
+    shown.reading.end();
+    let (answer, names) = (answer?, shown.names);
     if chat.show_votes && !quiet {
         for (name, thought) in names.iter().zip(&answer.thoughts) {
             if !thought.text.is_empty() {
@@ -145,6 +137,37 @@ async fn ask(
         }
     }
     Ok(answer)
+}
+
+/// Shows an answer as it comes.
+struct Shown {
+    names: Vec<String>,
+    reading: Reading,
+    /// Each round's votes instead of its text.
+    votes: bool,
+    quiet: bool,
+}
+
+impl Watch for Shown {
+    fn reading(&mut self, member: &str, done: usize, total: usize) {
+        self.reading.show(member, done, total);
+    }
+
+    fn round(&mut self, round: &Round, text: &str) {
+        if self.quiet {
+            return;
+        }
+        // A closed pipe is reported by the last write.
+        let _ = if self.votes {
+            print(&votes(&self.names, round))
+        } else {
+            print(text)
+        };
+    }
+
+    fn left(&mut self, member: &str, left: &Left) {
+        tell_of(member, left);
+    }
 }
 
 /// One round as a small table: who offered what, its shares, total and weight.

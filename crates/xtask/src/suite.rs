@@ -14,7 +14,7 @@ use crate::test_programs::{self, TestProgram};
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
-use crate::{demo, models, process, python, setup, wasm};
+use crate::{demo, models, process, python, serve, setup, wasm};
 
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
@@ -53,6 +53,8 @@ pub enum Part {
     Browsers,
     /// Every Rust test, GPU ones on lavapipe and then GPU, kernels and model on SwiftShader
     Native,
+    /// The server: its own tests, and OpenAI's clients for Node and Python against it
+    Serve,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
 }
@@ -65,7 +67,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
     // Everything is installed before anything is run: a missing package is named in the first minute.
     let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
-    if wants(&[Part::Web]) || wants(&in_pages) {
+    if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) {
         setup::web(workspace)?;
     }
     let toolchain = match wants(&in_pages) {
@@ -117,6 +119,9 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
     if let Some(vulkan) = &vulkan {
         suite.native(only, vulkan);
+    }
+    if wants(&[Part::Serve]) {
+        suite.served(only);
     }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
@@ -219,6 +224,55 @@ impl Suite<'_> {
         }
         if only.is_none_or(|part| part == Part::Real) {
             self.published_models(&programs, vulkan, swiftshader.as_deref());
+        }
+    }
+
+    /// The server, by its own tests where no other part runs them, and by OpenAI's clients.
+    fn served(&mut self, only: Option<Part>) {
+        let alone = only == Some(Part::Serve);
+        if alone {
+            for (name, arguments) in [
+                (
+                    "the server, in Rust",
+                    [
+                        "--package",
+                        "conclave-serve",
+                        "--package",
+                        "conclave-rounds",
+                    ]
+                    .as_slice(),
+                ),
+                (
+                    "the server as a program",
+                    &["--package", "conclave-cli", "--test", "serve"],
+                ),
+            ] {
+                let mut command = Command::new(process::cargo());
+                command.args(["test", "--no-fail-fast"]).args(arguments);
+                self.tests(name, command.current_dir(&self.workspace.root));
+            }
+        }
+        let workspace = self.workspace;
+        let (mut server, mut python) = (None, None);
+        let ready = self.step("a server for OpenAI's clients", || {
+            python = Some(python::ready(workspace, "serve")?);
+            server = Some(serve::Server::start(&serve::tool(workspace, alone)?)?);
+            Ok(())
+        });
+        let (true, Some(server), Some(python)) = (ready, &server, python) else {
+            return;
+        };
+        let mut node = Command::new("npm");
+        node.args(["run", "--silent", "test:serve"]);
+        node.current_dir(workspace.web());
+        let mut script = Command::new(python);
+        script.arg(workspace.root.join("tests/serve/openai_client.py"));
+        for (name, mut command) in [
+            ("OpenAI's client for Node", node),
+            ("OpenAI's client for Python", script),
+        ] {
+            command.env(serve::SERVER, &server.url);
+            self.tests(name, command.env(serve::KEY_NAME, serve::KEY));
         }
     }
 
