@@ -243,9 +243,10 @@ impl Member {
     /// Makes a kept prefix the present one, or the present one ready for a conversation of these ids. What
     /// it holds of another conversation is kept.
     async fn turn_to(&mut self, kept: Option<usize>, tokens: &[u32]) -> Result<(), MemberError> {
+        // First of all: what is put there moves the others.
+        let kept = kept.and_then(|index| self.kept.take(index));
         let stays = self.session.keeps(tokens);
         // An answer that is given anew, or without what was thought, is the same conversation.
-        let kept = kept.and_then(|index| self.kept.take(index));
         let other = kept.is_some() || stays + OPENING < self.asked;
         let lost = self.session.prefix().len() - stays;
         if other && lost > WORTH {
@@ -288,7 +289,8 @@ impl Member {
     /// What the prefix of a conversation's system prompt is found by where it is kept beyond this member's
     /// life: bytes that tell the model, its weights and the system prompt's tokens, as the template writes
     /// them before any question. `None` without a system prompt at the beginning, with one so short that
-    /// reading it is no matter, or with one that there is no room for. From now on [`give_system`](Self::give_system) gives that prefix.
+    /// reading it is no matter, or with one that there is no room for. From now on
+    /// [`give_system`](Self::give_system) gives that prefix.
     ///
     /// # Errors
     /// The template's or the tokenizer's.
