@@ -2,7 +2,8 @@
  * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or those of a folder of
  * web/tests against what was built: `browser` (the page in Chromium), `packages` (the package in the projects
  * of examples/), `browsers` (the page in Firefox and WebKit), `published` (with models that are fetched by
- * `cargo xtask models`). Further arguments go to the runner.
+ * `cargo xtask models`), `serve` (OpenAI's client against `conclave serve`, which `cargo xtask test --only serve`
+ * starts). Further arguments go to the runner.
  * `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page;
  * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
  */

@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
@@ -26,11 +27,16 @@ use conclave_weights::Format;
         conclave inspect model.gguf\n  \
         conclave generate --model model.gguf --tokens 1,2,3 --count 24 --greedy\n  \
         conclave replay run.json --rule paper\n  \
+        conclave serve --members a.gguf,b.gguf --port 8080\n  \
         conclave eval --seed 7 --count 60\n  \
         conclave models pull hf:OWNER/REPO/FILE.gguf\n\n\
         A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on standard\n\
         input), hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO (the folder), each with @REVISION if not main, or the\n\
-        address of a GGUF file. What is not here is downloaded once, checked, kept, and used offline."
+        address of a GGUF file. What is not here is downloaded once, checked, kept, and used offline.\n\n\
+        A member may live behind a server of OpenAI's interface (vLLM, llama.cpp, …), which then hears the\n\
+        conversation: https://HOST/v1#MODEL. Its key is the variable CONCLAVE_KEY_HOST (API_EXAMPLE_COM for\n\
+        api.example.com, LOCALHOST_8000 for localhost:8000) or a line `HOST KEY` of --keys FILE; it is neither\n\
+        recorded nor shown. Such members take part in `chat` and `serve`."
 )]
 pub struct Cli {
     /// Where to run: `auto` (a GPU if there is a real one, else the CPU),
@@ -57,6 +63,7 @@ impl Cli {
     pub fn models(&mut self) -> (Vec<&mut PathBuf>, Option<&mut Vec<String>>) {
         let members = match &mut self.command {
             Command::Chat(chat) => &mut chat.members,
+            Command::Serve(serve) => &mut serve.members,
             Command::Eval(eval) => &mut eval.members,
             Command::Bench(bench) => &mut bench.members,
             Command::Logits(Logits { model, .. })
@@ -67,6 +74,7 @@ impl Cli {
             | Command::Inspect(Inspect { model, .. }) => return (vec![model], None),
             Command::Replay(_) | Command::Models { .. } => return (Vec::new(), None),
         };
+        members.part();
         (members.files.iter_mut().collect(), Some(&mut members.names))
     }
 }
@@ -76,6 +84,23 @@ impl Cli {
 pub enum Command {
     /// Ask the ensemble, or one member alone.
     Chat(Chat),
+    /// Serve the ensemble behind OpenAI's interface: its clients, and whatever is built on them, use it as
+    /// one model.
+    ///
+    /// POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health. The model `conclave`
+    /// is all members; each is a model of its own name, too, and answers alone then. Requests are answered
+    /// one after the other, in turns between clients. Ctrl-C lets the answer on its way end first.
+    #[command(after_help = "Examples:\n  \
+            conclave serve\n  \
+            conclave serve --members a.gguf,hf:OWNER/REPO/b.gguf --port 9000 --rule leader\n  \
+            CONCLAVE_KEY=... conclave serve --host 0.0.0.0\n  \
+            conclave serve --origin http://localhost:5173\n\n\
+            Ask it:\n  \
+            curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
+            -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is 347 + 85?\"}]}'\n\n\
+            Log-probabilities of /v1/completions (`echo`, `logprobs`, `max_tokens: 0`) are those of the member\n\
+            that is asked, and of the first where `conclave` is.")]
+    Serve(Box<Serve>),
     /// Logits of a model after given tokens.
     Logits(Logits),
     /// Continue given tokens.
@@ -169,16 +194,70 @@ pub struct Chat {
     pub drawing: Drawing,
 }
 
+/// `conclave serve`.
+#[derive(Args)]
+pub struct Serve {
+    /// The address to listen at. Any other than this machine's own needs a key.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    pub host: IpAddr,
+    /// The port; 0 for one that is free.
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+    /// What clients have to send as `Authorization: Bearer KEY`; else `CONCLAVE_KEY`, which other users of
+    /// this machine can't see.
+    #[arg(long)]
+    pub key: Option<String>,
+    /// Let pages of this origin ask (https://example.org); several times for several. No page may
+    /// otherwise.
+    #[arg(long = "origin", value_name = "ORIGIN")]
+    pub origins: Vec<String>,
+    /// How many requests may wait, half of them of one address; more are told to come back (429).
+    #[arg(long, default_value_t = 128, value_name = "REQUESTS", value_parser = count)]
+    pub waiting: usize,
+    /// The members.
+    #[command(flatten)]
+    pub members: Members,
+    /// The method.
+    #[command(flatten)]
+    pub method: Method,
+    /// How members draft, where a request says nothing. The seed is the first request's that has none.
+    #[command(flatten)]
+    pub drawing: Drawing,
+}
+
+impl std::fmt::Debug for Serve {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serve")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Which models take part.
 #[derive(Debug, Args)]
 pub struct Members {
     /// Models of the members, one to eight, as files, folders, hf:OWNER/REPO/FILE.gguf or addresses;
-    /// the bundled three if not given.
+    /// the bundled three if not given. https://HOST/v1#MODEL is one behind a server.
     #[arg(long = "members", value_name = "MODELS", value_delimiter = ',')]
     pub files: Vec<PathBuf>,
     /// What the members are called, once it is known where their files are.
     #[arg(skip)]
     pub names: Vec<String>,
+    /// Those behind servers, each with its place among all, once they are told from files.
+    #[arg(skip)]
+    pub remote: Vec<(usize, String)>,
+    /// Keys of servers, a line `HOST KEY` each.
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
+    /// The chat template (Jinja) of members behind servers that render none.
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+    /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves after three
+    /// rounds in a row.
+    #[arg(long, default_value_t = 20.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.1, 3600.0))]
+    pub patience: f32,
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
@@ -192,6 +271,23 @@ pub struct Members {
 }
 
 impl Members {
+    /// Tells members behind servers from files.
+    fn part(&mut self) {
+        for (place, file) in std::mem::take(&mut self.files).into_iter().enumerate() {
+            match file.to_str() {
+                Some(text) if conclave_remote::Address::is_one(text) => {
+                    self.remote.push((place, text.to_owned()));
+                }
+                _ => self.files.push(file),
+            }
+        }
+    }
+
+    /// Whether none were named, so that the bundled ones answer.
+    pub fn bundled(&self) -> bool {
+        self.files.is_empty() && self.remote.is_empty()
+    }
+
     /// How the members are loaded.
     pub fn options(&self) -> LoadOptions {
         LoadOptions {

@@ -9,6 +9,9 @@ use conclave_hub::HubError;
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
+use conclave_remote::RemoteError;
+use conclave_rounds::AnswerError;
+use conclave_serve::ServeError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
 
@@ -32,11 +35,8 @@ pub enum Failure {
     },
     #[error(transparent)]
     Member(#[from] MemberError),
-    #[error("{member}: {source}")]
-    Of {
-        member: String,
-        source: Box<MemberError>,
-    },
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     #[error(transparent)]
     Run(#[from] ModelError),
     #[error(transparent)]
@@ -57,6 +57,10 @@ pub enum Failure {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Hub(#[from] HubError),
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     #[error("{0}")]
     Usage(String),
     #[error("standard output was closed: {0}")]

@@ -11,8 +11,7 @@ mod inspect;
 mod members;
 mod models;
 mod progress;
-mod round;
-mod together;
+mod serve;
 mod tokens;
 
 use std::io::Write;
@@ -45,6 +44,10 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Chat(args) => {
             let device = Device::open(&cli.device, threads).await?;
             return chat::run(args, &device, cli.json).await;
+        }
+        Command::Serve(args) => {
+            let device = Device::open(&cli.device, threads).await?;
+            return serve::run(args, &device);
         }
         Command::Eval(args) => {
             // Questions side by side, each on one thread, wait for nobody.

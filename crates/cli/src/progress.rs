@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, Write};
 
 use conclave_hub::{Progress, in_words};
+use conclave_remote::Remote;
+use conclave_rounds::{Left, Round, Watch};
 
 /// The line of one download.
 pub struct Line {
@@ -82,6 +84,36 @@ impl Reading {
         if std::mem::take(&mut self.drawn) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+/// Says that a member left an answer to the others.
+pub fn tell_of(member: &str, left: &Left) {
+    eprintln!("{member} leaves: {}; the others go on", left.error);
+}
+
+/// Says that a member missed a round.
+pub fn tell_late(member: &str, late: &Left) {
+    eprintln!("{member} misses a round: {}", late.error);
+}
+
+/// Says where a member lives, and what it can do.
+pub fn tell_remote(member: &Remote) {
+    let (server, name) = (member.server(), member.name());
+    let (host, can) = (server.host(), server.abilities().name());
+    eprintln!("{name} is at {host}, which hears the conversation; it {can}");
+}
+
+/// Watches an answer of which only the rounds matter.
+pub struct EachRound<F>(pub F);
+
+impl<F: FnMut(&Round)> Watch for EachRound<F> {
+    fn round(&mut self, round: &Round, _text: &str) {
+        (self.0)(round);
+    }
+
+    fn left(&mut self, member: &str, left: &Left) {
+        tell_of(member, left);
     }
 }
 

@@ -11,6 +11,7 @@
 //! | keep the winner | [`Member::keep`] |
 //! | leave the query | [`Member::release`] |
 //! | answer alone instead | [`Member::write`] |
+//! | continue a bare text instead of a conversation, or judge one | [`Member::begin_text_while`], [`Member::judge_text`] |
 //!
 //! Candidates cross between members as text: each verifier reads them in its
 //! own tokens.
@@ -21,5 +22,5 @@ mod thinking;
 
 pub use conclave_text::Message;
 pub use error::MemberError;
-pub use member::{Begun, Draft, Member, VerifiedScore};
+pub use member::{Begun, Draft, Judged, JudgedToken, Member, VerifiedScore};
 pub use thinking::{Thinking, Thought};

@@ -11,6 +11,10 @@ use serde::Serialize;
 use crate::error::MemberError;
 use crate::thinking::{Marks, Thinking, Thought};
 
+mod bare;
+
+pub use bare::{Judged, JudgedToken};
+
 /// Tokens that a member thinks before it answers, at most; and no more than half of the room left.
 const MOST_THOUGHT: usize = 1024;
 

@@ -555,6 +555,47 @@ impl Session {
         self.append(&tokens[there..]).await
     }
 
+    /// ln p of each of `tokens` behind the prefix, which they become part of: `[tokens]`.
+    ///
+    /// # Errors
+    /// As [`go_on`](Self::go_on), and [`ModelError::NotFinite`].
+    pub async fn read_judged(&mut self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
+        self.expect_prompt("text is judged behind a prompt")?;
+        let (needed, context) = (self.prefix.len() + tokens.len(), self.about().context);
+        if needed > context {
+            return Err(ModelError::ContextFull { needed, context });
+        }
+        self.stretch(needed).await?;
+        self.forget_drafts();
+        let mut judged = Vec::with_capacity(tokens.len());
+        if let Some(&first) = tokens.first() {
+            judged.extend(self.model.scores(&[PREFIX], &[first], true).await?);
+        }
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let (chunk, behind) = rest.split_at(rest.len().min(self.model.prefill_chunk()));
+            // Should the pass fail, the state is that of no prefix.
+            self.ready = false;
+            let state = self.run_behind(chunk)?;
+            self.counters.prefill_tokens += chunk.len();
+            // The state after a token judges the next, also that of the next chunk.
+            let targets = &rest[1..rest.len().min(chunk.len() + 1)];
+            if !targets.is_empty() {
+                let slots: Vec<usize> = (PASS..PASS + targets.len()).collect();
+                judged.extend(self.model.scores(&slots, targets, true).await?);
+            }
+            self.accept(chunk, state);
+            self.model.keep_state(PASS + chunk.len() - 1)?;
+            rest = behind;
+        }
+        self.ready = true;
+        let logprobs: Option<Vec<f32>> = judged.iter().map(TargetScore::logprob).collect();
+        let logprobs = logprobs.filter(|all| all.len() == tokens.len());
+        let logprobs = logprobs.ok_or(ModelError::Order("the pass left too few scores"))?;
+        finite(&logprobs)?;
+        Ok(logprobs)
+    }
+
     /// Runs `tokens` behind the prefix, which they become part of.
     async fn append(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
         for chunk in tokens.chunks(self.model.prefill_chunk()) {

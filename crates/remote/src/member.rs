@@ -267,14 +267,12 @@ impl Remote {
         Ok(row.map(preference).collect())
     }
 
-    /// Makes the accepted segment part of its text, whether it has scored it or not.
-    pub fn keep(&mut self, winner: usize, text: &str) {
-        let scored = self
-            .in_line
-            .get_mut(winner)
-            .filter(|(scored, _)| scored == text);
-        let ids = scored.and_then(|(_, ids)| ids.take());
-        self.held.kept.push((text.to_owned(), ids));
+    /// Makes a candidate of the last [`verify`](Self::verify) part of its text, whether it came to score it
+    /// or not.
+    pub fn keep(&mut self, winner: usize) {
+        if winner < self.in_line.len() {
+            self.held.kept.push(self.in_line.swap_remove(winner));
+        }
         self.in_line.clear();
         self.round += 1;
         if !std::mem::take(&mut self.missing) {

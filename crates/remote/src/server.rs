@@ -1,6 +1,9 @@
 //! A server: what it can do, found out once, and the moves in its own protocol. Everything here waits for
 //! answers; [`crate::Remote`] calls it from a thread.
 
+mod reading;
+mod scoring;
+
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -12,8 +15,8 @@ use crate::error::RemoteError;
 use crate::judge::LETTERS;
 use crate::key::Key;
 use crate::member::Drawing;
-use crate::template::{Said, Template, closing};
-use crate::wire::{Choice, Completion, Models, Rendered, Tokens, of_forced, of_ids, of_text};
+use crate::template::{Said, Template};
+use crate::wire::{Choice, Completion, Model, Models};
 
 /// What a server can do for a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +216,7 @@ impl Server {
         let listed = self
             .client
             .get(&format!("{}/models", self.address.base()), deadline);
-        let models: Models = match listed.and_then(|listed| self.read(listed)) {
+        let mut models: Models = match listed.and_then(|listed| self.read(listed)) {
             Ok(models) => models,
             // Not all list them.
             Err(RemoteError::Refused { .. } | RemoteError::Nonsense { .. })
@@ -223,12 +226,15 @@ impl Server {
             }
             Err(error) => return Err(error),
         };
+        // They are shown, and a terminal takes some characters for commands.
+        let shown = |model: &Model| model.id.len() <= 300 && !model.id.contains(char::is_control);
+        models.data.retain(shown);
         let names: Vec<&str> = models.data.iter().map(|model| model.id.as_str()).collect();
         let found = match self.model.is_empty() {
             true => models.data.first().filter(|_| names.len() == 1),
             false => models.data.iter().find(|model| model.id == self.model),
         };
-        let owner = |model: &crate::wire::Model| model.owned_by.clone().unwrap_or_default();
+        let owner = |model: &Model| model.owned_by.clone().unwrap_or_default();
         // llama.cpp's server has one model, whatever it is called.
         let found = found.or_else(|| {
             let only = models.data.first().filter(|_| names.len() == 1);
@@ -252,110 +258,6 @@ impl Server {
             self.kind = Kind::LlamaCpp;
         }
         Ok(())
-    }
-
-    /// Tries the ways to score in turn.
-    fn way_to_score(&self, prefix: &Prefix, deadline: Deadline) -> Scores {
-        let ways = match self.kind {
-            Kind::Vllm => &[Scores::OfPrompt][..],
-            Kind::LlamaCpp => &[Scores::Forced],
-            Kind::Plain => &[Scores::Echo { lists: true }, Scores::Echo { lists: false }],
-        };
-        let texts = ["Yes, it is.", "No."];
-        let works = |way: &&Scores| {
-            self.score_by(**way, prefix, &texts, &[false; 2], deadline)
-                .is_ok()
-        };
-        ways.iter().find(works).copied().unwrap_or(Scores::None)
-    }
-
-    /// The conversation up to where the answer begins.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
-    pub(crate) fn prefix(
-        &self,
-        messages: &[Said],
-        deadline: Deadline,
-    ) -> Result<Prefix, RemoteError> {
-        let thinking = json!({"enable_thinking": false});
-        match self.kind {
-            Kind::Vllm => {
-                let body = json!({"model": self.model, "messages": messages, "add_generation_prompt": true,
-                    "add_special_tokens": false, "chat_template_kwargs": thinking});
-                let tokens: Tokens = self.post_beside("tokenize", &body, deadline)?;
-                Ok(Prefix::Ids(tokens.tokens))
-            }
-            Kind::LlamaCpp => {
-                let body = json!({"messages": messages, "chat_template_kwargs": thinking});
-                let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
-                let body =
-                    json!({"content": rendered.prompt, "add_special": true, "parse_special": true});
-                let mut ids = self.tokens(&body, deadline)?;
-                // What begins a text stands in some templates, too.
-                if let [first, second, ..] = ids[..]
-                    && first == second
-                {
-                    ids.remove(0);
-                }
-                Ok(Prefix::Ids(ids))
-            }
-            Kind::Plain => match &self.template {
-                Some(template) => Ok(Prefix::Text(template.render(messages)?)),
-                None => Err(self.nonsense("it has no way to render a conversation")),
-            },
-        }
-    }
-
-    /// Ids of a bare text.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
-    pub(crate) fn ids_of(&self, text: &str, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
-        let body = match self.kind {
-            Kind::LlamaCpp => {
-                json!({"content": text, "add_special": false, "parse_special": false})
-            }
-            _ => json!({"model": self.model, "prompt": text, "add_special_tokens": false}),
-        };
-        self.tokens(&body, deadline)
-    }
-
-    fn tokens(&self, body: &Value, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
-        let tokens: Tokens = self.post_beside("tokenize", body, deadline)?;
-        Ok(tokens.tokens)
-    }
-
-    /// The ids of what closes an assistant's turn: the first, as far as a control token does.
-    fn closing(&self, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
-        let turns = [
-            said("user", "Well?"),
-            said("assistant", "Yes."),
-            said("user", "Then?"),
-        ];
-        match self.kind {
-            Kind::Vllm => {
-                let body = |messages: &[Said], open: bool| {
-                    json!({"model": self.model, "messages": messages, "add_generation_prompt": open,
-                        "add_special_tokens": false, "chat_template_kwargs": {"enable_thinking": false}})
-                };
-                let mut said = self.tokens(&body(&turns[..1], true), deadline)?;
-                said.extend(self.ids_of("Yes.", deadline)?);
-                let whole = self.tokens(&body(&turns[..2], false), deadline)?;
-                let rest = whole.strip_prefix(&said[..]).unwrap_or_default();
-                Ok(rest.first().copied().into_iter().collect())
-            }
-            Kind::LlamaCpp => {
-                let body =
-                    json!({"messages": turns, "chat_template_kwargs": {"enable_thinking": false}});
-                let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
-                let mark = closing(&rendered.prompt, "Yes.", "Then?");
-                let body = json!({"content": mark, "add_special": false, "parse_special": true});
-                let ids = self.tokens(&body, deadline)?;
-                Ok(ids.first().copied().into_iter().collect())
-            }
-            Kind::Plain => Ok(Vec::new()),
-        }
     }
 
     /// Continues `prefix` by at most `limit` tokens: the text, whether the answer ends behind it, and how
@@ -394,170 +296,6 @@ impl Server {
             text.truncate(text.trim_end_matches('\u{fffd}').len());
         }
         Ok((text, ended, tokens.min(limit)))
-    }
-
-    /// What it thinks of each of `texts` behind `prefix`; where `ends`, of what closes a turn as well, as
-    /// a text that is empty is judged by that alone.
-    ///
-    /// # Errors
-    /// [`RemoteError`].
-    pub(crate) fn score(
-        &self,
-        prefix: &Prefix,
-        texts: &[&str],
-        ends: &[bool],
-        deadline: Deadline,
-    ) -> Result<Vec<Told>, RemoteError> {
-        self.score_by(self.scores, prefix, texts, ends, deadline)
-    }
-
-    fn score_by(
-        &self,
-        way: Scores,
-        prefix: &Prefix,
-        texts: &[&str],
-        ends: &[bool],
-        deadline: Deadline,
-    ) -> Result<Vec<Told>, RemoteError> {
-        match (way, prefix) {
-            (Scores::OfPrompt | Scores::Forced, Prefix::Ids(prefix)) => {
-                let mut own = Vec::with_capacity(texts.len());
-                let mut whole = Vec::with_capacity(texts.len());
-                for (text, &ends) in texts.iter().zip(ends) {
-                    let ids = match text.is_empty() {
-                        true => Vec::new(),
-                        false => self.ids_of(text, deadline)?,
-                    };
-                    let end: &[u32] = if ends || ids.is_empty() {
-                        &self.end
-                    } else {
-                        &[]
-                    };
-                    if ids.is_empty() && end.is_empty() {
-                        return Err(
-                            self.nonsense("nobody knows what closes a turn of its template")
-                        );
-                    }
-                    whole.push([prefix, &ids[..], end].concat());
-                    own.push(ids);
-                }
-                let logprobs = match way {
-                    Scores::OfPrompt => self.of_prompts(prefix.len(), &whole, deadline)?,
-                    _ => whole
-                        .iter()
-                        .map(|ids| self.forced(prefix.len(), ids, deadline))
-                        .collect::<Result<_, _>>()?,
-                };
-                let told = logprobs.into_iter().zip(own);
-                Ok(told
-                    .map(|(logprobs, ids)| Told {
-                        logprobs,
-                        ids: Some(ids),
-                    })
-                    .collect())
-            }
-            (Scores::Echo { lists }, Prefix::Text(prefix)) => {
-                let mark = self.template.as_ref().map_or("", Template::closing);
-                let mut whole = Vec::with_capacity(texts.len());
-                for (text, &ends) in texts.iter().zip(ends) {
-                    let end = if ends || text.is_empty() { mark } else { "" };
-                    if text.is_empty() && end.is_empty() {
-                        return Err(
-                            self.nonsense("nobody knows what closes a turn of its template")
-                        );
-                    }
-                    whole.push(format!("{prefix}{text}{end}"));
-                }
-                self.echoed(prefix, &whole, lists, deadline)
-            }
-            _ => Err(self.nonsense("it tells no log-probabilities")),
-        }
-    }
-
-    /// All in one request: `prompt_logprobs` of vLLM. 0: of the prompt's own tokens and no others.
-    fn of_prompts(
-        &self,
-        from: usize,
-        prompts: &[Vec<u32>],
-        deadline: Deadline,
-    ) -> Result<Vec<Vec<f64>>, RemoteError> {
-        let body = json!({"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0,
-            "prompt_logprobs": 0});
-        let choices = self.complete(&body, deadline)?.in_order(prompts.len());
-        let choices = choices.ok_or_else(|| self.nonsense("not one choice for each prompt"))?;
-        let told = choices.iter().zip(prompts);
-        told.map(|(choice, ids)| of_ids(&choice.prompt_logprobs, ids, from))
-            .collect::<Option<_>>()
-            .ok_or_else(|| self.nonsense("it does not tell every token's prompt_logprobs"))
-    }
-
-    /// Drawn, but with no choice: a grammar of these tokens, by their ids. What the server tells of each is
-    /// the model's own, from before the grammar. It keeps the prefix between the requests.
-    fn forced(
-        &self,
-        from: usize,
-        ids: &[u32],
-        deadline: Deadline,
-    ) -> Result<Vec<f64>, RemoteError> {
-        let (prefix, forced) = ids.split_at(from);
-        // Behind the last it ends, which it does by the token that closes a turn.
-        let ends = self
-            .end
-            .first()
-            .is_some_and(|end| forced.last() == Some(end));
-        let written = &forced[..forced.len() - usize::from(ends)];
-        let root: Vec<String> = written.iter().map(|id| format!("<[{id}]>")).collect();
-        let root = if root.is_empty() {
-            "\"\"".to_owned()
-        } else {
-            root.join(" ")
-        };
-        let body = json!({"model": self.model, "prompt": prefix, "max_tokens": forced.len(), "temperature": 0,
-            "logprobs": 1, "grammar": format!("root ::= {root}"), "cache_prompt": true});
-        let [choice] = self.choices(self.complete(&body, deadline)?)?;
-        let told = of_forced(&choice.logprobs, forced);
-        told.ok_or_else(|| self.nonsense("other tokens than those it was held to"))
-    }
-
-    fn echoed(
-        &self,
-        prefix: &str,
-        prompts: &[String],
-        lists: bool,
-        deadline: Deadline,
-    ) -> Result<Vec<Told>, RemoteError> {
-        // One token is drawn: of none at all some make an error, others no limit.
-        let body = |prompt: Value| {
-            json!({"model": self.model, "prompt": prompt, "max_tokens": 1,
-            "temperature": 0, "echo": true, "logprobs": 1})
-        };
-        let choices: Vec<Choice> = match lists {
-            true => {
-                let completion = self.complete(&body(json!(prompts)), deadline)?;
-                let each = completion.in_order(prompts.len());
-                each.ok_or_else(|| self.nonsense("not one choice for each prompt"))?
-            }
-            false => {
-                let mut choices = Vec::with_capacity(prompts.len());
-                for prompt in prompts {
-                    let completion = self.complete(&body(json!(prompt)), deadline)?;
-                    let [choice] = self.choices(completion)?;
-                    choices.push(choice);
-                }
-                choices
-            }
-        };
-        let from = prefix.chars().count();
-        let told = choices.iter().zip(prompts).map(|(choice, prompt)| {
-            choice.text.starts_with(prompt.as_str()).then_some(())?;
-            let logprobs = of_text(&choice.logprobs, from, prompt.chars().count())?;
-            Some(Told {
-                logprobs,
-                ids: None,
-            })
-        });
-        told.collect::<Option<_>>()
-            .ok_or_else(|| self.nonsense("it does not echo log-probabilities"))
     }
 
     /// Which of `count` letters it names.

@@ -58,6 +58,19 @@ pub(crate) struct Tokens {
     pub tokens: Vec<u32>,
 }
 
+/// llama.cpp's, with what each stands for: a text, or bytes where that is none.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Pieces {
+    pub tokens: Vec<Piece>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Piece {
+    pub id: u32,
+    #[serde(default)]
+    pub piece: Value,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct Rendered {
     pub prompt: String,
@@ -99,6 +112,17 @@ pub(crate) fn of_forced(told: &Value, ids: &[u32]) -> Option<Vec<f64>> {
         logprob(token.get("logprob")?)
     };
     told.iter().zip(ids).map(of).collect()
+}
+
+/// Of this token, among those that could have stood for the one that was drawn.
+pub(crate) fn of_beside(told: &Value, id: u32) -> Option<f64> {
+    let beside = told
+        .get("content")?
+        .get(0)?
+        .get("top_logprobs")?
+        .as_array()?;
+    let is = |token: &&Value| token.get("id").and_then(Value::as_u64) == Some(u64::from(id));
+    logprob(beside.iter().find(is)?.get("logprob")?)
 }
 
 /// Of the tokens behind the first `from` characters of an echoed text of `to`: by text offsets. A token
@@ -164,6 +188,15 @@ mod tests {
         assert_eq!(of_forced(&forced, &[5]), Some(vec![-26.5]));
         assert_eq!(of_forced(&forced, &[5, 6]), None);
         assert_eq!(of_forced(&forced, &[5, 2, 2]), None);
+    }
+
+    #[test]
+    fn one_that_was_not_drawn_is_found_beside_the_one_that_was() {
+        let told = json!({"content": [{"id": 5, "logprob": -9.0, "top_logprobs": [
+            {"id": 5, "logprob": -9.0}, {"id": 7, "logprob": -1.5}]}]});
+        assert_eq!(of_beside(&told, 7), Some(-1.5));
+        assert_eq!(of_beside(&told, 8), None);
+        assert_eq!(of_beside(&Value::Null, 7), None);
     }
 
     #[test]

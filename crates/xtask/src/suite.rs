@@ -14,13 +14,16 @@ use crate::test_programs::{self, TestProgram};
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
-use crate::{demo, models, process, setup, wasm};
+use crate::{demo, models, process, python, serve, setup, wasm};
 
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
 
 /// The program of conclave-member whose tests run published models.
 const PUBLISHED: &str = "published";
+
+/// By this variable the tests of remote members learn of the Python that has llama.cpp's server.
+const LLAMA: &str = "CONCLAVE_LLAMA_PYTHON";
 
 /// Why stages were not run.
 const UNFETCHED: &str = "not run, the models are not there";
@@ -46,6 +49,10 @@ pub enum Part {
     Browsers,
     /// Every Rust test, GPU ones on lavapipe and then GPU, kernels and model on SwiftShader
     Native,
+    /// The server: its own tests, and OpenAI's clients for Node and Python against it
+    Serve,
+    /// Members behind llama.cpp's server, natively
+    Remote,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
 }
@@ -58,7 +65,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
     // Everything is installed before anything is run: a missing package is named in the first minute.
     let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
-    if wants(&[Part::Web]) || wants(&in_pages) {
+    if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) {
         setup::web(workspace)?;
     }
     let toolchain = match wants(&in_pages) {
@@ -78,6 +85,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         workspace,
         chromium,
         published: None,
+        llama: None,
         stages: Vec::new(),
     };
     // Without a network all other tests run none the less.
@@ -90,6 +98,15 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         suite.published = published;
     }
 
+    if wants(&[Part::Remote]) {
+        let mut llama = None;
+        suite.step("llama.cpp's server", || {
+            llama = Some(python::ready(workspace, "remote")?);
+            Ok(())
+        });
+        suite.llama = llama;
+    }
+
     if only == Some(Part::Unit) {
         let mut command = Command::new(process::cargo());
         command.args(["test", "--no-fail-fast"]);
@@ -100,6 +117,12 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
     if let Some(vulkan) = &vulkan {
         suite.native(only, vulkan);
+    }
+    if wants(&[Part::Serve]) {
+        suite.served(only);
+    }
+    if wants(&[Part::Remote]) {
+        suite.remote(only);
     }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
@@ -176,6 +199,8 @@ struct Suite<'a> {
     chromium: Option<PathBuf>,
     /// The folder of the published models, where they are there and a part needs them.
     published: Option<PathBuf>,
+    /// The Python that has llama.cpp's server, where a part needs it.
+    llama: Option<PathBuf>,
     stages: Vec<Stage>,
 }
 
@@ -201,6 +226,74 @@ impl Suite<'_> {
         if only.is_none_or(|part| part == Part::Real) {
             self.published_models(&programs, vulkan, swiftshader.as_deref());
         }
+    }
+
+    /// The server, by its own tests where no other part runs them, and by OpenAI's clients.
+    fn served(&mut self, only: Option<Part>) {
+        let alone = only == Some(Part::Serve);
+        if alone {
+            for (name, arguments) in [
+                (
+                    "the server, in Rust",
+                    [
+                        "--package",
+                        "conclave-serve",
+                        "--package",
+                        "conclave-rounds",
+                    ]
+                    .as_slice(),
+                ),
+                (
+                    "the server as a program",
+                    &["--package", "conclave-cli", "--test", "serve"],
+                ),
+            ] {
+                let mut command = Command::new(process::cargo());
+                command.args(["test", "--no-fail-fast"]).args(arguments);
+                self.tests(name, command.current_dir(&self.workspace.root));
+            }
+        }
+        let workspace = self.workspace;
+        let (mut server, mut python) = (None, None);
+        let ready = self.step("a server for OpenAI's clients", || {
+            python = Some(python::ready(workspace, "serve")?);
+            server = Some(serve::Server::start(&serve::tool(workspace, alone)?)?);
+            Ok(())
+        });
+        let (true, Some(server), Some(python)) = (ready, &server, python) else {
+            return;
+        };
+        let mut node = Command::new("npm");
+        node.args(["run", "--silent", "test:serve"]);
+        node.current_dir(workspace.web());
+        let mut script = Command::new(python);
+        script.arg(workspace.root.join("tests/serve/openai_client.py"));
+        for (name, mut command) in [
+            ("OpenAI's client for Node", node),
+            ("OpenAI's client for Python", script),
+        ] {
+            command.env(serve::SERVER, &server.url);
+            self.tests(name, command.env(serve::KEY_NAME, serve::KEY));
+        }
+    }
+
+    /// Members behind llama.cpp's server. Their tests are left out wherever they are not asked for.
+    fn remote(&mut self, only: Option<Part>) {
+        let name = "remote members";
+        if self.llama.is_none() {
+            self.skipped(name, "not run, llama.cpp's server is not there");
+            return;
+        }
+        // With the whole workspace its features are those that everything is built with already.
+        let selection: &[&str] = match only {
+            Some(_) => &["--package", "conclave-rounds"],
+            None => &["--workspace"],
+        };
+        let mut command = Command::new(process::cargo());
+        command.arg("test").args(selection);
+        command.args(["--test", "remote", "--", "--ignored"]);
+        self.inform(&mut command);
+        self.tests(name, command.current_dir(&self.workspace.root));
     }
 
     /// All Rust tests or those of a part, and those of kernels and models on a second driver.
@@ -327,11 +420,12 @@ impl Suite<'_> {
         }
     }
 
-    /// Tells a command where the browser and the models are.
+    /// Tells a command where the browser, the models and llama.cpp's server are.
     fn inform(&self, command: &mut Command) {
         for (variable, place) in [
             ("CONCLAVE_CHROMIUM", &self.chromium),
             (models::FOLDER, &self.published),
+            (LLAMA, &self.llama),
         ] {
             if let Some(place) = place {
                 command.env(variable, place);

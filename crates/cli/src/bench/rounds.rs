@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use conclave_ensemble::Settings;
 use conclave_member::Member;
+use conclave_rounds::{Ask, Limits, Question, Round, answer};
 use serde::Serialize;
 
 use super::Course;
@@ -12,7 +13,7 @@ use super::counts::{Counts, Meter};
 use super::text::{conversation, forget};
 use super::times::{Repeats, Spread, Times};
 use crate::failure::Failure;
-use crate::round::{Round, answer};
+use crate::progress::EachRound;
 
 /// Rounds in a row; the first is told apart, as it waits for the prompt.
 const ROUNDS_IN_A_ROW: usize = 3;
@@ -70,6 +71,12 @@ pub async fn measure(
         prompts += begun.run;
     }
 
+    let question = Ask {
+        question: Question::Conversation(&messages),
+        settings: &settings,
+        sampling,
+        limits: Limits::default(),
+    };
     let [mut first, mut later]: [Times; 2] = Default::default();
     let (mut written, mut tokens_run, mut tokens_due, mut rounds_run) = (0, 0, 0, 0);
     let mut counts = None;
@@ -91,7 +98,7 @@ pub async fn measure(
             due.push(tokens_due_in(round, course.segment_tokens));
             (started, asked) = (Instant::now(), meter.read());
         };
-        answer(members, &messages, &settings, sampling, |_, _, _| (), watch).await?;
+        answer(members, &question, &mut EachRound(watch)).await?;
         let ran = run_so_far(members).saturating_sub(ran + prompts);
         if repeats.counts(ms_since(whole)) {
             first.0.extend(ms.first());
@@ -161,6 +168,7 @@ mod tests {
             active: vec![0, 1, 2],
             drafters: vec![0, 1, 2],
             candidates: Vec::new(),
+            tokens: Vec::new(),
             scores: rows.map(|row| row.map(score).to_vec()).to_vec(),
             verified: true,
             normalised: Vec::new(),
@@ -169,6 +177,7 @@ mod tests {
             counts: Vec::new(),
             weights: Vec::new(),
             exited: Vec::new(),
+            abstained: Vec::new(),
         };
         assert_eq!(
             tokens_due_in(&round, 10),

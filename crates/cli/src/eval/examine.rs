@@ -6,12 +6,13 @@ use conclave_ensemble::Settings;
 use conclave_eval::outcome::{Alone, Given, Outcome, Samples, Together};
 use conclave_member::{Draft, Member, MemberError, Message};
 use conclave_model::Sampling;
+use conclave_rounds::{Ask, Limits, Question, Round, answer};
 
 use crate::args;
 use crate::eval::asked::Asked;
 use crate::eval::rules;
 use crate::failure::Failure;
-use crate::round::{Round, answer};
+use crate::progress::EachRound;
 
 /// The most tokens of an answer to a generated question: members show their working.
 const GENERATED_TOKENS: usize = 256;
@@ -169,7 +170,13 @@ async fn together(
         together.calls += round.active.len();
         together.won[round.drafters[round.winner]] += 1;
     };
-    let said = answer(members, messages, settings, sampling, |_, _, _| (), watch).await;
+    let asked = Ask {
+        question: Question::Conversation(messages),
+        settings,
+        sampling,
+        limits: Limits::default(),
+    };
+    let said = answer(members, &asked, &mut EachRound(watch)).await;
     let given = Given {
         seconds: clock.elapsed().as_secs_f64(),
         tokens: run(members) - before,

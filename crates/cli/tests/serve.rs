@@ -1,0 +1,258 @@
+//! `conclave serve` as a program: what it prints, who may ask it, how it ends, and whether its memory grows.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread::spawn;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const KEY: &str = "the-key-of-the-tests";
+
+/// A served ensemble of the bundled members, ended when it is dropped.
+struct Served {
+    program: Child,
+    address: String,
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
+    command.args(["serve", "--device", "cpu"]).args(arguments);
+    command.env_remove("CONCLAVE_KEY").stdin(Stdio::null());
+    command
+}
+
+impl Served {
+    fn new(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut command = command(&["--port", "0"]);
+        command.args(arguments).envs(environment.iter().copied());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut program = command.spawn().expect("the tool starts");
+        let mut line = String::new();
+        let output = program.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let address = line
+            .trim()
+            .strip_prefix("http://")
+            .and_then(|line| line.strip_suffix("/v1"));
+        let address = address.expect("it says where it is").to_owned();
+        Self { program, address }
+    }
+
+    /// A request by hand; the status and the body.
+    fn send(&self, head: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{head} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {length}\r\n\r\n{body}",
+            self.address
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+        (status, body.to_owned())
+    }
+
+    fn ask(&self, stream: bool) -> (u16, String) {
+        let body = json!({
+            "messages": [{ "role": "user", "content": "What is 347 + 85?" }],
+            "temperature": 0, "stream": stream,
+        });
+        self.send("POST /v1/chat/completions", &body.to_string())
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: i32) {
+        let id = i32::try_from(self.program.id()).unwrap();
+        // SAFETY: a signal to a process that this test has started and not yet waited for.
+        assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+    }
+
+    /// Waits some seconds for its end, and gives its code.
+    fn ended(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(20) {
+            if let Some(status) = self.program.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not end");
+    }
+
+    /// Bytes of memory that are its own now.
+    #[cfg(target_os = "linux")]
+    fn resident(&self) -> u64 {
+        let file = format!("/proc/{}/status", self.program.id());
+        let status = std::fs::read_to_string(file).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
+        let kib: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        1024 * kib
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// What the tool says where it can't serve.
+fn refused(arguments: &[&str]) -> String {
+    let output = command(arguments).output().expect("the tool starts");
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn an_address_of_other_machines_needs_a_key() {
+    let told = refused(&["--host", "0.0.0.0", "--port", "0"]);
+    assert!(
+        told.contains("--key") && told.contains("CONCLAVE_KEY"),
+        "{told}"
+    );
+    assert!(refused(&["--key", "short"]).contains("at least 8"));
+    assert!(refused(&["--origin", "example.org"]).contains("https://example.org"));
+    let mut served = Served::new(&["--host", "0.0.0.0"], &[("CONCLAVE_KEY", KEY)]);
+    served.address = served.address.replace("0.0.0.0", "127.0.0.1");
+    let (status, models) = served.send("GET /v1/models", "");
+    assert_eq!(status, 200);
+    assert!(models.contains("Quill"), "{models}");
+    let port = served.address.split_once(':').unwrap().1;
+    let told = refused(&["--host", "0.0.0.0", "--key", KEY, "--port", port]);
+    assert!(told.contains("choose another --port"), "{told}");
+    served.send("GET /v1/models", "");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_it_once_the_answer_on_its_way_is_told() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let mut served = Served::new(&[], &[]);
+        let body = json!({
+            "messages": [{ "role": "user", "content": "What is 347 + 85?" }],
+            "temperature": 0, "stream": true,
+        })
+        .to_string();
+        let mut stream = TcpStream::connect(&served.address).unwrap();
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut told = String::new();
+        while !told.contains("data: ") {
+            assert!(reader.read_line(&mut told).unwrap() > 0, "{told}");
+        }
+        served.signal(signal);
+        reader.read_to_string(&mut told).unwrap();
+        assert!(told.contains("data: [DONE]"), "{told}");
+        assert_eq!(served.ended(), Some(0));
+        assert!(TcpStream::connect(&served.address).is_err());
+    }
+}
+
+/// 64 clients, each asking again as soon as it is answered, for so long: how many answers there were, and the
+/// server's memory after the first tenth of them and at the end.
+#[cfg(target_os = "linux")]
+fn besieged(seconds: u64) -> (usize, u64, u64) {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let served = Arc::new(Served::new(&[], &[]));
+    let whole: Value = serde_json::from_str(&served.ask(false).1).unwrap();
+    let whole = whole["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let answers = Arc::new(AtomicUsize::new(0));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let clients: Vec<_> = (0..64)
+        .map(|number| {
+            let (served, answers, whole) =
+                (Arc::clone(&served), Arc::clone(&answers), whole.clone());
+            spawn(move || {
+                while Instant::now() < end {
+                    let streamed = number % 2 == 0;
+                    let (status, body) = served.ask(streamed);
+                    assert_eq!(status, 200, "{body}");
+                    assert_eq!(
+                        if streamed {
+                            joined(&body)
+                        } else {
+                            content(&body)
+                        },
+                        whole
+                    );
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(seconds) / 10);
+    let early = served.resident();
+    for client in clients {
+        client.join().unwrap();
+    }
+    (answers.load(Ordering::Relaxed), early, served.resident())
+}
+
+#[cfg(target_os = "linux")]
+fn content(body: &str) -> String {
+    let answer: Value = serde_json::from_str(body).unwrap();
+    answer["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// The text of a stream, which has to be whole. Lines of HTTP's own chunks are passed over.
+#[cfg(target_os = "linux")]
+fn joined(body: &str) -> String {
+    assert!(body.contains("data: [DONE]"), "{body}");
+    let chunks = body.lines().filter_map(|line| line.strip_prefix("data: {"));
+    chunks
+        .filter_map(|chunk| {
+            let chunk: Value = serde_json::from_str(&format!("{{{chunk}")).unwrap();
+            Some(chunk["choices"][0]["delta"]["content"].as_str()?.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn sixty_four_clients_do_not_make_it_grow() {
+    let (answers, early, late) = besieged(10);
+    assert!(answers >= 64, "{answers}");
+    assert!(
+        late < early + (8 << 20),
+        "{answers} answers, {early} to {late} bytes"
+    );
+}
+
+/// Ten minutes of the same, or as many seconds as `CONCLAVE_SOAK` says:
+/// `cargo test -p conclave-cli --test serve -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes ten minutes"]
+#[cfg(target_os = "linux")]
+fn sixty_four_clients_for_ten_minutes() {
+    let seconds = std::env::var("CONCLAVE_SOAK").ok();
+    let seconds = seconds.map_or(600, |seconds| seconds.parse().unwrap());
+    let (answers, early, late) = besieged(seconds);
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!(
+        "{answers} answers in {seconds} s, none lost; resident {:.1} MiB after a tenth, {:.1} at the end",
+        mib(early),
+        mib(late)
+    );
+    assert!(answers >= 64 && late < early + (8 << 20));
+}

@@ -1,0 +1,130 @@
+//! A bare text instead of a conversation: no template is put around it. For whoever renders
+//! conversations alone, and for what other programs ask of a model.
+
+use conclave_model::{ModelError, Sampler, Sampling};
+use conclave_text::Prompt;
+
+use super::{Begun, Member};
+use crate::error::MemberError;
+
+/// What is known of the text that was judged last: what the next begins with alike is not run again.
+#[derive(Debug, Clone, Default)]
+pub struct Judged {
+    ids: Vec<u32>,
+    /// ln p of each of `ids` but the first.
+    logprobs: Vec<f32>,
+}
+
+/// A token of a judged text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgedToken {
+    /// What it spells. A character of several tokens is the last one's.
+    pub text: String,
+    /// ln p behind all before it; `None` of a first token that nothing stands before.
+    pub logprob: Option<f64>,
+}
+
+impl Member {
+    /// Takes in a bare text to be continued, as [`begin_while`](Self::begin_while) takes in a
+    /// conversation. What spells a control token is that token; the text is trusted as a template is.
+    ///
+    /// # Errors
+    /// A text longer than the context or without a token, or the backend's.
+    pub async fn begin_text_while(
+        &mut self,
+        text: &str,
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MemberError> {
+        let prompt = Prompt::trusted(text);
+        let tokens = self.tokens_of(&prompt)?;
+        self.sampler = Sampler::new(sampling, stream);
+        // The text is what was said so far: no white space of a template leads in what follows.
+        text.clone_into(&mut self.answer);
+        self.in_line.clear();
+        self.open = false;
+        self.shown = None;
+        let prefilled = self.session.prefill_while(&tokens, go_on).await?;
+        if !prefilled.stopped {
+            self.shown = Some(self.tokenizer.shown(&prompt));
+            self.ids = tokens;
+        }
+        Ok(Begun {
+            prefix: self.session.prefix().len(),
+            run: prefilled.run,
+            stopped: prefilled.stopped,
+        })
+    }
+
+    /// How probable each token of a bare text is behind those before it, in this member's own tokens.
+    /// What spells a control token is that token. `judged` is of the text before, and then of this one.
+    /// Afterwards comes [`begin_while`](Self::begin_while) or [`begin_text_while`](Self::begin_text_while).
+    ///
+    /// # Errors
+    /// [`ModelError::ContextFull`] of a text longer than the context, the tokenizer's, or the backend's.
+    pub async fn judge_text(
+        &mut self,
+        text: &str,
+        judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MemberError> {
+        let ids = self.tokenizer.encode_prompt(&Prompt::trusted(text))?;
+        let context = self.about().context;
+        if ids.len() > context {
+            let needed = ids.len();
+            return Err(ModelError::ContextFull { needed, context }.into());
+        }
+        self.shown = None;
+        self.open = false;
+        self.answer.clear();
+        self.in_line.clear();
+        let Judged {
+            ids: before,
+            mut logprobs,
+        } = std::mem::take(judged);
+        let alike = before.iter().zip(&ids).take_while(|(a, b)| a == b).count();
+        let known = alike.clamp(ids.len().min(1), ids.len());
+        logprobs.truncate(known.saturating_sub(1));
+        if known < ids.len() {
+            self.session.prefill(&ids[..known]).await?;
+            logprobs.extend(self.session.read_judged(&ids[known..]).await?);
+        }
+        let tokens = self.spelt(&ids, &logprobs, text);
+        *judged = Judged { ids, logprobs };
+        Ok(tokens)
+    }
+
+    /// Each token with its text; one that the tokenizer puts before every text is none of it.
+    fn spelt(&self, ids: &[u32], logprobs: &[f32], text: &str) -> Vec<JudgedToken> {
+        let mut decoder = self.tokenizer.decoder();
+        let mut tokens = Vec::with_capacity(ids.len());
+        let logprobs = logprobs.iter().map(|&one| Some(f64::from(one)));
+        for (&id, logprob) in ids.iter().zip(std::iter::once(None).chain(logprobs)) {
+            let mut piece = decoder.push(id);
+            if piece.is_empty() && decoder.held_back().is_empty() {
+                // A control token shows nothing; here it was written.
+                self.tokenizer
+                    .token(id)
+                    .unwrap_or_default()
+                    .clone_into(&mut piece);
+            }
+            tokens.push(JudgedToken {
+                text: piece,
+                logprob,
+            });
+        }
+        if let Some(first) = tokens.first_mut()
+            && self.tokenizer.bos() == ids.first().copied()
+            && !text.starts_with(&first.text)
+        {
+            tokens.remove(0);
+        }
+        if let Some(first) = tokens.first_mut()
+            && !text.starts_with(' ')
+            && first.text.starts_with(' ')
+        {
+            first.text.remove(0);
+        }
+        tokens
+    }
+}

@@ -1,0 +1,20 @@
+//! The rounds of one answer, natively: the same loop as `web/src/worker/round.ts`, for whoever has
+//! members and a question.
+//!
+//! | to | see |
+//! |---|---|
+//! | ask members | [`answer`], with an [`Ask`] |
+//! | hear of it as it goes, and stop it | [`Watch`] |
+//! | end it by tokens, or before a text | [`Limits`] |
+//! | let something else than a local model take part | [`TakePart`], [`AnyMember`] |
+
+mod answer;
+mod ending;
+mod round;
+mod taking_part;
+mod together;
+
+pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
+pub use ending::Limits;
+pub use round::Round;
+pub use taking_part::{AnyMember, MoveError, TakePart};

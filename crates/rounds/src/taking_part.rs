@@ -1,0 +1,410 @@
+//! Who takes part in rounds. What a round asks of a member is these moves, wherever its model runs; a
+//! new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
+
+use conclave_ensemble::{Candidate, Settings};
+use conclave_member::{
+    Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
+};
+use conclave_model::{ModelError, Sampling};
+use conclave_remote::{Drafted, Drawing, Remote, RemoteError, Said};
+
+/// Why a member could not make its move.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// One whose model runs here.
+    #[error(transparent)]
+    Local(#[from] MemberError),
+    /// One whose model runs behind a server.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// It doesn't know this move.
+    #[error("it can't {0}; ask another member, or the ensemble without it")]
+    Unknown(&'static str),
+}
+
+impl MoveError {
+    /// Whether it may go well in the next round: until then the member abstains.
+    pub fn abstains(&self) -> bool {
+        matches!(self, Self::Remote(error) if error.passes())
+    }
+
+    /// Whether it only has no room for more: an answer that has begun ends with that.
+    pub fn context_full(&self) -> bool {
+        matches!(
+            self,
+            Self::Local(MemberError::Model(ModelError::ContextFull { .. }))
+        )
+    }
+}
+
+/// The moves of a member. Each is what [`Member`] says of the function of the same name.
+#[expect(
+    async_fn_in_trait,
+    reason = "members stay on one thread, so no caller wants `Send`"
+)]
+pub trait TakePart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Tokens of a conversation as it reads it; nothing is run.
+    ///
+    /// # Errors
+    /// A conversation that it has no room for, or that its template refuses.
+    async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError>;
+
+    /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and says
+    /// whether to go on.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure), and what reading reports.
+    async fn begin_while(
+        &mut self,
+        messages: &[Message],
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError>;
+
+    /// Takes in a bare text to continue instead, without a template around it.
+    ///
+    /// # Errors
+    /// As [`begin_while`](Self::begin_while); [`MoveError::Unknown`] of a member that only converses.
+    async fn begin_text_while(
+        &mut self,
+        _text: &str,
+        _sampling: Sampling,
+        _stream: u64,
+        _go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        Err(MoveError::Unknown("continue a bare text"))
+    }
+
+    /// How probable each token of a bare text is, in its own tokens; `judged` is of the text before.
+    ///
+    /// # Errors
+    /// What running reports; [`MoveError::Unknown`] of a member whose log-probabilities nobody knows.
+    async fn judge_text(
+        &mut self,
+        _text: &str,
+        _judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        Err(MoveError::Unknown("judge a bare text"))
+    }
+
+    /// Thinks before it answers, where it can and may; `go_on` hears what came and says whether to go on.
+    ///
+    /// # Errors
+    /// What running reports.
+    async fn think_while(
+        &mut self,
+        go_on: impl AsyncFnMut(&str) -> bool,
+    ) -> Result<Thought, MoveError>;
+
+    /// Whether it drafts at all; one that only judges is never asked to.
+    fn drafts(&self) -> bool {
+        true
+    }
+
+    /// A segment of at most `limit` of its tokens, not yet cut to whole words.
+    ///
+    /// # Errors
+    /// What running reports; [`MoveError::context_full`] where there is no room.
+    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
+
+    /// Scores all candidates, `[candidates]`; empty of one that only drafts.
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft).
+    async fn verify(
+        &mut self,
+        candidates: &[Candidate],
+        settings: &Settings,
+    ) -> Result<Vec<VerifiedScore>, MoveError>;
+
+    /// Makes this candidate of the last [`verify`](Self::verify) part of its text.
+    ///
+    /// # Errors
+    /// What running reports.
+    async fn keep(&mut self, winner: usize) -> Result<(), MoveError>;
+
+    /// Leaves the query, and frees what it held for it.
+    fn release(&mut self);
+}
+
+impl TakePart for Member {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
+        Ok(self.measure(messages)?)
+    }
+
+    async fn begin_while(
+        &mut self,
+        messages: &[Message],
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        Ok(self.begin_while(messages, sampling, stream, go_on).await?)
+    }
+
+    async fn begin_text_while(
+        &mut self,
+        text: &str,
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        Ok(self.begin_text_while(text, sampling, stream, go_on).await?)
+    }
+
+    async fn judge_text(
+        &mut self,
+        text: &str,
+        judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        Ok(self.judge_text(text, judged).await?)
+    }
+
+    async fn think_while(
+        &mut self,
+        go_on: impl AsyncFnMut(&str) -> bool,
+    ) -> Result<Thought, MoveError> {
+        Ok(self.think_while(go_on).await?)
+    }
+
+    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+        Ok(self.draft(limit).await?)
+    }
+
+    async fn verify(
+        &mut self,
+        candidates: &[Candidate],
+        settings: &Settings,
+    ) -> Result<Vec<VerifiedScore>, MoveError> {
+        Ok(self.verify(candidates, settings).await?)
+    }
+
+    async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
+        Ok(self.keep(winner).await?)
+    }
+
+    fn release(&mut self) {
+        self.release();
+    }
+}
+
+impl TakePart for Remote {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    /// Its server counts them, when it is asked for the first draft.
+    async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
+        Ok(0)
+    }
+
+    async fn begin_while(
+        &mut self,
+        messages: &[Message],
+        sampling: Sampling,
+        stream: u64,
+        _go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        let said = messages.iter().map(|message| Said {
+            role: message.role.clone(),
+            content: message.content.clone(),
+        });
+        let drawing = Drawing {
+            temperature: sampling.temperature.into(),
+            top_p: sampling.top_p.into(),
+            top_k: sampling.top_k as usize,
+            seed: sampling.seed.wrapping_add(stream),
+        };
+        self.begin(said.collect(), drawing);
+        Ok(Begun {
+            prefix: 0,
+            run: 0,
+            stopped: false,
+        })
+    }
+
+    /// Its server is told that it must not, and what it does none the less is no part of a draft.
+    async fn think_while(
+        &mut self,
+        _go_on: impl AsyncFnMut(&str) -> bool,
+    ) -> Result<Thought, MoveError> {
+        Ok(Thought::default())
+    }
+
+    fn drafts(&self) -> bool {
+        self.drafts()
+    }
+
+    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+        let Drafted {
+            text,
+            ended,
+            tokens,
+        } = self.draft(limit).await?;
+        Ok(Draft {
+            text,
+            ended,
+            tokens,
+        })
+    }
+
+    async fn verify(
+        &mut self,
+        candidates: &[Candidate],
+        settings: &Settings,
+    ) -> Result<Vec<VerifiedScore>, MoveError> {
+        let row = self.verify(candidates, settings.score_end).await?;
+        let score = |one: conclave_remote::Verified| VerifiedScore {
+            score: one.score,
+            tokens: one.tokens,
+        };
+        Ok(row.into_iter().map(score).collect())
+    }
+
+    async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
+        self.keep(winner);
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.release();
+    }
+}
+
+/// A member of any kind, for ensembles of several.
+pub enum AnyMember {
+    /// One whose model runs here.
+    Local(Box<Member>),
+    /// One whose model runs behind a server.
+    Remote(Box<Remote>),
+}
+
+impl From<Remote> for AnyMember {
+    fn from(member: Remote) -> Self {
+        Self::Remote(Box::new(member))
+    }
+}
+
+impl From<Member> for AnyMember {
+    fn from(member: Member) -> Self {
+        Self::Local(Box::new(member))
+    }
+}
+
+impl TakePart for AnyMember {
+    fn name(&self) -> &str {
+        match self {
+            Self::Local(member) => member.name(),
+            Self::Remote(member) => member.name(),
+        }
+    }
+
+    async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
+        match self {
+            Self::Local(member) => TakePart::measure(member.as_ref(), messages).await,
+            Self::Remote(member) => TakePart::measure(member.as_ref(), messages).await,
+        }
+    }
+
+    async fn begin_while(
+        &mut self,
+        messages: &[Message],
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        match self {
+            Self::Local(member) => {
+                TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
+            }
+            Self::Remote(member) => {
+                TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
+            }
+        }
+    }
+
+    async fn begin_text_while(
+        &mut self,
+        text: &str,
+        sampling: Sampling,
+        stream: u64,
+        go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        match self {
+            Self::Local(member) => {
+                TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
+            }
+            Self::Remote(member) => {
+                TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
+            }
+        }
+    }
+
+    async fn judge_text(
+        &mut self,
+        text: &str,
+        judged: &mut Judged,
+    ) -> Result<Vec<JudgedToken>, MoveError> {
+        match self {
+            Self::Local(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
+            Self::Remote(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
+        }
+    }
+
+    async fn think_while(
+        &mut self,
+        go_on: impl AsyncFnMut(&str) -> bool,
+    ) -> Result<Thought, MoveError> {
+        match self {
+            Self::Local(member) => TakePart::think_while(member.as_mut(), go_on).await,
+            Self::Remote(member) => TakePart::think_while(member.as_mut(), go_on).await,
+        }
+    }
+
+    fn drafts(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Remote(member) => member.drafts(),
+        }
+    }
+
+    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+        match self {
+            Self::Local(member) => TakePart::draft(member.as_mut(), limit).await,
+            Self::Remote(member) => TakePart::draft(member.as_mut(), limit).await,
+        }
+    }
+
+    async fn verify(
+        &mut self,
+        candidates: &[Candidate],
+        settings: &Settings,
+    ) -> Result<Vec<VerifiedScore>, MoveError> {
+        match self {
+            Self::Local(member) => TakePart::verify(member.as_mut(), candidates, settings).await,
+            Self::Remote(member) => TakePart::verify(member.as_mut(), candidates, settings).await,
+        }
+    }
+
+    async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
+        match self {
+            Self::Local(member) => TakePart::keep(member.as_mut(), winner).await,
+            Self::Remote(member) => TakePart::keep(member.as_mut(), winner).await,
+        }
+    }
+
+    fn release(&mut self) {
+        match self {
+            Self::Local(member) => member.release(),
+            Self::Remote(member) => member.release(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `/v1/completions`: what is asked for. Bare texts are continued, or judged: how probable is each token?
+
+use conclave_model::Sampling;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::options::{Common, Options};
+use crate::work::Task;
+
+/// Tokens of a continuation, where a request names no limit: as OpenAI has it.
+const USUAL_TOKENS: usize = 16;
+
+/// Texts of one request: eight members' candidates, and as many again.
+const MOST_TEXTS: usize = 16;
+
+/// Reads a request: what all may ask for, the texts, and the most tokens behind each.
+///
+/// # Errors
+/// 400 with the option's name, 404 for a model that there isn't.
+pub(crate) fn read(
+    body: &[u8],
+    models: &[String],
+    sampling: Sampling,
+) -> Result<(Common, Task, Option<usize>), ApiError> {
+    let mut options = Options::read(body)?;
+    let common = options.common(models, sampling)?;
+    let echo = options.flag("echo")?;
+    let judge = match options.take("logprobs") {
+        None | Some(Value::Bool(false)) => false,
+        Some(Value::Number(number)) if matches!(number.as_u64(), Some(0 | 1)) => true,
+        Some(_) => {
+            let message = "`logprobs` has to be 0 or 1: what is known is how probable the tokens of the text are, not which others would be.";
+            return Err(ApiError::option("logprobs", message));
+        }
+    };
+    let tokens = options.tokens("max_tokens", 0)?.unwrap_or(USUAL_TOKENS);
+    if tokens == 0 && !echo {
+        let message =
+            "`max_tokens` is 0, and nothing would come back. Ask for `echo`, or for a token.";
+        return Err(ApiError::option("max_tokens", message));
+    }
+    if options
+        .whole("best_of", 1, 20)?
+        .is_some_and(|best| best != 1)
+    {
+        let message = "`best_of` has to be 1: the members choose the best of each round as it is.";
+        return Err(ApiError::option("best_of", message));
+    }
+    let texts = texts(options.take("prompt"))?;
+    options.nothing_else()?;
+    let task = Task::Texts { texts, echo, judge };
+    Ok((common, task, Some(tokens)))
+}
+
+fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
+    let texts = match prompt {
+        Some(Value::String(text)) => Some(vec![text]),
+        Some(Value::Array(texts)) => texts
+            .into_iter()
+            .map(|text| text.as_str().map(str::to_owned))
+            .collect(),
+        _ => None,
+    };
+    let fits = |texts: &Vec<String>| {
+        (1..=MOST_TEXTS).contains(&texts.len()) && texts.iter().all(|text| !text.is_empty())
+    };
+    texts.filter(fits).ok_or_else(|| {
+        let message = format!(
+            "`prompt` has to be a text, or a list of 1 to {MOST_TEXTS}; none is empty. Members share no tokens, so that ids mean nothing."
+        );
+        ApiError::option("prompt", message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_one(body: Value) -> Result<(Vec<String>, bool, bool, Option<usize>), ApiError> {
+        let models = ["conclave".to_owned()];
+        let body = body.to_string();
+        match read(body.as_bytes(), &models, Sampling::default())? {
+            (_, Task::Texts { texts, echo, judge }, tokens) => Ok((texts, echo, judge, tokens)),
+            (_, Task::Chat(_), _) => unreachable!("they are texts"),
+        }
+    }
+
+    #[test]
+    fn texts_are_continued_or_judged() {
+        let text = vec!["The".to_owned()];
+        let read = read_one(json!({ "prompt": "The" })).unwrap();
+        assert_eq!(read, (text.clone(), false, false, Some(16)));
+        let body = json!({ "prompt": ["The"], "echo": true, "max_tokens": 0, "logprobs": 1, "best_of": 1 });
+        assert_eq!(read_one(body).unwrap(), (text.clone(), true, true, Some(0)));
+        let read = read_one(json!({ "prompt": "The", "logprobs": 0 })).unwrap();
+        assert_eq!(read, (text, false, true, Some(16)));
+    }
+
+    #[test]
+    fn what_nobody_can_do_is_refused_by_name() {
+        for (body, name) in [
+            (json!({}), "prompt"),
+            (json!({ "prompt": "" }), "prompt"),
+            (json!({ "prompt": [1, 2] }), "prompt"),
+            (json!({ "prompt": vec!["x"; 17] }), "prompt"),
+            (json!({ "prompt": "x", "logprobs": 5 }), "logprobs"),
+            (json!({ "prompt": "x", "logprobs": true }), "logprobs"),
+            (json!({ "prompt": "x", "max_tokens": 0 }), "max_tokens"),
+            (json!({ "prompt": "x", "max_tokens": -1 }), "max_tokens"),
+            (json!({ "prompt": "x", "best_of": 3 }), "best_of"),
+            (json!({ "prompt": "x", "suffix": "y" }), "suffix"),
+            (json!({ "prompt": "x", "n": 2 }), "n"),
+        ] {
+            let error = read_one(body.clone()).expect_err(&body.to_string());
+            assert_eq!(error.param.as_deref(), Some(name), "{body}");
+        }
+    }
+}

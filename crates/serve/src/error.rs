@@ -1,0 +1,136 @@
+//! What a client is told where there is no answer, in the shape that OpenAI's clients read.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use conclave_member::MemberError;
+use conclave_rounds::{AnswerError, MoveError};
+use serde_json::{Value, json};
+
+/// An error as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub status: StatusCode,
+    /// One of OpenAI's kinds: `invalid_request_error`, `server_error` …
+    pub kind: &'static str,
+    pub code: Option<&'static str>,
+    /// The option that it is about.
+    pub param: Option<String>,
+    pub message: String,
+    /// Seconds after which it may be tried again.
+    pub retry_after: Option<u64>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            code: None,
+            param: None,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// A request that can't be answered as it is.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
+    }
+
+    /// A request whose option `name` can't be honoured.
+    pub fn option(name: &str, message: impl Into<String>) -> Self {
+        Self {
+            param: Some(name.to_owned()),
+            ..Self::invalid(message)
+        }
+    }
+
+    /// A request that another status than 400 fits.
+    pub fn refused(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code: Some(code),
+            ..Self::new(status, "invalid_request_error", message)
+        }
+    }
+
+    /// Nobody may wait any more.
+    pub fn busy(message: impl Into<String>, seconds: u64) -> Self {
+        Self {
+            code: Some("rate_limit_exceeded"),
+            retry_after: Some(seconds),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "requests", message)
+        }
+    }
+
+    /// The server ends.
+    pub fn closing() -> Self {
+        let message = "The server is shutting down. Ask again when it is back.";
+        Self {
+            code: Some("shutting_down"),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", message)
+        }
+    }
+
+    /// Something broke here.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)
+    }
+
+    /// As JSON: `{"error": {…}}`.
+    pub fn body(&self) -> Value {
+        json!({ "error": {
+            "message": self.message,
+            "type": self.kind,
+            "param": self.param,
+            "code": self.code,
+        }})
+    }
+}
+
+impl From<MoveError> for ApiError {
+    fn from(error: MoveError) -> Self {
+        let message = error.to_string();
+        if error.context_full() {
+            return Self {
+                code: Some("context_length_exceeded"),
+                ..Self::invalid(message)
+            };
+        }
+        match error {
+            // The conversation is not one that the member's template takes.
+            MoveError::Local(MemberError::Text(_)) | MoveError::Unknown(_) => {
+                Self::invalid(message)
+            }
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<AnswerError> for ApiError {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::Of { member, source } => {
+                let error = Self::from(*source);
+                let message = format!("{member}: {}", error.message);
+                Self { message, ..error }
+            }
+            other => Self::internal(other.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let json = (header::CONTENT_TYPE, "application/json");
+        let mut response = (self.status, [json], self.body().to_string()).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}

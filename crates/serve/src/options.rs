@@ -1,0 +1,349 @@
+//! What a request asks for: each option checked, and what nobody here can honour refused by its name.
+
+use axum::http::StatusCode;
+use conclave_model::Sampling;
+use conclave_rounds::Limits;
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+
+/// What one answer may be asked for at most, in tokens: more than any context.
+const MOST_TOKENS: i64 = 1 << 24;
+
+/// Texts that an answer may be asked to end before, and bytes of one.
+const MOST_STOPS: usize = 16;
+const LONGEST_STOP: usize = 1024;
+
+/// Bytes of a client's `user`, which is kept while it waits.
+const LONGEST_USER: usize = 256;
+
+/// Options that mean nothing here, and may be there where they ask for nothing.
+const IDLE: [&str; 7] = [
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "parallel_tool_calls",
+    "store",
+    "suffix",
+];
+
+/// A request's body, of which options are taken one by one.
+pub(crate) struct Options(Map<String, Value>);
+
+/// What every kind of request may ask for.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    /// The name that is asked by, and told back.
+    pub model: String,
+    /// Which member alone, by index; `None` for all of them.
+    pub member: Option<usize>,
+    pub sampling: Sampling,
+    pub stop: Vec<String>,
+    pub stream: bool,
+    pub include_usage: bool,
+    pub user: String,
+}
+
+impl Options {
+    /// Reads a body, a JSON object.
+    ///
+    /// # Errors
+    /// 400 where it is none.
+    pub fn read(body: &[u8]) -> Result<Self, ApiError> {
+        match serde_json::from_slice(body) {
+            Ok(Value::Object(options)) => Ok(Self(options)),
+            Ok(_) => Err(ApiError::invalid("The body has to be a JSON object.")),
+            Err(error) => Err(ApiError::invalid(format!("The body is no JSON: {error}"))),
+        }
+    }
+
+    /// Takes an option out; `null` is as if it were left out.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name).filter(|value| !value.is_null())
+    }
+
+    /// A text.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(ApiError::option(
+                name,
+                format!("`{name}` has to be a text."),
+            )),
+        }
+    }
+
+    /// A switch, off if it is left out.
+    pub fn flag(&mut self, name: &str) -> Result<bool, ApiError> {
+        match self.take(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(_) => {
+                let message = format!("`{name}` has to be true or false.");
+                Err(ApiError::option(name, message))
+            }
+        }
+    }
+
+    /// A number from `low` to `high`.
+    pub fn number(&mut self, name: &str, low: f64, high: f64) -> Result<Option<f64>, ApiError> {
+        let Some(value) = self.take(name) else {
+            return Ok(None);
+        };
+        let number = value
+            .as_f64()
+            .filter(|number| (low..=high).contains(number));
+        let message = || format!("`{name}` has to be a number from {low} to {high}.");
+        let number = number.ok_or_else(|| ApiError::option(name, message()))?;
+        Ok(Some(number))
+    }
+
+    /// A whole number from `low` to `high`.
+    pub fn whole(&mut self, name: &str, low: i64, high: i64) -> Result<Option<i64>, ApiError> {
+        let Some(value) = self.take(name) else {
+            return Ok(None);
+        };
+        let number = value
+            .as_i64()
+            .filter(|number| (low..=high).contains(number));
+        let message = || format!("`{name}` has to be a whole number from {low} to {high}.");
+        let number = number.ok_or_else(|| ApiError::option(name, message()))?;
+        Ok(Some(number))
+    }
+
+    /// A number of tokens of at least `least`.
+    pub fn tokens(&mut self, name: &str, least: i64) -> Result<Option<usize>, ApiError> {
+        let tokens = self.whole(name, least, MOST_TOKENS)?;
+        Ok(tokens.and_then(|tokens| usize::try_from(tokens).ok()))
+    }
+
+    /// Takes what every kind of request may ask for; `models` are all names, of which the first stands
+    /// for all members, and `sampling` is what holds where a request says nothing.
+    pub fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
+        let (model, member) = self.model(models)?;
+        if self.whole("n", 1, 128)?.is_some_and(|n| n != 1) {
+            let message =
+                "`n` has to be 1: the members give one answer. Ask again, with another `seed`.";
+            return Err(ApiError::option("n", message));
+        }
+        let temperature = self.number("temperature", 0.0, 2.0)?;
+        let top_p = self.number("top_p", 0.0, 1.0)?;
+        let seed = self.whole("seed", i64::MIN, i64::MAX)?;
+        #[expect(clippy::cast_possible_truncation, reason = "both are small")]
+        let sampling = Sampling {
+            temperature: temperature.map_or(sampling.temperature, |number| number as f32),
+            top_p: top_p.map_or(sampling.top_p, |number| number as f32),
+            seed: seed.map_or(sampling.seed, i64::cast_unsigned),
+            ..sampling
+        };
+        let stream = self.flag("stream")?;
+        let user = self.text("user")?.unwrap_or_default();
+        if user.len() > LONGEST_USER {
+            let message = format!("`user` has {LONGEST_USER} bytes at most.");
+            return Err(ApiError::option("user", message));
+        }
+        Ok(Common {
+            model,
+            member,
+            sampling,
+            stop: self.stop()?,
+            stream,
+            include_usage: self.stream_options(stream)?,
+            user,
+        })
+    }
+
+    /// The limits of one answer.
+    pub fn limits(common: &Common, tokens: Option<usize>) -> Limits {
+        Limits {
+            tokens,
+            stop: common.stop.clone(),
+        }
+    }
+
+    /// Whom the request asks: a name of `models`, the first if it says none.
+    fn model(&mut self, models: &[String]) -> Result<(String, Option<usize>), ApiError> {
+        let Some(name) = self.text("model")? else {
+            return Ok((models.first().cloned().unwrap_or_default(), None));
+        };
+        match models.iter().position(|each| *each == name) {
+            Some(place) => Ok((name, place.checked_sub(1))),
+            None => {
+                let known = models.join(", ");
+                let message = format!("There is no model `{name}`; there are {known}.");
+                Err(ApiError {
+                    param: Some("model".to_owned()),
+                    ..ApiError::refused(StatusCode::NOT_FOUND, "model_not_found", message)
+                })
+            }
+        }
+    }
+
+    fn stop(&mut self) -> Result<Vec<String>, ApiError> {
+        let texts = match self.take("stop") {
+            None => return Ok(Vec::new()),
+            Some(Value::String(text)) => Some(vec![text]),
+            Some(Value::Array(texts)) => texts
+                .into_iter()
+                .map(|text| text.as_str().map(str::to_owned))
+                .collect(),
+            Some(_) => None,
+        };
+        let fits = |texts: &Vec<String>| {
+            let fits = |text: &String| (1..=LONGEST_STOP).contains(&text.len());
+            texts.len() <= MOST_STOPS && texts.iter().all(fits)
+        };
+        let message = || {
+            format!(
+                "`stop` has to be a text, or a list of at most {MOST_STOPS}; none is empty or has more than {LONGEST_STOP} bytes."
+            )
+        };
+        let texts = texts.filter(fits);
+        texts.ok_or_else(|| ApiError::option("stop", message()))
+    }
+
+    /// Whether a stream is to end with the usage.
+    fn stream_options(&mut self, stream: bool) -> Result<bool, ApiError> {
+        const NAME: &str = "stream_options";
+        let mut options = match self.take(NAME) {
+            None => return Ok(false),
+            Some(Value::Object(_)) if !stream => {
+                let message = "`stream_options` mean nothing without `stream`. Leave them out.";
+                return Err(ApiError::option(NAME, message));
+            }
+            Some(Value::Object(options)) => Self(options),
+            Some(_) => {
+                let message = "`stream_options` have to be an object.";
+                return Err(ApiError::option(NAME, message));
+            }
+        };
+        let usage = options.flag("include_usage")?;
+        // A switch for streams that are watched on the way: ours are not padded.
+        options.flag("include_obfuscation")?;
+        options.nothing_else()?;
+        Ok(usage)
+    }
+
+    /// Refuses by its name what was not taken, unless it asks for nothing.
+    ///
+    /// # Errors
+    /// 400, with the option's name.
+    pub fn nothing_else(self) -> Result<(), ApiError> {
+        for (name, value) in self.0 {
+            let idle = IDLE.contains(&name.as_str());
+            let nothing = match &value {
+                Value::Null => true,
+                Value::Number(number) => idle && number.as_f64() == Some(0.0),
+                Value::Object(none) => idle && none.is_empty(),
+                Value::String(none) => idle && none.is_empty(),
+                Value::Bool(on) => idle && (!on || name == "parallel_tool_calls"),
+                Value::Array(_) => false,
+            };
+            if name == "response_format" && value == json!({ "type": "text" }) {
+                continue;
+            }
+            if !nothing {
+                let message = format!("The members can't honour `{name}`. Leave it out.");
+                return Err(ApiError::option(&name, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(body: Value) -> Options {
+        Options::read(body.to_string().as_bytes()).unwrap()
+    }
+
+    fn common(body: Value) -> Result<Common, ApiError> {
+        let models = ["conclave", "Ada"].map(str::to_owned);
+        options(body).common(&models, Sampling::default())
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_the_server_has_it() {
+        let sampling = Sampling::default();
+        for body in [
+            json!({}),
+            json!({ "temperature": null, "seed": null, "stop": null, "n": 1 }),
+        ] {
+            let common = common(body).unwrap();
+            assert_eq!(common.sampling, sampling);
+            assert_eq!((common.model.as_str(), common.member), ("conclave", None));
+            assert!(common.stop.is_empty() && !common.stream && !common.include_usage);
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken() {
+        let common = common(json!({
+            "model": "Ada", "temperature": 0, "top_p": 0.5, "seed": -1, "stop": ["a", "b"],
+            "stream": true, "stream_options": { "include_usage": true }, "user": "me",
+        }))
+        .unwrap();
+        assert_eq!(common.member, Some(0));
+        let sampling = common.sampling;
+        assert_eq!(
+            (sampling.temperature, sampling.top_p, sampling.seed),
+            (0.0, 0.5, u64::MAX)
+        );
+        assert_eq!(common.stop, ["a", "b"]);
+        assert!(common.stream && common.include_usage);
+        assert_eq!(common.user, "me");
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_by_name() {
+        for (body, name) in [
+            (json!({ "n": 2 }), "n"),
+            (json!({ "temperature": 2.5 }), "temperature"),
+            (json!({ "temperature": "warm" }), "temperature"),
+            (json!({ "top_p": -0.1 }), "top_p"),
+            (json!({ "seed": 0.5 }), "seed"),
+            (json!({ "stop": "" }), "stop"),
+            (json!({ "stop": [1] }), "stop"),
+            (json!({ "stop": vec!["x"; 17] }), "stop"),
+            (json!({ "stream": 1 }), "stream"),
+            (json!({ "stream_options": {} }), "stream_options"),
+            (
+                json!({ "stream": true, "stream_options": { "more": 1 } }),
+                "more",
+            ),
+            (json!({ "model": "other" }), "model"),
+            (json!({ "user": "x".repeat(257) }), "user"),
+        ] {
+            let error = common(body.clone()).expect_err(&body.to_string());
+            assert_eq!(error.param.as_deref(), Some(name), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_unless_it_asks_for_nothing() {
+        let nothing = json!({
+            "tools": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
+            "logprobs": false, "parallel_tool_calls": true, "store": false, "suffix": "",
+            "response_format": { "type": "text" },
+        });
+        options(nothing).nothing_else().unwrap();
+        for (body, name) in [
+            (json!({ "tools": [] }), "tools"),
+            (json!({ "frequency_penalty": 0.5 }), "frequency_penalty"),
+            (
+                json!({ "response_format": { "type": "json_object" } }),
+                "response_format",
+            ),
+            (json!({ "logit_bias": { "5": 1 } }), "logit_bias"),
+            (json!({ "best_of": 0 }), "best_of"),
+            (json!({ "store": true }), "store"),
+        ] {
+            let error = options(body.clone()).nothing_else().expect_err(name);
+            assert_eq!(error.param.as_deref(), Some(name), "{body}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What came of a request, as OpenAI's clients read it: whole, or as a stream of chunks. What they have
+//! no field for is in `conclave`, named and shaped as the page's library has it
+//! (`web/src/library/openai.ts`).
+
+use std::convert::Infallible;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Json, Response};
+use conclave_member::JudgedToken;
+use futures_lite::stream;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::error::ApiError;
+use crate::work::{Event, Usage};
+
+/// Which of the two interfaces replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Chat,
+    Text,
+}
+
+/// What is the same in all that a request is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub kind: Kind,
+    pub id: String,
+    pub created: u64,
+    pub model: String,
+    /// A stream tells the usage at its end.
+    pub include_usage: bool,
+}
+
+impl Head {
+    /// For a request that comes now; `number` is no other request's.
+    pub fn new(kind: Kind, number: u64, model: String, include_usage: bool) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default();
+        let prefix = match kind {
+            Kind::Chat => "chatcmpl",
+            Kind::Text => "cmpl",
+        };
+        Self {
+            kind,
+            id: format!("{prefix}-{:x}-{number:x}", now.as_nanos()),
+            created: now.as_secs(),
+            model,
+            include_usage,
+        }
+    }
+
+    /// An object with these choices.
+    fn object(&self, chunk: bool, choices: Value) -> Value {
+        let object = match (self.kind, chunk) {
+            (Kind::Chat, false) => "chat.completion",
+            (Kind::Chat, true) => "chat.completion.chunk",
+            (Kind::Text, _) => "text_completion",
+        };
+        json!({
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+        })
+    }
+
+    /// A chunk about one choice.
+    fn chunk(
+        &self,
+        choice: usize,
+        text: Option<&str>,
+        finish: Option<&str>,
+        logprobs: Value,
+    ) -> Value {
+        let mut one = match self.kind {
+            Kind::Chat => {
+                let delta = match text {
+                    Some(text) => json!({ "content": text }),
+                    None => json!({}),
+                };
+                json!({ "index": choice, "delta": delta })
+            }
+            Kind::Text => json!({ "index": choice, "text": text.unwrap_or_default() }),
+        };
+        one["finish_reason"] = json!(finish);
+        one["logprobs"] = logprobs;
+        let mut chunk = self.object(true, json!([one]));
+        if self.include_usage {
+            chunk["usage"] = Value::Null;
+        }
+        chunk
+    }
+}
+
+/// `length` by a limit, of the client, of the method or of the members' room.
+fn finish_of(stop: &str) -> &'static str {
+    match stop {
+        "ended" | "stop" | "silence" => "stop",
+        _ => "length",
+    }
+}
+
+fn usage_of(usage: Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.answer,
+        "total_tokens": usage.prompt + usage.answer,
+    })
+}
+
+/// `tokens`, which begin `offset` characters into the text.
+fn logprobs_of(tokens: Option<&[JudgedToken]>, mut offset: usize) -> Value {
+    let Some(tokens) = tokens else {
+        return Value::Null;
+    };
+    let mut offsets = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        offsets.push(offset);
+        offset += token.text.chars().count();
+    }
+    let texts = tokens.iter().map(|token| token.text.as_str());
+    let logprobs = tokens.iter().map(|token| token.logprob);
+    json!({
+        "tokens": texts.collect::<Vec<_>>(),
+        "token_logprobs": logprobs.collect::<Vec<_>>(),
+        // A pass tells how probable the text's own tokens are, not which others would be.
+        "top_logprobs": null,
+        "text_offset": offsets,
+    })
+}
+
+/// The reply as one object.
+///
+/// # Errors
+/// What the members' thread reports, or 503 where it ends first.
+pub(crate) async fn whole(
+    head: Head,
+    mut events: UnboundedReceiver<Event>,
+) -> Result<Response, ApiError> {
+    let mut choices = Vec::new();
+    let (mut content, mut segments, mut stopped) = (String::new(), Vec::new(), "");
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Begun => {}
+            Event::Text { text, vote, .. } => {
+                content.push_str(&text);
+                segments.extend(vote.map(|vote| vote.told(&text)));
+            }
+            Event::Over {
+                choice,
+                stop,
+                tokens,
+            } => {
+                stopped = stop;
+                let content = std::mem::take(&mut content);
+                let mut one = match head.kind {
+                    Kind::Chat => {
+                        let message =
+                            json!({ "role": "assistant", "content": content, "refusal": null });
+                        json!({ "index": choice, "message": message })
+                    }
+                    Kind::Text => json!({ "index": choice, "text": content }),
+                };
+                one["finish_reason"] = json!(finish_of(stop));
+                one["logprobs"] = logprobs_of(tokens.as_deref(), 0);
+                choices.push(one);
+            }
+            Event::End(usage) => {
+                let mut object = head.object(false, json!(choices));
+                object["usage"] = usage_of(usage);
+                object["conclave"] = json!({ "stop": stopped, "segments": segments });
+                return Ok(Json(object).into_response());
+            }
+            Event::Failed(error) => return Err(error),
+        }
+    }
+    Err(ApiError::closing())
+}
+
+/// The reply as a stream of chunks. Until the members have begun, an error is the reply itself.
+///
+/// # Errors
+/// What the members' thread reports before that, or 503 where it ends first.
+pub(crate) async fn streamed(
+    head: Head,
+    mut events: UnboundedReceiver<Event>,
+) -> Result<Response, ApiError> {
+    match events.recv().await {
+        Some(Event::Failed(error)) => return Err(error),
+        None => return Err(ApiError::closing()),
+        Some(_) => {}
+    }
+    let mut first = Vec::new();
+    if head.kind == Kind::Chat {
+        let mut chunk = head.chunk(0, Some(""), None, Value::Null);
+        chunk["choices"][0]["delta"]["role"] = json!("assistant");
+        first.push(chunk.to_string());
+    }
+    let stream = Stream {
+        head,
+        events: Some(events),
+        due: first,
+    };
+    let chunks = stream::unfold(stream, |mut stream| async {
+        let data = stream.next().await?;
+        Some((
+            Ok::<_, Infallible>(sse::Event::default().data(data)),
+            stream,
+        ))
+    });
+    let reply = Sse::new(chunks).keep_alive(KeepAlive::default());
+    Ok(([("x-accel-buffering", "no")], reply).into_response())
+}
+
+/// A stream on its way.
+struct Stream {
+    head: Head,
+    /// `None` once all was heard.
+    events: Option<UnboundedReceiver<Event>>,
+    /// What is to be told next, the last first.
+    due: Vec<String>,
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(data) = self.due.pop() {
+                return Some(data);
+            }
+            let event = self.events.as_mut()?.recv().await;
+            self.due = self.chunks_of(event);
+            self.due.reverse();
+        }
+    }
+
+    /// What an event is told as, `None` being that no more come.
+    fn chunks_of(&mut self, event: Option<Event>) -> Vec<String> {
+        match event {
+            Some(Event::Begun) => Vec::new(),
+            Some(Event::Text { choice, text, vote }) => {
+                let mut chunk = self.head.chunk(choice, Some(&text), None, Value::Null);
+                if let Some(vote) = vote {
+                    chunk["conclave"] = vote.told(&text);
+                }
+                vec![chunk.to_string()]
+            }
+            Some(Event::Over {
+                choice,
+                stop,
+                tokens,
+            }) => {
+                let logprobs = logprobs_of(tokens.as_deref(), 0);
+                let chunk = self
+                    .head
+                    .chunk(choice, None, Some(finish_of(stop)), logprobs);
+                vec![chunk.to_string()]
+            }
+            Some(Event::End(usage)) => {
+                self.events = None;
+                let mut last = Vec::new();
+                if self.head.include_usage {
+                    let mut chunk = self.head.object(true, json!([]));
+                    chunk["usage"] = usage_of(usage);
+                    last.push(chunk.to_string());
+                }
+                last.push("[DONE]".to_owned());
+                last
+            }
+            Some(Event::Failed(error)) => {
+                self.events = None;
+                vec![error.body().to_string()]
+            }
+            None => {
+                self.events = None;
+                vec![ApiError::closing().body().to_string()]
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What is served at which address.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{Json, Response};
+use axum::routing::{get, post};
+use conclave_model::Sampling;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::unbounded_channel;
+use tower_http::cors::{AllowHeaders, CorsLayer};
+
+use crate::access::{Access, from_its_origin, with_the_key};
+use crate::error::ApiError;
+use crate::options::{Common, Options};
+use crate::queue::Queue;
+use crate::reply::{self, Head, Kind};
+use crate::turns::Client;
+use crate::work::{Job, Task};
+use crate::{chat, completions};
+
+/// Bytes of a request's body, at most: a conversation that fills the largest context has less.
+const MOST_BYTES: usize = 4 << 20;
+
+/// What every request is answered by.
+pub(crate) struct Shared {
+    /// Names that may be asked by: the ensemble's, then each member's.
+    pub models: Vec<String>,
+    /// How members draw where a request says nothing.
+    pub sampling: Sampling,
+    pub queue: Arc<Queue<Job>>,
+    /// Requests so far.
+    pub requests: AtomicU64,
+    /// When the members were loaded, in seconds since 1970.
+    pub created: u64,
+}
+
+/// All addresses, behind those who may ask.
+pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
+    let keyed = Router::new()
+        .route("/v1/chat/completions", post(chat_completions))
+        .route("/v1/completions", post(text_completions))
+        .route("/v1/models", get(models))
+        .route("/v1/models/{name}", get(model))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(otherwise)
+        .layer(from_fn_with_state(Arc::clone(&access), with_the_key));
+    let all = Router::new()
+        .route("/health", get(health))
+        .merge(keyed)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(from_fn_with_state(Arc::clone(&access), from_its_origin))
+        .with_state(shared);
+    if access.origins.is_empty() {
+        return all;
+    }
+    // A browser asks first whether it may, and has no key then.
+    let cors = CorsLayer::new()
+        .allow_origin(access.origins.clone())
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([header::RETRY_AFTER]);
+    all.layer(cors)
+}
+
+type Asked = Result<Bytes, BytesRejection>;
+
+async fn chat_completions(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Asked,
+) -> Result<Response, ApiError> {
+    let read = chat::read(&json_in(&headers, body)?, &shared.models, shared.drawn())?;
+    shared.answer(Kind::Chat, from, read).await
+}
+
+async fn text_completions(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Asked,
+) -> Result<Response, ApiError> {
+    let read = completions::read(&json_in(&headers, body)?, &shared.models, shared.drawn())?;
+    shared.answer(Kind::Text, from, read).await
+}
+
+/// A body of JSON that is not too long.
+fn json_in(headers: &HeaderMap, body: Asked) -> Result<Bytes, ApiError> {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    // What a page may send without asking is of other types.
+    if kind.split(';').next().map(str::trim) != Some("application/json") {
+        return Err(ApiError::refused(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "Send JSON, with `Content-Type: application/json`.",
+        ));
+    }
+    body.map_err(|rejected| match rejected.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::refused(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "request_too_large",
+            format!("A request has {MOST_BYTES} bytes at most."),
+        ),
+        status => ApiError::refused(status, "unreadable_body", rejected.body_text()),
+    })
+}
+
+impl Shared {
+    /// How a request draws that says nothing of it: by numbers of its own.
+    fn drawn(&self) -> Sampling {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        Sampling {
+            seed: self.sampling.seed.wrapping_add(number),
+            ..self.sampling
+        }
+    }
+
+    /// Lets a request wait for its turn, and replies with what comes of it.
+    async fn answer(
+        &self,
+        kind: Kind,
+        from: SocketAddr,
+        (common, task, tokens): (Common, Task, Option<usize>),
+    ) -> Result<Response, ApiError> {
+        let (sender, events) = unbounded_channel();
+        let limits = Options::limits(&common, tokens);
+        let client = Client {
+            address: from.ip().to_canonical(),
+            user: common.user,
+        };
+        let job = Job {
+            member: common.member,
+            task,
+            sampling: common.sampling,
+            limits,
+            events: sender,
+        };
+        self.queue.push(&client, job)?;
+        let number = self.requests.load(Ordering::Relaxed);
+        let head = Head::new(kind, number, common.model, common.include_usage);
+        match common.stream {
+            true => reply::streamed(head, events).await,
+            false => reply::whole(head, events).await,
+        }
+    }
+
+    fn model(&self, name: &str) -> Value {
+        json!({ "id": name, "object": "model", "created": self.created, "owned_by": "conclave" })
+    }
+}
+
+async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    let data: Vec<_> = shared
+        .models
+        .iter()
+        .map(|name| shared.model(name))
+        .collect();
+    Json(json!({ "object": "list", "data": data }))
+}
+
+async fn model(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    if shared.models.contains(&name) {
+        return Ok(Json(shared.model(&name)));
+    }
+    let message = format!(
+        "There is no model `{name}`; there are {}.",
+        shared.models.join(", ")
+    );
+    Err(ApiError::refused(
+        StatusCode::NOT_FOUND,
+        "model_not_found",
+        message,
+    ))
+}
+
+async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    let (waiting, busy) = shared.queue.load();
+    Json(json!({ "status": "ok", "busy": busy, "waiting": waiting }))
+}
+
+async fn nothing_here(method: Method, uri: axum::http::Uri) -> ApiError {
+    let message = format!(
+        "There is no {method} {}. There are POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health.",
+        uri.path()
+    );
+    ApiError::refused(StatusCode::NOT_FOUND, "not_found", message)
+}
+
+async fn otherwise(method: Method, uri: axum::http::Uri) -> ApiError {
+    let message = format!("{} is not asked by {method}.", uri.path());
+    ApiError::refused(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        message,
+    )
+}

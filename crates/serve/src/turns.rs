@@ -1,0 +1,160 @@
+//! Whose turn it is: first come, first served, but no client twice while another waits.
+//!
+//! Turns go round by address, and within an address by the `user` that requests name, so that who
+//! invents users gains nothing on others.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub address: IpAddr,
+    /// The `user` of the request; empty if it names none.
+    pub user: String,
+}
+
+/// Why nobody more may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// All places are taken.
+    All,
+    /// One address has as many as it may: half of all.
+    Address,
+}
+
+/// Things that wait for their turn.
+#[derive(Debug)]
+pub(crate) struct Turns<T> {
+    most: usize,
+    waiting: usize,
+    addresses: Ring<IpAddr, Ring<String, VecDeque<T>>>,
+}
+
+/// Queues of equal rank; the first is the next.
+type Ring<K, Q> = VecDeque<(K, Q)>;
+
+impl<T> Turns<T> {
+    /// With room for `most`.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            waiting: 0,
+            addresses: Ring::new(),
+        }
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Lets something of a client wait.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn push(&mut self, client: &Client, thing: T) -> Result<(), Full> {
+        if self.waiting >= self.most {
+            return Err(Full::All);
+        }
+        let users = of(&mut self.addresses, &client.address);
+        let waiting: usize = users.iter().map(|(_, things)| things.len()).sum();
+        if waiting >= self.most.div_ceil(2) {
+            return Err(Full::Address);
+        }
+        of(users, &client.user).push_back(thing);
+        self.waiting += 1;
+        Ok(())
+    }
+
+    /// Takes out what is next.
+    pub fn pop(&mut self) -> Option<T> {
+        let (address, mut users) = self.addresses.pop_front()?;
+        let (user, mut things) = users.pop_front()?;
+        let thing = things.pop_front()?;
+        if !things.is_empty() {
+            users.push_back((user, things));
+        }
+        if !users.is_empty() {
+            self.addresses.push_back((address, users));
+        }
+        self.waiting -= 1;
+        Some(thing)
+    }
+}
+
+/// The queue of `key`, behind all others if it is new.
+fn of<'a, K: Clone + PartialEq, Q: Default>(ring: &'a mut Ring<K, Q>, key: &K) -> &'a mut Q {
+    let place = match ring.iter().position(|(each, _)| each == key) {
+        Some(place) => place,
+        None => {
+            ring.push_back((key.clone(), Q::default()));
+            ring.len() - 1
+        }
+    };
+    &mut ring[place].1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(host: u8, user: &str) -> Client {
+        Client {
+            address: IpAddr::from([10, 0, 0, host]),
+            user: user.to_owned(),
+        }
+    }
+
+    fn all(turns: &mut Turns<&'static str>) -> String {
+        let things = std::iter::from_fn(|| turns.pop());
+        things.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn nobody_has_two_turns_while_another_waits() {
+        let mut turns = Turns::new(100);
+        for (host, user, thing) in [
+            (1, "", "a1"),
+            (1, "", "a2"),
+            (1, "", "a3"),
+            (2, "x", "b-x1"),
+            (2, "x", "b-x2"),
+            (2, "y", "b-y1"),
+            (3, "", "c1"),
+        ] {
+            turns.push(&client(host, user), thing).unwrap();
+        }
+        assert_eq!(turns.waiting(), 7);
+        assert_eq!(all(&mut turns), "a1 b-x1 c1 a2 b-y1 a3 b-x2");
+        assert_eq!(turns.waiting(), 0);
+        // Who comes back waits behind those who are there.
+        turns.push(&client(1, ""), "a1").unwrap();
+        turns.push(&client(2, ""), "b1").unwrap();
+        assert_eq!(turns.pop(), Some("a1"));
+        turns.push(&client(1, ""), "a2").unwrap();
+        assert_eq!(all(&mut turns), "b1 a2");
+    }
+
+    #[test]
+    fn an_address_has_half_of_the_places_whoever_it_says_it_is() {
+        let mut turns = Turns::new(4);
+        turns.push(&client(1, "a"), "1").unwrap();
+        turns.push(&client(1, "b"), "2").unwrap();
+        assert_eq!(turns.push(&client(1, "c"), "3"), Err(Full::Address));
+        turns.push(&client(2, ""), "4").unwrap();
+        turns.push(&client(3, ""), "5").unwrap();
+        assert_eq!(turns.push(&client(4, ""), "6"), Err(Full::All));
+        turns.pop().unwrap();
+        turns.push(&client(4, ""), "7").unwrap();
+        assert_eq!(all(&mut turns), "4 5 2 7");
+    }
+
+    #[test]
+    fn one_place_is_enough_for_one() {
+        let mut turns = Turns::new(1);
+        turns.push(&client(1, ""), "1").unwrap();
+        assert_eq!(turns.push(&client(1, ""), "2"), Err(Full::All));
+        assert_eq!(all(&mut turns), "1");
+    }
+}

@@ -1,0 +1,350 @@
+//! The members' thread: one request after the other, in the queue's order.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use conclave_ensemble::Settings;
+use conclave_member::{Judged, JudgedToken, Message};
+use conclave_model::Sampling;
+use conclave_rounds::{
+    Answer, Ask, Left, Limits, Question, Round, STOPPED, TakePart, Watch, answer,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::error::ApiError;
+use crate::queue::Queue;
+
+/// A request with all it needs.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The member that is asked alone, by index; `None` for all.
+    pub member: Option<usize>,
+    pub task: Task,
+    pub sampling: Sampling,
+    pub limits: Limits,
+    /// Closed by a client that has gone away.
+    pub events: UnboundedSender<Event>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// An answer to a conversation.
+    Chat(Vec<Message>),
+    /// Bare texts, each to be continued by so many tokens as the limits say, or judged.
+    Texts {
+        texts: Vec<String>,
+        /// The text stands before its continuation.
+        echo: bool,
+        /// How probable the tokens are.
+        judge: bool,
+    },
+}
+
+/// What comes of it, in this order: for each choice its segments and its end, then the end of all.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The members have begun: what comes may be told.
+    Begun,
+    /// More of a choice's text.
+    Text {
+        choice: usize,
+        text: String,
+        /// Who wrote it, and what the members thought of all candidates.
+        vote: Option<Vote>,
+    },
+    /// A choice is whole.
+    Over {
+        choice: usize,
+        /// As [`Answer::stopped`].
+        stop: &'static str,
+        /// The tokens of its text, where it was judged.
+        tokens: Option<Vec<JudgedToken>>,
+    },
+    /// All of it is there.
+    End(Usage),
+    /// There is no more.
+    Failed(ApiError),
+}
+
+/// Tokens of prompts, in the member that has the most, and of answers, in their writers' own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub prompt: usize,
+    pub answer: usize,
+}
+
+/// What the members did for a segment, as the page's library tells it (`SegmentVote` in
+/// `web/src/library/answer.ts`).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Vote {
+    /// Who drafted it.
+    pub writers: Vec<String>,
+    /// What each candidate got of the weighted votes, by its drafter; none where there was no vote.
+    pub votes: Vec<(String, f64)>,
+}
+
+impl Vote {
+    fn of(round: &Round, names: &[String]) -> Self {
+        let name = |place: usize| names[round.drafters[place]].clone();
+        let kept = &round.candidates[round.winner];
+        let places = 0..round.candidates.len();
+        let votes = round.totals.iter().enumerate();
+        Self {
+            writers: places
+                .filter(|&place| round.candidates[place] == *kept)
+                .map(name)
+                .collect(),
+            votes: votes.map(|(place, &total)| (name(place), total)).collect(),
+        }
+    }
+
+    /// The segment as the extension tells it.
+    pub fn told(&self, text: &str) -> Value {
+        let votes = self.votes.iter();
+        let votes = votes.map(|(name, total)| (name.clone(), json!(total)));
+        let votes: serde_json::Map<String, Value> = votes.collect();
+        json!({ "text": text, "writers": self.writers, "votes": votes })
+    }
+}
+
+/// Works until the queue is closed. A request that panics ends alone: the members begin anew with the
+/// next. `ending` stops an answer within a segment.
+pub(crate) fn work<M: TakePart>(
+    members: &mut [M],
+    settings: &Settings,
+    queue: &Queue<Job>,
+    ending: &AtomicBool,
+) {
+    let names: Vec<String> = members.iter().map(|one| one.name().to_owned()).collect();
+    let mut judged = vec![Judged::default(); members.len()];
+    while let Some(job) = queue.next() {
+        let started = Instant::now();
+        let mut run = Run {
+            members: &mut *members,
+            names: &names,
+            settings,
+            judged: &mut judged,
+            ending,
+            job: &job,
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| pollster::block_on(run.whole())));
+        let last = match outcome {
+            Ok(Ok(usage)) => Event::End(usage),
+            Ok(Err(error)) => Event::Failed(error),
+            Err(_) => {
+                for member in members.iter_mut() {
+                    // What one can't free, the next conversation writes over.
+                    let _ = catch_unwind(AssertUnwindSafe(|| member.release()));
+                }
+                judged.fill(Judged::default());
+                let message = "The members broke down over this request. Others are not affected.";
+                Event::Failed(ApiError::internal(message))
+            }
+        };
+        // Nobody hears it who has gone away.
+        let _ = job.events.send(last);
+        queue.over(started.elapsed());
+    }
+}
+
+/// One request on its way.
+struct Run<'a, M> {
+    /// What they hold of the conversation before, the next one shares: `begin_while` runs only the rest.
+    /// Saved prefixes of several conversations would be put back in front of it.
+    members: &'a mut [M],
+    names: &'a [String],
+    settings: &'a Settings,
+    judged: &'a mut [Judged],
+    ending: &'a AtomicBool,
+    job: &'a Job,
+}
+
+impl<M: TakePart> Run<'_, M> {
+    async fn whole(&mut self) -> Result<Usage, ApiError> {
+        let job = self.job;
+        match &job.task {
+            Task::Chat(messages) => {
+                let said = self.answer(0, Question::Conversation(messages), "").await?;
+                self.tell(Event::Over {
+                    choice: 0,
+                    stop: said.stopped,
+                    tokens: None,
+                });
+                Ok(Usage {
+                    prompt: said.prompt_tokens,
+                    answer: said.answer_tokens,
+                })
+            }
+            Task::Texts { texts, echo, judge } => {
+                let mut usage = Usage::default();
+                for (choice, text) in texts.iter().enumerate() {
+                    let one = self.text(choice, text, *echo, *judge).await?;
+                    usage.prompt += one.prompt;
+                    usage.answer += one.answer;
+                }
+                Ok(usage)
+            }
+        }
+    }
+
+    /// Continues a text, judges it, or both.
+    async fn text(
+        &mut self,
+        choice: usize,
+        text: &str,
+        echo: bool,
+        judge: bool,
+    ) -> Result<Usage, ApiError> {
+        if !self.goes_on() {
+            return Err(ApiError::closing());
+        }
+        let mut usage = Usage::default();
+        let (mut whole, mut stop) = (text.to_owned(), "tokens");
+        let echoed = if echo { text } else { "" };
+        let continued = self.job.limits.tokens != Some(0);
+        if continued {
+            let said = self.answer(choice, Question::Text(text), echoed).await?;
+            whole.push_str(&said.text);
+            stop = said.stopped;
+            usage.prompt = said.prompt_tokens;
+            usage.answer = said.answer_tokens;
+        }
+        let mut tokens = None;
+        if judge {
+            // The first of those who are asked: whose numbers they are has to be one.
+            let judge = self.job.member.unwrap_or(0);
+            let member = &mut self.members[judge];
+            let mut all = member.judge_text(&whole, &mut self.judged[judge]).await?;
+            if !continued {
+                usage.prompt = all.len();
+            }
+            if !echo {
+                let mut before = 0;
+                all.retain(|token| {
+                    before += token.text.len();
+                    before > text.len()
+                });
+            }
+            tokens = Some(all);
+        }
+        if !continued {
+            begin(&self.job.events, choice, echoed);
+        }
+        self.tell(Event::Over {
+            choice,
+            stop,
+            tokens,
+        });
+        Ok(usage)
+    }
+
+    /// The answer of those who are asked, told as it comes, behind a text that is told first.
+    async fn answer(
+        &mut self,
+        choice: usize,
+        question: Question<'_>,
+        echoed: &str,
+    ) -> Result<Answer, ApiError> {
+        let job = self.job;
+        let asked = match job.member {
+            Some(member) => member..member + 1,
+            None => 0..self.members.len(),
+        };
+        let ask = Ask {
+            question,
+            settings: self.settings,
+            sampling: job.sampling,
+            limits: job.limits.clone(),
+        };
+        let mut told = Told {
+            choice,
+            names: &self.names[asked.clone()],
+            echoed,
+            begun: false,
+            bytes: 0,
+            ending: self.ending,
+            events: &job.events,
+        };
+        let said = answer(&mut self.members[asked], &ask, &mut told).await?;
+        if said.stopped == STOPPED {
+            return Err(ApiError::closing());
+        }
+        let rest = said.text[told.bytes..].to_owned();
+        if !told.begun {
+            begin(&job.events, choice, echoed);
+        }
+        if !rest.is_empty() {
+            // What was held back, since it might have begun a text to stop before.
+            self.tell(Event::Text {
+                choice,
+                text: rest,
+                vote: None,
+            });
+        }
+        Ok(said)
+    }
+
+    fn tell(&self, event: Event) {
+        // Whoever has gone away stops the answer, and hears nothing of it.
+        let _ = self.job.events.send(event);
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.job.events.is_closed() && !self.ending.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells that nothing stands in the way of an answer any more, and what stands before it.
+fn begin(events: &UnboundedSender<Event>, choice: usize, echoed: &str) {
+    let _ = events.send(Event::Begun);
+    if !echoed.is_empty() {
+        let _ = events.send(Event::Text {
+            choice,
+            text: echoed.to_owned(),
+            vote: None,
+        });
+    }
+}
+
+/// Tells a client of its answer.
+struct Told<'a> {
+    choice: usize,
+    /// The text that is told before it.
+    echoed: &'a str,
+    /// Of those who are asked.
+    names: &'a [String],
+    begun: bool,
+    /// Bytes of the text that was told.
+    bytes: usize,
+    ending: &'a AtomicBool,
+    events: &'a UnboundedSender<Event>,
+}
+
+impl Watch for Told<'_> {
+    fn round(&mut self, round: &Round, text: &str) {
+        if !self.begun {
+            self.begun = true;
+            begin(self.events, self.choice, self.echoed);
+        }
+        self.bytes += text.len();
+        let _ = self.events.send(Event::Text {
+            choice: self.choice,
+            text: text.to_owned(),
+            vote: Some(Vote::of(round, self.names)),
+        });
+    }
+
+    fn left(&mut self, member: &str, left: &Left) {
+        eprintln!(
+            "{member} leaves an answer: {}; the others go on",
+            left.error
+        );
+    }
+
+    fn go_on(&mut self) -> bool {
+        !self.events.is_closed() && !self.ending.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,140 @@
+//! Log-probabilities over HTTP, as one server is a scoring member of another: against the logits of the
+//! same file, run token by token by the model alone.
+
+mod stage;
+
+use conclave_model::{Cpu, LoadOptions, Model, Session};
+use conclave_text::{Prompt, Tokenizer};
+use conclave_weights::{Checkpoint, Memory};
+use serde_json::{Value, json};
+use stage::{Stage, file};
+
+/// ln p of each token of `text` but the first, by the whole rows of logits; and how many tokens it has.
+fn expected(name: &str, text: &str) -> Vec<f64> {
+    pollster::block_on(async {
+        let source = Memory::file("model.gguf", file(name));
+        let checkpoint = Checkpoint::open(&source).await.unwrap();
+        let tokenizer = Tokenizer::from_checkpoint(checkpoint.description()).unwrap();
+        let ids = tokenizer.encode_prompt(&Prompt::trusted(text)).unwrap();
+        let options = LoadOptions::with_context(1024);
+        let model = Model::load(&checkpoint, &source, &Cpu::ALONE, options, &mut |_| ()).await;
+        let rows = Session::new(model.unwrap()).all_logits(&ids).await.unwrap();
+        let next = rows.iter().zip(&ids[1..]);
+        next.map(|(row, &id)| {
+            let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
+            f64::from(row[id as usize]) - sum.ln()
+        })
+        .collect()
+    })
+}
+
+fn judged(stage: &Stage, prompt: Value, model: &str) -> Vec<Value> {
+    let answer = stage.complete(&json!({
+        "model": model, "prompt": prompt, "echo": true, "max_tokens": 0, "logprobs": 1,
+    }));
+    let choices = answer["choices"].as_array().unwrap().clone();
+    for choice in &choices {
+        assert_eq!(choice["finish_reason"], "length");
+    }
+    assert_eq!(answer["usage"]["completion_tokens"], 0);
+    choices
+}
+
+/// The log-probabilities of a choice, behind a first token that nothing stands before.
+fn logprobs(choice: &Value) -> Vec<f64> {
+    let logprobs = choice["logprobs"]["token_logprobs"].as_array().unwrap();
+    logprobs.iter().filter_map(Value::as_f64).collect()
+}
+
+fn assert_close(found: &[f64], wanted: &[f64]) {
+    assert_eq!(found.len(), wanted.len());
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert!((found - wanted).abs() < 1e-3, "{found} for {wanted}");
+    }
+}
+
+#[test]
+fn the_tokens_of_a_text_are_as_probable_as_its_model_says() {
+    let stage = Stage::new();
+    let text = "What is 3 + 4? The sum is 7, naïve as it is.";
+    for (model, name) in [("Quill", "Quill"), ("Juno", "Juno"), ("conclave", "Ada")] {
+        let choice = &judged(&stage, json!(text), model)[0];
+        assert_close(&logprobs(choice), &expected(name, text));
+        assert_eq!(choice["text"], text);
+        // Tokens are the text, and each begins where it says.
+        let tokens = choice["logprobs"]["tokens"].as_array().unwrap();
+        let offsets = choice["logprobs"]["text_offset"].as_array().unwrap();
+        let characters: Vec<char> = text.chars().collect();
+        let mut joined = String::new();
+        for (token, offset) in tokens.iter().zip(offsets) {
+            let token = token.as_str().unwrap();
+            let offset = usize::try_from(offset.as_u64().unwrap()).unwrap();
+            let there: String = characters[offset..]
+                .iter()
+                .take(token.chars().count())
+                .collect();
+            assert_eq!(there, token);
+            joined.push_str(token);
+        }
+        assert_eq!(joined, text);
+    }
+}
+
+#[test]
+fn candidates_behind_one_text_are_judged_as_each_alone() {
+    let stage = Stage::new();
+    let prefix = "What is 12 + 30? Let me add: ";
+    let candidates = ["12 + 30 = 42", "the sum is 43", "", "12 + 30 = 41, or so"];
+    let texts: Vec<String> = candidates
+        .iter()
+        .map(|one| format!("{prefix}{one}"))
+        .collect();
+    let all = judged(&stage, json!(texts), "Ada");
+    assert_eq!(all.len(), 4);
+    for (choice, text) in all.iter().zip(&texts) {
+        assert_close(&logprobs(choice), &expected("Ada", text));
+    }
+    // The same again, out of what is known; and behind a conversation that has taken the members' room.
+    assert_eq!(judged(&stage, json!(texts[3]), "Ada")[0], {
+        let mut last = all[3].clone();
+        last["index"] = json!(0);
+        last
+    });
+    stage.chat("What is 5 + 5?", json!({}));
+    let longer = format!("{} indeed", texts[3]);
+    assert_close(
+        &logprobs(&judged(&stage, json!(longer), "Ada")[0]),
+        &expected("Ada", &longer),
+    );
+}
+
+#[test]
+fn what_was_continued_is_judged_too() {
+    let stage = Stage::new();
+    let text = "What is 3 + 4? ";
+    let body =
+        json!({ "model": "Ada", "prompt": text, "max_tokens": 6, "logprobs": 0, "temperature": 0 });
+    let choice = &stage.complete(&body)["choices"][0];
+    let said = choice["text"].as_str().unwrap();
+    let tokens = choice["logprobs"]["tokens"].as_array().unwrap();
+    let joined: String = tokens.iter().map(|token| token.as_str().unwrap()).collect();
+    assert!(
+        joined.ends_with(said) && !said.is_empty(),
+        "{joined:?} {said:?}"
+    );
+    let wanted = expected("Ada", &format!("{text}{said}"));
+    assert_close(&logprobs(choice), &wanted[wanted.len() - tokens.len()..]);
+}
+
+#[test]
+fn a_text_beyond_the_context_is_refused() {
+    let stage = Stage::new();
+    let body =
+        json!({ "prompt": "word ".repeat(2000), "echo": true, "max_tokens": 0, "logprobs": 1 });
+    let (status, told) = stage.post("/v1/completions", &body);
+    assert_eq!(
+        (status, &told["error"]["code"]),
+        (400, &json!("context_length_exceeded")),
+        "{told}"
+    );
+}

@@ -1,0 +1,76 @@
+//! The tests of `conclave serve`: OpenAI's own clients, for Node and for Python, ask it as they are.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// What the clients have to send; a server of this machine only, for some seconds.
+pub const KEY: &str = "the-key-of-the-tests";
+
+/// Where the clients of the tests find their server, and its key.
+pub const SERVER: &str = "CONCLAVE_SERVER";
+pub const KEY_NAME: &str = "CONCLAVE_KEY";
+
+/// A served ensemble of the bundled members; it ends when this is dropped.
+pub struct Server {
+    program: Child,
+    /// Its address, as clients want it.
+    pub url: String,
+}
+
+impl Server {
+    /// Starts a built `conclave` on a free port.
+    ///
+    /// # Errors
+    /// When it doesn't come up.
+    pub fn start(conclave: &Path) -> Result<Self> {
+        let mut command = Command::new(conclave);
+        command.args(["serve", "--device", "cpu", "--port", "0"]);
+        command
+            .env(KEY_NAME, KEY)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut program = command
+            .spawn()
+            .with_context(|| format!("{} did not start", conclave.display()))?;
+        let output = program.stdout.take().context("its output is piped")?;
+        let mut server = Self {
+            program,
+            url: String::new(),
+        };
+        // It says where it is once its members are loaded.
+        BufReader::new(output).read_line(&mut server.url)?;
+        server.url = server.url.trim().to_owned();
+        anyhow::ensure!(
+            !server.url.is_empty(),
+            "conclave serve ended before it served"
+        );
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// The tool as Cargo builds it for tests; `build` where no other stage has.
+///
+/// # Errors
+/// When it doesn't compile.
+pub fn tool(workspace: &Workspace, build: bool) -> Result<PathBuf> {
+    if build {
+        let mut cargo = Command::new(process::cargo());
+        cargo.args(["build", "--package", "conclave-cli"]);
+        process::run(cargo.current_dir(&workspace.root))?;
+    }
+    let name = format!("conclave{}", std::env::consts::EXE_SUFFIX);
+    Ok(workspace.target.join("debug").join(name))
+}

@@ -1,0 +1,86 @@
+/**
+ * OpenAI's own client for Node, as it is, against `conclave serve` with the bundled members.
+ * `cargo xtask test --only serve` starts the server and says where it is.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import OpenAI from "openai";
+
+const { CONCLAVE_SERVER: baseURL, CONCLAVE_KEY: apiKey } = process.env;
+assert.ok(baseURL && apiKey, "CONCLAVE_SERVER and CONCLAVE_KEY say where the server is: run `cargo xtask test --only serve`");
+const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+
+const model = "conclave";
+const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "What is 347 + 85?" }];
+
+/** What our answers have beside the client's own. */
+interface Told {
+  conclave?: { text: string; writers: string[]; votes: Record<string, number> };
+}
+
+test("an answer is the client's, with who wrote what beside it", async () => {
+  const answer = await client.chat.completions.create({ model, messages, temperature: 0, seed: 7 });
+  const [choice] = answer.choices;
+  assert.match(choice?.message.content ?? "", /432/);
+  assert.equal(choice?.finish_reason, "stop");
+  const { usage } = answer;
+  assert.equal(usage?.total_tokens, (usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
+  const { conclave } = answer as unknown as { conclave: { stop: string; segments: NonNullable<Told["conclave"]>[] } };
+  assert.equal(conclave.stop, "ended");
+  assert.equal(conclave.segments.map(({ text }) => text).join(""), choice?.message.content);
+});
+
+test("a stream is whole, and ends with its usage", async () => {
+  const whole = await client.chat.completions.create({ model, messages, temperature: 0 });
+  const stream = await client.chat.completions.create({ model, messages, temperature: 0, stream: true, stream_options: { include_usage: true } });
+  let text = "";
+  let finish: string | null | undefined;
+  let usage: OpenAI.CompletionUsage | null | undefined;
+  let votes = 0;
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta.content ?? "";
+    finish ??= chunk.choices[0]?.finish_reason;
+    usage = chunk.usage;
+    if ((chunk as Told).conclave) votes++;
+  }
+  assert.equal(text, whole.choices[0]?.message.content);
+  assert.equal(finish, "stop");
+  assert.deepEqual(usage, whole.usage);
+  assert.ok(votes > 1, `${votes} segments`);
+});
+
+test("the client's helper for streams finds a message in it", async () => {
+  const runner = client.chat.completions.stream({ model, messages, temperature: 0 });
+  assert.match((await runner.finalMessage()).content ?? "", /432/);
+});
+
+test("limits, refusals and a wrong key are the client's own errors", async () => {
+  const short = await client.chat.completions.create({ model, messages, temperature: 0, max_completion_tokens: 3 });
+  assert.equal(short.choices[0]?.finish_reason, "length");
+  await assert.rejects(client.chat.completions.create({ model, messages, n: 2 }), (error) => error instanceof OpenAI.BadRequestError && error.param === "n");
+  await assert.rejects(client.chat.completions.create({ model: "other", messages }), (error) => error instanceof OpenAI.NotFoundError && error.code === "model_not_found");
+  const stranger = new OpenAI({ baseURL, apiKey: "another key".repeat(2), maxRetries: 0 });
+  await assert.rejects(stranger.models.list(), OpenAI.AuthenticationError);
+});
+
+test("a client that stops leaves the server free", async () => {
+  const stream = await client.chat.completions.create({ model, messages, stream: true });
+  for await (const chunk of stream) if (chunk.choices[0]?.delta.content) break;
+  const answer = await client.chat.completions.create({ model, messages, temperature: 0 });
+  assert.match(answer.choices[0]?.message.content ?? "", /432/);
+});
+
+test("models are listed, and texts are continued and judged", async () => {
+  const names: string[] = [];
+  for await (const { id } of client.models.list()) names.push(id);
+  assert.deepEqual(names, ["conclave", "Ada", "Quill", "Juno"]);
+  const text = "What is 3 + 4?";
+  const judged = await client.completions.create({ model: "Ada", prompt: [text, `${text} It is 7.`], echo: true, max_tokens: 0, logprobs: 1 });
+  for (const { text: echoed, logprobs } of judged.choices) {
+    assert.equal(logprobs?.tokens?.join(""), echoed);
+    assert.equal(logprobs?.token_logprobs?.length, logprobs?.tokens?.length);
+    assert.ok(logprobs?.token_logprobs?.slice(1).every((one) => one < 0));
+  }
+  const continued = await client.completions.create({ model, prompt: text, max_tokens: 6, temperature: 0 });
+  assert.ok(continued.choices[0]?.text);
+});
