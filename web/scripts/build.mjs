@@ -55,12 +55,14 @@ await cp(`${web}members`, `${dist}/members`, { recursive: true });
 const entries = ["conclave", "element", "openai", "ai-sdk", "language-model", "react"];
 /** What an entry is used with: whoever uses it has it, and which versions of it will do. */
 const peers = { "@ai-sdk/provider": "^4.0.0", react: ">=18" };
-/** The other entries import the first as it is published: what it declares is there once. */
+const [first, ...others] = entries.map((name) => `${web}src/library/${name}.ts`);
+/** The other entries import the first as it is published, and the errors, which it exports: what is declared there is there once. */
 const once = {
   name: "once",
-  setup: ({ onResolve }) => onResolve({ filter: /\/conclave\.ts$/ }, ({ kind }) => (kind === "entry-point" ? undefined : { path: "./conclave.js", external: true })),
+  setup: ({ onResolve }) => onResolve({ filter: /\/(conclave|errors)\.ts$/ }, () => ({ path: "./conclave.js", external: true })),
 };
-await build({ ...settings, entryPoints: entries.map((name) => `${web}src/library/${name}.ts`), outdir: library, plugins: [once], external: Object.keys(peers) });
+await build({ ...settings, entryPoints: [first], outdir: library });
+await build({ ...settings, entryPoints: others, outdir: library, plugins: [once], external: Object.keys(peers) });
 for (const { name } of built) {
   // Bundlers copy a worker's script alone: it names no map, which they would miss.
   const script = await readFile(`${dist}/${name}.js`, "utf8");

@@ -15,9 +15,9 @@ const chapters = [
   ["As OpenAI's client", ["library/openai.ts", "library/answer.ts"]],
   ["As a model of the AI SDK", ["library/ai-sdk.ts"]],
   ["As the browser's LanguageModel", ["library/language-model.ts"]],
-  ["In React", ["library/react.ts"]],
+  ["In React", ["library/react.ts", "library/react-chat.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
-  ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts"]],
+  ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts", "protocol/remote.ts"]],
   ["Errors", ["protocol/errors.ts"]],
   ["References and lists of members", ["store/reference.ts", "store/load.ts"]],
   ["Underneath", ["library/wire.ts"]],
@@ -107,6 +107,7 @@ function checkText(node) {
     case "list":
       return /[|,]/.test(inner()) && !inner().startsWith("{") ? `(${inner()})[]` : `${inner()}[]`;
     case "shape":
+    case "exact":
       return `{ ${fieldsOf(node)
         .map((field) => `${named(field)}: ${checkText(checkOf(field))}`)
         .join("; ")} }`;
@@ -188,7 +189,7 @@ function describe(symbol) {
     parts.push(members(declaration));
   } else if (ts.isInterfaceDeclaration(declaration)) parts.push(fields(checker.getDeclaredTypeOfSymbol(symbol)));
   else if (shape?.call.expression.text === "variant") parts.push("One of the events below, told apart by `type`.");
-  else if (shape?.call.expression.text === "shape") parts.push(shapeFields(shape));
+  else if (["shape", "exact"].includes(shape?.call.expression.text)) parts.push(shapeFields(shape));
   else if (shape) parts.push(`\`\`\`ts\ntype ${symbol.name} = ${checkText(shape.call)};\n\`\`\``);
   else if (ts.isTypeAliasDeclaration(declaration)) {
     parts.push(`\`\`\`ts\n${declaration.getText().replace(/^export /, "")}\n\`\`\``);

@@ -347,6 +347,8 @@ fn errors_name_the_fault_and_the_way_out() {
     let path = std::env::temp_dir().join(format!("conclave-{}-cut.gguf", std::process::id()));
     std::fs::write(&path, &file[..file.len() - 1000]).unwrap();
     let cut = path.to_string_lossy();
+    let said = failure_of(&["inspect", &cut]);
+    assert!(said.contains("truncated: tensor"), "{said}");
     let said = failure_of(&[
         "--device", "cpu", "logits", "--model", &cut, "--tokens", "1",
     ]);

@@ -6,7 +6,8 @@
 //! values are not: eight rounded together would depend on which rows lie side by side, and a
 //! candidate in line is to get what it gets alone. Where no rounding may be, the cache is f32.
 
-use crate::input::{Eight, nearest, step_of};
+use crate::carry::Carry;
+use crate::input::{Four, nearest, step_of};
 use crate::lanes::LANES;
 use crate::packed::{Short, Shorts, Single};
 use crate::tile::Tile;
@@ -53,7 +54,7 @@ pub(crate) struct Planes<K, V> {
 /// Blocks of keys.
 pub(crate) trait Keys: Tile + Copy {
     /// One number.
-    type Number: Copy + Default;
+    type Number: bytemuck::Pod + Default;
     /// Columns of a block.
     const COLS: usize;
     /// All zeros.
@@ -68,16 +69,16 @@ pub(crate) trait Keys: Tile + Copy {
 
 impl Keys for Shorts {
     type Number = i16;
-    const COLS: usize = 8;
-    const NONE: Self = [[0; 2 * LANES]; 4];
+    const COLS: usize = 4;
+    const NONE: Self = [[0; 2 * LANES]; 2];
 
     #[inline(always)]
     fn number(&mut self, lane: usize, col: usize) -> &mut i16 {
         &mut self[col / 2][2 * lane + col % 2]
     }
 
-    fn parts(query: &[f32], to: &mut Vec<Eight>) {
-        to.extend(query.chunks(8).map(Eight::of));
+    fn parts(query: &[f32], to: &mut Vec<Four>) {
+        to.extend(query.chunks(4).map(Four::of));
     }
 }
 
@@ -190,6 +191,32 @@ impl Cache {
         }
     }
 
+    /// Bytes of a row, wherever it lies.
+    pub fn row_bytes(heads: usize, width: usize, exact: bool) -> usize {
+        let of_head = match exact {
+            true => size_of::<f32>() * width,
+            false => size_of::<i16>() * width + size_of::<f32>(),
+        };
+        2 * heads * of_head
+    }
+
+    /// Carries the first `rows` rows, [`row_bytes`](Self::row_bytes) each, bit for bit.
+    pub fn carry(&mut self, rows: usize, carry: &mut Carry<'_>) {
+        let shape = self.shape;
+        let rows = rows.min(shape.rows());
+        for head in 0..shape.heads {
+            match &mut self.numbers {
+                Numbers::Single(planes) => planes.carry(shape, head, rows, carry),
+                Numbers::Short(planes) => {
+                    for scales in [&mut self.key_scales, &mut self.value_scales] {
+                        carry.numbers(&mut scales[head * shape.rows()..][..rows]);
+                    }
+                    planes.carry(shape, head, rows, carry);
+                }
+            }
+        }
+    }
+
     pub(crate) fn shape(&self) -> Shape {
         self.shape
     }
@@ -271,6 +298,15 @@ impl<K: Keys> Planes<K, [K::Number; LANES]> {
                     let value = *self.value(s, head, from, dimension);
                     *self.value(s, head, to, dimension) = value;
                 }
+            }
+        }
+    }
+
+    fn carry(&mut self, s: Shape, head: usize, rows: usize, carry: &mut Carry<'_>) {
+        for row in 0..rows {
+            for dimension in 0..s.width {
+                carry.numbers(std::slice::from_mut(self.key(s, head, row, dimension)));
+                carry.numbers(std::slice::from_mut(self.value(s, head, row, dimension)));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! A token leaves B · x as a row of the cache, as its keys and values would be left: 16 bits a number
 //! beside the largest of each 64, or f32 where no rounding may be.
 
+use crate::carry::Carry;
 use crate::input::{nearest, step_of};
 
 /// Numbers that share a scale.
@@ -99,6 +100,18 @@ impl ConvolutionCache {
                 numbers.copy_within(range, into);
                 let (range, into) = of(groups);
                 scales.copy_within(range, into);
+            }
+        }
+    }
+
+    /// Carries the first `rows` rows, as many bytes each as [`bytes_of`](Self::bytes_of) one, bit for bit.
+    pub fn carry(&mut self, rows: usize, carry: &mut Carry<'_>) {
+        let rows = rows.min(self.rows);
+        match &mut self.numbers {
+            Numbers::Single(numbers) => carry.numbers(&mut numbers[..rows * self.width]),
+            Numbers::Short { numbers, scales } => {
+                carry.numbers(&mut numbers[..rows * self.width]);
+                carry.numbers(&mut scales[..rows * self.width.div_ceil(GROUP)]);
             }
         }
     }

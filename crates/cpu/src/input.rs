@@ -113,20 +113,20 @@ impl Input {
     }
 }
 
-/// Eight numbers `scale · q`, |q| at most 8191, for products with 16-bit integers: their sum fits.
+/// Four numbers `scale · q`, |q| at most 16383, for products with 16-bit integers: their sum fits.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Eight {
+pub(crate) struct Four {
     /// Two `q` each, the first in the low half.
-    pub pairs: [i32; 4],
+    pub pairs: [i32; 2],
     /// The step.
     pub scale: f32,
 }
 
-impl Eight {
-    /// Rounds up to eight numbers, the missing ones zeros.
+impl Four {
+    /// Rounds up to four numbers, the missing ones zeros.
     pub fn of(values: &[f32]) -> Self {
-        let (scale, inverse) = step::<8191>(largest(values));
-        let mut rounded = [0; 8];
+        let (scale, inverse) = step::<16383>(largest(values));
+        let mut rounded = [0; 4];
         for (q, value) in rounded.iter_mut().zip(values) {
             *q = nearest(value * inverse);
         }

@@ -11,6 +11,7 @@
 //! | run a recurrence | [`recurrent_gates`], then [`Recurrence::run`] from a [`RecurrentState`] |
 //! | choose a token's experts | [`Routing::choose`] |
 //! | judge tokens without a row of logits | [`judge`] |
+//! | take rows and states out, or put them back | [`Carry`], [`Cache::carry`] |
 //! | norms, activations, rotary embeddings | [`rows`] |
 //! | do any of it on several threads | [`Threads::run`] |
 //!
@@ -39,6 +40,7 @@
 mod attention;
 mod block;
 mod cache;
+mod carry;
 mod codes;
 mod convolution;
 mod error;
@@ -60,6 +62,7 @@ mod tile;
 
 pub use attention::{Attention, Seen};
 pub use cache::Cache;
+pub use carry::Carry;
 pub use convolution::ConvolutionCache;
 pub use error::CpuError;
 pub use exp::softcap;

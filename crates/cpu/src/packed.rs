@@ -27,8 +27,8 @@ pub(crate) struct Brain(pub [u16; LANES]);
 /// One column of i16, as the cache keeps values.
 pub(crate) type Short = [i16; LANES];
 
-/// Eight columns of i16, as the cache keeps keys: two of each row at a time.
-pub(crate) type Shorts = [[i16; 2 * LANES]; 4];
+/// Four columns of i16, as the cache keeps keys: two of each row at a time.
+pub(crate) type Shorts = [[i16; 2 * LANES]; 2];
 
 /// One column of f32.
 pub(crate) type Single = [f32; LANES];

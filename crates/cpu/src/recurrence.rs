@@ -9,6 +9,7 @@
 //! Queries, keys and values have gone through a short convolution before, whose last inputs are part of
 //! the state.
 
+use crate::carry::Carry;
 use crate::exp::{self, each};
 use crate::lanes::{self, Lanes, Work};
 
@@ -65,6 +66,12 @@ impl RecurrentState {
     pub fn clear(&mut self) {
         self.inputs.fill(0.0);
         self.memory.fill(0.0);
+    }
+
+    /// Carries all of it, bit for bit.
+    pub fn carry(&mut self, carry: &mut Carry<'_>) {
+        carry.numbers(&mut self.inputs);
+        carry.numbers(&mut self.memory);
     }
 
     /// Makes it another's, in the memory it has.

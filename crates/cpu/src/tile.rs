@@ -1,7 +1,7 @@
 //! The inner products: eight rows of a matrix with up to four rows of input at once, so that what
 //! is unpacked of the matrix serves all four. Those of quantised blocks are in `block.rs`.
 
-use crate::input::Eight;
+use crate::input::Four;
 use crate::lanes::Lanes;
 use crate::packed::{Brain, Half, Short, Shorts, Single};
 
@@ -83,29 +83,29 @@ impl Tile for Single {
 }
 
 impl Tile for Shorts {
-    type Part = Eight;
+    type Part = Four;
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,
         rows: &[Self],
-        input: [&[Eight]; T],
+        input: [&[Four]; T],
     ) -> [L::Floats; T] {
         let mut sums = [l.floats(0.0); T];
-        let mut eights: [&[Eight]; T] = [&[]; T];
+        let mut fours: [&[Four]; T] = [&[]; T];
         for t in 0..T {
-            eights[t] = &input[t][..rows.len()];
+            fours[t] = &input[t][..rows.len()];
         }
         for (i, block) in rows.iter().enumerate() {
             let mut dots = [l.ints(0); T];
             for (pair, words) in block.iter().enumerate() {
                 let words = l.load_words(words);
                 for t in 0..T {
-                    dots[t] = l.dot(dots[t], words, l.pair(eights[t][i].pairs[pair]));
+                    dots[t] = l.dot(dots[t], words, l.pair(fours[t][i].pairs[pair]));
                 }
             }
             for t in 0..T {
-                let scale = l.floats(eights[t][i].scale);
+                let scale = l.floats(fours[t][i].scale);
                 sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
             }
         }

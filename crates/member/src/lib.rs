@@ -10,6 +10,7 @@
 //! | score all candidates in one pass | [`Member::verify`] |
 //! | keep the winner | [`Member::keep`] |
 //! | leave the query | [`Member::release`] |
+//! | read a system prompt once for all visits | [`Member::system_key`], [`Member::give_system`], [`Member::take_prefix`] |
 //! | answer alone instead | [`Member::write`] |
 //! | continue a bare text instead of a conversation, or judge one | [`Member::begin_text_while`], [`Member::judge_text`] |
 //!
@@ -17,6 +18,7 @@
 //! own tokens.
 
 mod error;
+mod kept;
 mod member;
 mod thinking;
 

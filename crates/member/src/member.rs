@@ -1,14 +1,16 @@
 //! The member itself: begin, draft, verify in line, keep.
 
 use conclave_ensemble::{Candidate, Score, Settings};
+use conclave_model::states::OPENING;
 use conclave_model::{
-    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Session,
+    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Saved, Session,
 };
 use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer, Turn};
 use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
 use crate::error::MemberError;
+use crate::kept::{Kept, KeptPrefixes, WORTH};
 use crate::thinking::{Marks, Thinking, Thought};
 
 mod bare;
@@ -94,6 +96,12 @@ pub struct Member {
     answer: String,
     /// The white space that this member puts before an answer's first word.
     lead: String,
+    /// Tokens of the conversation as it was last taken in, without what was answered.
+    asked: usize,
+    /// The conversations before, as far as there is room.
+    kept: KeptPrefixes,
+    /// The ids of the system prompt that is to be given away.
+    system: Vec<u32>,
     /// Each candidate of the last verify pass: its text, and how many of its tokens to keep.
     in_line: Vec<(String, usize)>,
 }
@@ -148,6 +156,9 @@ impl Member {
             shown: None,
             ids: Vec::new(),
             answer: String::new(),
+            asked: 0,
+            kept: KeptPrefixes::default(),
+            system: Vec::new(),
             in_line: Vec::new(),
         })
     }
@@ -194,27 +205,151 @@ impl Member {
     /// # Errors
     /// As [`begin`](Self::begin), without the backend's.
     pub fn measure(&self, messages: &[Message]) -> Result<usize, MemberError> {
-        let tokens = self.tokens_of(&self.template.render(messages, true)?)?;
+        let (tokens, _) = self.nearest(&self.template.render(messages, true)?)?;
         self.session.check_prompt(tokens.len())?;
         Ok(tokens.len())
     }
 
-    /// The ids of a prompt, those of what is shown already among them.
-    fn tokens_of(&self, prompt: &Prompt) -> Result<Vec<u32>, MemberError> {
+    /// The ids of a prompt behind the prefix that spares it most, those of what is shown there already
+    /// among them; and which of the kept prefixes that is, if not the present one.
+    fn nearest(&self, prompt: &Prompt) -> Result<(Vec<u32>, Option<usize>), MemberError> {
+        let mut plain: Option<Vec<u32>> = None;
         // Ids are never merged across a segment's boundary, so an answer in the
         // prefix has other ids than its text in a prompt: continue behind it.
-        let beyond = match &self.shown {
-            Some(shown) => self.tokenizer.encode_beyond(shown, prompt)?,
-            None => None,
+        let mut behind = |shown: &Option<Shown>, ids: &[u32]| -> Result<Vec<u32>, MemberError> {
+            if let Some(shown) = shown
+                && let Some(beyond) = self.tokenizer.encode_beyond(shown, prompt)?
+            {
+                return Ok([ids, &beyond].concat());
+            }
+            match &plain {
+                Some(plain) => Ok(plain.clone()),
+                None => Ok(plain.insert(self.tokenizer.encode_prompt(prompt)?).clone()),
+            }
         };
-        Ok(match beyond {
-            Some(beyond) => [self.ids.as_slice(), &beyond].concat(),
-            None => self.tokenizer.encode_prompt(prompt)?,
-        })
+        let mut tokens = behind(&self.shown, &self.ids)?;
+        let mut least = tokens.len() - self.session.keeps(&tokens);
+        let mut nearest = None;
+        for (index, kept) in self.kept.all().enumerate() {
+            let its = behind(&kept.shown, &kept.ids)?;
+            let left = its.len() - self.session.keeps_of(&kept.saved, &its);
+            if left + WORTH < least {
+                (tokens, least, nearest) = (its, left, Some(index));
+            }
+        }
+        Ok((tokens, nearest))
+    }
+
+    /// Makes a kept prefix the present one, or the present one ready for a conversation of these ids. What
+    /// it holds of another conversation is kept.
+    async fn turn_to(&mut self, kept: Option<usize>, tokens: &[u32]) -> Result<(), MemberError> {
+        // First of all: what is put there moves the others.
+        let kept = kept.and_then(|index| self.kept.take(index));
+        let stays = self.session.keeps(tokens);
+        // An answer that is given anew, or without what was thought, is the same conversation.
+        let other = kept.is_some() || stays + OPENING < self.asked;
+        let lost = self.session.prefix().len() - stays;
+        if other && lost > WORTH {
+            self.keep_apart().await?;
+        }
+        if let Some(kept) = kept {
+            self.session.restore(&kept.saved)?;
+            (self.shown, self.ids) = (kept.shown, kept.ids);
+        }
+        Ok(())
+    }
+
+    /// Bytes that the conversations before may take.
+    fn room_for_kept(&self) -> usize {
+        let cache = self.session.bytes_apart(self.about().context);
+        self.kept.room(cache.unwrap_or_default())
+    }
+
+    /// Keeps a copy of the present prefix beside it, if there is room.
+    async fn keep_apart(&mut self) -> Result<(), MemberError> {
+        let room = self.room_for_kept();
+        let bytes = self.session.bytes_apart(self.session.prefix().len());
+        if bytes.is_none_or(|bytes| bytes > room) {
+            return Ok(());
+        }
+        if let Some(saved) = self.session.save(usize::MAX).await? {
+            let (shown, ids) = (self.shown.clone(), self.ids.clone());
+            self.kept.put(Kept { saved, shown, ids }, room);
+        }
+        Ok(())
+    }
+
+    /// Bytes that the conversations before this one may take, so that each goes on where it was; 0 keeps
+    /// none. At first as much as the KV cache, and no more than 64 MiB. Of too many, or of more than eight,
+    /// the one that was asked longest ago gives way.
+    pub fn set_room_for_kept(&mut self, bytes: usize) {
+        self.kept.set_room(bytes);
+    }
+
+    /// What the prefix of a conversation's system prompt is found by where it is kept beyond this member's
+    /// life: bytes that tell the model, its weights and the system prompt's tokens, as the template writes
+    /// them before any question. `None` without a system prompt at the beginning, with one so short that
+    /// reading it is no matter, or with one that there is no room for. From now on
+    /// [`give_system`](Self::give_system) gives that prefix.
+    ///
+    /// # Errors
+    /// The template's or the tokenizer's.
+    pub fn system_key(&mut self, messages: &[Message]) -> Result<Option<Vec<u8>>, MemberError> {
+        self.system.clear();
+        let Some(first) = messages.first().filter(|first| first.role == "system") else {
+            return Ok(None);
+        };
+        // What is the same whatever is asked is the system prompt's, and nothing of a question.
+        let of = |question| {
+            let asked = [first.clone(), Message::new("user", question)];
+            let prompt = self.template.render(&asked, true)?;
+            self.tokenizer.encode_prompt(&prompt)
+        };
+        let (one, other) = (of("0")?, of("Z")?);
+        let shared = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+        let bytes = self.session.bytes_apart(shared);
+        if shared < WORTH || bytes.is_none_or(|bytes| bytes > self.room_for_kept()) {
+            return Ok(None);
+        }
+        self.system.extend_from_slice(&one[..shared]);
+        let mut key = self.session.fingerprint().to_le_bytes().to_vec();
+        for token in &self.system {
+            key.extend_from_slice(&token.to_le_bytes());
+        }
+        Ok(Some(key))
+    }
+
+    /// The prefix of the system prompt that [`system_key`](Self::system_key) was asked for, for
+    /// [`take_prefix`](Self::take_prefix) of another visit: numbers made of that prompt alone. `None` where
+    /// the conversation does not begin with it, or nothing can be given away.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn give_system(&mut self) -> Result<Option<Vec<u8>>, MemberError> {
+        if self.system.is_empty() || !self.session.prefix().starts_with(&self.system) {
+            return Ok(None);
+        }
+        let saved = self.session.save(self.system.len()).await?;
+        let worth = saved.filter(|saved| saved.tokens().len() >= WORTH);
+        Ok(worth.map(|saved| saved.to_bytes()))
+    }
+
+    /// Keeps a prefix that was given away, for conversations that begin alike.
+    ///
+    /// # Errors
+    /// [`ModelError::Saved`] for what is none, or not of this very model.
+    pub fn take_prefix(&mut self, bytes: &[u8]) -> Result<(), MemberError> {
+        let saved = Saved::from_bytes(bytes)?;
+        self.session.check(&saved)?;
+        let room = self.room_for_kept().max(saved.bytes());
+        let (shown, ids) = (None, Vec::new());
+        self.kept.put(Kept { saved, shown, ids }, room);
+        Ok(())
     }
 
     /// Takes in a conversation that ends with a question. What it shares with
-    /// the conversation before stays in the KV cache. `stream` keeps members
+    /// the conversation before stays in the KV cache, or with one before that, where this spares more: the
+    /// last few are kept aside ([`set_room_for_kept`](Self::set_room_for_kept)). `stream` keeps members
     /// with the same seed from drawing the same numbers.
     ///
     /// # Errors
@@ -243,11 +378,17 @@ impl Member {
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MemberError> {
         let prompt = self.template.render(messages, true)?;
-        let tokens = self.tokens_of(&prompt)?;
+        let (tokens, kept) = self.nearest(&prompt)?;
+        self.session.check_prompt(tokens.len())?;
+        self.turn_to(kept, &tokens).await?;
+        self.asked = tokens.len();
         self.sampler = Sampler::new(sampling, stream);
         self.answer.clear();
         self.lead.clone_from(&self.turn.lead);
         self.in_line.clear();
+        if tokens.starts_with(&self.system) {
+            self.session.mark(self.system.len());
+        }
         let prefilled = self.session.prefill_while(&tokens, go_on).await?;
         // A prompt that was stopped is not shown: the next one finds its ids as this one did.
         if !prefilled.stopped {
@@ -576,6 +717,7 @@ impl Member {
     pub fn release(&mut self) {
         self.session.release();
         self.shown = None;
+        self.asked = 0;
         self.open = false;
         self.ids.clear();
         self.answer.clear();

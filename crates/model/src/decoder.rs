@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
+use std::hash::DefaultHasher;
 use std::pin::Pin;
 
 use conclave_kernels::Draws;
@@ -36,6 +37,7 @@ pub struct Loading<'a> {
     pub context: usize,
     /// What matrices of plain numbers are rounded to.
     pub quantise: Option<Format>,
+    pub(crate) digest: &'a mut DefaultHasher,
     pub(crate) plan: &'a Plan,
     pub(crate) checkpoint: &'a Checkpoint,
     pub(crate) source: &'a dyn Source,
@@ -53,7 +55,8 @@ impl Loading<'_> {
         sink: &K,
     ) -> Result<Weights<K::Matrix, K::Vector>, ModelError> {
         let (plan, checkpoint) = (self.plan, self.checkpoint);
-        reading::read(plan, checkpoint, self.source, sink, self.progress).await
+        let (digest, progress) = (self.digest, self.progress);
+        reading::read(plan, checkpoint, self.source, sink, digest, progress).await
     }
 }
 
@@ -68,6 +71,39 @@ impl<T> Moves for T {}
 pub trait Moves: Send {}
 #[cfg(not(target_family = "wasm"))]
 impl<T: Send> Moves for T {}
+
+/// A decoder that gives none of a text away is asked for some.
+const GIVES_NONE: ModelError = ModelError::Order("this decoder gives no rows away");
+
+/// What a text has left in a decoder, as bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Which decoder lays its rows out so: another's bytes are none of its own.
+    pub layout: &'static str,
+    /// Of a token in all layers that keep rows.
+    pub token: usize,
+    /// Of a recurrent state in all layers that keep one; 0 where none does.
+    pub state: usize,
+}
+
+impl Footprint {
+    /// Bytes of a part; `None` where no machine has so many.
+    pub fn bytes(&self, part: Part) -> Option<usize> {
+        match part {
+            Part::Rows(rows) => self.token.checked_mul(rows),
+            Part::State(_) => Some(self.state),
+        }
+    }
+}
+
+/// Some of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The first rows of all caches, so many.
+    Rows(usize),
+    /// The recurrent state in a slot.
+    State(usize),
+}
 
 /// A transformer with its KV cache.
 ///
@@ -122,6 +158,27 @@ pub trait Decoder: Debug + Moves {
 
     /// Frees the KV cache and recurrent states; the next pass makes them anew.
     fn release(&mut self);
+
+    /// What a text leaves here; `None` where nothing of it is given away.
+    fn footprint(&self) -> Option<Footprint> {
+        None
+    }
+
+    /// The bytes of a part, as [`Footprint`] counts them. There is such a part.
+    ///
+    /// # Errors
+    /// [`ModelError::Order`] where there is not, or the device's.
+    fn save(&mut self, _part: Part) -> Wait<'_, Vec<u8>> {
+        Box::pin(ready(Err(GIVES_NONE)))
+    }
+
+    /// Puts such bytes back: as many as there were, or the part is not what it was.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    fn restore(&mut self, _part: Part, _bytes: &[u8]) -> Result<(), ModelError> {
+        Err(GIVES_NONE)
+    }
 
     /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), behind a prefix
     /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the

@@ -106,6 +106,9 @@ pub enum ModelError {
         "the model's logits are not finite numbers; the weights are damaged or the device computes wrongly, leave the model out, load it again or take another device"
     )]
     NotFinite,
+    /// A saved prefix is of another model, another build or another device, or damaged.
+    #[error("the saved prefix {0}; leave it out, and the text is read anew")]
+    Saved(&'static str),
     /// A call out of order, say `keep` without `verify`.
     #[error("{0}")]
     Order(&'static str),

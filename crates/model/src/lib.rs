@@ -9,6 +9,7 @@
 //! | load a model from its files | [`Model::load`] |
 //! | know what it is, before loading | [`about()`] → [`About`]: [`Config`], formats, [`Memory`] |
 //! | run a prompt, draft, verify in line, keep the winner | [`Session`] |
+//! | keep a prefix apart, and go on from it later | [`Session::save`] → [`Saved`], [`Session::restore`] |
 //! | choose the next token | [`Sampler`] |
 //! | choose where it runs | a [`Backend`]: a [`Launcher`](conclave_kernels::Launcher) (our WGSL kernels), the [`Cpu`] (our products), or another crate's |
 //!
@@ -35,6 +36,7 @@ pub mod reading;
 pub mod rope;
 mod rope_keys;
 pub mod sampling;
+mod saved;
 pub mod session;
 pub mod slots;
 pub mod states;
@@ -44,11 +46,12 @@ pub use about::{About, FormatInMemory, LoadOptions, about};
 pub use conclave_cpu::Threads;
 pub use config::{Activation, Config};
 pub use cpu::Cpu;
-pub use decoder::{Backend, Decoder, Loading, Wait};
+pub use decoder::{Backend, Decoder, Footprint, Loading, Part, Wait};
 pub use error::ModelError;
 pub use memory::Memory;
 pub use model::Model;
 pub use pass::{Pass, TargetScore};
 pub use prefill::{CPU_CHUNK, gpu_chunk};
 pub use sampling::{Sampler, Sampling};
+pub use saved::Saved;
 pub use session::{Counters, Draft, Prefilled, Score, Session};

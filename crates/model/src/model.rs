@@ -1,10 +1,13 @@
 //! A model on its backend: loaded from a checkpoint, and run with every id, place and slot checked.
 
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
+
 use conclave_kernels::Draws;
 use conclave_weights::{Checkpoint, Source};
 
 use crate::about::{About, LoadOptions, describe};
-use crate::decoder::{Backend, Decoder, Loading};
+use crate::decoder::{Backend, Decoder, Footprint, Loading, Part};
 use crate::error::ModelError;
 use crate::pass::{Pass, Run, TargetScore};
 use crate::reading;
@@ -18,6 +21,17 @@ pub struct Model {
     decoder: Box<dyn Decoder>,
     /// The long frequencies of a rotary embedding that has two sets are in use.
     long: bool,
+    fingerprint: u64,
+}
+
+/// Text on its way into a digest.
+struct Told<'a>(&'a mut DefaultHasher);
+
+impl Write for Told<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
 }
 
 impl Model {
@@ -43,7 +57,9 @@ impl Model {
                 }
             }
         }
+        let mut digest = DefaultHasher::new();
         let loading = Loading {
+            digest: &mut digest,
             config: &about.config,
             context: about.context,
             quantise: options.quantise,
@@ -53,11 +69,42 @@ impl Model {
             progress,
         };
         let decoder = backend.load(loading).await?;
+        // All that rows depend on beside the weights. Nothing fails: a digest takes any text.
+        let (config, quantise, footprint) = (&about.config, options.quantise, decoder.footprint());
+        let _ = write!(Told(&mut digest), "{config:?} {quantise:?} {footprint:?}");
         Ok(Self {
             about,
             decoder,
             long: false,
+            fingerprint: digest.finish(),
         })
+    }
+
+    /// Tells the model apart, with its weights (by samples) and the way its rows lie, as far as this
+    /// build of the crate knows it: rows of one are of no use to any other.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// [`Decoder::footprint`].
+    pub fn footprint(&self) -> Option<Footprint> {
+        self.decoder.footprint()
+    }
+
+    /// [`Decoder::save`].
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub async fn save(&mut self, part: Part) -> Result<Vec<u8>, ModelError> {
+        self.decoder.save(part).await
+    }
+
+    /// [`Decoder::restore`].
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub fn restore(&mut self, part: Part, bytes: &[u8]) -> Result<(), ModelError> {
+        self.decoder.restore(part, bytes)
     }
 
     /// What the model is.
@@ -68,8 +115,14 @@ impl Model {
     /// Whether a text of `length` tokens needs other rotary frequencies than those in use: KV rows
     /// there are would have to be computed anew.
     pub fn rotates_otherwise(&self, length: usize) -> bool {
+        self.rotates_otherwise_than(self.long, length)
+    }
+
+    /// Whether a text of `length` tokens needs other rotary frequencies than the long ones, or the short
+    /// ones.
+    pub fn rotates_otherwise_than(&self, long: bool, length: usize) -> bool {
         let switch = self.about.config.rope_switches_at();
-        switch.is_some_and(|last| (length > last) != self.long)
+        switch.is_some_and(|last| (length > last) != long)
     }
 
     /// Whether a text that grows to `length` tokens needs the long frequencies, and the short ones
@@ -78,16 +131,32 @@ impl Model {
         !self.long && self.rotates_otherwise(length)
     }
 
+    /// Whether the long frequencies are in use.
+    pub fn is_long(&self) -> bool {
+        self.long
+    }
+
+    /// Takes the long frequencies, or the short ones; KV rows there are hold others.
+    ///
+    /// # Errors
+    /// The decoder's.
+    pub fn set_long(&mut self, long: bool) -> Result<(), ModelError> {
+        if long != self.long {
+            self.decoder.set_ropes(long)?;
+            self.long = long;
+        }
+        Ok(())
+    }
+
     /// Takes the rotary frequencies for texts of `length` tokens; KV rows there are hold others.
     ///
     /// # Errors
     /// The decoder's.
     pub fn rotate_for(&mut self, length: usize) -> Result<(), ModelError> {
-        if self.rotates_otherwise(length) {
-            self.decoder.set_ropes(!self.long)?;
-            self.long = !self.long;
+        match self.rotates_otherwise(length) {
+            true => self.set_long(!self.long),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Runs a pass: its KV rows are written, and the states of its tokens lie in the slots from

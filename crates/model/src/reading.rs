@@ -1,6 +1,7 @@
 //! From a plan to weights that run: rows are read in pieces of a few megabytes, put in order,
 //! converted, and handed on, so that a model is never whole in memory on its way to a GPU.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 
 use conclave_weights::{Checkpoint, Format, Source, Tensor, convert, dequantise};
@@ -15,6 +16,9 @@ use crate::weights::{
 
 /// Bytes of a matrix read at once; a single row, or a head whose rows are reordered, may be more.
 const PIECE: u64 = 4 << 20;
+
+/// Bytes of either end of each piece that tell the weights from others of the same shape.
+const SAMPLE: usize = 256;
 
 /// What a decoder keeps its weights in.
 pub trait WeightSink {
@@ -54,7 +58,8 @@ pub trait WeightSink {
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, ModelError>;
 }
 
-/// Reads all weights of `plan` into `sink`. `progress` hears how many bytes have been read.
+/// Reads all weights of `plan` into `sink`, samples of them into `digest`. `progress` hears how many
+/// bytes have been read.
 ///
 /// # Errors
 /// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot be
@@ -64,12 +69,14 @@ pub async fn read<K: WeightSink>(
     checkpoint: &Checkpoint,
     source: &dyn Source,
     sink: &K,
+    digest: &mut DefaultHasher,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Weights<K::Matrix, K::Vector>, ModelError> {
     let mut reader = Reader {
         checkpoint,
         source,
         sink,
+        digest,
         progress,
         bytes: 0,
         stored: Vec::new(),
@@ -135,6 +142,7 @@ struct Reader<'a, K> {
     checkpoint: &'a Checkpoint,
     source: &'a dyn Source,
     sink: &'a K,
+    digest: &'a mut DefaultHasher,
     progress: &'a mut dyn FnMut(u64),
     /// Read so far.
     bytes: u64,
@@ -286,6 +294,7 @@ impl<K: WeightSink> Reader<'_, K> {
             self.checkpoint
                 .read_rows(self.source, tensor, next..end, &mut self.stored)
                 .await?;
+            self.sample();
             let mut piece = &self.stored;
             if let Order::Pairs { width, turning } = order {
                 let unit = piece.len() / (end - next) as usize;
@@ -305,12 +314,21 @@ impl<K: WeightSink> Reader<'_, K> {
         Ok(())
     }
 
+    /// Takes both ends of what was read last into the digest.
+    fn sample(&mut self) {
+        let (stored, sample) = (&self.stored, self.stored.len().min(SAMPLE));
+        self.digest.write(&(stored.len() as u64).to_le_bytes());
+        self.digest.write(&stored[..sample]);
+        self.digest.write(&stored[stored.len() - sample..]);
+    }
+
     fn vector<'a>(&'a mut self, part: &'a VectorPart) -> Wait<'a, K::Vector> {
         Box::pin(async move {
             let tensor = &part.tensor;
             self.checkpoint
                 .read_rows(self.source, tensor, 0..tensor.rows(), &mut self.stored)
                 .await?;
+            self.sample();
             let mut values = vec![0.0; tensor.elements() as usize];
             dequantise(tensor.read_as(), &self.stored, &mut values)
                 .map_err(|error| wrong(&tensor.name, &error.to_string()))?;

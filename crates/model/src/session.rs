@@ -91,8 +91,8 @@ fn harmonic(logprobs: &[f64]) -> f64 {
 /// The state of one text on one model.
 #[derive(Debug)]
 pub struct Session {
-    model: Model,
-    prefix: Vec<u32>,
+    pub(crate) model: Model,
+    pub(crate) prefix: Vec<u32>,
     /// Whether the state after the prefix's last token is in its slot.
     ready: bool,
     /// The last draft, while its KV rows lie behind the prefix.
@@ -102,7 +102,7 @@ pub struct Session {
     /// The candidates of the last verify pass.
     in_line: Option<Line>,
     /// Where recurrent states are, in a model that has some.
-    states: Option<States>,
+    pub(crate) states: Option<States>,
     counters: Counters,
 }
 
@@ -189,12 +189,7 @@ impl Session {
             return Err(ModelError::Order("a prompt needs at least one token"));
         }
         self.check_prompt(tokens.len())?;
-        let shared = self
-            .prefix
-            .iter()
-            .zip(tokens)
-            .take_while(|(a, b)| a == b)
-            .count();
+        let shared = shared(&self.prefix, tokens);
         // The state after a token is kept only for the prefix's last one.
         let same = shared == tokens.len() && shared == self.prefix.len();
         let kept = if self.model.rotates_otherwise(tokens.len()) {
@@ -220,6 +215,14 @@ impl Session {
             run: self.prefix.len() - kept,
             stopped: self.prefix.len() < tokens.len(),
         })
+    }
+
+    /// Wants the next prompt to leave a state behind its first `tokens`, in a model whose prefix can be cut
+    /// at such places only: for a [`save`](Self::save) of these, or for another prompt that begins alike.
+    pub fn mark(&mut self, tokens: usize) {
+        self.states
+            .iter_mut()
+            .for_each(|states| states.mark(tokens));
     }
 
     /// Makes ready for a text of `length` tokens: where that is the first to need a rotary
@@ -624,13 +627,24 @@ impl Session {
         }
     }
 
-    /// Frees the KV cache and forgets the prefix.
-    pub fn release(&mut self) {
-        self.model.release();
+    /// Forgets the prefix; its caches are to hold another's.
+    pub(crate) fn forget_prefix(&mut self) {
         self.prefix.clear();
         self.states.iter_mut().for_each(States::clear);
         self.ready = false;
         self.forget_drafts();
+    }
+
+    /// Makes another text the prefix, which the caches hold with these recurrent states.
+    pub(crate) fn become_of(&mut self, tokens: &[u32], states: States) {
+        tokens.clone_into(&mut self.prefix);
+        self.states = self.states.is_some().then_some(states);
+    }
+
+    /// Frees the KV cache and forgets the prefix.
+    pub fn release(&mut self) {
+        self.model.release();
+        self.forget_prefix();
     }
 
     /// Logits after the last of `tokens`, run as a prompt of their own that may fill the
@@ -682,6 +696,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// How many tokens two texts begin with alike.
+pub(crate) fn shared(one: &[u32], other: &[u32]) -> usize {
+    let both = one.iter().zip(other);
+    both.take_while(|(a, b)| a == b).count()
 }
 
 /// The listener of a prompt that nobody stops.

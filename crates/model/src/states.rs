@@ -44,6 +44,8 @@ pub struct States {
     checkpoints: Vec<Kept>,
     /// Lengths of the prefix that are to become checkpoints.
     wanted: Vec<usize>,
+    /// A length that is to become one in the next prompt, whatever else does.
+    mark: Option<usize>,
 }
 
 impl States {
@@ -100,27 +102,72 @@ impl States {
     /// has seen no more than the first `shared` of a prompt of `count`; says how many tokens it has
     /// seen. States of another text are free then, and checkpoints of this prompt are wanted.
     pub fn resume(&mut self, length: usize, shared: usize, count: usize) -> usize {
+        let from = self.nearest(length, shared);
         self.checkpoints.retain(|kept| kept.tokens <= shared);
-        let whole = self.prefix.filter(|_| length <= shared);
-        let whole = whole.map(|slot| Kept {
-            slot,
-            tokens: length,
-        });
-        let from = whole.or(self.checkpoints.last().copied());
         self.prefix = from.map(|kept| kept.slot);
         let begin = from.map_or(0, |kept| kept.tokens);
         self.wanted.clear();
+        let mark = self.mark.take();
         if begin < count {
             if let Some(from) = from {
                 self.keep(from);
             }
             let near_end = count.saturating_sub(OPENING);
+            let mark = mark.filter(|&mark| mark > begin && mark < near_end);
+            self.wanted.extend(mark);
             // What was run again once is likely to be wanted again.
             let again = shared > begin + OPENING && shared < near_end;
             self.wanted.extend(again.then_some(shared));
             self.wanted.extend((near_end > begin).then_some(near_end));
         }
         begin
+    }
+
+    /// Wants a checkpoint behind the first `tokens` of the next prompt.
+    pub fn mark(&mut self, tokens: usize) {
+        self.mark = Some(tokens);
+    }
+
+    /// The nearest state that has seen no more than the first `shared` tokens of a prefix of `length`.
+    fn nearest(&self, length: usize, shared: usize) -> Option<Kept> {
+        let before = |kept: &&Kept| kept.tokens <= shared;
+        self.of(length).iter().rfind(before).copied()
+    }
+
+    /// How many tokens [`resume`](Self::resume) would go on behind.
+    pub fn resumes(&self, length: usize, shared: usize) -> usize {
+        self.nearest(length, shared).map_or(0, |kept| kept.tokens)
+    }
+
+    /// The checkpoints of a prefix of `length` tokens, and its own state: slots, and the tokens that each
+    /// has seen, the least first.
+    pub fn all(&self, length: usize) -> impl Iterator<Item = (usize, usize)> {
+        let all = self.of(length).into_iter();
+        all.map(|kept| (kept.slot, kept.tokens))
+    }
+
+    fn of(&self, length: usize) -> Vec<Kept> {
+        let mut all = self.checkpoints.clone();
+        let own = self.prefix.map(|slot| Kept {
+            slot,
+            tokens: length,
+        });
+        if let Some(own) = own.filter(|own| all.last() != Some(own)) {
+            all.push(own);
+        }
+        all
+    }
+
+    /// Those of a prefix that was put back: each in the slot of its place in the list. The last is the
+    /// prefix's own, the others are checkpoints.
+    pub fn of_restored(tokens: impl Iterator<Item = usize>) -> Self {
+        let kept = |(slot, tokens)| Kept { slot, tokens };
+        let mut checkpoints: Vec<Kept> = tokens.enumerate().map(kept).collect();
+        Self {
+            prefix: checkpoints.pop().map(|own| own.slot),
+            checkpoints,
+            ..Self::default()
+        }
     }
 
     /// How many of the `count` tokens behind a prefix of `length` can run before the next checkpoint.

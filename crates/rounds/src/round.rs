@@ -114,13 +114,13 @@ pub(crate) async fn play<M: TakePart>(
         drafted.join(draft(members, &others, settings).await?);
         leader = None;
     }
-    let Some(_) = drafted.drafters.first() else {
+    if drafted.drafters.is_empty() {
         let (index, error) = drafted.late.into_iter().next().unwrap_or((
             active[0],
             MoveError::Unknown("draft, nor can any other that is left"),
         ));
         return Err(Trouble::Of(index, error));
-    };
+    }
     let mut round = Round {
         active,
         ..drafted.into_round(number)

@@ -219,12 +219,8 @@ mod tests {
             refused(config([0, 0, 0, 0], Some("has spaces in it"))),
             ServeError::Key
         ));
-        Server::bind(config([0, 0, 0, 0], Some("long enough?")))
-            .ok()
-            .expect("it has a key");
-        let own = Server::bind(config([127, 0, 0, 1], None))
-            .ok()
-            .expect("it is this machine's");
+        Server::bind(config([0, 0, 0, 0], Some("long-enough?"))).expect("it has a key");
+        let own = Server::bind(config([127, 0, 0, 1], None)).expect("it is this machine's");
         assert_eq!(own.address().ip(), Ipv4Addr::LOCALHOST);
         let taken = Config {
             port: own.address().port(),

@@ -46,10 +46,11 @@ fn logprobs(choice: &Value) -> Vec<f64> {
     logprobs.iter().filter_map(Value::as_f64).collect()
 }
 
+/// As close as two ways through the same weights are: a pass of other length rounds otherwise on the CPU.
 fn assert_close(found: &[f64], wanted: &[f64]) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
-        assert!((found - wanted).abs() < 1e-3, "{found} for {wanted}");
+        assert!((found - wanted).abs() < 2e-3, "{found} for {wanted}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
+use conclave_ensemble::Settings;
 use conclave_serve::Config;
 use serde_json::{Value, json};
 use stage::{
@@ -24,7 +25,12 @@ fn slow(config: Config, pause: u64) -> (Stage, Arc<AtomicUsize>) {
         let moody = |member| Moody::new(member, pause, &counted);
         bundled().into_iter().map(moody).collect()
     };
-    (Stage::of(config, members), drafts)
+    // Segments are short, and an answer has several.
+    let settings = Settings {
+        segment_tokens: 3,
+        ..Settings::default()
+    };
+    (Stage::of(config, settings, members), drafts)
 }
 
 /// Asks in a thread of its own: the status, whether it says when to come again, and the answer.
@@ -46,7 +52,7 @@ fn one_too_many_is_told_when_to_come_again() {
             waiting: 4,
             ..config()
         },
-        100,
+        15,
     );
     let first = asking(&stage, json!({}));
     stage.until("the first is answered", |(busy, _)| busy);
@@ -67,7 +73,7 @@ fn one_too_many_is_told_when_to_come_again() {
 
 #[test]
 fn who_asks_once_does_not_wait_for_all_of_who_asks_often() {
-    let (stage, _) = slow(config(), 20);
+    let (stage, _) = slow(config(), 8);
     let begun = Instant::now();
     let often: Vec<_> = (0..6)
         .map(|_| asking(&stage, json!({ "user": "often" })))
@@ -90,7 +96,7 @@ fn who_asks_once_does_not_wait_for_all_of_who_asks_often() {
 
 #[test]
 fn a_client_that_goes_away_frees_the_members_within_a_segment() {
-    let (stage, drafts) = slow(config(), 60);
+    let (stage, drafts) = slow(config(), 40);
     // What the same answer takes whole.
     stage.chat(SUM, json!({}));
     let whole = drafts.swap(0, Ordering::SeqCst);
@@ -152,7 +158,7 @@ fn a_request_that_breaks_down_does_so_alone() {
 
 #[test]
 fn the_answer_on_its_way_ends_before_the_server_does() {
-    let (mut stage, _) = slow(config(), 50);
+    let (mut stage, _) = slow(config(), 20);
     let mut stream = Streaming::begin(&agent(), &stage.url(CHAT), &asked(SUM, json!({})));
     stream.next().unwrap();
     let waiting = asking(&stage, json!({}));

@@ -112,6 +112,28 @@ impl Member {
         Ok(self.member.measure(&messages)? as u32)
     }
 
+    /// What the prefix of the conversation's system prompt is found by among those of earlier visits;
+    /// undefined where it is not worth it. Throws `Template`.
+    #[wasm_bindgen(js_name = systemKey)]
+    pub fn system_key(&mut self, messages: JsValue) -> Result<Option<Vec<u8>>, Failure> {
+        let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
+        Ok(self.member.system_key(&messages)?)
+    }
+
+    /// The prefix of the system prompt that `systemKey` was asked for last, once it has been read;
+    /// undefined where it can't be given away.
+    #[wasm_bindgen(js_name = giveSystem)]
+    pub async fn give_system(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.member.give_system().await?)
+    }
+
+    /// Takes such a prefix, for conversations that begin with it. Throws `Engine` where it is of another
+    /// model or build, or damaged.
+    #[wasm_bindgen(js_name = takePrefix)]
+    pub fn take_prefix(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.member.take_prefix(bytes)?)
+    }
+
     /// Takes in the conversation: `{prefix, run, stopped}`, in tokens. Throws `ContextFull` or
     /// `Template`. `stream` keeps members with the same seed from drawing the same numbers. After
     /// each step `onProgress` hears `(done, total)` tokens; the next waits for what it returns or

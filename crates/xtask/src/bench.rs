@@ -93,6 +93,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
+    /// Measure nothing here: make the folder DIR, below 60 MB, that measures on a bare Linux machine with
+    /// Vulkan, without a network, by its run.sh
+    #[arg(long, value_name = "DIR")]
+    carry: Option<PathBuf>,
+
     /// Build nothing: the page in web/dist is measured as it is
     #[arg(long)]
     keep: bool,
@@ -178,6 +183,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         );
     }
     setup::web(workspace)?;
+    if let Some(folder) = &options.carry {
+        return carry(workspace, options, folder);
+    }
     let mut command = script(workspace, "bench");
     command.arg(plan(options));
     command.args(["--turns", &options.turns.to_string()]);
@@ -287,6 +295,28 @@ fn natively(workspace: &Workspace, options: &Options, command: &mut Command) -> 
         command.arg("--llama-cpp").arg(measure);
     }
     Ok(())
+}
+
+/// Makes the folder that measures elsewhere.
+fn carry(workspace: &Workspace, options: &Options, folder: &Path) -> Result<()> {
+    wasm::build(workspace, &Toolchain::ready(workspace)?, Module::FUSED)?;
+    let tool = match &options.tool {
+        Some(path) => std::path::absolute(path)?,
+        None => {
+            process::run(
+                Command::new(process::cargo())
+                    .args(["build", "--release", "--package", "conclave-cli"])
+                    .current_dir(&workspace.root),
+            )?;
+            workspace.target.join("release/conclave")
+        }
+    };
+    process::run(
+        Command::new("node")
+            .arg(workspace.web().join("scripts/carry.mjs"))
+            .arg(std::path::absolute(folder)?)
+            .arg(tool),
+    )
 }
 
 fn listed(numbers: &[usize]) -> String {

@@ -21,7 +21,8 @@ const FORBIDDEN: [&str; 9] = [
     "filesystem:",
 ];
 
-/// The one directive that may name all of https: visitors fetch models from hosts of their choice.
+/// The one directive that may name all of https: visitors fetch models from hosts of their choice, and
+/// let members behind servers of their choice take part.
 /// What comes from there is data; no script, style, frame or image may.
 const FETCHING: &str = "connect-src";
 

@@ -10,8 +10,8 @@ import { conclaveModel } from "./ai-sdk.ts";
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const thinker: Script = { ...talker, thoughts: ["Well", ", well."] };
 const segments = [
-  { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 } },
-  { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 } },
+  { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
+  { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
 ];
 
 async function all<T>(stream: AsyncIterable<T>): Promise<T[]> {

@@ -26,8 +26,10 @@ import type {
   LanguageModelV4Usage,
   SharedV4Warning,
 } from "@ai-sdk/provider";
+import { optional, text } from "../protocol/check.ts";
 import { finishOf, voteOf, type SegmentVote } from "./answer.ts";
 import { BadSettings, isAbort, type AskOptions, type Conclave, type EndEvent, type Message } from "./conclave.ts";
+import { answerFields, checked, checkedOptions, ensemble } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
 
@@ -38,12 +40,13 @@ export interface ConclaveModelOptions extends Pick<AskOptions, "rule" | "setting
 }
 
 /** A model whose answers are those of these members, which its caller goes on to own. Throws as `Conclave.ask` does. */
-export function conclaveModel(conclave: Conclave, { modelId = "ensemble", ...defaults }: ConclaveModelOptions = {}): LanguageModelV4 {
-  refuseUnknown("conclaveModel", defaults);
+export function conclaveModel(conclave: Conclave, options: ConclaveModelOptions = {}): LanguageModelV4 {
+  checked("The ensemble", conclave, ensemble);
+  const { modelId = "ensemble", ...defaults } = checkedOptions("conclaveModel", options, { modelId: optional(text), ...answerFields });
   const asked = (call: LanguageModelV4CallOptions, signal: AbortSignal | undefined): Asked => ({
     conclave,
     messages: call.prompt.map(messageOf),
-    options: { ...defaults, ...optionsOf(call), ...(signal && { signal }) },
+    options: { ...(defaults as AskOptions), ...optionsOf(call), ...(signal && { signal }) },
     signal,
   });
   return {
@@ -111,6 +114,7 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
   /** Members that have begun to think. */
   const thinking = new Set<string>();
   let reasoning = 0;
+  let members: string[] = [];
   let text: string | undefined;
   function* delta(piece: string, vote?: SegmentVote): Generator<LanguageModelV4StreamPart> {
     if (piece === "") return;
@@ -120,6 +124,7 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
   }
   for await (const event of conclave.ask(messages, options)) {
     yield { type: "raw", rawValue: event };
+    if (event.type === "begin") members = event.members;
     if (event.type === "thinking") {
       const { member } = event;
       if (!thinking.has(member)) yield { type: "reasoning-start", id: thoughtId(member), providerMetadata: { conclave: { member } } };
@@ -129,7 +134,7 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
       reasoning += event.tokens;
       if (thinking.delete(event.member)) yield { type: "reasoning-end", id: thoughtId(event.member) };
     } else if (event.type === "round") {
-      const vote = voteOf(event);
+      const vote = voteOf(event, members);
       segments.push(vote);
       yield* delta(event.text, vote);
     } else if (event.type === "end") {
@@ -149,24 +154,15 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
 
 const unfinished = (): BadSettings => new BadSettings("The answer has no end. Close no engine that answers.");
 
-const optionNames = ["rule", "settings", "members", "thinking", "overflow"];
-
-/** Throws Settings for a name that means nothing here. */
-function refuseUnknown(of: string, options: object): void {
-  const unknown = Object.keys(options).find((name) => !optionNames.includes(name));
-  if (unknown !== undefined) throw new BadSettings(`${of} knows no ${JSON.stringify(unknown)}. It knows ${optionNames.join(", ")}.`);
-}
-
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
   const { maxOutputTokens, stopSequences, temperature, topP, topK, seed, reasoning = "provider-default" } = call;
-  const own = call.providerOptions?.["conclave"] ?? {};
-  refuseUnknown("providerOptions.conclave", own);
+  const own = checkedOptions("providerOptions.conclave", call.providerOptions?.["conclave"] ?? {}, answerFields);
   return {
     ...(maxOutputTokens !== undefined && { maxTokens: maxOutputTokens }),
     ...(stopSequences !== undefined && { stop: stopSequences }),
     sampling: { ...(temperature !== undefined && { temperature }), ...(topP !== undefined && { topP }), ...(topK !== undefined && { topK }), ...(seed !== undefined && { seed }) },
     ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
-    // The names are known; whether their values mean anything `ask` says.
+    // Whether there is such a rule `ask` says.
     ...(own as AskOptions),
   };
 }

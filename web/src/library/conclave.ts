@@ -13,9 +13,25 @@ import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampl
 import { BadSettings, EngineFailure, ConclaveError, fromRecord, toRecord, typed } from "../protocol/errors.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
-import type { ConclaveEvent, Measured, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
+import { text } from "../protocol/check.ts";
+import {
+  sampling as wholeSampling,
+  settings as wholeSettings,
+  source as memberSource,
+  type ConclaveEvent,
+  type Measured,
+  type MemberSource,
+  type Plan,
+  type Progress,
+  type Reply,
+  type Request,
+  type Stored,
+  type Usage,
+} from "../protocol/messages.ts";
 import { Conversation } from "./conversation.ts";
+import { addFields, askFields, beginFields, checked, checkedOptions, loadFields, measureFields, messages as messageList, openFields } from "./options.ts";
 import { places, toys } from "./places.ts";
+import { Share } from "./share.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
@@ -32,6 +48,7 @@ export type {
   Memory,
   Message,
   Ranges,
+  RemoteAbout,
   Rule,
   Rules,
   Sampling,
@@ -42,6 +59,7 @@ export type {
   VerifiedScore,
 } from "../protocol/engine.ts";
 export * from "../protocol/errors.ts";
+export { remoteAddress, type Capability } from "../protocol/remote.ts";
 export { readManifest, sourceOf, type ManifestEntry } from "../store/load.ts";
 export type {
   BeginEvent,
@@ -88,6 +106,12 @@ export interface OpenOptions {
    */
   core?: Core;
   /**
+   * Whether the system prompt of a conversation is kept in the origin's private files as members have read it, so that
+   * the next visit need not read it again (the default). What is kept are numbers made of the system prompt alone,
+   * never of a question or an answer; see {@link Conclave.deletePrompts}.
+   */
+  keepPrompts?: boolean;
+  /**
    * Where the package's files lie, if not beside its scripts: the address of a folder that has them as the
    * package does, on this origin or on another that lets pages read them.
    */
@@ -112,6 +136,11 @@ export interface AddOptions {
 export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
   /** The members, or the address of a list of them; the bundled ones if left out. */
   members?: MemberSource[] | string | URL;
+  /**
+   * Hears which share of the load is done, from 0 to 1: the engine's module, the downloads, and their way to the
+   * engine. It never falls, comes ten times a second at most, and is 1 when all is there.
+   */
+  onShare?: (share: number) => void;
 }
 
 /** How a question is answered. */
@@ -160,7 +189,7 @@ export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP:
 /** Room for the conversation where `add` and `load` are not told, in a member's tokens. */
 export const defaultContextTokens = 1024;
 
-const openRequest = (id: number, { backend = "auto", hub, threads, core, assets }: OpenOptions): Request => ({
+const openRequest = (id: number, { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions): Request => ({
   type: "open",
   id,
   backend,
@@ -168,6 +197,7 @@ const openRequest = (id: number, { backend = "auto", hub, threads, core, assets 
   ...(hub === undefined ? {} : { hub }),
   ...(threads === undefined ? {} : { threads }),
   ...(core === undefined ? {} : { core }),
+  ...(keepPrompts === undefined ? {} : { keepPrompts }),
 });
 
 /** An engine in a worker with its members. All failures are {@link ConclaveError}s. */
@@ -209,7 +239,7 @@ export class Conclave {
    * while it opens. What it runs on is known when `ready` resolves.
    */
   static start(options: OpenOptions = {}, port?: Port | (() => Port)): Conclave {
-    refuseUnknown("open", options, openOptions);
+    options = checkedOptions("open", options, openFields);
     if (typeof port === "object") return new Conclave(port, options);
     const startPort = port ?? (() => workerAt(places(options.assets).engine.worker));
     return new Conclave(startPort(), options, startPort);
@@ -233,16 +263,31 @@ export class Conclave {
    * Throws as `open` and `add` do.
    */
   static async load(options: LoadOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
-    refuseUnknown("load", options, [...openOptions, ...loadOptions]);
-    const { backend, hub, threads, core, assets, signal } = options;
-    const conclave = Conclave.start(given({ backend, hub, threads, core, assets, signal }), port);
-    const { contextTokens, onProgress } = options;
-    const adding = async (): Promise<About[]> => Promise.all((await listed(options)).map((source) => conclave.add(source, given({ contextTokens, onProgress, signal }))));
+    options = checkedOptions("load", options, loadFields) as LoadOptions;
+    const { backend, hub, threads, core, assets, keepPrompts, signal } = options;
+    const conclave = Conclave.start(given({ backend, hub, threads, core, assets, keepPrompts, signal }), port);
+    const { contextTokens, onProgress, onShare } = options;
     try {
-      const [abouts] = await Promise.all([adding(), conclave.ready]);
+      const share = new Share(onShare ?? (() => undefined));
+      const onStep = (progress: Progress & { member: string }): void => {
+        onProgress?.(progress);
+        share.member(progress.member, progress);
+      };
+      const add = async (source: MemberSource): Promise<About> => {
+        const about = await conclave.add(source, given({ contextTokens, onProgress: onStep, signal }));
+        share.added(source.name);
+        return about;
+      };
+      const adding = async (): Promise<About[]> => {
+        const sources = await listed(options);
+        share.await(sources);
+        return Promise.all(sources.map(add));
+      };
+      const [abouts] = await Promise.all([adding(), conclave.ready.then(() => share.opened())]);
       // Downloads end in any order, but ties and random streams go by this one.
       conclave.#members.clear();
       for (const about of abouts) conclave.#members.set(about.name, about);
+      share.done();
       return conclave;
     } catch (error) {
       conclave.close(); // ends all that is still being fetched
@@ -306,8 +351,8 @@ export class Conclave {
    * was downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
-    refuseUnknown("add", options, addOptions);
-    refuseUnknown("a member", source, memberFields);
+    source = checked("a member", source, memberSource);
+    options = checkedOptions("add", options, addFields) as AddOptions;
     const { about, usage } = await added(await this.#live(), source, options);
     if (options.replace !== undefined) this.#forget(options.replace);
     this.#members.set(source.name, about);
@@ -318,6 +363,7 @@ export class Conclave {
 
   /** Takes a member out and frees its memory. Throws Settings where there is none of this name. */
   async remove(name: string): Promise<void> {
+    checked("name", name, text);
     const wire = await this.#live();
     const reply = await wire.request({ type: "remove", id: wire.id(), name });
     if (reply.type !== "removed") throw unexpected(reply, "remove");
@@ -335,6 +381,7 @@ export class Conclave {
    * stored whole. Throws Download, Reference.
    */
   async plan(ref: string, signal?: AbortSignal): Promise<Plan> {
+    checked("ref", ref, text);
     const reply = await this.#wire.request({ type: "plan", id: this.#wire.id(), ref }, signal);
     if (reply.type !== "planned") throw unexpected(reply, "plan");
     return reply.plan;
@@ -348,11 +395,17 @@ export class Conclave {
   }
 
   /**
-   * Deletes a stored model, or what is there of it; members that were loaded from it stay. Throws
+   * Deletes a stored model, or what is there of it, with the system prompts it has read; members that were loaded from it stay. Throws
    * Storage while a tab downloads or loads it.
    */
   async deleteModel(ref: string): Promise<void> {
+    checked("ref", ref, text);
     await this.#wire.request({ type: "deleteModel", id: this.#wire.id(), ref });
+  }
+
+  /** Deletes all system prompts that are kept as members have read them, whatever model it was. */
+  async deletePrompts(): Promise<void> {
+    await this.#wire.request({ type: "deletePrompts", id: this.#wire.id() });
   }
 
   /**
@@ -361,6 +414,7 @@ export class Conclave {
    * for an address.
    */
   async latestCommit(ref: string, signal?: AbortSignal): Promise<string | null> {
+    checked("ref", ref, text);
     const reply = await this.#wire.request({ type: "latestCommit", id: this.#wire.id(), ref }, signal);
     if (reply.type !== "latestCommit") throw unexpected(reply, "latestCommit");
     return reply.commit;
@@ -380,17 +434,16 @@ export class Conclave {
    * Engine, Settings; the error's `partial` is the text so far.
    */
   async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
-    refuseUnknown("ask", options, askOptions);
+    messages = checked("messages", messages, messageList);
+    options = checkedOptions("ask", options, askFields) as AskOptions;
     const { signal, maxTokens, stop: texts = [], overflow = "error" } = options;
     if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
-    const settings = this.#preset(options.rule);
-    refuseUnknown("settings", options.settings, Object.keys(settings));
     const accepted: { text: string; tokens: number }[] = [];
     const request: Unnumbered<"ask"> = {
       type: "ask",
       messages,
       members: options.members ?? [...this.#members.keys()],
-      settings: { ...settings, ...options.settings },
+      settings: this.#settings(options),
       sampling: this.#sampling(options.sampling),
       thinking: options.thinking ?? "off",
       ...(maxTokens === undefined ? {} : { maxTokens }),
@@ -506,15 +559,15 @@ export class Conclave {
    * `end`: whatever else is asked of the engine waits for that. Throws as `ask` does.
    */
   async begin(messages: Message[], options: BeginOptions = {}): Promise<Conversation> {
-    refuseUnknown("begin", options, beginOptions);
-    const { members = [...this.#members.keys()], rule, signal } = options;
-    const settings = this.#preset(rule);
-    refuseUnknown("settings", options.settings, Object.keys(settings));
+    messages = checked("messages", messages, messageList);
+    options = checkedOptions("begin", options, beginFields) as BeginOptions;
+    const { members = [...this.#members.keys()], signal } = options;
+    const settings = this.#settings(options);
     const wire = await this.#live();
     const id = wire.id();
     const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling) }, signal);
     if (begun.type !== "begun") throw unexpected(begun, "begin");
-    return new Conversation(id, members, begun.prefixes, { ...settings, ...options.settings }, async (move, expected) => {
+    return new Conversation(id, members, begun.prefixes, settings, async (move, expected) => {
       const reply = await wire.request({ ...move, id: wire.id() } as Request);
       if (reply.type !== expected) throw unexpected(reply, move.type);
       return reply as Answer<typeof expected>;
@@ -523,8 +576,8 @@ export class Conclave {
 
   /** Without a seed every answer has its own. */
   #sampling(sampling: Partial<Sampling> | undefined): Sampling {
-    refuseUnknown("sampling", sampling, [...Object.keys(defaultSampling), "seed"]);
-    return { ...defaultSampling, ...sampling, seed: sampling?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1 };
+    const seed = crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
+    return checked("sampling", { ...defaultSampling, seed, ...given(sampling ?? {}) }, wholeSampling);
   }
 
   /**
@@ -532,12 +585,18 @@ export class Conclave {
    * answer included. Nothing is read. Throws ContextFull where it is too long for one, Template, Settings.
    */
   async measure(messages: Message[], options: MeasureOptions = {}): Promise<Measured[]> {
-    refuseUnknown("measure", options, ["members", "thinking"]);
+    messages = checked("messages", messages, messageList);
+    options = checkedOptions("measure", options, measureFields);
     const { members = [...this.#members.keys()], thinking = "off" } = options;
     const wire = await this.#live();
     const reply = await wire.request({ type: "measure", id: wire.id(), messages, members, thinking });
     if (reply.type !== "measured") throw unexpected(reply, "measure");
     return reply.measured;
+  }
+
+  /** The rule's, with what differs from them. */
+  #settings({ rule, settings = {} }: Pick<AskOptions, "rule" | "settings">): Settings {
+    return checked("settings", { ...this.#preset(rule), ...given(settings) }, wholeSettings);
   }
 
   #preset(rule: Rule | undefined): Settings {
@@ -556,19 +615,6 @@ export class Conclave {
     this.#closed = true;
     this.#wire.close();
   }
-}
-
-const openOptions = ["backend", "hub", "threads", "core", "assets", "signal"];
-const addOptions = ["contextTokens", "replace", "onProgress", "signal"];
-const loadOptions = ["members", "contextTokens", "onProgress"];
-const beginOptions = ["signal", "rule", "settings", "sampling", "members"];
-const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow"];
-const memberFields = ["name", "ref", "files", "url", "bytes", "sha256", "quantise", "core"];
-
-/** Throws Settings for a name that means nothing: a misspelt option would be as if it were left out. */
-function refuseUnknown(of: string, options: object | undefined, known: string[]): void {
-  const unknown = Object.keys(options ?? {}).find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new BadSettings(`${of} knows no ${JSON.stringify(unknown)}. It knows ${known.join(", ")}.`);
 }
 
 /** Whether the page is on a phone or a tablet, which ends pages that compute out of sight. */

@@ -14,11 +14,11 @@
  * first question; what has to be downloaded for them is told, with its size, and waits for consent.
  *
  * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and by its kind
- * `round`, `end`, `progress` (`detail`: `loaded` of `total` bytes) and `error` (`detail` is the
- * {@link ConclaveError}). Style it through `::part(…)`: answer, segment, thought, status, progress,
+ * `round`, `end`, `progress` (`detail`: the `share` of the load that is done, from 0 to 1, and `loaded` of
+ * `total` bytes of downloads) and `error` (`detail` is the {@link ConclaveError}). Style it through `::part(…)`: answer, segment, thought, status, progress,
  * consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
  */
-import { backendNamed, coreNamed } from "../protocol/backend.ts";
+import { text as words } from "../protocol/check.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import {
   Conclave,
@@ -35,6 +35,8 @@ import {
   type Rule,
   type Thinking,
 } from "./conclave.ts";
+import { checked } from "./options.ts";
+import { Share } from "./share.ts";
 
 const style = `
   :host { display: block; font: inherit; max-width: 40rem; --conclave-gap: .75em; --conclave-rule: 1px; }
@@ -106,15 +108,16 @@ export class ConclaveChat extends Base {
     return this.#members;
   }
 
-  set members(members: MemberSource[] | string | undefined) {
+  set members(members: MemberSource[] | string | null | undefined) {
     if (typeof members === "string") this.setAttribute("members", members);
-    this.#members = typeof members === "string" ? undefined : members;
+    this.#members = typeof members === "string" ? undefined : (members ?? undefined);
     this.#answering?.abort();
     this.#unload();
   }
 
   /** Asks a question that continues the conversation; resolves when the answer is over. Where the conversation has become too long, its oldest questions are left out. */
   async ask(question: string): Promise<void> {
+    checked("The question", question, words);
     if (this.#answering) {
       if (!this.#answering.signal.aborted) return;
       // What was stopped just now ends first.
@@ -189,8 +192,12 @@ export class ConclaveChat extends Base {
   }
 
   disconnectedCallback(): void {
-    this.#answering?.abort();
-    this.#unload();
+    // Where it is moved it is back at once, or in a task's time where something waits in between.
+    setTimeout(() => {
+      if (this.isConnected) return;
+      this.#answering?.abort();
+      this.#unload();
+    });
   }
 
   #show(event: ConclaveEvent, text: string): void {
@@ -220,7 +227,7 @@ export class ConclaveChat extends Base {
     this.#status.hidden = status === "";
   }
 
-  #dispatch(name: string, detail: ConclaveEvent | ConclaveError | { loaded: number; total: number }): void {
+  #dispatch(name: string, detail: ConclaveEvent | ConclaveError | { share: number; loaded: number; total: number }): void {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: name === "conclave-event", composed: name === "conclave-event" }));
   }
 
@@ -232,15 +239,23 @@ export class ConclaveChat extends Base {
   }
 
   async #load(signal: AbortSignal): Promise<Conclave> {
-    const [core, hub] = [coreNamed(this.getAttribute("core")), this.getAttribute("hub")];
-    const options: LoadOptions = { backend: backendNamed(this.getAttribute("backend")), signal, ...(core !== undefined && { core }), ...(hub !== null && { hub }) };
+    const [backend, core, hub] = ["backend", "core", "hub"].map((name) => this.getAttribute(name) ?? undefined);
+    // What is no backend and no core the library refuses, and names those that there are.
+    const options = { signal, ...(backend !== undefined && { backend }), ...(core !== undefined && { core }), ...(hub !== undefined && { hub }) } as LoadOptions;
     const members = this.#members ?? this.#listed();
-    if (!Array.isArray(members)) return Conclave.load({ ...options, ...(members !== undefined && { members }), onProgress: this.#following() });
+    const { onProgress, onShare } = this.#following();
+    if (!Array.isArray(members)) return Conclave.load({ ...options, ...(members !== undefined && { members }), onProgress, onShare });
     const conclave = Conclave.start(options);
     try {
       await this.#consented(conclave, members, signal);
-      const onProgress = this.#following();
-      await Promise.all([conclave.ready, ...members.map((member) => conclave.add(member, { signal, onProgress }))]);
+      const share = new Share(onShare);
+      share.await(members);
+      const add = async (member: MemberSource): Promise<void> => {
+        await conclave.add(member, { signal, onProgress: (progress) => (onProgress(progress), share.member(member.name, progress)) });
+        share.added(member.name);
+      };
+      await Promise.all([conclave.ready.then(() => share.opened()), ...members.map(add)]);
+      share.done();
       return conclave;
     } catch (error) {
       conclave.close();
@@ -288,19 +303,27 @@ export class ConclaveChat extends Base {
     }
   }
 
-  /** Follows the members' files as they come. */
-  #following(): (progress: Progress & { member: string }) => void {
+  /** Follows the members' files as they come, and the whole load. */
+  #following(): { onProgress: (progress: Progress & { member: string }) => void; onShare: (share: number) => void } {
     const files = new Map<string, Progress>();
-    return ({ member, ...progress }) => {
-      if (progress.phase === "downloading" || progress.phase === "loading") files.set(`${member} ${progress.phase}`, progress);
-      const downloads = [...files].filter(([name]) => name.endsWith(" downloading")).map(([, file]) => file);
-      const [loaded, total] = [downloads.reduce((sum, file) => sum + file.loaded, 0), downloads.reduce((sum, file) => sum + file.total, 0)];
-      const fetching = loaded < total;
-      this.#tell(progress.note ?? (fetching ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}` : "Loading the members…"));
-      this.#progress.hidden = !fetching;
-      if (!fetching) return;
-      Object.assign(this.#progress, { max: total, value: loaded });
-      this.#dispatch("progress", { loaded, total });
+    const bytes = (): { loaded: number; total: number } => {
+      const downloads = [...files.values()];
+      return { loaded: downloads.reduce((sum, file) => sum + file.loaded, 0), total: downloads.reduce((sum, file) => sum + file.total, 0) };
+    };
+    return {
+      onProgress: ({ member, ...progress }) => {
+        const file = files.get(member);
+        if (progress.phase === "downloading") files.set(member, progress);
+        // The last bytes of a download may come without a word.
+        else if (file && (progress.phase === "verifying" || progress.phase === "loading")) files.set(member, { ...file, loaded: file.total });
+        const { loaded, total } = bytes();
+        this.#tell(progress.note ?? (loaded < total ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}` : "Loading the members…"));
+      },
+      onShare: (share) => {
+        this.#progress.hidden = share === 1;
+        this.#progress.value = share;
+        this.#dispatch("progress", { share, ...bytes() });
+      },
     };
   }
 }

@@ -231,21 +231,18 @@ test("the download is told from 0 to 1, to all who wait", async () => {
     load: async (options) => {
       started.resolve(options);
       await ready.promise;
-      return load(options);
+      return load({ ...options, onShare: () => undefined });
     },
   });
   assert.equal(await model.availability(), "downloadable");
   const told: [number, number][] = [];
   const later: number[] = [];
   const creating = model.create({ monitor: (monitor) => monitor.addEventListener("downloadprogress", ({ loaded, total }) => told.push([loaded, total])) });
-  const { onProgress } = await started.promise;
-  const tell = (member: string, loaded: number, total: number): void => onProgress?.({ member, phase: "downloading", loaded, total, rate: null, secondsLeft: null });
-  tell("Ada", 0, 0);
-  tell("Ada", 50, 100);
+  const { onShare } = await started.promise;
+  onShare?.(0);
+  onShare?.(0.25);
   const second = model.create({ monitor: (monitor) => (monitor.ondownloadprogress = ({ loaded }) => void later.push(loaded)) });
-  tell("Bo", 0, 300);
-  tell("Bo", 250, 300);
-  tell("Bo", 200, 300);
+  onShare?.(0.75);
   ready.resolve();
   await Promise.all([creating, second]);
   assert.deepEqual(told, [

@@ -17,9 +17,11 @@
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
+import { fault, flag, list, optional, text, type Check, type Fields } from "../protocol/check.ts";
 import { Conclave, ConclaveError, defaultSampling, isFatal, parseReference, typed, type ErrorKind, type LoadOptions, type Message, type Sampling } from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { Loading } from "./loading.ts";
+import { callback, checked, checkedOptions, loadFields, object, signal as signalCheck } from "./options.ts";
 
 /** Whether a session can be made: at once, after a download, while one is under way, or not at all. */
 export type Availability = "unavailable" | "downloadable" | "downloading" | "available";
@@ -112,7 +114,10 @@ const limits: SamplingLimits = { defaultTopK: mostTokens, maxTopK: mostTokens, d
 
 /** An object in the shape of the global `LanguageModel`, whose sessions these members answer. */
 export function createLanguageModel(options: LanguageModelOptions = {}): ConclaveLanguageModel {
-  const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } = options;
+  const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } = checkedOptions("createLanguageModel", options, {
+    ...loadFields,
+    load: optional(callback<NonNullable<LanguageModelOptions["load"]>>()),
+  }) as LanguageModelOptions;
   let current: Ensemble | undefined;
   const enter = (): Ensemble => {
     if (!current) {
@@ -125,17 +130,20 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
     return current;
   };
   return {
-    async availability(needs = {}) {
-      samplingOf(needs);
+    async availability(given) {
       try {
-        refuseNeeds(needs, needNames);
-      } catch {
-        return "unavailable";
+        const needs = known("availability", given, needFields) as SessionNeeds;
+        samplingOf(needs);
+        refuseNeeds(needs);
+      } catch (error) {
+        if (error instanceof DOMException) return "unavailable";
+        throw error;
       }
       return current?.availability ?? availabilityOf(options);
     },
-    async create(wanted = {}) {
-      refuseNeeds(wanted, [...needNames, "initialPrompts", "monitor", "signal"]);
+    async create(given) {
+      const wanted = known("create", given, sessionFields) as SessionOptions;
+      refuseNeeds(wanted);
       const { initialPrompts = [], monitor, signal = new AbortController().signal } = wanted;
       const sampling = samplingOf(wanted);
       const initial = initialPrompts.length === 0 ? [] : messagesOf(initialPrompts, false);
@@ -193,13 +201,14 @@ class Ensemble {
   readonly #loading: Loading;
   readonly #onEnd: () => void;
   readonly #monitors = new Set<DownloadMonitor>();
-  /** Of what has to be downloaded, from 0 to 1. */
+  /** Of the load, from 0 to 1. */
   share = 0;
   #sessions = 0;
 
   constructor(load: (options: LoadOptions) => Promise<Conclave>, options: LoadOptions, onEnd: () => void) {
     this.#onEnd = onEnd;
     this.#loading = new Loading(load, options, (share) => {
+      if (share <= this.share) return;
       this.share = share;
       for (const monitor of this.#monitors) tell(monitor, share);
     });
@@ -325,9 +334,9 @@ class LanguageModelSession extends EventTarget {
   /** Answers as `prompt` does, piece by piece: each is a segment that the members have agreed on. */
   promptStreaming(input: PromptInput, options: PromptOptions = {}): ReadableStream<string> {
     const cancelled = new AbortController();
-    const { signal } = options;
     return new ReadableStream<string>({
       start: async (controller) => {
+        const { signal } = known("promptStreaming", options, promptFields) as PromptOptions;
         await this.#answer(input, { ...options, signal: signal ? AbortSignal.any([signal, cancelled.signal]) : cancelled.signal }, (text) => {
           if (!cancelled.signal.aborted) controller.enqueue(text);
         });
@@ -339,7 +348,7 @@ class LanguageModelSession extends EventTarget {
 
   /** Adds to the conversation without an answer. The members read it with the next question. */
   append(input: PromptInput, options: Pick<PromptOptions, "signal"> = {}): Promise<undefined> {
-    return this.#inTurn(options, ["signal"], async (signal) => {
+    return this.#inTurn("append", options, signalFields, async (signal) => {
       const kept = await this.#fitting(messagesOf(input, this.#state.messages.length > 0));
       signal.throwIfAborted();
       this.#state = { ...this.#state, ...kept };
@@ -349,7 +358,7 @@ class LanguageModelSession extends EventTarget {
 
   /** Tokens that a question takes by itself, with what chat templates put around it, of `contextWindow`. Rejects with QuotaExceededError where it is too long for a member. */
   async measureContextUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
-    refuseUnknown(options, promptNames);
+    options = known("measureContextUsage", options, promptFields) as PromptOptions;
     refuseConstraint(options);
     this.#refuseDestroyed();
     return unlessAborted(usageOf(this.#shared.conclave, messagesOf(input, false)), this.#until(options)).catch((error: unknown) => {
@@ -364,7 +373,7 @@ class LanguageModelSession extends EventTarget {
 
   /** Another session that goes on from here. */
   async clone(options: Pick<PromptOptions, "signal"> = {}): Promise<LanguageModelSession> {
-    refuseUnknown(options, ["signal"]);
+    options = known("clone", options, signalFields) as PromptOptions;
     this.#refuseDestroyed();
     options.signal?.throwIfAborted();
     this.#shared.ensemble.enter();
@@ -379,7 +388,7 @@ class LanguageModelSession extends EventTarget {
   }
 
   #answer(input: PromptInput, options: PromptOptions, tell: (text: string) => void): Promise<void> {
-    return this.#inTurn(options, promptNames, async (signal) => {
+    return this.#inTurn("prompt", options, promptFields, async (signal) => {
       refuseConstraint(options);
       const added = messagesOf(input, this.#state.messages.length > 0);
       if (added.at(-1)?.role !== "user") throw unsupported("An ensemble answers the user. Let the last message be the user's.");
@@ -402,10 +411,10 @@ class LanguageModelSession extends EventTarget {
   }
 
   /** Runs tasks one after the other; who waits hears the signal at once. */
-  async #inTurn<T>(options: PromptOptions, known: string[], task: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    refuseUnknown(options, known);
+  async #inTurn<T>(of: string, options: PromptOptions, fields: Fields, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const given = known(of, options, fields) as PromptOptions;
     this.#refuseDestroyed();
-    const signal = this.#until(options);
+    const signal = this.#until(given);
     const turn = this.#queue.then(() => {
       signal.throwIfAborted();
       return task(signal);
@@ -459,14 +468,28 @@ class LanguageModelSession extends EventTarget {
 }
 export type { LanguageModelSession };
 
-const needNames = ["expectedInputs", "expectedOutputs", "tools", "temperature", "topK", "samplingMode"];
-const promptNames = ["signal", "responseConstraint", "omitResponseConstraintInput"];
-
 const unsupported = (message: string): DOMException => new DOMException(message, "NotSupportedError");
 
-function refuseUnknown(options: object, known: string[]): void {
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown !== undefined) throw unsupported(`An ensemble knows no ${JSON.stringify(unknown)}. It knows ${known.join(", ")}.`);
+/** An infinite one is the most that there is. */
+const amount: Check<number> = (data, path) => {
+  if (typeof data !== "number" || Number.isNaN(data)) throw fault(path, "a number", data);
+  return data;
+};
+const needFields = {
+  expectedInputs: optional(list(object)),
+  expectedOutputs: optional(list(object)),
+  tools: optional(list(object)),
+  temperature: optional(amount),
+  topK: optional(amount),
+  samplingMode: optional(text),
+};
+const signalFields = { signal: optional(signalCheck) };
+const sessionFields = { ...needFields, ...signalFields, initialPrompts: optional(list(object)), monitor: optional(callback<NonNullable<SessionOptions["monitor"]>>()) };
+const promptFields = { ...signalFields, responseConstraint: optional(object), omitResponseConstraintInput: optional(flag) };
+
+/** As the API does: what is unknown is not supported, a wrong type is a TypeError, and null is as if it were left out. */
+function known(of: string, options: unknown, fields: Fields): object {
+  return checkedOptions(of, options ?? {}, fields, { wrong: (message) => new TypeError(message), unknown: unsupported });
 }
 
 function refuseConstraint({ responseConstraint, omitResponseConstraintInput }: PromptOptions): void {
@@ -475,8 +498,7 @@ function refuseConstraint({ responseConstraint, omitResponseConstraintInput }: P
 }
 
 /** Throws what of a session's needs an ensemble can't do. */
-function refuseNeeds(needs: SessionNeeds, known: string[]): void {
-  refuseUnknown(needs, known);
+function refuseNeeds(needs: SessionNeeds): void {
   const { expectedInputs = [], expectedOutputs = [], tools = [], samplingMode = "balanced" } = needs;
   const other = [...expectedInputs, ...expectedOutputs].find(({ type }) => type !== "text");
   if (other) throw unsupported(`The members read and write text alone, and ${JSON.stringify(other.type)} is expected. Leave it out.`);
@@ -498,14 +520,16 @@ function samplingOf({ temperature, topK, samplingMode }: SessionNeeds): Shared["
 /** Reads what is asked. `appended`: it follows something, so that a system's message comes too late. */
 function messagesOf(input: PromptInput, appended: boolean): Message[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
-  if (input.length === 0) return [{ role: "user", content: "" }];
+  const told = checked("The prompt", input, list(object), { wrong: (message) => new TypeError(message) });
+  if (told.length === 0) return [{ role: "user", content: "" }];
   return input.map(({ role, content, prefix }, index) => {
     if (!["system", "user", "assistant"].includes(role)) throw new TypeError(`There is no role ${JSON.stringify(role)}. Take system, user or assistant.`);
     if (role === "system" && (appended || index > 0)) throw new TypeError("The system's message comes first of all. Begin the conversation with it.");
     if (prefix && (role !== "assistant" || index < input.length - 1)) throw new DOMException("A prefix is the last message, and the assistant's. Leave it out.", "SyntaxError");
     if (prefix) throw unsupported("The members draft an answer from its first word. Leave prefix out.");
     if (typeof content === "string") return { role, content };
-    const texts = content.map(({ type, value }) => {
+    const parts = checked(`The content of message ${index + 1}`, content, list(object), { wrong: (message) => new TypeError(message) }) as PromptPart[];
+    const texts = parts.map(({ type, value }) => {
       if (type !== "text") throw unsupported(`The members read text alone, and a message has ${JSON.stringify(type)}. Leave it out.`);
       if (typeof value !== "string") throw new TypeError("The value of a text is a string.");
       return value;

@@ -32,8 +32,8 @@ test("an answer is as the client's types say, with who wrote what beside it", as
       conclave: {
         stop: "ended",
         segments: [
-          { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 } },
-          { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 } },
+          { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
+          { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
         ],
       },
     },
@@ -101,7 +101,7 @@ test("what an ensemble can't honour is refused by its name; who stops hears Abor
   for (const [params, message] of [
     [{ tools: [{}] }, /can't honour "tools"/],
     [{ n: 2 }, /"n": 2/],
-    [{ logprobs: true }, /"logprobs"/],
+    [{ logprobs: true }, /"logprobs": true\. Members agree on segments.* in `conclave`/],
     [{ response_format: { type: "json_object" } }, /"response_format"/],
     [{ frequency_penalty: 0.5 }, /"frequency_penalty": 0\.5/],
   ] as const) {

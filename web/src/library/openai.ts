@@ -11,8 +11,10 @@
  * parameter that an ensemble can't honour is refused by its name, unless it asks for nothing. What the
  * client has no field for is in `conclave`: who wrote each segment, and how the members voted.
  */
+import { flag, list, nullable, optional, shape, text, whole, within, type Check } from "../protocol/check.ts";
 import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
 import { BadSettings, type Conclave, type ConclaveEvent, type Message, type StopReason } from "./conclave.ts";
+import { checked, ensemble, object, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
 
@@ -40,6 +42,7 @@ export interface ChatParams {
   stop?: string | readonly string[] | null;
   temperature?: number | null;
   top_p?: number | null;
+  /** Any whole number. */
   seed?: number | null;
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
@@ -106,32 +109,59 @@ const idle: Record<string, readonly unknown[]> = {
   store: [false],
   stream: [true, false],
 };
-const known = new Set(["messages", "model", "max_completion_tokens", "max_tokens", "stop", "temperature", "top_p", "seed", "stream_options", "response_format", "user"]);
+/** What they may be that mean something. */
+const fields = {
+  messages: list(object),
+  model: orNone(text),
+  max_completion_tokens: orNone(whole(1, 2 ** 32 - 1)),
+  max_tokens: orNone(whole(1, 2 ** 32 - 1)),
+  stop: orNone(stops),
+  temperature: orNone(within(0, 10)),
+  top_p: orNone(within(0, 1)),
+  seed: orNone(whole(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
+  stream_options: orNone(shape({ include_usage: optional(flag) })),
+  response_format: orNone(object),
+  user: orNone(text),
+};
+
+function orNone<T>(check: Check<T>) {
+  return optional(nullable(check));
+}
+
+/** One text or several. */
+function stops(data: unknown, path: string): string | string[] {
+  return Array.isArray(data) ? list(text)(data, path) : text(data, path);
+}
 
 /** The interface of OpenAI's client over these members. `create` throws as `Conclave.ask` does, and AbortError when its signal stops it. */
 export function createChatCompletions(conclave: Conclave): ChatCompletions {
-  async function create(params: ChatParams, { signal }: ChatOptions = {}): Promise<ChatCompletion | AsyncIterable<ChatCompletionChunk>> {
+  checked("The ensemble", conclave, ensemble);
+  async function create(params: ChatParams, options: ChatOptions = {}): Promise<ChatCompletion | AsyncIterable<ChatCompletionChunk>> {
     refuseForeign(params);
+    // The client's own options (a timeout, retries) mean nothing here.
+    const { signal } = checked("The options of create", options, shape({ signal: orNone(signalCheck) }));
     const { model = "conclave", temperature, top_p: topP, seed, stop, stream_options: streamOptions } = params;
     const maxTokens = params.max_completion_tokens ?? params.max_tokens;
     const events = conclave.ask(params.messages.map(messageOf), {
       ...(signal && { signal }),
       ...(maxTokens != null && { maxTokens }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
-      sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed }) },
+      sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed: seedOf(seed) }) },
     });
     const head = { id: `chatcmpl-${crypto.randomUUID()}`, created: Math.floor(Date.now() / 1000), model };
-    return params.stream ? chunks(events, head, streamOptions?.include_usage ?? false, signal) : whole(events, head, signal);
+    return params.stream ? chunks(events, head, streamOptions?.include_usage ?? false, signal) : completed(events, head, signal);
   }
   return { chat: { completions: { create: create as ChatCompletions["chat"]["completions"]["create"] } } };
 }
 
 type Head = Pick<ChatCompletion, "id" | "created" | "model">;
 
-async function whole(events: AsyncIterable<ConclaveEvent>, head: Head, signal: AbortSignal | null | undefined): Promise<ChatCompletion> {
+async function completed(events: AsyncIterable<ConclaveEvent>, head: Head, signal: AbortSignal | null | undefined): Promise<ChatCompletion> {
   const segments: SegmentVote[] = [];
+  let members: string[] = [];
   for await (const event of events) {
-    if (event.type === "round") segments.push(voteOf(event));
+    if (event.type === "begin") members = event.members;
+    if (event.type === "round") segments.push(voteOf(event, members));
     if (event.type !== "end") continue;
     if (event.stop === "stopped") signal?.throwIfAborted();
     const { text: content, stop } = event;
@@ -151,11 +181,15 @@ async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsa
     ...usage,
   });
   let told = "";
+  let members: string[] = [];
   for await (const event of events) {
-    if (event.type === "begin") yield chunk({ role: "assistant", content: "" });
+    if (event.type === "begin") {
+      members = event.members;
+      yield chunk({ role: "assistant", content: "" });
+    }
     if (event.type === "round") {
       told += event.text;
-      yield { ...chunk({ content: event.text }), conclave: voteOf(event) };
+      yield { ...chunk({ content: event.text }), conclave: voteOf(event, members) };
     }
     if (event.type !== "end") continue;
     if (event.stop === "stopped") signal?.throwIfAborted();
@@ -167,19 +201,35 @@ async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsa
   }
 }
 
+/** The client's seeds may be negative, the members' start at 0: those count back from the end. */
+const seedOf = (seed: number): number => (seed < 0 ? seed + 2 ** 53 : seed);
+
 function refuseForeign(params: ChatParams): void {
+  checked("The parameters of create", params, object);
   for (const [name, value] of Object.entries(params)) {
     if (value == null || idle[name]?.includes(value)) continue;
     if (name === "response_format" && (value as { type?: unknown }).type === "text") continue;
-    if (!known.has(name) || name === "response_format") throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}. Leave it out.`);
+    const reason = name === "logprobs" ? perSegment : "";
+    if (!Object.hasOwn(fields, name) || name === "response_format") throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`);
   }
+  checked("create", params, shape(fields));
 }
 
-function messageOf({ role, content }: ChatMessage): Message {
+const perSegment = " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
+
+function messageOf(message: ChatMessage, index: number): Message {
+  const { role } = message;
+  const content = checked(`messages[${index}].content`, message.content, contents);
   const parts: readonly ChatTextPart[] = typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
   const other = parts.find(({ type }) => type !== "text");
   if (other) throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`);
-  return { role: role === "developer" ? "system" : role, content: parts.map(({ text }) => text).join("") };
+  const pieces = checked(`messages[${index}].content`, parts, list(shape({ text })));
+  return { role: role === "developer" ? "system" : role, content: pieces.map(({ text }) => text).join("") };
+}
+
+/** A text, or its parts, or none. */
+function contents(data: unknown, path: string): ChatMessage["content"] {
+  return data == null || typeof data === "string" ? (data ?? null) : (list(object)(data, path) as ChatTextPart[]);
 }
 
 const usageOf = ({ promptTokens, answerTokens }: { promptTokens: number; answerTokens: number }): ChatUsage => ({

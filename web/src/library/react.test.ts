@@ -7,13 +7,13 @@ import { renderToString } from "react-dom/server";
 import type { Script } from "../testing/scripted.ts";
 import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
 import { Conclave, Download, type ConclaveEvent, type LoadOptions } from "./conclave.ts";
-import { useConclave, type UseConclave, type UseConclaveOptions } from "./react.ts";
+import { ConclaveChat, useConclave, type UseConclave, type UseConclaveOptions } from "./react.ts";
 
 const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
 Object.assign(window, { location: new URL("https://page.example/") });
 Object.assign(globalThis, { window, document, IS_REACT_ACT_ENVIRONMENT: true, ...(!("navigator" in globalThis) && { navigator: window.navigator }) });
 // It looks for a document as it is loaded.
-const { createRoot } = await import("react-dom/client");
+const { createRoot, hydrateRoot } = await import("react-dom/client");
 
 /** What `task` does, and all that React does of it. */
 const inAct = <T>(task: () => Promise<T>): Promise<T> => act(task);
@@ -89,6 +89,8 @@ test("the first question loads the members, the answer comes segment by segment,
     ],
   );
   assert.equal(stages[0]?.members.get("Ada")?.sampling?.seed, 7);
+  await assert.rejects(ask({ type: "click" } as unknown as string), { name: "Settings", message: "The question must be a string; it was an object." });
+  await assert.rejects(ask("x", { maxTokens: null } as object), { name: "Settings", message: /^ask\.maxTokens must be/ });
   await inAct(() => ask("again"));
   assert.deepEqual(stages[0]?.members.get("Ada")?.messages, [...messages, { role: "user", content: "again" }]);
   assert.equal(hook().messages.length, 4);
@@ -169,13 +171,36 @@ test("a strict component has one engine in the end, whichever effect has asked f
     return null;
   };
   const { hook, stages, unmount } = await mounted({ strict: true, Child });
-  await settle();
+  // As long as it takes: on a busy machine both engines of the two mounts open slowly.
+  for (let turn = 0; turn < 100 && (hook().status !== "ready" || hook().text === ""); turn++) await settle();
   assert.deepEqual([hook().status, hook().text], ["ready", "Hello there."]);
   assert.deepEqual(stages.map(ended), [...stages.slice(1).map(() => true), false]);
   assert.equal(hook().messages.length, 2, "asked once");
   await unmount();
   await settle();
   assert.ok(stages.every(ended));
+});
+
+test("the element as a component hears the element's events, also where the page was rendered on a server, and the last handlers count", async () => {
+  const heard: string[] = [];
+  const at = (when: string) => ({
+    onEnd: ({ stop }: { stop: string }) => void heard.push(`${when} ${stop}`),
+    onProgress: ({ share }: { share: number }) => void heard.push(`${when} ${share}`),
+  });
+  const host = document.body.appendChild(document.createElement("div"));
+  host.innerHTML = renderToString(createElement(ConclaveChat, { rule: "leader" }));
+  const element = host.querySelector("conclave-chat") as unknown as HTMLElement & { members?: unknown };
+  assert.equal(element.getAttribute("rule"), "leader");
+  const members = [{ name: "Ada", files: [file] }];
+  const root = await inAct(async () => hydrateRoot(host as unknown as Element, createElement(ConclaveChat, { rule: "leader", members, ...at("first") })));
+  const dispatch = (name: string, detail: object): boolean => element.dispatchEvent(new window.CustomEvent(name, { detail }));
+  dispatch("progress", { share: 0.5 });
+  await inAct(async () => root.render(createElement(ConclaveChat, { rule: "leader", members, ...at("second") })));
+  dispatch("end", { stop: "ended" });
+  assert.deepEqual([heard, element.members], [["first 0.5", "second ended"], members]);
+  await inAct(async () => root.unmount());
+  dispatch("end", { stop: "ended" });
+  assert.equal(heard.length, 2);
 });
 
 test("a component that goes while its members load leaves no engine behind", async () => {

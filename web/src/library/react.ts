@@ -8,31 +8,19 @@
  * The members load at the first question, or by `load`, and go when the component does. A component is
  * rendered on a server as before its first question.
  *
- * Whoever imports this has `<conclave-chat>` in JSX as well; the element itself comes with `conclave/element`.
+ * `ConclaveChat` is `<conclave-chat>` as a component, and whoever imports this has the tag in JSX as well; the
+ * element itself comes with `conclave/element`.
  */
-import { useEffect, useState, useSyncExternalStore, type DetailedHTMLProps, type HTMLAttributes } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 import { voteOf, type SegmentVote } from "./answer.ts";
-import {
-  BadSettings,
-  Conclave,
-  isAbort,
-  isFatal,
-  typed,
-  type AskOptions,
-  type BackendChoice,
-  type ConclaveError,
-  type ConclaveEvent,
-  type Core,
-  type LoadOptions,
-  type Message,
-  type Rule,
-  type Thinking,
-} from "./conclave.ts";
-import type { ConclaveChat } from "./element.ts";
+import { BadSettings, Conclave, isAbort, isFatal, typed, type AskOptions, type ConclaveError, type ConclaveEvent, type LoadOptions, type Message } from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
+import * as check from "../protocol/check.ts";
 import { Loading } from "./loading.ts";
+import { callback, checked, checkedOptions, questionFields } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
+export { ConclaveChat, type ConclaveChatAttributes, type ConclaveChatProps } from "./react-chat.ts";
 
 /** How the members are loaded; read when they are. */
 export interface UseConclaveOptions extends LoadOptions {
@@ -50,7 +38,7 @@ export interface QuestionOptions extends Omit<AskOptions, "signal"> {
 export interface ConclaveState {
   /** `idle` until the members are asked for, and after a failure that ended them. */
   status: "idle" | "loading" | "ready" | "answering";
-  /** Which share of what is to be downloaded is here, from 0 to 1. */
+  /** Which share of the load is done, from 0 to 1. */
   progress: number;
   /** Why the last question, or the loading, failed; the text so far stays. */
   error: ConclaveError | undefined;
@@ -92,6 +80,8 @@ export function useConclave(options: UseConclaveOptions = {}): UseConclave {
   }, [chat]);
   return { ...state, load: chat.load, ask: chat.ask, stop: chat.stop, reset: chat.reset };
 }
+
+const askFields = { ...questionFields, onEvent: check.optional(callback<(event: ConclaveEvent) => void>()) };
 
 const silent = { text: "", segments: [] } as const;
 const idle: ConclaveState = { status: "idle", progress: 0, error: undefined, messages: [], ...silent, conclave: undefined };
@@ -135,7 +125,10 @@ class Chat {
     }
   };
 
-  readonly ask = async (question: string, { onEvent, ...options }: QuestionOptions = {}): Promise<string> => {
+  readonly ask = async (question: string, given: QuestionOptions = {}): Promise<string> => {
+    // Handed over as a handler itself, it would be given the event.
+    checked("The question", question, check.text);
+    const { onEvent, ...options } = checkedOptions("ask", given, askFields) as QuestionOptions;
     if (this.#answering && !this.#answering.signal.aborted) throw new BadSettings("A question is being answered. Wait for its end, or stop it.");
     const controller = new AbortController();
     const { signal } = controller;
@@ -156,10 +149,12 @@ class Chat {
       const conclave = await unlessAborted(this.#loaded(), signal);
       if (!conclave) return text;
       this.#set({});
+      let members: string[] = [];
       for await (const event of conclave.ask([...messages], { overflow: "drop-oldest", ...options, signal })) {
+        if (event.type === "begin") members = event.members;
         if (event.type === "round") {
           text += event.text;
-          tell([...this.#state.segments, voteOf(event)]);
+          tell([...this.#state.segments, voteOf(event, members)]);
         }
         if (event.type === "end") {
           // It may bring what was held back.
@@ -240,24 +235,5 @@ class Chat {
     const status = state.conclave ? (this.#answering ? "answering" : "ready") : this.#loading ? "loading" : "idle";
     this.#state = { ...state, status };
     for (const listener of this.#listeners) listener();
-  }
-}
-
-/** The attributes of `<conclave-chat>`, beside those of every element. */
-export interface ConclaveChatAttributes extends DetailedHTMLProps<HTMLAttributes<ConclaveChat>, ConclaveChat> {
-  /** References of models, parted by spaces, or the address of a list of them; the bundled members if left out. */
-  members?: string;
-  backend?: BackendChoice;
-  core?: Core;
-  hub?: string;
-  rule?: Rule;
-  thinking?: Thinking;
-}
-
-declare module "react" {
-  namespace JSX {
-    interface IntrinsicElements {
-      "conclave-chat": ConclaveChatAttributes;
-    }
   }
 }

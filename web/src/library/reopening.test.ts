@@ -154,7 +154,8 @@ test("what the caller throws, or hands over broken, opens nothing anew", async (
   const events = conclave.ask(hello);
   await events.next();
   await assert.rejects(events.throw(new Error("mine")), { message: "mine" });
-  await assert.rejects(collect(conclave.ask(hello, { signal: 5 as unknown as AbortSignal })), TypeError);
+  const broken = { aborted: false, addEventListener: () => assert.fail("of the page"), removeEventListener: () => undefined } as unknown as AbortSignal;
+  await assert.rejects(collect(conclave.ask(hello, { signal: broken })), { message: "of the page" });
   assert.equal(stages.length, 1);
 });
 

@@ -26,7 +26,7 @@ export interface ExchangeContext {
   messages: Message[];
   members: string[];
   /** What each of them runs on. */
-  cores: Core[];
+  cores: (Core | "remote")[];
   voices: number[];
   backend: Backend;
   adapter: Adapter;

@@ -42,6 +42,8 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
     type: "round",
     round: 1,
     active: [0, 1],
+    remote: [],
+    abstained: [],
     drafters: [0, 1],
     candidates: [
       { member: "Ada", text: "a", ended: false, tokens: 1 },

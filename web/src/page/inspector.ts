@@ -48,15 +48,20 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
 }
 
 /** ln(1 + Σ 1/p) of a candidate's tokens, as the engine has it; it gives −ln Σ 1/p. */
-function surprise(score: Score | undefined): number {
-  const log = -(score?.harmonic ?? NaN);
+function surprise(score: Score | undefined): number | undefined {
+  if (score?.harmonic === undefined) return undefined;
+  const log = -score.harmonic;
   return log + Math.log1p(Math.exp(-log));
 }
 
 /** Why a round was decided without a vote. */
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
   if (round.scores.length === 0) return "Fast mode took this candidate as it ended the answer; nobody scored it.";
-  const surprises = round.scores.map(([score], place) => `${names[round.active[place] ?? place] ?? ""} by ${surprise(score).toFixed(1)}`);
+  // Who abstained, or only judges, has no say in that.
+  const surprises = round.scores.flatMap(([score], place) => {
+    const nats = surprise(score);
+    return nats === undefined ? [] : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
+  });
   return `${round.candidates[0]?.member ?? ""} drafted for all, and nobody doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
 
@@ -84,15 +89,12 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
 function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext): HTMLElement {
   const { scoring, update, level } = settings;
   const raw = raws[scoring];
-  const tag = (place: number) => {
-    const member = round.active[place] ?? place;
-    return el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
-  };
+  const tag = (member: number) => el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
   const head = el(
     "tr",
     {},
     el("th", { scope: "col" }, "scored by"),
-    ...round.active.map((_, j) => el("th", { scope: "col" }, tag(j))),
+    ...round.drafters.map((drafter) => el("th", { scope: "col" }, tag(drafter))),
     // With update after, the vote was counted by the weights of the round before.
     el("th", { scope: "col" }, update === "after" ? "weight, afterwards" : "weight"),
   );
@@ -100,12 +102,18 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
     el(
       "tr",
       {},
-      el("th", { scope: "row" }, tag(i)),
+      el("th", { scope: "row" }, tag(round.active[i] ?? i)),
+      ...(row.length === 0 ? [el("td", { colspan: round.candidates.length }, el("small", {}, "abstained"))] : []),
       ...row.map((share, j) => {
         const score = round.scores[i]?.[j];
         const number = score && raw.of(score);
         const best = share === Math.max(...row);
-        return el("td", { class: best ? "best" : "" }, `${(share * 100).toFixed(1)}\u00a0%`, el("small", {}, number === undefined ? "" : number.toFixed(2)));
+        return el(
+          "td",
+          { class: best ? "best" : "" },
+          `${(share * 100).toFixed(1)}\u00a0%`,
+          el("small", {}, number === undefined ? (score?.preference === undefined ? "" : "by letter") : number.toFixed(2)),
+        );
       }),
       el("td", { class: "figure" }, (round.weights[i] ?? 0).toFixed(3)),
     ),

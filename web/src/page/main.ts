@@ -7,9 +7,10 @@ import { takeDrops } from "./drop.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
-import { plural, sentence } from "./figures.ts";
+import { percent, plural, sentence } from "./figures.ts";
 import { memoryTogether } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
+import { hubNamed } from "./named-hub.ts";
 import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
@@ -26,16 +27,7 @@ const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
 /** The address keeps it, whichever backend the engine is opened on again. */
 const core = coreNamed(query.get("core"));
-/**
- * Another hub than huggingface.co, for tests and mirrors on this machine: a link can't have the page fetch
- * models from a host of its own under names that are trusted.
- */
-const hub = debug ? onThisMachine(query.get("hub")) : undefined;
-
-function onThisMachine(address: string | null): string | undefined {
-  const host = address === null ? "" : (URL.parse(address)?.hostname ?? "");
-  return ["localhost", "127.0.0.1", "[::1]"].includes(host) ? address! : undefined;
-}
+const hub = hubNamed(query);
 
 class Page {
   readonly #notices = new Notices(byId("notices", HTMLElement));
@@ -60,6 +52,8 @@ class Page {
   /** Whose weights the chart shows. */
   #charted: Exchange | undefined;
   #answering: AbortController | undefined;
+  /** Of what is being loaded, from 0 to 1. */
+  #share = 0;
   /** What {@link #showTitle} last said. */
   #titled = "";
 
@@ -84,6 +78,10 @@ class Page {
           this.#refresh();
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
+        },
+        onShare: (share) => {
+          this.#share = share;
+          this.#showWhyNot();
         },
         onFatal: (error) => this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
@@ -220,7 +218,7 @@ class Page {
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map((slot) => slot.about!.core); // they are loaded
+    const cores = slots.map((slot) => slot.about?.core ?? "remote"); // they are loaded
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
@@ -379,12 +377,18 @@ class Page {
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);
     why.hidden = answering || ready;
+    this.#showWhyNot();
     this.#showTitle();
     if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
     memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
-    why.textContent =
-      this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading || !this.#conclave ? "The members are loading." : "No member takes part: tick one, or add one.";
+  }
+
+  /** Why nothing can be asked now. */
+  #showWhyNot(): void {
+    const loading = this.#roster.loading || !this.#conclave;
+    byId("why-not", HTMLElement).textContent =
+      this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading ? `The members are loading: ${percent(this.#share)}.` : "No member takes part: tick one, or add one.";
   }
 
   /** Says which ensemble is here, and offers what can be asked of it. */
@@ -398,7 +402,11 @@ class Page {
     byId("about-toys", HTMLElement).hidden = !toys;
     const about = byId("about-models", HTMLElement);
     about.hidden = toys || slots.length === 0;
-    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} here, on this machine. Nothing you type leaves it.`;
+    const hosts = [...new Set(slots.flatMap(({ source }) => (source.remote === undefined ? [] : (URL.parse(source.remote)?.host ?? []))))];
+    const here = slots.filter(({ source }) => source.remote === undefined).length;
+    const where =
+      hosts.length === 0 ? "here, on this machine. Nothing you type leaves it" : `${here > 0 ? "together, here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
+    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${where}.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
     showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
       this.#question.text = question;

@@ -16,8 +16,14 @@ export interface Known {
   core?: Core | undefined;
 }
 
+/** Where a member lives that is not on this machine. */
+const elsewhere = ({ source, about }: Known): string | undefined => about?.remote?.host ?? (source.remote === undefined ? undefined : URL.parse(source.remote)?.host);
+
 /** Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its module, while that is not here. */
-export function facts({ source, entry, model, about, core }: Known, openCore?: number): string {
+export function facts(known: Known, openCore?: number): string {
+  const { source, entry, model, about, core } = known;
+  const host = elsewhere(known);
+  if (host !== undefined) return [`at ${host}`, about?.remote?.model ?? source.model, about?.remote?.can].filter(Boolean).join(" · ");
   const family = entry?.architecture ?? model?.family;
   const named = (about?.core ?? core) === "burn" ? `runs on the open core${openCore === undefined ? "" : `, + ${bytes(openCore)}`}` : undefined;
   if (about) return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes), named].filter(Boolean).join(" · ");
@@ -26,7 +32,10 @@ export function facts({ source, entry, model, about, core }: Known, openCore?: n
 }
 
 /** What it can do, as far as anybody has said so; and what to expect of it where it was never taught to converse. */
-export function description({ entry, about }: Known): string {
+export function description(known: Known): string {
+  const { entry, about } = known;
+  const host = elsewhere(known);
+  if (host !== undefined) return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
   const base = about?.template === false ? "Base model, no chat template: it reads questions with examples and answers in one paragraph." : undefined;
   return [entry?.description, base].filter(Boolean).join(" ");
 }
@@ -48,12 +57,12 @@ export function formats({ formats, quantisation }: Pick<About, "formats" | "quan
 
 /** What a loaded member takes of the graphics card; nothing to say on the CPU, where only the whole is known. */
 export function graphicsMemory({ about, backend }: Known): string {
-  return about && backend === "webgpu" ? `${bytes(total(about.memory))} of graphics memory` : "";
+  return about && !about.remote && backend === "webgpu" ? `${bytes(total(about.memory))} of graphics memory` : "";
 }
 
 /** What all loaded members take together. `heapBytes`: the wasm module's memory. */
 export function memoryTogether(members: Known[], heapBytes: number): string {
-  const loaded = members.filter(({ about }) => about);
+  const loaded = members.filter(({ about }) => about && !about.remote);
   const [first] = loaded;
   if (!first) return "";
   if (first.backend !== "webgpu") return `Loaded, they hold ${bytes(heapBytes)} of memory.`;

@@ -172,7 +172,8 @@ export class MembersPanel {
       const together = shared === 0 ? "" : shared === segments ? ", in the same words as others" : `, ${shared} in the same words as others`;
       const share = `wrote ${segments} of ${plural(rounds.length, "segment")} (${percent(segments / rounds.length)})${together}`;
       const since = stayed ? `after round ${stayed.round}` : "in the first round";
-      card.won.textContent = left ? `${share}, left ${since}` : share;
+      const silent = !left && last.abstained.includes(member) && slot.about?.remote?.can !== "drafts only" ? ", abstained in this round" : "";
+      card.won.textContent = left ? `${share}, left ${since}` : `${share}${silent}`;
     });
   }
 

@@ -8,6 +8,7 @@ import { ensemblesList } from "./ensembles-list.ts";
 import type { Machine } from "./fit.ts";
 import type { PickedFile } from "./picked.ts";
 import { QuantiseSelect } from "./quantise-choice.ts";
+import { RemoteForm } from "./remote-form.ts";
 import { storedList } from "./stored-list.ts";
 
 export interface DialogEvents {
@@ -22,6 +23,7 @@ export interface DialogEvents {
   onToys: () => Promise<void>;
   onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
   onPicked: (picked: PickedFile[]) => void;
+  onRemote: (source: MemberSource) => void;
 }
 
 const contexts = [1024, 2048, 4096, 8192, 16384];
@@ -55,7 +57,7 @@ export class ModelsDialog {
       this.#about,
       this.#status,
       el("section", { "aria-labelledby": "ensembles-title" }, el("div", { class: "dialog-head" }, title("ensembles-title", "Ensembles"), this.#contextChoice()), this.#ensembles),
-      el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm()),
+      el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm(), this.#remoteForm()),
       el("section", { "aria-labelledby": "stored-title" }, title("stored-title", "Stored in this browser"), this.#stored),
     );
     this.#dialog.addEventListener("close", () => this.#choice?.abort());
@@ -88,13 +90,19 @@ export class ModelsDialog {
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
     const library = this.#events.library();
-    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false };
+    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false, prompts: 0 };
     this.#about.textContent = this.#promise(stored.keeps);
     const free = stored.free ?? undefined;
     this.#stored.replaceChildren(
       storedList(stored.models, {
         free,
         keeps: stored.keeps,
+        prompts: stored.prompts,
+        onDeletePrompts: async () => {
+          await this.#events.library()?.deletePrompts();
+          await this.refresh();
+          this.#stored.querySelector<HTMLElement>("#stored-summary")?.focus();
+        },
         hasNewer: async ({ ref, commit }) => {
           const latest = await library?.latestCommit(ref);
           return latest !== undefined && latest !== commit;
@@ -124,7 +132,7 @@ export class ModelsDialog {
   /** What becomes of a model that is chosen. */
   #promise(keeps: boolean): string {
     const kept = keeps ? "they are checked and kept in this browser" : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
-    return `Models are fetched from where they lie when you choose them, those named here from ${this.#host}; ${kept}. What you ask goes nowhere.`;
+    return `Models are fetched from where they lie when you choose them, those named here from ${this.#host}; ${kept}. What you ask goes nowhere, unless you add a member behind a server.`;
   }
 
   /** Looks into one choice at a time; closing the dialog drops it. */
@@ -189,6 +197,14 @@ export class ModelsDialog {
       });
     });
     return form;
+  }
+
+  #remoteForm(): HTMLElement {
+    const { root } = new RemoteForm((source) => {
+      this.close();
+      this.#events.onRemote(source);
+    });
+    return root;
   }
 
   #picked(picked: PickedFile[]): void {

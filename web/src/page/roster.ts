@@ -1,6 +1,7 @@
 /** The ensemble on the page: its places, and how members come into them and leave them again. */
 import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../library/conclave.ts";
 import { mostMembers, type Core } from "../protocol/engine.ts";
+import { Share } from "../library/share.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
 /** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */
@@ -9,6 +10,8 @@ export type Seat = Pick<Slot, "source" | "entry" | "model">;
 export interface RosterEvents {
   /** The slots, or what they can do, changed. */
   onChange: () => void;
+  /** Which share of what is being loaded is here, from 0 to 1. */
+  onShare: (share: number) => void;
   /** The engine is of no more use. */
   onFatal: (error: ConclaveError) => void;
 }
@@ -25,6 +28,8 @@ export class Roster {
   readonly #core: Core | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
   #conclave: Conclave | undefined;
+  /** How far those are that are being loaded. */
+  #share: Share | undefined;
   /** How often all were replaced. */
   #replaced = 0;
 
@@ -117,14 +122,20 @@ export class Roster {
     const controller = new AbortController();
     slot.loading = controller;
     slot.state = "loading";
+    const share = (this.#share ??= this.#shareOf(conclave));
+    share.await([slot.source]);
     this.#panel.show(slot);
     this.#events.onChange();
     try {
       slot.about = await conclave.add(slot.source, {
         contextTokens: this.contextTokens,
         signal: controller.signal,
-        onProgress: (progress) => this.#panel.progress(slot, progress),
+        onProgress: (progress) => {
+          this.#panel.progress(slot, progress);
+          share.member(slot.source.name, progress);
+        },
       });
+      share.added(slot.source.name);
       slot.backend = conclave.backend;
       // It was taken out while the engine had it in hand.
       if (!this.slots.includes(slot)) return void (await conclave.remove(slot.source.name));
@@ -139,8 +150,17 @@ export class Roster {
       if (isFatal(error)) this.#events.onFatal(error);
     } finally {
       if (slot.loading === controller) slot.loading = undefined;
+      if (slot.state !== "ready") share.forget(slot.source.name);
+      if (!this.loading && this.#share === share) this.#share = undefined;
       this.#events.onChange();
     }
+  }
+
+  #shareOf(conclave: Conclave): Share {
+    const share = new Share((share) => this.#events.onShare(share));
+    // Why it is not ready is told elsewhere.
+    void conclave.ready.then(() => share.opened()).catch(() => undefined);
+    return share;
   }
 
   #place(member: Seat): Slot {

@@ -9,7 +9,7 @@ export interface RunRecord {
   format: "conclave run 1";
   members: string[];
   /** What each of them ran on, in their order. */
-  cores: Core[];
+  cores: (Core | "remote")[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -28,7 +28,7 @@ export interface RunRecord {
 
 export interface Run {
   members: string[];
-  cores: Core[];
+  cores: (Core | "remote")[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;

@@ -8,17 +8,41 @@ export interface StoredContext {
   /** The browser has a place for models. */
   keeps: boolean;
   onDelete: (model: StoredModel) => Promise<void>;
+  /** Bytes of system prompts that are kept as members have read them. */
+  prompts: number;
+  onDeletePrompts: () => Promise<void>;
   /** Asks the hub whether it has a newer version by now. */
   hasNewer: (model: StoredModel) => Promise<boolean>;
 }
 
-export function storedList(models: StoredModel[], { free, keeps, onDelete, hasNewer }: StoredContext): HTMLElement {
+export function storedList(models: StoredModel[], { free, keeps, onDelete, hasNewer, prompts, onDeletePrompts }: StoredContext): HTMLElement {
   const kept = models.reduce((sum, { stored }) => sum + stored, 0);
   const room = free === undefined ? "" : ` The browser lets this page keep ${bytes(free)} more.`;
   const none = keeps ? `No models are stored here yet.${room}` : "This browser gives the page no place to keep models: they are fetched anew at each visit.";
   const summary = models.length === 0 ? none : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
   const rows = new Map(models.map((model) => [model, row(model, onDelete)]));
-  return el("div", {}, el("p", { class: "facts", id: "stored-summary", tabindex: -1 }, summary), models.length === 0 ? "" : el("ul", { class: "stored" }, ...rows.values()), updates(rows, hasNewer));
+  return el(
+    "div",
+    {},
+    el("p", { class: "facts", id: "stored-summary", tabindex: -1 }, summary),
+    models.length === 0 ? "" : el("ul", { class: "stored" }, ...rows.values()),
+    updates(rows, hasNewer),
+    readPrompts(prompts, onDeletePrompts),
+  );
+}
+
+/** What is kept of system prompts, whichever model read them, and how it is deleted. */
+function readPrompts(kept: number, onDelete: () => Promise<void>): HTMLElement | "" {
+  if (kept === 0) return "";
+  const remove = button(
+    "Delete",
+    () => {
+      remove.disabled = true;
+      void onDelete().catch(() => (remove.disabled = false));
+    },
+    { class: "quiet", "aria-label": "Delete what is kept of system prompts" },
+  );
+  return el("p", { class: "actions prompts" }, el("span", {}, `System prompts as models have read them: ${bytes(kept)}.`), remove);
 }
 
 /** A button that asks for newer versions, and what came of it; nothing asks by itself. */

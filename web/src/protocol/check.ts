@@ -9,7 +9,8 @@ import { isShared } from "./shared-memory.ts";
 export type Check<T> = (data: unknown, path: string) => T;
 export type Checked<C> = C extends Check<infer T> ? T : never;
 
-function fault(path: string, expected: string, data: unknown): TypeError {
+/** What a check throws. */
+export function fault(path: string, expected: string, data: unknown): TypeError {
   return new TypeError(`${path} must be ${expected}; it was ${found(data)}`);
 }
 
@@ -55,8 +56,10 @@ export function whole(low: number, high: number): Check<number> {
 }
 
 export const blob: Check<Blob> = (data, path) => {
-  if (!(data instanceof Blob)) throw fault(path, "a file", data);
-  return data;
+  // By its tag: it may be of another window.
+  const tag = Object.prototype.toString.call(data);
+  if (tag !== "[object Blob]" && tag !== "[object File]") throw fault(path, "a file", data);
+  return data as Blob;
 };
 
 export const bytes: Check<Uint8Array> = (data, path) => {
@@ -108,7 +111,7 @@ export function optional<T>(check: Check<T>): Optional<T> {
   return { optional: check };
 }
 
-type Fields = Record<string, Check<unknown> | Optional<unknown>>;
+export type Fields = Record<string, Check<unknown> | Optional<unknown>>;
 type RequiredKeys<F> = { [K in keyof F]: F[K] extends Check<unknown> ? K : never }[keyof F];
 type OptionalKeys<F> = Exclude<keyof F, RequiredKeys<F>>;
 type Shaped<F> = { [K in RequiredKeys<F>]: Checked<F[K]> } & {
@@ -138,6 +141,24 @@ export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
     }
     return result as Plain<Shaped<F>>;
   };
+}
+
+/**
+ * The same, where a field that it does not name is a fault: a misspelt one would be as if it were left out.
+ */
+export function exact<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
+  const check = shape(fields);
+  return (data, path) => {
+    const unknown = typeof data === "object" && data !== null ? misnamed(data, fields, path) : undefined;
+    if (unknown !== undefined) throw new TypeError(unknown);
+    return check(data, path);
+  };
+}
+
+/** What is to be told of a field that means nothing, where there is one. */
+export function misnamed(data: object, fields: Fields, path: string): string | undefined {
+  const unknown = Object.keys(data).find((name) => !Object.hasOwn(fields, name));
+  return unknown === undefined ? undefined : `${path} knows no ${JSON.stringify(unknown)}. It knows ${Object.keys(fields).join(", ")}`;
 }
 
 /** One of several shapes, told apart by the field `type`. */

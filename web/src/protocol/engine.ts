@@ -27,6 +27,7 @@ import type {
   VerifiedScore,
 } from "./generated.ts";
 import type { ModelFiles } from "./model-files.ts";
+import type { Capability } from "./remote.ts";
 
 export type * from "./generated.ts";
 
@@ -50,9 +51,23 @@ export const defaultRule: Rule = "harmonic";
 /** What each number of the settings may be, by its name: `exit.warmup` within `exit`. */
 export type Ranges = Record<string, SettingRange>;
 
+/** What a member behind a server is: where it lives, and what it can do there. */
+export interface RemoteAbout {
+  /** Who hears what is asked and answered. */
+  host: string;
+  /** What the server calls it. */
+  model: string;
+  can: Capability;
+  /** Why it can no more than that; empty where it can all. */
+  note: string;
+}
+
 /** What a loaded member is, and what it runs on. */
 export interface About extends ModelAbout {
-  core: Core;
+  /** Left out where it runs on a server. */
+  core?: Core;
+  /** Where it does. */
+  remote?: RemoteAbout;
 }
 
 /**
@@ -64,15 +79,28 @@ export type OnReading = (done: number, total: number) => boolean | Promise<boole
 /** Hears what a member has thought since the last time. Thinking waits for the answer; `false` stops. */
 export type OnThinking = (text: string) => boolean | Promise<boolean>;
 
+type MaybePromise<T> = T | Promise<T>;
+
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
+  /** Where it lives behind a server, and what it can do there. */
+  readonly remote?: RemoteAbout | undefined;
   about(): ModelAbout;
   /**
    * Tokens of a conversation, of which nothing is run, where it is to be begun with `thinking`
    * (`off`). Throws ContextFull where it has no room for them.
    */
   measure(messages: Message[], thinking?: Thinking): Promise<number>;
+  /**
+   * What tells this model and the conversation's system prompt, as it reads it, from all others; undefined where
+   * that is not worth keeping. From then on it gives that prompt's prefix.
+   */
+  systemKey(messages: Message[]): MaybePromise<Uint8Array | undefined>;
+  /** The prefix of that system prompt, once a conversation has begun with it. */
+  giveSystem(): Promise<Uint8Array | undefined>;
+  /** Takes such a prefix, for conversations that begin with it. Throws where it is none, or another model's. */
+  takePrefix(prefix: Uint8Array): MaybePromise<void>;
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
    * seed draw different numbers by their `stream`. What was read before a stop is kept: the same
@@ -84,16 +112,23 @@ export interface Member {
    * rounds begin behind it, and the next conversation is without it.
    */
   think(onThinking: OnThinking): Promise<Thought>;
-  draft(maxTokens: number): Promise<Draft>;
-  verify(candidates: Candidate[], settings: Settings): Promise<VerifiedScore[]>;
+  /** Undefined where it abstains: it only judges, or is late. Who waits for a server hears the signal, others end at once. */
+  draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined>;
+  /** A score of each candidate; none where it abstains. */
+  verify(candidates: Candidate[], settings: Settings, signal?: AbortSignal): Promise<VerifiedScore[]>;
   keep(winner: number): Promise<void>;
   counters(): Counters;
   release(): void;
   free(): void;
 }
 
-/** A member of an engine in this very thread: its numbers can be looked at. */
-export interface LocalMember extends Member {
+/** A member that an engine runs: it abstains from nothing. */
+export interface EngineMember extends Member {
+  draft(maxTokens: number): Promise<Draft>;
+}
+
+/** One of an engine in this very thread: its numbers can be looked at. */
+export interface LocalMember extends EngineMember {
   /** Logits of the token behind the text so far, one a token of its vocabulary. */
   nextLogits(): Promise<Float32Array>;
 }
@@ -112,6 +147,7 @@ export interface Query {
   trusts(scores: Score[][]): boolean;
   /** In fast mode the first candidate that ends the answer, which is accepted unverified. */
   fastWinner(candidates: Candidate[]): number | undefined;
+  /** Shares of each verifier's row; an empty one abstains. */
   normalise(scores: Score[][]): number[][];
   feedback(shares: number[][]): Feedback;
   select(shares: number[][]): Selection;
@@ -128,7 +164,7 @@ export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
   /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
-  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member>;
+  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<EngineMember>;
   /** Why the GPU device is gone; undefined while it is there. */
   lost(): string | undefined;
   free(): void;

@@ -4,7 +4,7 @@
  */
 
 /** The kinds of errors. */
-export const errorKinds = ["NoGpu", "DeviceLost", "ModelFile", "NoPlan", "OutOfMemory", "ContextFull", "Template", "Engine", "Settings", "Download", "Storage", "Reference"] as const;
+export const errorKinds = ["NoGpu", "DeviceLost", "ModelFile", "NoPlan", "OutOfMemory", "ContextFull", "Template", "Engine", "Settings", "Download", "Storage", "Reference", "Remote"] as const;
 
 /** One of {@link errorKinds}. */
 export type ErrorKind = (typeof errorKinds)[number];
@@ -64,6 +64,8 @@ export class Download extends kindOf("Download") {}
 export class StorageFailure extends kindOf("Storage") {}
 /** The name of a model is none. */
 export class BadReference extends kindOf("Reference") {}
+/** A remote member's server refuses, fails, or is late again and again. */
+export class RemoteFailure extends kindOf("Remote") {}
 
 const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) => ConclaveError> = {
   NoGpu,
@@ -78,6 +80,7 @@ const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) =
   Download,
   Storage: StorageFailure,
   Reference: BadReference,
+  Remote: RemoteFailure,
 };
 
 /** After these the engine is of no more use and must be opened again. */

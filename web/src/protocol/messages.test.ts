@@ -51,6 +51,8 @@ const round = {
   type: "round",
   round: 1,
   active: [0],
+  remote: [],
+  abstained: [],
   candidates: [{ member: "Ada", text: "a", ended: false, tokens: 1 }],
   scores: [[{ meanLogit: 1, meanLogprob: -1, harmonic: -2 }]],
   shares: [[1]],
@@ -102,7 +104,7 @@ test("a setting out of its range is named, with the range and what was given", (
   for (const sound of [
     asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }),
     sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }),
-    add(1),
+    add(32),
     { type: "open", id: 1, backend: "cpu", places, threads: 8 },
     { type: "open", id: 1, backend: "auto", places, core: "burn" },
   ]) {
@@ -117,9 +119,11 @@ test("a setting out of its range is named, with the range and what was given", (
     [sampled({ seed: Infinity }), "sampling.seed must be a whole number from 0 to 9007199254740991; it was Infinity"],
     [asked({ alpha: "1" }), 'settings.alpha must be a finite number; it was "1"'],
     [asked({ leader: true }), "settings.leader must be an object; it was true"],
+    [asked({}, { warmUp: 3 }), 'settings.exit knows no "warmUp". It knows warmup, temperature, threshold'],
     [asked({ level: "on" }), 'settings.level must be true or false; it was "on"'],
     [asked({}, { threshold: null }), "settings.exit.threshold must be a finite number; it was null"],
-    [add(0.5), "contextTokens must be a whole number from 1 to 4294967295; it was 0.5"],
+    [add(40.5), "contextTokens must be a whole number from 32 to 4294967295; it was 40.5"],
+    [add(1), "contextTokens must be a whole number from 32 to 4294967295; it was 1"],
     [{ type: "open", id: 1, backend: "cpu", places, threads: 0 }, "threads must be a whole number from 1 to 1024; it was 0"],
   ];
   for (const [data, says] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message: `request.${says}` });

@@ -2,11 +2,12 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Checked } from "./check.ts";
+import { exact, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
+import { capabilities } from "./remote.ts";
 
 export const message = shape({ role: oneOf("system", "user", "assistant"), content: text });
-export const sampling = shape({
+export const sampling = exact({
   temperature: within(0, 10),
   topP: within(0, 1),
   topK: whole(0, 2 ** 32 - 1),
@@ -15,7 +16,7 @@ export const sampling = shape({
 export const thinking = oneOf("off", "on", "auto");
 export const thought = shape({ text, tokens: number, stopped: flag });
 /** In which ranges numbers are, the engine knows and checks. */
-export const settings = shape({
+export const settings = exact({
   segmentTokens: number,
   scoring: oneOf("harmonic", "logit", "likelihood"),
   scoreEnd: flag,
@@ -26,16 +27,18 @@ export const settings = shape({
   update: oneOf("before", "after"),
   selfVotes: flag,
   level: flag,
-  exit: nullable(shape({ warmup: number, temperature: number, threshold: number })),
-  leader: nullable(shape({ doubt: number })),
+  exit: nullable(exact({ warmup: number, temperature: number, threshold: number })),
+  leader: nullable(exact({ doubt: number })),
   fast: flag,
   maxRounds: number,
   maxCharacters: number,
 });
 const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 const ranges = record(shape({ low: number, high: number }));
+/** In less there is no room for what a chat template writes around a question. */
+const leastContext = 32;
 /** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
-export const contextTokens = whole(1, 2 ** 32 - 1);
+export const contextTokens = whole(leastContext, 2 ** 32 - 1);
 export const backend = oneOf("webgpu", "cpu");
 export const core = oneOf("fused", "burn");
 const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
@@ -55,14 +58,21 @@ const model = {
 };
 /** What an engine says of a member; which core that engine is, it does not say. */
 export const modelAbout = shape(model);
-const about = shape({ ...model, core });
+const remote = shape({ host: text, model: text, can: oneOf(...capabilities), note: text });
+const lives = shape({ ...model, core: optional(core), remote: optional(remote) });
+/** On a core of this machine, or behind a server. */
+const about: Check<Checked<typeof lives>> = (data, path) => {
+  const told = lives(data, path);
+  if (told.remote === undefined) core(told.core, `${path}.core`);
+  return told;
+};
 /** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };
 const score = shape(scores);
 
-/** Where a member comes from: one of `ref`, `files`, `url`. */
-const source = shape({
+/** Where a member comes from: one of `ref`, `files`, `url`, `remote`. */
+export const source = exact({
   /** What it is called in events; no two members share a name. */
   name: text,
   /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */
@@ -78,6 +88,21 @@ const source = shape({
   quantise: optional(oneOf("Q8_0", "Q4_0")),
   /** The core that it runs on, whatever the engine was opened with. */
   core: optional(core),
+  /**
+   * The address of an OpenAI-compatible server that it lives behind, as `https://host/v1`; `http:` for this machine alone. What is
+   * asked and answered goes there.
+   */
+  remote: optional(text),
+  /** What that server calls it; its first model, if left out. */
+  model: optional(text),
+  /** The server's key: held in memory, sent to that server, and told to nobody. */
+  key: optional(text),
+  /** How a turn is written, `<|im_start|>{role}\n{content}<|im_end|>\n`, where the server renders no conversations. */
+  turn: optional(text),
+  /** It only judges, by letters, whatever else its server can. */
+  judge: optional(flag),
+  /** Ms that the server may take for a draft, or for scores; 10,000 if left out. A member that is late abstains, and leaves an answer with its third late round. */
+  timeout: optional(within(100, 600_000)),
 });
 
 /** How far a member is, in bytes. */
@@ -128,6 +153,8 @@ const storedModel = shape({
   stored: number,
   /** It is whole and checked, and can be used with the network off. */
   complete: flag,
+  /** Bytes of the system prompts that are kept as it has read them; they go with it. */
+  prompts: number,
 });
 
 /** What is stored on this machine. */
@@ -140,6 +167,8 @@ const stored = shape({
   free: nullable(number),
   /** The browser will not evict it under pressure. */
   persisted: flag,
+  /** Bytes of all system prompts that are kept as members have read them, those of models that are not stored among them. */
+  prompts: number,
 });
 
 /** Tokens one member ran in one round, and what it holds after it. */
@@ -190,8 +219,12 @@ const event = variant({
     round: number,
     /** Who took part, as indices into the members. */
     active: list(number),
+    /** Those of them that live behind a server. */
+    remote: list(number),
+    /** Those of them that gave no scores where there was a vote: late, or their server tells none. */
+    abstained: list(number),
     candidates: list(candidate),
-    /** `scores[i][j]`: verifier i's raw score of candidate j. Empty where fast mode took a candidate unverified. */
+    /** `scores[i][j]`: verifier i's raw score of candidate j; an empty row of one that abstained. Empty where fast mode took a candidate unverified. */
     scores: list(list(score)),
     /** `scores`, normalised: every row sums to 1. Empty, as totals and counts, where there was no vote. */
     shares: list(list(number)),
@@ -201,7 +234,7 @@ const event = variant({
     counts: list(number),
     /** Index into `candidates`. */
     winner: number,
-    /** Who drafted each candidate, as indices into the members: all who took part, or the leader alone. */
+    /** Who drafted each candidate, as indices into the members: all who took part but for judges and those that were late, or the leader alone. */
     drafters: list(number),
     /** Who drafted the accepted segment, as indices into `candidates`: the winner, and every other whose draft is the same and ends alike. */
     writers: list(number),
@@ -247,6 +280,8 @@ const request = variant({
     threads: optional(whole(1, 1024)),
     /** Left out, members run on the fused core, and those that it has no plan for on the open one. */
     core: optional(core),
+    /** Whether system prompts are kept as members have read them, for later visits; left out, they are. */
+    keepPrompts: optional(flag),
   }),
   add: shape({ id: number, source, contextTokens, replace: optional(text) }),
   remove: shape({ id: number, name: text }),
@@ -274,6 +309,7 @@ const request = variant({
   plan: shape({ id: number, ref: text }),
   models: shape({ id: number }),
   deleteModel: shape({ id: number, ref: text }),
+  deletePrompts: shape({ id: number }),
   latestCommit: shape({ id: number, ref: text }),
   /** The answer to the question `id` waits between its rounds, or goes on. */
   pause: shape({ id: number, paused: flag }),

@@ -81,16 +81,16 @@ export function retryAfter(headers: Headers): number | undefined {
 }
 
 /** Waits; throws the signal's reason when it is aborted meanwhile. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", settle);
-      if (signal.aborted) reject(signal.reason);
+      signal?.removeEventListener("abort", settle);
+      if (signal?.aborted) reject(signal.reason);
       else resolve();
     };
     const timer = setTimeout(settle, ms);
-    if (signal.aborted) settle();
-    else signal.addEventListener("abort", settle);
+    if (signal?.aborted) settle();
+    else signal?.addEventListener("abort", settle);
   });
 }

@@ -43,6 +43,9 @@ const defaults = { policy: usualRetry, stallMs: 20_000, chunkBytes: 8 << 20, lan
 /** How often a file that changes under way is begun anew. */
 const mostBeginnings = 3;
 
+/** What is stored of models. */
+export type Listed = Omit<Stored, "models" | "prompts"> & { models: Omit<StoredModel, "prompts">[] };
+
 export class Store {
   readonly #options: StoreOptions & typeof defaults;
   readonly #hub: string;
@@ -66,9 +69,9 @@ export class Store {
   }
 
   /** What is stored, whole or in part. */
-  list(): Promise<Stored> {
+  list(): Promise<Listed> {
     return this.#typed(async () => {
-      const models: StoredModel[] = [];
+      const models: Listed["models"] = [];
       for (const name of await this.#options.shelf.list()) {
         const state = await this.#state(name);
         if (state) models.push(described(state));
@@ -304,7 +307,7 @@ function isAsExpected({ files }: RemoteModel, { bytes, sha256 }: NonNullable<Ope
   return (bytes === undefined || bytes === only.bytes) && (sha256 === undefined || sha256.toLowerCase() === only.sha256);
 }
 
-function described(state: ModelState): StoredModel {
+function described(state: ModelState): Listed["models"][number] {
   const { ref, from, commit, files } = state.model;
   return { ref, from, commit, files: files.map(({ name, bytes }) => ({ name, bytes })), bytes: state.bytes, stored: state.stored, complete: state.complete };
 }

@@ -41,6 +41,8 @@ export interface Script {
   step?: number;
   /** Tokens of a conversation where its length is asked; five if left out, and 64 are the most. */
   tokens?: (messages: Message[]) => number;
+  /** What it tells a system prompt by, and gives of it; nothing of its own if left out. Bytes of another model it refuses. */
+  prompts?: { model: string };
   /** The fused core can't load it. */
   noPlan?: boolean;
   /** Called at every move, before it is done. */
@@ -101,6 +103,27 @@ export class ScriptedMember implements Member {
       if (tokens > room) throw Object.assign(new Error(`${tokens} tokens do not fit the context of ${room} tokens.`), { name: "ContextFull" });
       return tokens;
     });
+  }
+
+  async systemKey(messages: Message[]): Promise<Uint8Array | undefined> {
+    return this.#move("systemKey", () => this.#prefixOf(messages));
+  }
+
+  async giveSystem(): Promise<Uint8Array | undefined> {
+    return this.#move("giveSystem", () => this.#prefixOf(this.messages));
+  }
+
+  async takePrefix(prefix: Uint8Array): Promise<void> {
+    return this.#move("takePrefix", () => {
+      const text = new TextDecoder().decode(prefix);
+      if (!text.startsWith(`${this.#script.prompts?.model}: `)) throw new Error("The saved prefix is of another model.");
+      this.#journal.push(`${this.#name} has ${text}`);
+    });
+  }
+
+  #prefixOf(messages: Message[]): Uint8Array | undefined {
+    const { prompts } = this.#script;
+    return prompts && new TextEncoder().encode(`${prompts.model}: ${messages[0]?.content}`);
   }
 
   /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
@@ -195,7 +218,7 @@ export class ScriptedMember implements Member {
 }
 
 /** What a verifier thinks of a candidate, by whichever number it gives. */
-const taste = ({ meanLogit, preference }: Score): number => meanLogit ?? preference ?? 0;
+const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number => meanLogit ?? preference ?? 1 / (1 - harmonic);
 
 /** A query whose shares are the raw scores over their row sum, with equal weights. */
 export class ScriptedQuery implements Query {

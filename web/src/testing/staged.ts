@@ -16,6 +16,7 @@ import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
 import { ranges, rules, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
+import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
 
 /** A thread as a test holds it. */
@@ -51,6 +52,8 @@ export interface Surroundings {
   /** There is a GPU of the name `card`, and what is measured there is kept on this shelf. */
   kept?: Shelf;
   card?: string;
+  /** What members have made of system prompts is kept on this shelf. */
+  prompts?: Shelf;
   /** The module starts when this is done, or fails as this does. */
   starting?: Promise<void>;
   /** The same of the modules in threads. */
@@ -68,7 +71,7 @@ export interface Surroundings {
 export function stage(
   scripts: Record<string, Script>,
   cores = 1,
-  { kept, card = "scripted card", starting, startingThreads, building, fetching, workerless = false, shared = false }: Surroundings = {},
+  { kept, card = "scripted card", starting, startingThreads, building, fetching, workerless = false, shared = false, prompts = new MemoryShelf() }: Surroundings = {},
 ): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
@@ -173,7 +176,17 @@ export function stage(
     await fetching?.();
     return compiled;
   };
-  const service = new Service({ startModule: () => startModule("fused"), fetchOpenCore, startThread: workerless ? undefined : startThread, cores, openStore, gpu, choices, post: deliver });
+  const service = new Service({
+    startModule: () => startModule("fused"),
+    fetchOpenCore,
+    startThread: workerless ? undefined : startThread,
+    cores,
+    openStore,
+    prompts: new Prompts({ open: async () => prompts, locks: openLocks(undefined) }),
+    gpu,
+    choices,
+    post: deliver,
+  });
   const port: Port = {
     postMessage: (data) => {
       const copy: unknown = structuredClone(data);

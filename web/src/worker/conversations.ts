@@ -54,13 +54,14 @@ export class Conversations {
   }
 
   /** A draft of at most so many tokens of each of these members, by their places in the conversation. */
-  draft(conversation: number, drafters: readonly number[], maxTokens: number): Promise<Draft[]> {
+  async draft(conversation: number, drafters: readonly number[], maxTokens: number): Promise<Draft[]> {
     const { members } = this.#of(conversation);
     if (new Set(drafters).size < drafters.length) throw new BadSettings("A member is to draft twice. Name each member once.");
-    return together(
+    const drafts = await together(
       drafters.map((place) => members[place] ?? none(place)),
       (member) => member.draft(maxTokens),
     );
+    return drafts.map((draft) => draft ?? { text: "", ended: false, tokens: 0 });
   }
 
   /** `[members][candidates]`: every member's scores, each in one pass. */

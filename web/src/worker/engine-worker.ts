@@ -9,6 +9,7 @@ import type { EngineModule } from "../protocol/engine.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { openLocks } from "../store/locks.ts";
 import { openShelf } from "../store/shelf.ts";
+import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
 import { compileModule, startModule } from "./engine-module.ts";
 import { parseHelperStart } from "./helpers.ts";
@@ -38,6 +39,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
       gpu: scope.navigator.gpu,
       post: (reply) => scope.postMessage(reply),
       openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
+      prompts: new Prompts({ open: () => openShelf(scope.navigator.storage, "conclave-prompts"), locks: openLocks() }),
       choices: new RememberedChoices(() => openShelf(scope.navigator.storage, "conclave-choices")),
       startModule: async (address) => startModule(engine, await compileModule("fused", address)),
       fetchOpenCore: (address, onFetched) => compileModule("burn", address, onFetched),

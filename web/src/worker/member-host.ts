@@ -1,5 +1,5 @@
 /** A thread's side of the line to the worker that runs the rounds: an engine of either core, and the members that live here. */
-import type { BurnModule, Engine, EngineModule, Member } from "../protocol/engine.ts";
+import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
@@ -8,7 +8,7 @@ import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
-type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "begin" | "think" | "draft" | "verify" | "keep" }>;
+type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "systemKey" | "giveSystem" | "takePrefix" | "begin" | "think" | "draft" | "verify" | "keep" }>;
 
 /** Starts the module of this worker's core from what another thread compiled. */
 export type StartModule = (compiled: WebAssembly.Module) => Promise<StartedModule<EngineModule | BurnModule>>;
@@ -24,7 +24,7 @@ export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
   readonly #startHelper: ((address: string) => HelperPort) | undefined;
-  readonly #members = new Map<number, Member>();
+  readonly #members = new Map<number, EngineMember>();
   /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
@@ -87,6 +87,13 @@ export class MemberHost {
     switch (request.type) {
       case "measure":
         return { type: "measured", id, tokens: await member.measure(request.messages, request.thinking) };
+      case "systemKey":
+        return given(id, await member.systemKey(request.messages));
+      case "giveSystem":
+        return given(id, await member.giveSystem());
+      case "takePrefix":
+        await member.takePrefix(request.prefix);
+        return { type: "taken", id };
       case "begin": {
         const onReading = (done: number, total: number): Promise<boolean> => this.#mayGoOn({ type: "reading", id, done, total });
         const begun = await member.begin(request.messages, request.sampling, request.stream, onReading);
@@ -131,9 +138,11 @@ export class MemberHost {
     }
   }
 
-  #member(number: number): Member {
+  #member(number: number): EngineMember {
     const member = this.#members.get(number);
     if (!member) throw new EngineFailure(`There is no member number ${number} in this thread.`);
     return member;
   }
 }
+
+const given = (id: number, bytes: Uint8Array | undefined): ThreadReply => ({ type: "given", id, ...(bytes ? { given: bytes } : {}) });

@@ -5,7 +5,7 @@
  * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The rounds
  * run on, and see members as they are everywhere.
  */
-import type { Begun, Candidate, Counters, LoadOptions, Member, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type { Begun, Candidate, Counters, EngineMember, LoadOptions, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { serveFiles } from "./port-files.ts";
@@ -68,7 +68,7 @@ export class MemberThreads {
   }
 
   /** As `Engine.load`, in a thread of its own, or beside others where there are no more cores. */
-  async load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<Member> {
+  async load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<EngineMember> {
     const thread = this.#place();
     const member = this.#next++;
     const leave = (): void => this.#leave(thread, member);
@@ -82,7 +82,7 @@ export class MemberThreads {
       const { about, heap, shared } = await thread.ask("loaded", name, request, { onStep, transfer: [port] });
       Object.assign(thread, { heap, shared });
       this.#share();
-      return new RemoteMember(thread, member, about, leave);
+      return new ThreadMember(thread, member, about, leave);
     } catch (error) {
       leave();
       throw error;
@@ -216,7 +216,7 @@ function failed(member: string, why: string): EngineFailure {
 }
 
 /** A member in a thread. What is asked at once is known from its last answer. */
-class RemoteMember implements Member {
+class ThreadMember implements EngineMember {
   readonly name: string;
   readonly #thread: Thread;
   readonly #member: number;
@@ -239,6 +239,20 @@ class RemoteMember implements Member {
   async measure(messages: Message[], thinking: Thinking = "off"): Promise<number> {
     const answer = await this.#thread.ask("measured", this.name, { type: "measure", member: this.#member, messages, thinking });
     return answer.tokens;
+  }
+
+  async systemKey(messages: Message[]): Promise<Uint8Array | undefined> {
+    const answer = await this.#thread.ask("given", this.name, { type: "systemKey", member: this.#member, messages });
+    return answer.given;
+  }
+
+  async giveSystem(): Promise<Uint8Array | undefined> {
+    const answer = await this.#thread.ask("given", this.name, { type: "giveSystem", member: this.#member });
+    return answer.given;
+  }
+
+  async takePrefix(prefix: Uint8Array): Promise<void> {
+    await this.#thread.ask("taken", this.name, { type: "takePrefix", member: this.#member, prefix });
   }
 
   async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {

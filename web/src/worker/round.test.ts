@@ -18,10 +18,11 @@ async function play(
   given: Settings = settings,
   signal: AbortSignal = silent,
   cut: (text: string, ended: boolean) => string = whole,
+  onOneDevice = false,
 ): Promise<{ played: Round[]; left: Left[]; stop: string }> {
   const played: Round[] = [];
   const left: Left[] = [];
-  const run = rounds(members, query, cut, given, signal);
+  const run = rounds(members, query, cut, given, signal, 1, onOneDevice);
   for (;;) {
     const step = await run.next();
     if (step.done) return { played, left, stop: step.value };
@@ -302,6 +303,49 @@ test("a member that fails leaves once the others have settled, and they begin th
       assert.equal(journal.filter((entry) => entry.startsWith("B keep")).length, 4, "each round is kept once");
     }
   }
+});
+
+test("what a device refuses is told of the member whose work it was, not of who reads first", async () => {
+  // The device tells of an error to the next one that reads, and then has told it.
+  let refused: Error | undefined;
+  const heard = (): void => {
+    const error = refused;
+    refused = undefined;
+    if (error) throw error;
+  };
+  const pause = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const script = (text: string): Script => ({ drafts: [{ text, ended: true }], taste: () => 1, onMove: async () => (await pause(), heard()) });
+  const breaking: Script = {
+    ...script(" two"),
+    onMove: async (move) => {
+      if (move === "draft") refused = Object.assign(new Error("The driver refused it."), { name: "Engine" });
+      await pause();
+      await pause();
+      heard();
+    },
+  };
+  const journal: string[] = [];
+  const { played, left, stop } = await play(conclave(journal, script(" one"), breaking, script(" three")), new ScriptedQuery(3, settings, journal), settings, silent, whole, true);
+  assert.deepEqual(
+    left.map(({ left, error }) => [left, error.member]),
+    [[1, "B"]],
+  );
+  assert.deepEqual([played.map(({ active }) => active), stop], [[[0, 2]], "ended"]);
+  assert.deepEqual(journal.slice(0, 6), ["A draft 10", "B draft 10", "C draft 10", "A draft 10", "B draft 10", "leave 1"]);
+
+  // What was refused once, and is not again, costs nobody its place.
+  let once = true;
+  const stumbling: Script = {
+    ...breaking,
+    onMove: async (move) => {
+      if (move === "draft" && once) refused = Object.assign(new Error("The driver refused it."), { name: "Engine" });
+      once = false;
+      await pause();
+      heard();
+    },
+  };
+  const { left: none, stop: end } = await play(conclave([], script(" one"), stumbling), new ScriptedQuery(2, settings), settings, silent, whole, true);
+  assert.deepEqual([none, end], [[], "ended"]);
 });
 
 test("who can't keep a winner leaves; the round counts, for the others have kept it", async () => {

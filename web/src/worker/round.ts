@@ -4,9 +4,9 @@
  * What each step computes is in crates/ensemble (`Query`) and crates/member (`Member`).
  */
 import type { Candidate, Member, Query, Score, Settings } from "../protocol/engine.ts";
-import { ConclaveError, typed } from "../protocol/errors.ts";
+import { ConclaveError, RemoteFailure, typed } from "../protocol/errors.ts";
 import type { StopReason } from "../protocol/messages.ts";
-import { failures, together } from "./together.ts";
+import { failures, inTurn, together } from "./together.ts";
 
 /** A candidate with its drafter; `tokens`: its length in the drafter's own tokenisation. */
 export interface Drafted extends Candidate {
@@ -18,7 +18,10 @@ export interface Drafted extends Candidate {
 export interface Round extends Vote {
   round: number;
   active: number[];
-  /** Who drafted each of the `candidates`, as indices into the members: all who took part, or the leader alone. */
+  /** Those of the active behind a server, and those that gave no scores, as indices into the members. */
+  remote: number[];
+  abstained: number[];
+  /** Who drafted each of the `candidates`, as indices into the members: all who took part but for judges and who was late, or the leader alone. */
   drafters: number[];
   candidates: Drafted[];
   /** Index into `candidates`. */
@@ -34,9 +37,16 @@ export interface Round extends Vote {
 
 type Verified = Score & { tokens: number };
 
+/** A candidate with its drafter's place among the active, and its length in tokens as drafted. */
+interface Segment {
+  place: number;
+  candidate: Candidate;
+  tokens: number;
+}
+
 /** What the members said. */
 interface Vote {
-  /** `scores[i][j]`: verifier i's raw score of candidate j. Empty when fast mode took a candidate unverified. */
+  /** `scores[i][j]`: verifier i's raw score of candidate j, nothing in the row of one that abstained. Empty when fast mode took a candidate unverified. */
   scores: Verified[][];
   /** `scores`, normalised: every row sums to 1 (Eq. 3). Empty, as totals and counts, where there was no vote. */
   shares: number[][];
@@ -57,11 +67,19 @@ export interface Left {
 
 type Cut = (text: string, ended: boolean) => string;
 
-/** Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round looks at the `settings` anew; the `first` has this number. */
-export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal, first = 1): AsyncGenerator<Round | Left, StopReason> {
+/**
+ * Runs rounds until the answer is over; members have begun the conversation already. Who fails leaves. Each round
+ * looks at the `settings` anew; the `first` has this number. `onOneDevice`: members share a GPU, which tells of work
+ * that it has refused to whoever reads first, since what several have queued goes there together. Such a round is
+ * played again, one member after the other: then it is who fails that hears it.
+ */
+export async function* rounds(members: Member[], query: Query, cut: Cut, settings: Settings, signal: AbortSignal, first = 1, onOneDevice = false): AsyncGenerator<Round | Left, StopReason> {
   for (let round = first; !signal.aborted; ) {
-    const played = await play(round, members, query, cut, settings, signal).catch(typed);
+    const attempt = (each: typeof together) => play(round, members, query, cut, settings, signal, each).catch(typed);
+    const tried = await attempt(together);
+    const played = onOneDevice && isAnybodys(tried) && [...query.active()].length > 1 ? await attempt(inTurn) : tried;
     if (played === undefined) break;
+    if (played === "nobody") continue; // all were late: they begin the round anew
     const broken = played instanceof ConclaveError; // nobody has kept anything: the others begin the round anew
     if (!broken) yield played.round;
     if (!broken && played.stop !== undefined) return played.stop; // 8.
@@ -80,7 +98,7 @@ export async function* rounds(members: Member[], query: Query, cut: Cut, setting
   return "stopped";
 }
 
-/** One round, and who could not keep its winner; undefined when it was stopped. */
+/** One round, and who could not keep its winner; undefined when it was stopped, `nobody` when no draft came. */
 async function play(
   round: number,
   members: Member[],
@@ -88,52 +106,59 @@ async function play(
   cut: Cut,
   settings: Settings,
   signal: AbortSignal,
-): Promise<{ round: Round; stop: StopReason | undefined; failed: ConclaveError[] } | undefined> {
+  each: typeof together,
+): Promise<{ round: Round; stop: StopReason | undefined; failed: ConclaveError[] } | "nobody" | undefined> {
   const active = [...query.active()];
   const voices = active.map((index) => members[index]!);
+  if (!voices.some(canDraft)) throw new RemoteFailure("Nobody is left who drafts: the members that take part only judge. Add one that drafts.");
   const ms = { draft: 0, verify: 0 };
-  const draft = (drafters: number[]) =>
-    timed(
+  // Cut to whole words; judges have none, nor has who is late.
+  const draft = async (places: number[]): Promise<Segment[]> => {
+    const drafters = places.map((place) => voices[place]!);
+    const drafts = await timed(
       ms,
       "draft",
-      together(
-        drafters.map((index) => members[index]!),
-        (member) => member.draft(settings.segmentTokens),
-      ),
+      each(drafters, (member) => member.draft(settings.segmentTokens, signal)),
     );
-  const verify = () =>
-    timed(
+    return drafts.flatMap((drafted, at) => (drafted ? [{ place: places[at]!, tokens: drafted.tokens, candidate: { text: cut(drafted.text, drafted.ended), ended: drafted.ended } }] : []));
+  };
+  const verify = () => {
+    query.drafted(Uint32Array.from(segments, ({ place }) => place));
+    return timed(
       ms,
       "verify",
-      together(voices, (member) => member.verify(candidates, settings)),
+      each(voices, (member) =>
+        member.verify(
+          segments.map(({ candidate }) => candidate),
+          settings,
+          signal,
+        ),
+      ),
     );
+  };
 
   // 1–2. Every member drafts from the same prefix, or the leader alone; drafts are cut to whole words and cross as text.
+  const all = [...active.keys()];
   const leader = query.leader();
-  let drafters = leader === undefined ? active : [active[leader]!];
-  let drafts = await draft(drafters);
-  if (leader !== undefined) query.drafted(Uint32Array.of(leader));
-  const segment = ({ text, ended }: Candidate) => ({ text: cut(text, ended), ended });
-  let candidates = drafts.map(segment);
+  let segments = leader === undefined ? [] : await draft([leader]);
+  const led = segments.length > 0;
+  if (!led && !signal.aborted) segments = await draft(all.filter((place) => place !== leader));
   if (signal.aborted) return undefined;
+  if (segments.length === 0) return "nobody";
 
   // Fast mode: a candidate with an end token is accepted at once, unverified.
   const unvoted = (scores: Verified[][]): Vote => ({ scores, shares: [], totals: [], counts: [], weights: [...query.weights()] });
-  const accepted = query.fastWinner(candidates);
+  const accepted = query.fastWinner(segments.map(({ candidate }) => candidate));
   if (accepted !== undefined) return over(accepted, unvoted([]));
 
-  // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N].
+  // 3. Every member scores ALL candidates in one pass over [prefix | c_1 | … | c_N]; who is late abstains.
   let scores = await verify();
   if (signal.aborted) return undefined;
 
   // Leader drafts: what it drafted alone is taken without a vote, unless it surprises somebody. Then the others draft as well.
-  if (leader !== undefined) {
+  if (led) {
     if (query.trusts(scores)) return over(0, unvoted(scores));
-    const others = await draft(active.filter((_, place) => place !== leader));
-    drafters = active;
-    query.drafted(Uint32Array.from(active.keys()));
-    drafts = others.toSpliced(leader, 0, drafts[0]!);
-    candidates = drafts.map(segment);
+    segments = [...segments, ...(await draft(all.filter((place) => place !== leader)))].sort((a, b) => a.place - b.place);
     if (signal.aborted) return undefined;
     scores = await verify();
     if (signal.aborted) return undefined;
@@ -151,15 +176,17 @@ async function play(
     const failed = vote.scores.length === 0 ? [] : await failures(voices, (member) => member.keep(winner));
     const exited = vote.totals.length === 0 ? [] : [...query.exit(winner)];
     for (const index of exited) members[index]!.release();
-    const stop = query.stop(candidates[winner]!);
-    const signed = candidates.map((candidate, j) => {
-      const own = active.indexOf(drafters[j]!);
-      return { member: members[drafters[j]!]!.name, ...candidate, tokens: vote.scores[own]?.[j]?.tokens ?? drafts[j]!.tokens };
-    });
-    const { text } = candidates[winner]!;
-    return { round: { round, active, drafters, candidates: signed, ...vote, winner, writers: writers(candidates, winner), exited, text, ms }, stop, failed };
+    const stop = query.stop(segments[winner]!.candidate);
+    const signed = segments.map(({ place, candidate, tokens }, j) => ({ member: voices[place]!.name, ...candidate, tokens: vote.scores[place]?.[j]?.tokens || tokens }));
+    const of = (which: (place: number) => boolean) => active.filter((_, place) => which(place));
+    const who = { drafters: segments.map(({ place }) => active[place]!), remote: of((place) => voices[place]!.remote !== undefined), abstained: of((place) => vote.scores[place]?.length === 0) };
+    return { round: { round, active, ...who, candidates: signed, ...vote, winner, writers: writers(signed, winner), exited, text: signed[winner]!.text, ms }, stop, failed };
   }
 }
+
+/** Whether a device's error may have been heard by another than it concerns. */
+const isAnybodys = (tried: unknown): boolean => tried instanceof ConclaveError && tried.member !== undefined && (tried.kind === "Engine" || tried.kind === "OutOfMemory");
+const canDraft = ({ remote }: Member): boolean => remote?.can !== "judges only";
 
 /** Who drafted what the winner did. */
 function writers(candidates: Candidate[], winner: number): number[] {

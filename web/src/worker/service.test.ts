@@ -394,7 +394,7 @@ test("what can't be asked is a settings error, and the engine answers on", async
 test("a setting out of its range is told to the caller, who can ask again", async () => {
   const { conclave } = await open({ Ada: talker });
   const ask = collect(conclave.ask(hello, { sampling: { temperature: Number.NaN } }));
-  await assert.rejects(ask, { name: "Settings", message: "request.sampling.temperature must be a number from 0 to 10; it was NaN." });
+  await assert.rejects(ask, { name: "Settings", message: "sampling.temperature must be a number from 0 to 10; it was NaN." });
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 

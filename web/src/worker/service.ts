@@ -8,6 +8,7 @@ import {
   defaultCore,
   defaultRule,
   mostMembers,
+  type About,
   type Core,
   type Counters,
   type Engine,
@@ -20,19 +21,25 @@ import {
 } from "../protocol/engine.ts";
 import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
+import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type StartThread } from "./member-threads.ts";
-import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Usage } from "../protocol/messages.ts";
+import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Stored, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
+import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
-import type { Store } from "../store/store.ts";
+import type { KeptPrompt, Prompts } from "../store/prompts.ts";
+import type { Listed, Store } from "../store/store.ts";
 import { failures, nextTask, together } from "./together.ts";
+
+/** So long after an answer nothing else may have been asked before system prompts are kept. */
+const idleMs = 1000;
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
@@ -53,6 +60,8 @@ export interface Surroundings {
   cores: number;
   /** The models of this machine; `hub`: where `hf:` references go, if not to the public hub. */
   openStore: (hub: string | undefined) => Promise<Store>;
+  /** System prompts as members have read them. */
+  prompts: Prompts;
   gpu: Gpu | undefined;
   /** What engines of earlier visits have measured. */
   choices: RememberedChoices;
@@ -78,6 +87,10 @@ export class Service {
   #threads: MemberThreads | undefined;
   /** Where members live on the open core; undefined where workers have no workers. */
   #openCore: OpenCore | undefined;
+  /** When nothing was asked for a while. */
+  #idle: ReturnType<typeof setTimeout> | undefined;
+  /** Undefined where none are to be kept. */
+  #prompts: KeptPrompts | undefined;
   /** Those whose rounds the caller drives. */
   readonly #conversations = new Conversations((task) => this.#inTurn(task));
   /** The tail of the queue of everything that uses the engine. */
@@ -157,6 +170,7 @@ export class Service {
       case "plan":
       case "models":
       case "deleteModel":
+      case "deletePrompts":
       case "latestCommit":
         return this.#stored(request, signal);
       case "loseDevice":
@@ -167,25 +181,30 @@ export class Service {
   }
 
   /** Requests about the models of this machine; they need no engine. */
-  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "latestCommit">, signal: AbortSignal): Promise<void> {
+  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit">, signal: AbortSignal): Promise<void> {
     const { id } = request;
-    const { post } = this.#around;
+    const { post, prompts } = this.#around;
     const store = await this.#store;
     switch (request.type) {
       case "plan":
         return post({ type: "planned", id, plan: await store.plan(request.ref, signal) });
       case "models":
-        return post({ type: "models", id, stored: await store.list() });
+        return post({ type: "models", id, stored: withPrompts(await store.list(), await prompts.list()) });
       case "deleteModel":
         await store.delete(request.ref);
+        await prompts.deleteOf(request.ref);
+        return post({ type: "done", id });
+      case "deletePrompts":
+        await prompts.deleteOf();
         return post({ type: "done", id });
       case "latestCommit":
         return post({ type: "latestCommit", id, commit: await store.latestCommit(request.ref, signal) });
     }
   }
 
-  async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core }: RequestOf<"open">): Promise<void> {
+  async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core, keepPrompts = true }: RequestOf<"open">): Promise<void> {
     this.#core = core;
+    this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     // The module is fetched beside the search for an adapter and the opening of the store.
@@ -212,6 +231,7 @@ export class Service {
     if (!this.#opening) throw notOpen();
     if (this.#unopened) throw this.#unopened;
     const { id, source } = request;
+    if (source.remote !== undefined) return this.#addRemote(request, signal);
     const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
     const files = await this.#files(source, { signal, onProgress });
     const loaded = async (): Promise<void> => {
@@ -232,29 +252,49 @@ export class Service {
   }
 
   /** Loads a member on a core, in its turn. */
-  async #load({ id, source, contextTokens, replace }: RequestOf<"add">, core: Core, files: ModelFiles, { signal, onProgress }: Loading): Promise<void> {
+  async #load(request: RequestOf<"add">, core: Core, files: ModelFiles, { signal, onProgress }: Loading): Promise<void> {
+    const { source, contextTokens } = request;
     const { engine } = this.#opened();
     const told = (phase: "core" | "loading") => (loaded: number, total: number) => onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
     // Not in turn: who answers is not kept waiting for a fetch.
     const home = await this.#home(core, told("core"));
     await this.#inTurn(async () => {
       signal.throwIfAborted();
-      const leaves = replace === undefined ? undefined : this.#member(replace);
-      if (!leaves && this.#members.size >= mostMembers) {
-        throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
-      }
-      if (this.#members.has(source.name) && source.name !== replace) {
-        throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
-      }
+      this.#refuseFull(request);
       // The new one first: a broken file leaves the member it would replace in its place.
       const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
       const member = await home.load(source.name, files, options, told("loading"));
-      if (signal.aborted) return member.free();
-      if (replace !== undefined) this.#remove(replace);
-      this.#members.set(source.name, member);
-      this.#around.post({ type: "added", id, about: { ...member.about(), core }, usage: this.#usage() });
+      this.#seat(request, member, signal, { core });
       await this.#keepChoices(engine);
     });
+  }
+
+  /** Asks a server what it can, and seats a member that lives behind it. */
+  async #addRemote(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
+    const member = await RemoteMember.connect(request.source, signal);
+    await unlessAborted(this.#opening ?? Promise.resolve(), signal);
+    await this.#inTurn(async () => this.#seat(request, member, signal, { remote: member.remote }));
+  }
+
+  /** Throws where there is no place for a member. */
+  #refuseFull({ source, replace }: RequestOf<"add">): void {
+    const leaves = replace === undefined ? undefined : this.#member(replace);
+    if (!leaves && this.#members.size >= mostMembers) {
+      throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
+    }
+    if (this.#members.has(source.name) && source.name !== replace) {
+      throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+    }
+  }
+
+  #seat(request: RequestOf<"add">, member: Member, signal: AbortSignal, lives: Pick<About, "core" | "remote">): void {
+    if (signal.aborted) return member.free();
+    const { id, source, replace } = request;
+    this.#refuseFull(request);
+    if (replace !== undefined) this.#remove(replace);
+    this.#members.set(source.name, member);
+    if (lives.remote === undefined) this.#prompts?.add(member, source);
+    this.#around.post({ type: "added", id, about: { ...member.about(), ...lives }, usage: this.#usage() });
   }
 
   /** Where members of a core are loaded. */
@@ -284,12 +324,15 @@ export class Service {
     const own = this.#started?.memory.buffer.byteLength ?? 0;
     const burn = this.#openCore?.threads;
     // Without threads of their own, members of the fused core live here.
-    const fused = this.#threads?.count ?? (this.#members.size > (burn?.members ?? 0) ? 1 : 0);
+    const here = [...this.#members.values()].filter(({ remote }) => remote === undefined).length;
+    const fused = this.#threads?.count ?? (here > (burn?.members ?? 0) ? 1 : 0);
     return { heap: own + (this.#threads?.heap ?? 0) + (burn?.heap ?? 0), threads: Math.max(1, fused + (burn?.count ?? 0)) };
   }
 
   #remove(name: string): void {
-    this.#member(name).free();
+    const member = this.#member(name);
+    this.#prompts?.remove(member);
+    member.free();
     this.#members.delete(name);
   }
 
@@ -346,6 +389,7 @@ export class Service {
       let stop: StopReason = "stopped";
       // Whether it fits everybody is known at once; to read may take minutes.
       const messages = signal.aborted ? request.messages : await fitting(members, request);
+      await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
           member.begin(messages, request.sampling, index, async (done, total) => {
@@ -368,7 +412,7 @@ export class Service {
         if (thinking !== "off" && accepted.length === 0 && !signal.aborted) await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
         const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
-        const run = rounds(members, query, module.cut, now, signal, accepted.length + 1);
+        const run = rounds(members, query, module.cut, now, signal, accepted.length + 1, engine.backend === "webgpu");
         const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
         for (; !step.done; await gate?.pass(signal), step = await run.next()) {
@@ -402,7 +446,19 @@ export class Service {
       throw error;
     } finally {
       query.free();
+      this.#keepPrompts();
     }
+  }
+
+  /** Keeps what was made of system prompts once nobody has asked for anything for a while. */
+  #keepPrompts(): void {
+    clearTimeout(this.#idle);
+    if (!this.#prompts?.waits) return;
+    this.#idle = setTimeout(() => {
+      const asked = [...this.#running.values()].some(({ type }) => type === "ask" || type === "begin");
+      if (asked) return this.#keepPrompts();
+      void this.#inTurn(async () => this.#prompts?.keep());
+    }, idleMs);
   }
 
   /** What members computed, unless the device was lost: that leaves stale results behind, not exceptions. */
@@ -464,6 +520,10 @@ export class Service {
 async function replay(member: Member, accepted: readonly { text: string }[], settings: Settings, signal: AbortSignal): Promise<void> {
   for (const { text } of accepted) {
     if (signal.aborted) return;
+    if (member instanceof RemoteMember) {
+      member.take(text);
+      continue;
+    }
     await member.verify([{ text, ended: false }], settings);
     await member.keep(0);
   }
@@ -493,6 +553,13 @@ async function fitting(members: readonly Member[], { messages, thinking, overflo
       kept = kept.toSpliced(oldest, next - oldest);
     }
   }
+}
+
+/** What is stored, with what is kept of system prompts beside each model. */
+function withPrompts(stored: Listed, kept: readonly KeptPrompt[]): Stored {
+  const bytesOf = (some: readonly KeptPrompt[]): number => some.reduce((sum, { bytes }) => sum + bytes, 0);
+  const models = stored.models.map((model) => ({ ...model, prompts: bytesOf(kept.filter(({ of }) => of === model.ref)) }));
+  return { ...stored, models, prompts: bytesOf(kept) };
 }
 
 /** Told ten times a second at most; the first and the last of each phase always. */

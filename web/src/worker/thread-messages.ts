@@ -2,7 +2,7 @@
  * The protocol between the worker that runs the rounds and the workers that members live in, on the
  * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
-import { compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
+import { bytes, compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
 import { backend, contextTokens, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
@@ -23,6 +23,9 @@ const request = variant({
     options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
   }),
   measure: shape({ id: number, member: number, messages: list(message), thinking }),
+  systemKey: shape({ id: number, member: number, messages: list(message) }),
+  giveSystem: shape({ id: number, member: number }),
+  takePrefix: shape({ id: number, member: number, prefix: bytes }),
   begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),
   think: shape({ id: number, member: number }),
   /** The answer to `reading` and `thinking`. */
@@ -46,6 +49,9 @@ const reply = variant({
   /** `heap`: bytes of this thread's module. `shared`: others can help on it. */
   loaded: shape({ id: number, about: modelAbout, heap: number, shared: flag }),
   measured: shape({ id: number, tokens: number }),
+  /** What a member gives, if anything. */
+  given: shape({ id: number, given: optional(bytes) }),
+  taken: shape({ id: number }),
   begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
   thought: shape({ id: number, thought, counters }),
   drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),

@@ -15,6 +15,13 @@ export async function together<M extends { readonly name: string }, T>(members: 
   return settled.flatMap((outcome) => ("value" in outcome ? [outcome.value] : []));
 }
 
+/** The same, one member after the other, until one fails. */
+export async function inTurn<M extends { readonly name: string }, T>(members: readonly M[], task: Task<M, T>): Promise<T[]> {
+  const done: T[] = [];
+  for (const [index, member] of members.entries()) done.push(...(await together([member], () => task(member, index))));
+  return done;
+}
+
 /** The same for what some may fail in while it counts for the others: their failures. */
 export async function failures<M extends { readonly name: string }>(members: readonly M[], task: Task<M, void>): Promise<ConclaveError[]> {
   return (await settle(members, task)).flatMap((outcome) => ("error" in outcome ? [outcome.error] : []));

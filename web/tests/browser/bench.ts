@@ -16,19 +16,12 @@ import type { Browser } from "playwright-core";
 import { compared } from "../../src/bench/comparison.ts";
 import { nameOf, planFrom, queryOf } from "../../src/bench/plan.ts";
 import type { PeerSeries, Plan, Measured, Run } from "../../src/bench/report.ts";
-import { figure, tablesOf, type Table } from "../../src/bench/tables.ts";
 import { Native } from "./native.ts";
 import { Peer } from "./peer.ts";
+import { printed, tell } from "./printed.ts";
 import { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 import { launch } from "./visitor.ts";
-
-/** Columns that line up in a terminal and in Markdown. */
-function printed({ caption, note, head, rows }: Table): string {
-  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]!.length)));
-  const line = (cells: string[]): string => `| ${cells.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`;
-  return [caption, ...(note ? [note] : []), "", line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rows.map(line), ""].join("\n");
-}
 
 /** One run of the page; throws what the page says went wrong. */
 async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measured> {
@@ -82,16 +75,6 @@ async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segm
     for (const { prefix, failure } of theirs[engine]) if (failure !== undefined) console.error(`${engine}, prefix ${prefix}: ${failure}`);
   }
   return theirs;
-}
-
-/** Where it ran, and all tables. */
-function tell({ surroundings, workloads }: Measured): void {
-  if (surroundings) {
-    const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings;
-    const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
-    console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name ?? "natively"}${copy}\n`);
-  }
-  for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
 }
 
 /** What is kept of earlier runs. Throws where the file is something else. */

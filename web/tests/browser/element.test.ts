@@ -120,8 +120,12 @@ test("models are downloaded once, with consent, and what they take is told befor
   await part("consent-download").press("Enter");
   await part("segment").first().waitFor();
   await part("ask").filter({ hasText: "Ask" }).waitFor();
-  const seen = await visitor.page.evaluate(() => (globalThis as unknown as { seen: { loaded: number; total: number }[] }).seen);
-  assert.ok(seen.length > 0 && seen.every(({ loaded, total }) => loaded < total), JSON.stringify(seen));
+  const seen = await visitor.page.evaluate(() => (globalThis as unknown as { seen: { share: number; loaded: number; total: number }[] }).seen);
+  assert.deepEqual([seen[0]?.share, seen.at(-1)?.share], [0, 1]);
+  assert.ok(seen.length > 2 && seen.every(({ share }, index) => index === 0 || share > seen[index - 1]!.share), JSON.stringify(seen));
+  const { loaded, total } = seen.at(-1)!;
+  assert.ok(loaded === total && total > 2e6, `${loaded} of ${total} bytes`);
+  assert.ok(await part("progress").isHidden());
   const downloads = await asked();
   assert.ok(downloads >= 2);
 
@@ -130,6 +134,66 @@ test("models are downloaded once, with consent, and what they take is told befor
   await part("box").press("Enter");
   await part("segment").first().waitFor();
   assert.equal(await asked(), downloads, "the browser has kept them");
+  await visitor.leave();
+});
+
+test("an element that is moved in the document goes on with its answer and keeps its members; taken out it ends them", async () => {
+  const { visitor, chat, part } = await arrive();
+  const { page } = visitor;
+  const stops = await chat.evaluate(async (element: Chat) => {
+    const stops: string[] = [];
+    element.addEventListener("end", (event) => stops.push((event as CustomEvent<{ stop: string }>).detail.stop));
+    // Into a new place at once, and by way of none at all, as frameworks do that wait in between.
+    element.addEventListener("round", () => document.body.appendChild(document.createElement("section")).append(element), { once: true });
+    await element.ask("What is 3 + 4?");
+    element.addEventListener("round", () => (element.remove(), void Promise.resolve().then(() => document.body.prepend(element))), { once: true });
+    await element.ask("What is 1 + 2?");
+    return stops;
+  });
+  assert.ok(stops.length === 2 && stops.every((stop) => stop !== "stopped"), stops.join(", "));
+  assert.ok(page.workers().length > 0, "the engine is there");
+  assert.match((await part("answer").textContent()) ?? "", /\w/);
+  await chat.evaluate((element) => element.remove());
+  await page.waitForFunction(() => document.querySelector("conclave-chat") === null);
+  for (let count = 0; page.workers().length > 0 && count < 100; count++) await new Promise((resolve) => setTimeout(resolve, 100));
+  assert.equal(page.workers().length, 0, "and gone with it");
+  await visitor.leave();
+});
+
+test("attributes that mean nothing are told with those that do", async () => {
+  const { visitor, chat, part } = await arrive();
+  const faults: [string, string, string][] = [
+    ["backend", "gpu", 'open.backend must be "auto" or "webgpu" or "cpu"; it was "gpu".'],
+    ["core", "x", 'open.core must be "fused" or "burn"; it was "x".'],
+    ["thinking", "loudly", 'ask.thinking must be "off" or "on" or "auto"; it was "loudly".'],
+  ];
+  for (const [name, value, message] of faults) {
+    const told = await chat.evaluate(
+      async (element: Chat, [name, value]) => {
+        const { members } = element as Chat & { members: unknown };
+        const told: string[] = [];
+        const hear = (event: Event): void => void told.push((event as unknown as CustomEvent<Error>).detail.message);
+        element.addEventListener("error", hear);
+        const before = element.getAttribute(name!);
+        element.setAttribute(name!, value!);
+        Object.assign(element, { members: name === "thinking" ? members : [] });
+        await element.ask("What is 3 + 4?");
+        if (before === null) element.removeAttribute(name!);
+        else element.setAttribute(name!, before);
+        Object.assign(element, { members: undefined });
+        element.removeEventListener("error", hear);
+        return told;
+      },
+      [name, value],
+    );
+    assert.deepEqual(told, [message]);
+    await part("status").filter({ hasText: message }).waitFor();
+  }
+  const refused = await chat.evaluate((element: Chat) => element.ask(5 as unknown as string).catch((error: Error) => error.message));
+  assert.equal(refused, "The question must be a string; it was 5.");
+  await chat.evaluate((element: Chat) => Object.assign(element, { members: 5 }) && element.ask("What is 3 + 4?"));
+  await part("status").filter({ hasText: "load.members must be a list; it was 5." }).waitFor();
+  visitor.clean();
   await visitor.leave();
 });
 

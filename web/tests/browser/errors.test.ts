@@ -118,8 +118,12 @@ test("a question beyond the context is refused with a way on", async () => {
   assert.equal(await page.locator("#question:focus").inputValue(), long);
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
+  const chart = page.locator("#weights");
+  const charted = await chart.getAttribute("aria-label");
+  assert.match(charted ?? "", /^Weights after round 1: /);
   await visitor.ask(long);
   await visitor.state("ready");
+  assert.equal(await chart.getAttribute("aria-label"), charted, "a question without an answer leaves the chart of the last one");
   await failure.last().getByRole("button", { name: "Start a new conversation" }).click();
   assert.deepEqual([await page.locator(".exchange").count(), await page.locator("#question:focus").inputValue()], [0, long]);
   visitor.clean();

@@ -36,9 +36,12 @@ export class Visitor {
   /** What must stay empty on a clean visit. */
   readonly complaints: string[] = [];
 
-  /** `own`: the origins that the page may ask. */
+  /** The origins that the page may ask. */
+  readonly #own: string[];
+
   private constructor(page: Page, own: string[]) {
     this.page = page;
+    this.#own = own;
     page.setDefaultTimeout(patience);
     page.on("console", (message) => {
       if (message.type() === "error") this.complaints.push(`console: ${message.text()} (${message.location().url})`);
@@ -50,16 +53,21 @@ export class Visitor {
     });
   }
 
-  /** Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: another origin that it may ask. */
+  /** Another origin that the page may ask. */
+  allow(origin: string): void {
+    this.#own.push(origin);
+  }
+
+  /** Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: other origins that it may ask. */
   static async arrive(
     browser: Browser,
     site: Pick<Site, "address">,
-    { search = "", loaded = true, host = "127.0.0.1", also, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string; also?: string } = {},
+    { search = "", loaded = true, host = "127.0.0.1", also, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string; also?: string | string[] } = {},
   ): Promise<Visitor> {
     const page = await (await browser.newContext(context)).newPage();
     const address = new URL(site.address + search);
     address.hostname = host;
-    const visitor = new Visitor(page, also === undefined ? [address.origin] : [address.origin, also]);
+    const visitor = new Visitor(page, [address.origin, ...[also ?? []].flat()]);
     await page.goto(address.href);
     if (loaded) await visitor.state("ready");
     return visitor;

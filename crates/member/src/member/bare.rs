@@ -38,7 +38,10 @@ impl Member {
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MemberError> {
         let prompt = Prompt::trusted(text);
-        let tokens = self.tokens_of(&prompt)?;
+        let (tokens, kept) = self.nearest(&prompt)?;
+        self.session.check_prompt(tokens.len())?;
+        self.turn_to(kept, &tokens).await?;
+        self.asked = tokens.len();
         self.sampler = Sampler::new(sampling, stream);
         // The text is what was said so far: no white space of a template leads in what follows.
         text.clone_into(&mut self.answer);

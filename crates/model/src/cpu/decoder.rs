@@ -4,13 +4,13 @@
 use std::future::ready;
 
 use conclave_cpu::{
-    ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Routing, Seen, Threads,
-    Upload, judge, log_sum_exp, recurrent_gates, rows, softcap, target_logits,
+    Carry, ConvolutionCache, Input, Matrix, RecurrentState, RecurrentWeights, Routing, Seen,
+    Threads, Upload, judge, log_sum_exp, recurrent_gates, rows, softcap, target_logits,
 };
 use conclave_weights::Format;
 
 use crate::config::{self, Activation, Config, Gating, QkNorm, Rule};
-use crate::decoder::{Decoder, Wait};
+use crate::decoder::{Decoder, Footprint, Part, Wait};
 use crate::error::ModelError;
 use crate::formats::kept_on_cpu;
 use crate::pass::{Pass, Run, TargetScore, rows_of};
@@ -111,11 +111,34 @@ impl CpuDecoder {
         self.ropes = tables.map(|rope| rope.table(self.context, long)).collect();
     }
 
+    /// Whether nothing is rounded: a model of plain numbers is run to be exact, or is small.
+    fn is_exact(&self) -> bool {
+        !self.weights.matrices().any(Matrix::is_quantised)
+    }
+
+    /// Carries a part of what a text left, layer by layer.
+    fn carry(&mut self, part: Part, mut carry: Carry<'_>) {
+        self.reserve();
+        for (cache, block) in self.caches.iter_mut().zip(&self.weights.blocks) {
+            match (cache, part, &block.mixer) {
+                (Cache::Attention(cache), Part::Rows(rows), _) => cache.carry(rows, &mut carry),
+                (Cache::Convolution(cache), Part::Rows(rows), _) => cache.carry(rows, &mut carry),
+                (Cache::Recurrence(states), Part::State(slot), Mixer::Recurrence(block)) => {
+                    if states.len() <= slot {
+                        states.resize(slot + 1, None);
+                    }
+                    let new = || recurrence_of(&block.of).state();
+                    states[slot].get_or_insert_with(new).carry(&mut carry);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Allocates the KV cache once, for the whole context, and room for the states.
     fn reserve(&mut self) {
+        let exact = self.is_exact();
         let (c, rows) = (&self.config, rows_of(self.context));
-        // A model of plain numbers is run to be exact, or is small.
-        let exact = !self.weights.matrices().any(Matrix::is_quantised);
         let missing = c.layers.iter().skip(self.caches.len());
         let cache = |layer: &config::Layer| match layer.mixer {
             config::Mixer::Attention(of) if of.shares.is_some() => Cache::Shared,
@@ -364,6 +387,38 @@ impl Decoder for CpuDecoder {
         Ok(())
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        let (c, exact) = (&self.config, self.is_exact());
+        let row = |layer: &config::Layer| match layer.mixer {
+            config::Mixer::Attention(of) if of.shares.is_some() => 0,
+            config::Mixer::Attention(of) => {
+                conclave_cpu::Cache::row_bytes(of.kv_heads, of.head_dim, exact)
+            }
+            config::Mixer::Convolution(_) => {
+                ConvolutionCache::bytes_of(1, c.hidden, exact) as usize
+            }
+            config::Mixer::Recurrence(_) => 0,
+        };
+        let states = c.recurrences().map(config::Recurrence::state);
+        Some(Footprint {
+            layout: "cpu",
+            token: c.layers.iter().map(row).sum(),
+            state: size_of::<f32>() * states.sum::<usize>(),
+        })
+    }
+
+    fn save(&mut self, part: Part) -> Wait<'_, Vec<u8>> {
+        let room = self.footprint().and_then(|of| of.bytes(part));
+        let mut bytes = Vec::with_capacity(room.unwrap_or_default());
+        self.carry(part, Carry::Out(&mut bytes));
+        Box::pin(ready(Ok(bytes)))
+    }
+
+    fn restore(&mut self, part: Part, bytes: &[u8]) -> Result<(), ModelError> {
+        self.carry(part, Carry::In(bytes));
+        Ok(())
+    }
+
     fn release(&mut self) {
         self.caches = Vec::new();
         self.scratch = Scratch::default();
@@ -493,19 +548,7 @@ fn recurrence(
     s: &mut Scratch,
 ) -> Result<(), ModelError> {
     let of = block.of;
-    let rule = match of.rule {
-        Rule::Delta => conclave_cpu::Rule::Delta,
-        Rule::StateSpace => conclave_cpu::Rule::StateSpace,
-    };
-    let recurrence = conclave_cpu::Recurrence {
-        rule,
-        key_heads: of.key_heads,
-        value_heads: of.value_heads,
-        key_width: of.key_width,
-        value_width: of.value_width,
-        taps: of.taps,
-        tiled: of.tiled,
-    };
+    let recurrence = recurrence_of(&of);
     let weights = RecurrentWeights {
         taps: &block.taps,
         bias: block.taps_bias.as_deref(),
@@ -518,7 +561,13 @@ fn recurrence(
     }
     product(&block.decay, &s.input, &mut s.value)?;
     let (share, decay) = (&mut s.key, &mut s.value);
-    recurrent_gates(rule, share, decay, &block.decay_bias, &block.decay_rate);
+    recurrent_gates(
+        recurrence.rule,
+        share,
+        decay,
+        &block.decay_bias,
+        &block.decay_rate,
+    );
     s.attended.resize(pass.len() * of.values(), 0.0);
     let mut first = 0;
     for run in &pass.runs {
@@ -555,6 +604,22 @@ fn recurrence(
     }
     s.input.set(&s.gate, of.values());
     product(&block.output, &s.input, &mut s.added)
+}
+
+/// A recurrence as its arithmetic knows it.
+fn recurrence_of(of: &config::Recurrence) -> conclave_cpu::Recurrence {
+    conclave_cpu::Recurrence {
+        rule: match of.rule {
+            Rule::Delta => conclave_cpu::Rule::Delta,
+            Rule::StateSpace => conclave_cpu::Rule::StateSpace,
+        },
+        key_heads: of.key_heads,
+        value_heads: of.value_heads,
+        key_width: of.key_width,
+        value_width: of.value_width,
+        taps: of.taps,
+        tiled: of.tiled,
+    }
 }
 
 /// The state that a run begins from, in the memory of the one that it writes over; `None` where it is to

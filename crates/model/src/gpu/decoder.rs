@@ -20,7 +20,7 @@ use conclave_kernels::{
 use super::scratch::{SCORED, Scratch, TOKENS, channels, counts_of, heads, recurrence};
 use super::weights::{Gate, GpuBlock, GpuFeedForward, GpuMixer, GpuModel, GpuRecurrence, Product};
 use crate::config::{self, Activation, Config, Gating, Layer, Mixer, QkNorm, Rule};
-use crate::decoder::{Decoder, Wait};
+use crate::decoder::{Decoder, Footprint, Part, Wait};
 use crate::error::ModelError;
 use crate::memory::exact_with;
 use crate::pass::{Pass, Run, TargetScore};
@@ -31,6 +31,9 @@ use crate::weights::{Experts, FeedForward, Weights};
 
 /// Bytes of logits held at once; more rows are taken in portions.
 const LOGITS_BYTES: usize = 64 << 20;
+
+/// Bytes of a prefix that are read back at once.
+const READ_BYTES: usize = 16 << 20;
 
 /// What the tokens of a text leave in one block.
 #[derive(Debug)]
@@ -614,6 +617,43 @@ impl GpuDecoder {
         })
     }
 
+    /// Words of a row in each cache of a layer, and how many caches it has.
+    fn row_words(&self, layer: &Layer) -> (usize, usize) {
+        match &layer.mixer {
+            Mixer::Attention(of) if of.shares.is_some() => (0, 0),
+            Mixer::Attention(of) => (heads(of, self.context, self.exact).row_words(), 2),
+            Mixer::Convolution(_) => {
+                let channels = channels(&self.config, self.context, self.exact);
+                (channels.heads().row_words(), 1)
+            }
+            Mixer::Recurrence(_) => (0, 0),
+        }
+    }
+
+    /// Where a part of what a text left lies, layer by layer.
+    fn parts(&self, part: Part) -> Result<Vec<Buffer>, ModelError> {
+        let mut parts = Vec::new();
+        for (cache, layer) in self.caches.iter().zip(&self.config.layers) {
+            let bytes = |rows: usize| 4 * rows * self.row_words(layer).0;
+            match (cache, part, &layer.mixer) {
+                (Cache::Attention(caches), Part::Rows(rows), _) => {
+                    for cache in caches {
+                        parts.push(cache.part(0, bytes(rows))?);
+                    }
+                }
+                (Cache::Convolution(cache), Part::Rows(rows), _) => {
+                    parts.push(cache.part(0, bytes(rows))?);
+                }
+                (Cache::Recurrence(states, _), Part::State(slot), Mixer::Recurrence(of)) => {
+                    let bytes = 4 * of.state();
+                    parts.push(states.part(slot * bytes, bytes)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(parts)
+    }
+
     /// Allocates the KV cache once, for the whole context.
     fn reserve(&mut self) -> Result<(), ModelError> {
         if self.caches.len() == self.config.layers.len() {
@@ -943,6 +983,58 @@ impl Decoder for GpuDecoder {
                 _ => return Err(ModelError::Order("a block's cache is another block's")),
             };
             keep_rows(&self.gpu, moves, heads, caches)?;
+        }
+        Ok(())
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        let words = self.config.layers.iter().map(|layer| {
+            let (words, caches) = self.row_words(layer);
+            words * caches
+        });
+        let states = self.config.recurrences().map(config::Recurrence::state);
+        Some(Footprint {
+            layout: "gpu",
+            token: 4 * words.sum::<usize>(),
+            state: 4 * states.sum::<usize>(),
+        })
+    }
+
+    fn save(&mut self, part: Part) -> Wait<'_, Vec<u8>> {
+        Box::pin(async move {
+            let parts = self.parts(part)?;
+            let mut bytes = Vec::with_capacity(parts.iter().map(Buffer::bytes).sum());
+            let mut rest = parts.iter().peekable();
+            while rest.peek().is_some() {
+                let mut taken = 0;
+                let mut at_once = Vec::new();
+                while let Some(part) = rest.next_if(|_| taken < READ_BYTES) {
+                    taken += part.bytes();
+                    at_once.push(part);
+                }
+                for read in self.gpu.read(&at_once).await? {
+                    bytes.extend_from_slice(&read);
+                }
+            }
+            Ok(bytes)
+        })
+    }
+
+    fn restore(&mut self, part: Part, bytes: &[u8]) -> Result<(), ModelError> {
+        self.reserve()?;
+        if let Part::State(slot) = part {
+            let (tokens, from) = (0, None);
+            self.make_room(&[Run {
+                tokens,
+                from,
+                to: slot,
+            }])?;
+        }
+        let mut rest = bytes;
+        for part in self.parts(part)? {
+            let (own, behind) = rest.split_at_checked(part.bytes()).unwrap_or((rest, &[]));
+            self.gpu.write(&part, own)?;
+            rest = behind;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ mod in_line;
 mod parity;
 mod prefill;
 mod recurrent;
+mod saved;
 mod session;
 
 use std::sync::OnceLock;

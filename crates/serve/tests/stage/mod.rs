@@ -67,7 +67,7 @@ impl Stage {
 
     /// The bundled members, served so.
     pub fn with(config: Config) -> Self {
-        Self::of(config, || {
+        Self::of(config, Settings::default(), || {
             bundled().into_iter().map(AnyMember::from).collect()
         })
     }
@@ -75,13 +75,14 @@ impl Stage {
     /// Members that are made on the thread they live on.
     pub fn of<M: TakePart>(
         config: Config,
+        settings: Settings,
         members: impl FnOnce() -> Vec<M> + Send + 'static,
     ) -> Self {
         let server = Server::bind(config).unwrap();
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let ensemble = Ensemble {
-            settings: Settings::default(),
+            settings,
             sampling: Sampling::default(),
         };
         let running = std::thread::spawn(move || {

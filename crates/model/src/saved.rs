@@ -1,0 +1,273 @@
+//! A prefix apart from its session: the tokens and what they left in the model's caches, bit for bit, so
+//! that a text which begins alike need not be read again.
+//!
+//! As bytes it says which model it is of, and how long everything is; whatever does not fit is refused, so
+//! that it may lie in a file that anybody may have written to.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use crate::decoder::Part;
+use crate::error::ModelError;
+use crate::session::{Session, shared};
+use crate::states::{CHECKPOINTS, States};
+
+/// What its bytes begin with. The last character is the version.
+const MAGIC: [u8; 8] = *b"CLVPFIX1";
+
+/// Words behind it: fingerprint, digest of what follows, whether the long frequencies ran, tokens, states,
+/// bytes of the rows and of a state.
+const WORDS: usize = 7;
+
+/// A part of a prefix as a [`Session`] gave it away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    fingerprint: u64,
+    /// The long frequencies of a rotary embedding that has two sets ran it.
+    long: bool,
+    tokens: Vec<u32>,
+    /// Of all layers that keep rows, as their decoder lays them out.
+    rows: Vec<u8>,
+    /// How many tokens each recurrent state has seen, the least first and the last all; and the state.
+    states: Vec<(usize, Vec<u8>)>,
+}
+
+const DAMAGED: ModelError = ModelError::Saved("is damaged");
+const OTHER: ModelError = ModelError::Saved("is of another model, or of another build of this one");
+
+impl Saved {
+    /// Its tokens.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Bytes of memory it takes, but for some hundreds.
+    pub fn bytes(&self) -> usize {
+        let states: usize = self.states.iter().map(|(_, state)| state.len()).sum();
+        size_of_val(&self.tokens[..]) + self.rows.len() + states
+    }
+
+    /// How many of a prompt's tokens need not run in a session that holds this, where they rotate alike.
+    pub fn keeps(&self, tokens: &[u32]) -> usize {
+        let shared = shared(&self.tokens, tokens);
+        match self.states.is_empty() {
+            true => shared,
+            false => {
+                let mut seen = self.states.iter().map(|(seen, _)| *seen);
+                seen.rfind(|&seen| seen <= shared).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The same as bytes, which [`from_bytes`](Self::from_bytes) reads. Another build of this crate may
+    /// refuse them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let begin = MAGIC.len() + 8 * WORDS;
+        let mut bytes = Vec::with_capacity(begin + 8 * self.states.len() + self.bytes());
+        bytes.resize(begin, 0);
+        for token in &self.tokens {
+            bytes.extend_from_slice(&token.to_le_bytes());
+        }
+        for (seen, _) in &self.states {
+            bytes.extend_from_slice(&(*seen as u64).to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.rows);
+        for (_, state) in &self.states {
+            bytes.extend_from_slice(state);
+        }
+        let state = self.states.first().map_or(0, |(_, state)| state.len());
+        let words = [
+            self.fingerprint,
+            0,
+            u64::from(self.long),
+            self.tokens.len() as u64,
+            self.states.len() as u64,
+            self.rows.len() as u64,
+            state as u64,
+        ];
+        bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+        for (word, into) in words.iter().zip(bytes[MAGIC.len()..].chunks_exact_mut(8)) {
+            into.copy_from_slice(&word.to_le_bytes());
+        }
+        let digest = digest(&bytes);
+        bytes[DIGEST].copy_from_slice(&digest.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    /// [`ModelError::Saved`] for anything else, down to a bit. Of which model it is, [`Session::restore`]
+    /// checks.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
+        let (magic, rest) = bytes.split_at_checked(MAGIC.len()).ok_or(DAMAGED)?;
+        if magic != MAGIC {
+            return Err(ModelError::Saved("is of another version, or no prefix"));
+        }
+        let (head, mut rest) = rest.split_at_checked(8 * WORDS).ok_or(DAMAGED)?;
+        let mut words = [0_u64; WORDS];
+        for (word, bytes) in words.iter_mut().zip(head.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        let [fingerprint, told, long, tokens, states, rows, state] = words;
+        if digest(bytes) != told || states > 1 + CHECKPOINTS as u64 {
+            return Err(DAMAGED);
+        }
+        // No more is taken than there is.
+        let mut take = |count: u64, each: u64| {
+            let count = count.checked_mul(each);
+            let count = count.and_then(|count| usize::try_from(count).ok());
+            let (taken, behind) = rest.split_at_checked(count?)?;
+            rest = behind;
+            Some(taken)
+        };
+        let tokens = take(tokens, 4).ok_or(DAMAGED)?;
+        let seen = take(states, 8).ok_or(DAMAGED)?;
+        let rows = take(rows, 1).ok_or(DAMAGED)?.to_vec();
+        let mut states = Vec::new();
+        for seen in seen.as_chunks().0 {
+            let seen = usize::try_from(u64::from_le_bytes(*seen)).map_err(|_| DAMAGED)?;
+            states.push((seen, take(state, 1).ok_or(DAMAGED)?.to_vec()));
+        }
+        if !rest.is_empty() {
+            return Err(DAMAGED);
+        }
+        let tokens = tokens.as_chunks().0.iter();
+        Ok(Self {
+            fingerprint,
+            long: long != 0,
+            tokens: tokens.map(|bytes| u32::from_le_bytes(*bytes)).collect(),
+            rows,
+            states,
+        })
+    }
+}
+
+/// Where the digest stands.
+const DIGEST: std::ops::Range<usize> = MAGIC.len() + 8..MAGIC.len() + 16;
+
+/// Of everything but itself.
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&bytes[..DIGEST.start]);
+    hasher.write(&bytes[DIGEST.end..]);
+    hasher.finish()
+}
+
+impl Session {
+    /// How many of a prompt's tokens need not run here, but for the last, which may run all the same.
+    pub fn keeps(&self, tokens: &[u32]) -> usize {
+        let shared = shared(&self.prefix, tokens);
+        match &self.states {
+            _ if self.model.rotates_otherwise(tokens.len()) => 0,
+            Some(states) => states.resumes(self.prefix.len(), shared),
+            None => shared,
+        }
+    }
+
+    /// The same of a prefix that would be restored first.
+    pub fn keeps_of(&self, saved: &Saved, tokens: &[u32]) -> usize {
+        match self.model.rotates_otherwise_than(saved.long, tokens.len()) {
+            true => 0,
+            false => saved.keeps(tokens),
+        }
+    }
+
+    /// Tells the model apart from others, down to its weights and the way its rows lie: who keeps what
+    /// [`save`](Self::save) gives finds it again by this and the tokens.
+    pub fn fingerprint(&self) -> u64 {
+        self.model.fingerprint()
+    }
+
+    /// Bytes that the first `tokens` of a prefix take apart, at most; `None` where the decoder gives none
+    /// away.
+    pub fn bytes_apart(&self, tokens: usize) -> Option<usize> {
+        let of = self.model.footprint()?;
+        let states = self.states.as_ref();
+        let states = states.map_or(0, |states| states.all(self.prefix.len()).count());
+        Some(tokens * (size_of::<u32>() + of.token) + states * of.state)
+    }
+
+    /// Gives a copy of the first `most` tokens of the prefix away, or of all. A recurrent model has states
+    /// at few places: there it is up to the last of those. `None` where nothing is left then, there is no
+    /// memory for it, or the decoder gives none away. The prefix stays as it is.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn save(&mut self, most: usize) -> Result<Option<Saved>, ModelError> {
+        let mut end = most.min(self.prefix.len());
+        let mut states = Vec::new();
+        if let Some(all) = &self.states {
+            let all = all.all(self.prefix.len());
+            states.extend(all.filter(|&(_, seen)| seen <= end));
+            end = states.last().map_or(0, |&(_, seen)| seen);
+        }
+        // Where memory is short nothing is kept, and nothing fails.
+        let room = self.bytes_apart(end).filter(|_| end > 0);
+        let there_is = |&bytes: &usize| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+        if room.filter(there_is).is_none() {
+            return Ok(None);
+        }
+        let mut saved = Saved {
+            fingerprint: self.fingerprint(),
+            long: self.model.is_long(),
+            tokens: self.prefix[..end].to_vec(),
+            rows: self.model.save(Part::Rows(end)).await?,
+            states: Vec::new(),
+        };
+        for (slot, seen) in states {
+            let state = self.model.save(Part::State(slot)).await?;
+            saved.states.push((seen, state));
+        }
+        Ok(Some(saved))
+    }
+
+    /// Makes a saved prefix that of this session; what it held is gone. Logits come behind the next prompt,
+    /// of which at least the last token runs.
+    ///
+    /// # Errors
+    /// [`ModelError::Saved`] for what is not of this very model, or leaves no room: the prefix stays as it
+    /// is. The backend's.
+    pub fn restore(&mut self, saved: &Saved) -> Result<(), ModelError> {
+        self.check(saved)?;
+        self.forget_prefix();
+        self.model.set_long(saved.long)?;
+        self.model
+            .restore(Part::Rows(saved.tokens.len()), &saved.rows)?;
+        for (slot, (_, state)) in saved.states.iter().enumerate() {
+            self.model.restore(Part::State(slot), state)?;
+        }
+        let seen = saved.states.iter().map(|(seen, _)| *seen);
+        self.become_of(&saved.tokens, States::of_restored(seen));
+        Ok(())
+    }
+
+    /// Refuses what a saved prefix of this model never is.
+    ///
+    /// # Errors
+    /// [`ModelError::Saved`].
+    pub fn check(&self, saved: &Saved) -> Result<(), ModelError> {
+        let of = self.model.footprint().ok_or(OTHER)?;
+        if saved.fingerprint != self.fingerprint() {
+            return Err(OTHER);
+        }
+        let (count, about) = (saved.tokens.len(), self.about());
+        if count > about.context {
+            return Err(ModelError::Saved("is longer than the context"));
+        }
+        let known = |&id: &u32| (id as usize) < about.config.vocabulary;
+        let seen = saved.states.iter().map(|(seen, _)| *seen);
+        let whole = match self.states {
+            Some(_) => seen.clone().next_back() == Some(count) && seen.is_sorted_by(|a, b| a < b),
+            None => saved.states.is_empty(),
+        };
+        let rows = of.bytes(Part::Rows(count)) == Some(saved.rows.len());
+        let states = saved
+            .states
+            .iter()
+            .all(|(_, state)| state.len() == of.state);
+        match count > 0 && rows && states && whole && saved.tokens.iter().all(known) {
+            true => Ok(()),
+            false => Err(DAMAGED),
+        }
+    }
+}

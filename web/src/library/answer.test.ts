@@ -1,0 +1,49 @@
+/** What the interfaces of other clients tell of a round. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { RoundEvent } from "./conclave.ts";
+import { voteOf } from "./answer.ts";
+
+const round: RoundEvent = {
+  type: "round",
+  round: 2,
+  active: [0, 2],
+  remote: [],
+  abstained: [],
+  drafters: [0, 2],
+  candidates: [
+    { member: "Ada", text: "One", ended: false, tokens: 1 },
+    { member: "Cy", text: "Two", ended: false, tokens: 1 },
+  ],
+  scores: [
+    [
+      { meanLogit: 1, meanLogprob: -0.1 },
+      { meanLogit: 1, meanLogprob: -0.2 },
+    ],
+    [
+      { meanLogit: 1, meanLogprob: -0.3 },
+      { meanLogit: 1, meanLogprob: -0.4 },
+    ],
+  ],
+  shares: [],
+  totals: [0.4, 0.6],
+  counts: [],
+  winner: 1,
+  writers: [1],
+  weights: [],
+  exited: [],
+  text: "Two",
+  ms: { draft: 0, verify: 0 },
+  counters: [],
+};
+
+test("a segment tells how likely each member that scored it found it, and who those are when one has left", () => {
+  assert.deepEqual(voteOf(round, ["Ada", "Bo", "Cy"]), { text: "Two", writers: ["Cy"], votes: { Ada: 0.4, Cy: 0.6 }, logprobs: { Ada: -0.2, Cy: -0.4 } });
+});
+
+test("the leader's segment has the others' as well; logits alone, and no scores, give none", () => {
+  const led = { ...round, drafters: [2], candidates: round.candidates.slice(1), scores: round.scores.map((row) => row.slice(1)), totals: [], winner: 0, writers: [0] };
+  assert.deepEqual(voteOf(led, ["Ada", "Bo", "Cy"]), { text: "Two", writers: ["Cy"], votes: {}, logprobs: { Ada: -0.2, Cy: -0.4 } });
+  assert.deepEqual(voteOf({ ...led, scores: [] }, ["Ada", "Bo", "Cy"]).logprobs, {});
+  assert.deepEqual(voteOf({ ...led, scores: [[{ meanLogit: 9 }], [{ meanLogit: 9 }]] }, ["Ada", "Bo", "Cy"]).logprobs, {});
+});

@@ -1,0 +1,83 @@
+/** Adds a member that lives behind a server: its address, model and key, and who will hear what. The key goes to the engine and is kept nowhere else. */
+import { remoteAddress, typed } from "../library/conclave.ts";
+import type { MemberSource } from "../protocol/messages.ts";
+import { el } from "./dom.ts";
+
+export class RemoteForm {
+  readonly root: HTMLElement;
+  readonly #address = el("input", {
+    id: "remote-address",
+    type: "text",
+    inputmode: "url",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    placeholder: "https://example.org/v1",
+    "aria-describedby": "remote-hint",
+  });
+  readonly #model = el("input", { id: "remote-model", type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "the server's first" });
+  readonly #key = el("input", { id: "remote-key", type: "password", autocomplete: "off", placeholder: "if it asks for one" });
+  readonly #judge = el("input", { id: "remote-judge", type: "checkbox" });
+  readonly #hint = el("p", { class: "hint", id: "remote-hint", role: "status" });
+  /** The address was entered and is none; until it changes. */
+  #refused = false;
+
+  constructor(onAdd: (source: MemberSource) => void) {
+    const field = (label: string, input: HTMLInputElement): HTMLElement => el("div", { class: "remote-field" }, el("label", { for: input.id }, label), input);
+    const form = el(
+      "form",
+      { class: "add-form" },
+      el(
+        "p",
+        { class: "hint" },
+        "A model too large for this machine, on any server that speaks OpenAI's protocol: vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft.",
+      ),
+      field("Address", this.#address),
+      field("Model", this.#model),
+      field("Key", this.#key),
+      el("label", { class: "remote-judge" }, this.#judge, "It only judges"),
+      this.#hint,
+      el("p", { class: "actions" }, el("button", { type: "submit" }, "Ask it to join")),
+    );
+    this.root = el("details", { class: "remote" }, el("summary", {}, "A member behind a server"), form);
+    this.#check();
+    this.#address.addEventListener("input", () => {
+      this.#refused = false;
+      this.#check();
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#refused = true;
+      const address = this.#check();
+      if (!address) return this.#address.focus();
+      const model = this.#model.value.trim();
+      const key = this.#key.value.trim();
+      const name = model.split("/").at(-1) || address.host;
+      onAdd({ name, remote: address.href, ...(model === "" ? {} : { model }), ...(key === "" ? {} : { key }), ...(this.#judge.checked ? { judge: true } : {}) });
+      // The next one may be somebody else's.
+      this.#key.value = "";
+    });
+  }
+
+  /** Reads the address as it is typed: who will hear what, or what is wrong with it. */
+  #check(): URL | undefined {
+    const text = this.#address.value.trim();
+    let address: URL | undefined;
+    let fault = "";
+    try {
+      address = remoteAddress(text);
+    } catch (error) {
+      fault = typed(error).message;
+    }
+    // Nobody is told off for an address that is half typed.
+    const wrong = address === undefined && this.#refused;
+    this.#hint.textContent = address
+      ? `What is asked and answered goes to ${address.host}, and the key with it. The key is forgotten when this page closes.`
+      : wrong
+        ? fault
+        : "What is asked and answered goes to the server. The key is forgotten when this page closes.";
+    this.#hint.classList.toggle("error", wrong);
+    this.#address.setAttribute("aria-invalid", String(wrong));
+    return address;
+  }
+}

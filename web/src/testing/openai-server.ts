@@ -1,0 +1,119 @@
+/**
+ * A server of the OpenAI protocol for the unit tests, over real HTTP: its model writes what a test tells it, a word
+ * a token, and fails as a test tells it. What real servers do is tested in tests/browser/remote.test.ts.
+ */
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** What becomes of a request instead of its answer. */
+export type Fault = { status: number; headers?: Record<string, string>; body?: string } | "hang" | "cut" | "garbage" | "endless" | { after: number };
+
+export interface Abilities {
+  completions?: boolean;
+  echo?: boolean;
+  chat?: boolean;
+  template?: boolean;
+  models?: boolean;
+}
+
+export interface Asked {
+  path: string;
+  body: Record<string, unknown>;
+  headers: IncomingMessage["headers"];
+}
+
+/** Words with the white space before them. */
+const words = (text: string): string[] => text.match(/\s*\S+|\s+$/g) ?? [];
+
+export class OpenAiServer {
+  #server: Server | undefined;
+  readonly #can: Required<Abilities>;
+  port = 0;
+  readonly asked: Asked[] = [];
+  /** Requests whose connection was closed before they were answered. */
+  given = 0;
+  /** Faults of the next requests whose path ends so, in order. */
+  readonly faults: { path: string; fault: Fault }[] = [];
+  /** What it writes next, word for word; `ends` where it ends there. */
+  writes = { text: " and so on", ends: false };
+  /** The letter that it names, given the ballot. */
+  names: (ballot: string) => string = () => "A";
+  /** The log-probability of a word. */
+  likes: (word: string) => number = (word) => -word.length / 10;
+
+  constructor(can: Abilities = {}) {
+    this.#can = { completions: true, echo: true, chat: true, template: true, models: true, ...can };
+  }
+
+  get address(): string {
+    return `http://127.0.0.1:${this.port}/v1`;
+  }
+
+  async open(): Promise<this> {
+    this.#server = createServer((request, response) => void this.#answer(request, response));
+    this.#server.listen(this.port, "127.0.0.1");
+    await once(this.#server, "listening");
+    this.port = (this.#server.address() as AddressInfo).port;
+    return this;
+  }
+
+  async close(): Promise<void> {
+    this.#server?.closeAllConnections();
+    await new Promise((resolve) => this.#server?.close(resolve));
+  }
+
+  /** The bodies that a path was asked with. */
+  bodies(path: string): Record<string, unknown>[] {
+    return this.asked.filter((asked) => asked.path.endsWith(path)).map(({ body }) => body);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let text = "";
+    for await (const piece of request) text += String(piece);
+    const path = request.url ?? "";
+    const body = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
+    this.asked.push({ path, body, headers: request.headers });
+    response.on("close", () => void (this.given += Number(!response.writableEnded)));
+    const place = this.faults.findIndex((each) => path.endsWith(each.path));
+    const fault = place < 0 ? undefined : this.faults.splice(place, 1)[0]!.fault;
+    if (fault === "hang") return;
+    if (fault === "cut") return void response.writeHead(200, { "content-length": 1000 }).write('{"choices":[', () => response.destroy());
+    if (fault === "garbage") return void response.end("<!doctype html>");
+    if (fault === "endless") {
+      const piece = Buffer.alloc(1 << 20, " ");
+      const write = (): void => {
+        while (!response.destroyed && response.write(piece));
+        if (!response.destroyed) response.once("drain", write);
+      };
+      return write();
+    }
+    if (fault && "status" in fault) return void response.writeHead(fault.status, fault.headers).end(fault.body);
+    if (fault) await new Promise((resolve) => setTimeout(resolve, fault.after));
+    const answer = this.#of(path, body);
+    response.writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" }).end(JSON.stringify(answer ?? { error: { message: "no such path" } }));
+  }
+
+  #of(path: string, body: Record<string, unknown>): object | undefined {
+    if (path === "/v1/models" && this.#can.models) return { object: "list", data: [{ id: "words", object: "model", max_model_len: 512 }] };
+    if (path === "/apply-template" && this.#can.template)
+      return {
+        prompt: (body["messages"] as { role: string; content: string }[])
+          .map(({ role, content }) => `<${role}>${content}`)
+          .concat("<assistant>")
+          .join(""),
+      };
+    if (path === "/v1/chat/completions" && this.#can.chat)
+      return { choices: [{ index: 0, message: { role: "assistant", content: this.names((body["messages"] as { content: string }[]).at(-1)!.content) } }] };
+    if (path !== "/v1/completions" || !this.#can.completions) return undefined;
+    const prompts = [body["prompt"]].flat() as string[];
+    const most = body["max_tokens"] as number;
+    const written = words(this.writes.text).slice(0, most);
+    const ends = this.writes.ends && written.length === words(this.writes.text).length && written.length < most;
+    const choices = prompts.map((prompt, index) => {
+      const tokens = [...(body["echo"] === true && this.#can.echo ? words(prompt) : []), ...written];
+      return { index, text: tokens.join(""), finish_reason: ends ? "stop" : "length", logprobs: { tokens, token_logprobs: tokens.map((token, place) => (place === 0 ? null : this.likes(token))) } };
+    });
+    return { choices, usage: { completion_tokens: written.length + Number(ends) } };
+  }
+}

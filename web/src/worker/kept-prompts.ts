@@ -1,0 +1,101 @@
+/**
+ * A system prompt is read once: what a member made of it is kept in the origin's private files behind the
+ * first answer, and the next visit begins there. Of a question nothing is kept. Whatever goes wrong, the
+ * prompt is read anew: nobody waits for it, and nobody need know.
+ */
+import type { Member, Message } from "../protocol/engine.ts";
+import type { Prompts } from "../store/prompts.ts";
+import { parseReference, referenceText } from "../store/reference.ts";
+import { sha256 } from "../store/sha256.ts";
+
+/** What is told of a member where it is loaded. */
+export interface Origin {
+  ref?: string | undefined;
+  sha256?: string | undefined;
+}
+
+interface Read {
+  origin: Origin;
+  /** The system prompt that was looked for last. */
+  system?: string;
+  /** Where what the member makes of it is to be kept. */
+  unkept?: string;
+}
+
+export class KeptPrompts {
+  readonly #prompts: Prompts;
+  readonly #read = new Map<Member, Read>();
+
+  constructor(prompts: Prompts) {
+    this.#prompts = prompts;
+  }
+
+  /** A member was loaded. */
+  add(member: Member, origin: Origin): void {
+    this.#read.set(member, { origin });
+  }
+
+  /** It was removed. */
+  remove(member: Member): void {
+    this.#read.delete(member);
+  }
+
+  /** Gives a member what it made of the conversation's system prompt at an earlier visit, if it is kept. */
+  async recall(member: Member, messages: readonly Message[]): Promise<void> {
+    const read = this.#read.get(member);
+    const first = messages[0];
+    if (!read || first?.role !== "system" || first.content === read.system) return;
+    read.system = first.content;
+    delete read.unkept;
+    try {
+      if (!(await this.#prompts.keeps())) return;
+      const found = await member.systemKey([...messages]);
+      if (!found) return;
+      const key = await keyOf(read.origin, found);
+      const kept = await this.#prompts.get(key);
+      read.unkept = key;
+      if (!kept) return;
+      try {
+        await member.takePrefix(kept);
+      } catch {
+        return await this.#prompts.delete(key); // damaged, or of an older build
+      }
+      delete read.unkept;
+      void this.#prompts.touch(key);
+    } catch {
+      // Read anew.
+    }
+  }
+
+  /** There is something to keep. */
+  get waits(): boolean {
+    return [...this.#read.values()].some(({ unkept }) => unkept !== undefined);
+  }
+
+  /** Keeps what members have made of their system prompts. No member may be called meanwhile. */
+  async keep(): Promise<void> {
+    for (const [member, read] of this.#read) {
+      const { unkept, origin } = read;
+      if (unkept === undefined) continue;
+      delete read.unkept; // once: what can't be kept now can't be later
+      try {
+        const bytes = await member.giveSystem();
+        if (bytes) await this.#prompts.put(unkept, origin.ref === undefined ? null : spelt(origin.ref), new Uint8Array(bytes));
+      } catch {
+        // Read anew at the next visit.
+      }
+    }
+  }
+}
+
+/** A model's reference in its one spelling, as the store lists it. */
+const spelt = (ref: string): string => referenceText(parseReference(ref));
+
+/** A file's name: the SHA-256 of what tells the model and the prompt, with the file's own digest where that is known. */
+function keyOf(origin: Origin, found: Uint8Array): Promise<string> {
+  const head = new TextEncoder().encode(`conclave prompt 1 ${origin.sha256?.toLowerCase() ?? ""}\0`);
+  const whole = new Uint8Array(head.length + found.length);
+  whole.set(head);
+  whole.set(found, head.length);
+  return sha256(whole);
+}

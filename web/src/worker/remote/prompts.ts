@@ -1,0 +1,85 @@
+/** How a conversation becomes the text that a server continues, and a ballot the question that a judge is asked. */
+import { list, number, shape, text } from "../../protocol/check.ts";
+import type { Candidate, Message } from "../../protocol/engine.ts";
+import { checked } from "./logprobs.ts";
+import { letters } from "./letters.ts";
+import type { Limit, Server } from "./server.ts";
+
+/** Renders a conversation up to where its answer begins; `end`: what closes a turn, where that is known. */
+export interface Renderer {
+  render(messages: Message[], limit: Limit): Promise<string>;
+  end: string;
+  /** The text begins with the model's own first token already. */
+  whole: boolean;
+}
+
+const rendered = shape({ prompt: text });
+export const tokenised = shape({ tokens: list(number) });
+
+/** Fills in a turn as a template has it: `<|im_start|>{role}\n{content}<|im_end|>\n`. */
+export function byTurns(turn: string): Renderer {
+  const [opening = "", ...closing] = turn.split("{content}");
+  const opened = (role: string): string => opening.replaceAll("{role}", role);
+  const end = closing.join("{content}");
+  return {
+    render: async (messages) => messages.map(({ role, content }) => opened(role) + content + end).join("") + opened("assistant"),
+    end: end.trim(),
+    whole: false,
+  };
+}
+
+/** By llama.cpp's server, which has the model's template. */
+export function byTemplate(server: Server): Renderer {
+  return {
+    render: async (messages, limit) => {
+      const answer = await server.ask("apply-template", { messages, chat_template_kwargs: { enable_thinking: false } }, limit, true);
+      return checked(() => rendered(answer, "answer"), server.host).prompt;
+    },
+    end: "",
+    whole: false,
+  };
+}
+
+/** By vLLM's server: there and back through its tokens. */
+export async function byTokens(server: Server, model: string, limit: Limit): Promise<Renderer> {
+  const textOf = async (messages: Message[], opens: boolean, limit: Limit): Promise<string> => {
+    const there = await server.ask("tokenize", { model, messages, add_generation_prompt: opens, chat_template_kwargs: { enable_thinking: false } }, limit, true);
+    const { tokens } = checked(() => tokenised(there, "answer"), server.host);
+    const back = await server.ask("detokenize", { model, tokens }, limit, true);
+    return checked(() => rendered(back, "answer"), server.host).prompt;
+  };
+  const probe = "Yes indeed.";
+  const closed = await textOf(
+    [
+      { role: "user", content: "Is it?" },
+      { role: "assistant", content: probe },
+    ],
+    false,
+    limit,
+  );
+  const at = closed.lastIndexOf(probe);
+  return { render: (messages, limit) => textOf(messages, true, limit), end: at < 0 ? "" : closed.slice(at + probe.length).trim(), whole: true };
+}
+
+/** The question which of some candidates is the best: `order[k]` gets the k-th letter. */
+export function ballot(messages: readonly Message[], answer: string, candidates: readonly Candidate[], order: readonly number[]): Message[] {
+  const said = messages.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
+  const offered = order.map((candidate, place) => {
+    const { text, ended } = candidates[candidate]!;
+    return `${letters[place]}: ${text === "" ? "" : JSON.stringify(text)}${ended ? " (and the answer ends there)" : ""}`;
+  });
+  const named = [...letters.slice(0, order.length)];
+  const question = [
+    "A conversation:",
+    said,
+    "The answer as far as it is written:",
+    answer === "" ? "(nothing yet)" : answer,
+    "Ways to go on from there:",
+    offered.join("\n"),
+    `Which of them is right and makes the best answer? Reply with ${named.slice(0, -1).join(", ")} or ${named.at(-1)} and nothing else.`,
+  ];
+  return [
+    { role: "system", content: "You judge how an answer should go on. You reply with one letter." },
+    { role: "user", content: question.join("\n\n") },
+  ];
+}

@@ -1,0 +1,193 @@
+/**
+ * Members behind a real server, llama.cpp's own: beside members of the tab in one answer, scoring as they do, and
+ * failing as servers do. `cargo xtask test --only browser` installs it.
+ */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import type { LeftEvent, RoundEvent } from "../../src/protocol/messages.ts";
+import { LlamaServer } from "../llama.ts";
+import { faults } from "../axe.ts";
+import { dist, stage } from "./stage.ts";
+import { Visitor } from "./visitor.ts";
+
+const stand = stage("none");
+const key = "sk-very-secret-0123456789";
+const model = `${dist}members/ada.gguf`;
+let open: LlamaServer;
+let locked: LlamaServer;
+before(async () => void ([open, locked] = await Promise.all([LlamaServer.open(model), LlamaServer.open(model, { key })])));
+after(() => Promise.all([open?.close(), locked?.close()]));
+
+/** Adds a member by the dialog, as a visitor does; gives its name. */
+async function join({ page }: Visitor, { base, key, judges = false, name }: { base: string; key?: string; judges?: boolean; name: string }): Promise<void> {
+  await page.locator("#add-model").click();
+  await page.locator(".remote").evaluate((details: HTMLDetailsElement) => (details.open = true));
+  await page.getByLabel("Address", { exact: true }).fill(base);
+  assert.equal(await page.locator("#remote-hint").textContent(), `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`);
+  await page.getByLabel("Model", { exact: true }).fill(name);
+  await page.getByLabel("Key", { exact: true }).fill(key ?? "");
+  await page.getByLabel("It only judges").setChecked(judges);
+  await page.getByRole("button", { name: "Ask it to join" }).click();
+}
+
+/** What a visitor may see and keep of an answer: its record, which the button gives. */
+async function record({ page }: Visitor): Promise<{ text: string; cores: string[]; members: string[]; rounds: (RoundEvent & { verified: boolean })[] }> {
+  const coming = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download the run" }).last().click();
+  const text = await readFile(await (await coming).path(), "utf8");
+  return { text, ...(JSON.parse(text) as { cores: string[]; members: string[]; rounds: (RoundEvent & { verified: boolean })[] }) };
+}
+
+test("two members of the tab, one behind a server and a judge by letters answer as one", { timeout: 240_000 }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu", also: [open.address, locked.address] });
+  const { page } = visitor;
+  await page.getByRole("button", { name: "Remove Ada" }).click();
+  await join(visitor, { base: locked.base, key, name: "ada" });
+  await page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(locked.base).host} · ada · drafts and scores` }).waitFor();
+  await join(visitor, { base: open.base, judges: true, name: "judge" });
+  const judge = page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(open.base).host} · judge · judges only` });
+  await judge.waitFor();
+  assert.match((await judge.locator(".description").textContent()) ?? "", /hears what is asked and answered/);
+  assert.match((await page.locator("#about-models").textContent()) ?? "", /what you ask and what is answered goes there/);
+  await visitor.set("seed", "1");
+  const answer = await visitor.answer("What is 347 + 586?");
+  assert.match(answer, /933/, "the toy that can add sits behind the server");
+  await page.locator(".segment").first().click();
+  assert.ok((await page.locator(".matrix td small", { hasText: "by letter" }).count()) > 0);
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  const { text, cores, members, rounds } = await record(visitor);
+  assert.deepEqual(
+    [cores, members.slice(2)],
+    [
+      ["fused", "fused", "remote", "remote"],
+      ["ada", "judge"],
+    ],
+  );
+  for (const { active, drafters, remote, abstained, scores } of rounds.filter(({ verified }) => verified)) {
+    assert.deepEqual([active, drafters, remote, abstained], [[0, 1, 2, 3], [0, 1, 2], [2, 3], []]);
+    assert.ok(scores[2]!.every(({ harmonic }) => harmonic! < 0) && scores[3]!.every(({ preference }) => preference! > 0));
+  }
+  const kept = await page.evaluate(() => JSON.stringify([location.href, { ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML]));
+  for (const place of [text, kept]) assert.ok(!place.includes(key), "the key is nowhere");
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("the same model scores the same here and behind a server, and answers the same", { timeout: 240_000 }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { also: [open.address] });
+  const answered = await visitor.page.evaluate(async (remote) => {
+    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+    const conclave = await Conclave.load({
+      backend: "cpu",
+      members: [
+        { name: "Here", url: "./members/ada.gguf" },
+        { name: "There", remote },
+      ],
+    });
+    const ask = async (question: string, members: string[]): Promise<{ rounds: RoundEvent[]; text: string }> => {
+      const rounds: RoundEvent[] = [];
+      for await (const event of conclave.ask([{ role: "user", content: question }], { members, sampling: { temperature: 0, seed: 1 } })) {
+        if (event.type === "round") rounds.push(event);
+        if (event.type === "end") return { rounds, text: event.text };
+      }
+      throw new Error("it has no end");
+    };
+    const all = [];
+    for (const question of ["What is 347 + 586?", "Sort these words: pear, apple, fig.", "Tell me a story about a fox."]) {
+      all.push({ both: await ask(question, ["Here", "There"]), here: await ask(question, ["Here"]), there: await ask(question, ["There"]) });
+    }
+    conclave.close();
+    return all;
+  }, open.base);
+  let compared = 0;
+  let furthest = 0;
+  for (const { both, here, there } of answered) {
+    assert.equal(there.text, here.text);
+    for (const { scores, candidates } of both.rounds) {
+      for (const [j, { tokens }] of candidates.entries()) {
+        const [near, far] = [scores[0]![j]!, scores[1]![j]!];
+        assert.ok(tokens >= 0 && near.harmonic !== undefined);
+        furthest = Math.max(furthest, Math.abs(near.harmonic - far.harmonic!));
+        compared++;
+      }
+    }
+  }
+  assert.ok(compared >= 10, String(compared));
+  assert.ok(furthest <= 2e-3, `scores are ${furthest} apart`);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("a server that freezes, dies and comes again, and one that refuses the key: told, and the others go on", { timeout: 240_000 }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { also: [open.address, locked.address] });
+  let server = await LlamaServer.open(model);
+  const port = Number(new URL(server.address).port);
+  visitor.allow(server.address);
+  const { page } = visitor;
+  const refused = await page.evaluate(
+    async ({ remote, locked }) => {
+      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+      const conclave = await Conclave.load({
+        backend: "cpu",
+        members: [
+          { name: "Quill", url: "./members/quill.gguf" },
+          { name: "There", remote, timeout: 1500 },
+        ],
+      });
+      const refused = await conclave.add({ name: "Locked", remote: locked, key: "wrong" }).then(
+        () => "joined",
+        (error: Error) => `${error.name}: ${error.message}`,
+      );
+      Object.assign(window, { conclave });
+      return refused;
+    },
+    { remote: server.base, locked: locked.base },
+  );
+  assert.match(refused, /^Remote: .*refuses the key/);
+  const ask = (maxRounds: number): Promise<{ rounds: RoundEvent[]; left: LeftEvent[]; stop: string }> =>
+    page.evaluate(async (maxRounds) => {
+      const { conclave } = window as unknown as { conclave: import("../../src/library/conclave.ts").Conclave };
+      const told: { rounds: RoundEvent[]; left: LeftEvent[]; stop: string } = { rounds: [], left: [], stop: "" };
+      for await (const event of conclave.ask([{ role: "user", content: "Tell me a story about a fox." }], { sampling: { temperature: 0, seed: 1 }, settings: { maxRounds, segmentTokens: 4 } })) {
+        if (event.type === "round") told.rounds.push(event);
+        if (event.type === "left") told.left.push(event);
+        if (event.type === "end") told.stop = event.stop;
+      }
+      return told;
+    }, maxRounds);
+
+  server.freeze(true);
+  const frozen = await ask(5);
+  server.freeze(false);
+  assert.deepEqual(
+    frozen.rounds.slice(0, 2).map(({ drafters, abstained }) => [drafters, abstained]),
+    [
+      [[0], [1]],
+      [[0], [1]],
+    ],
+  );
+  assert.deepEqual(
+    frozen.left.map(({ member, error }) => [member, error.kind]),
+    [["There", "Remote"]],
+  );
+  assert.equal(frozen.rounds.length, 5, "nothing is lost");
+
+  const again = await ask(2);
+  assert.deepEqual([again.left, again.rounds[0]!.drafters], [[], [0, 1]], "the next question asks it again");
+
+  // It dies in mid-answer, and comes again in time.
+  const answering = ask(6);
+  await server.close();
+  server = await LlamaServer.open(model, { port });
+  const restarted = await answering;
+  assert.equal(restarted.rounds.length, 6);
+  assert.ok((await ask(1)).rounds[0]!.drafters.includes(1));
+  await server.close();
+  // What a page's own console says of lines that break is the browser's.
+  assert.ok(
+    visitor.complaints.every((complaint) => /ERR_(CONNECTION|EMPTY|NETWORK)|401/.test(complaint)),
+    visitor.complaints.join("\n"),
+  );
+  await visitor.leave();
+});
