@@ -1,5 +1,5 @@
 //! Protocols of servers that the tests don't start, replayed: exchanges written down from the documentation
-//! and the source of vLLM 0.11 (`tests/remote/vllm.json`) and of llama-cpp-python 0.3 (`tests/remote/echo.json`).
+//! and the source of vLLM (`tests/remote/vllm.json`) and of llama-cpp-python (`tests/remote/echo.json`).
 //! They show that what is sent and read is what those say; no such server has answered here.
 
 use std::io::{BufRead, BufReader, Read, Write};
