@@ -82,7 +82,7 @@ test("the same model scores the same here and behind a server, and answers the s
       backend: "cpu",
       members: [
         { name: "Here", url: "./members/ada.gguf" },
-        { name: "There", remote },
+        { name: "There", remote, timeout: 60_000 },
       ],
     });
     const ask = async (question: string, members: string[]): Promise<{ rounds: RoundEvent[]; text: string }> => {
@@ -132,7 +132,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
         backend: "cpu",
         members: [
           { name: "Quill", url: "./members/quill.gguf" },
-          { name: "There", remote, timeout: 1500 },
+          { name: "There", remote, timeout: 3000 },
         ],
       });
       const refused = await conclave.add({ name: "Locked", remote: locked, key: "wrong" }).then(
@@ -160,6 +160,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
   server.freeze(true);
   const frozen = await ask(5);
   server.freeze(false);
+  await server.ready();
   assert.deepEqual(
     frozen.rounds.slice(0, 2).map(({ drafters, abstained }) => [drafters, abstained]),
     [
@@ -182,6 +183,7 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
   server = await LlamaServer.open(model, { port });
   const restarted = await answering;
   assert.equal(restarted.rounds.length, 6);
+  await server.ready();
   assert.ok((await ask(1)).rounds[0]!.drafters.includes(1));
   await server.close();
   // What a page's own console says of lines that break is the browser's.
