@@ -37,6 +37,12 @@ export class LlamaServer {
     this.#process.kill(frozen ? "SIGSTOP" : "SIGCONT");
   }
 
+  /** Waits until it answers, and has dealt with what was asked before. */
+  async ready(): Promise<void> {
+    const body = JSON.stringify({ prompt: "Well", max_tokens: 1 });
+    await fetch(`${this.base}/completions`, { method: "POST", body, headers: { "content-type": "application/json" } });
+  }
+
   async close(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     this.#process.kill("SIGKILL");

@@ -55,7 +55,10 @@ test("the library names the option that is of a wrong type", async () => {
     [conclave.begin(hello, any({ rule: 5 })), "begin.rule must be a string; it was 5."],
     [load(null), "The options of load must be an object; it was null."],
     [load({ members: 5 }), "load.members must be a list; it was 5."],
-    [load({ members: [{ name: "Bo", contextTokens: 5 }] }), 'load.members[0] knows no "contextTokens". It knows name, ref, files, url, bytes, sha256, quantise, core, remote, model, key, turn, judge, timeout.'],
+    [
+      load({ members: [{ name: "Bo", contextTokens: 5 }] }),
+      'load.members[0] knows no "contextTokens". It knows name, ref, files, url, bytes, sha256, quantise, core, remote, model, key, turn, judge, timeout.',
+    ],
     [load({ contextTokens: "1024" }), 'load.contextTokens must be a whole number from 32 to 4294967295; it was "1024".'],
     [load({ backend: "gpu" }), 'load.backend must be "auto" or "webgpu" or "cpu"; it was "gpu".'],
     [load({ core: "x" }), 'load.core must be "fused" or "burn"; it was "x".'],

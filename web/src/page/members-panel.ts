@@ -150,7 +150,7 @@ export class MembersPanel {
       card.root.classList.toggle("aside", !here && slot.state === "ready");
       card.root.classList.remove("left");
       this.#weigh(card, here ? 1 / slots.length : undefined);
-      card.won.textContent = here ? "no segment yet" : "";
+      card.won.textContent = !here ? "" : slot.about?.remote?.can === "judges only" ? "judges what the others draft" : "no segment yet";
       card.votes.hidden = !here;
     }
   }
@@ -171,9 +171,10 @@ export class MembersPanel {
       const { segments, shared } = written(rounds, member);
       const together = shared === 0 ? "" : shared === segments ? ", in the same words as others" : `, ${shared} in the same words as others`;
       const share = `wrote ${segments} of ${plural(rounds.length, "segment")} (${percent(segments / rounds.length)})${together}`;
+      const judges = slot.about?.remote?.can === "judges only";
       const since = stayed ? `after round ${stayed.round}` : "in the first round";
       const silent = !left && last.abstained.includes(member) && slot.about?.remote?.can !== "drafts only" ? ", abstained in this round" : "";
-      card.won.textContent = left ? `${share}, left ${since}` : `${share}${silent}`;
+      card.won.textContent = left ? `${judges ? "judged" : share}, left ${since}` : `${judges ? "judges what the others draft" : share}${silent}`;
     });
   }
 

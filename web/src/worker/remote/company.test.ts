@@ -117,6 +117,15 @@ test("where everybody is late the round is begun anew, and nothing is lost", asy
   conclave.close();
 });
 
+test("where everybody is late three times the answer ends, with its text so far", async () => {
+  const { conclave, server } = await company({}, { timeout: 100 });
+  server.faults.push({ path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: { after: 0 } });
+  for (let time = 0; time < 3; time++) server.faults.push({ path: "/completions", fault: "hang" });
+  await assert.rejects(answer(conclave, 9), (error: unknown) => typed(error).kind === "Remote" && typed(error).partial === " far");
+  assert.equal(server.faults.length, 0);
+  conclave.close();
+});
+
 for (const status of [401, 404]) {
   test(`a server that answers ${status} leaves the answer to the others, at once`, async () => {
     const { conclave, server } = await company({ Near: near });

@@ -106,6 +106,8 @@ export class RemoteMember implements Member {
   /** Undefined where it only judges, or abstains. */
   async draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined> {
     if (!this.#found.renderer) return undefined;
+    // Where nobody has drafted a round is begun anew: late again, it is late once more.
+    this.#lateNow = false;
     return this.#inTime(signal, async (limit) => {
       const { temperature, topP, topK, seed } = this.#sampling;
       const { kind, renderer } = this.#found;
