@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use conclave_ensemble::replay::ReplayError;
 use conclave_ensemble::{RoundError, SettingsError};
 use conclave_eval::tasks::TaskError;
+use conclave_grammar::GrammarError;
 use conclave_hub::HubError;
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
@@ -30,6 +31,8 @@ pub enum Failure {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{path}: {source}")]
+    Schema { path: PathBuf, source: GrammarError },
     #[error(transparent)]
     Member(#[from] MemberError),
     #[error("{member}: {source}")]

@@ -16,6 +16,7 @@ import { readManifest, sourceOf } from "../store/load.ts";
 import type { ConclaveEvent, Measured, MemberSource, Plan, Progress, Reply, Request, Stored, Usage } from "../protocol/messages.ts";
 import { Conversation } from "./conversation.ts";
 import { places, toys } from "./places.ts";
+import { schemaOf, type ResponseFormat } from "./response-format.ts";
 import { Wire, type Port } from "./wire.ts";
 
 export type { BackendChoice } from "../protocol/backend.ts";
@@ -64,6 +65,7 @@ export type {
 } from "../protocol/messages.ts";
 export { parseReference, referenceName, referenceText, type Reference } from "../store/reference.ts";
 export { Conversation } from "./conversation.ts";
+export type { ResponseFormat } from "./response-format.ts";
 export type { Port } from "./wire.ts";
 
 /** How an engine is started. */
@@ -142,10 +144,16 @@ export interface AskOptions {
    * never the system's message nor the last question, and tells how many messages in `begin`.
    */
   overflow?: "error" | "drop-oldest";
+  /**
+   * What the answer is to be as a whole: `text` (the default), `json_object`, or `json_schema` with a `schema`. What
+   * holds members to it is a module of its own, fetched for the first such answer. Throws Settings where a schema
+   * can't be honoured, with the part of it and why. On the GPU every token then waits for the CPU.
+   */
+  responseFormat?: ResponseFormat;
 }
 
 /** How a conversation is begun whose rounds the caller drives. */
-export type BeginOptions = Pick<AskOptions, "signal" | "rule" | "settings" | "sampling" | "members">;
+export type BeginOptions = Pick<AskOptions, "signal" | "rule" | "settings" | "sampling" | "members" | "responseFormat">;
 
 /** Of which conversation the length is asked. */
 export interface MeasureOptions {
@@ -385,6 +393,7 @@ export class Conclave {
     if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
     const settings = this.#preset(options.rule);
     refuseUnknown("settings", options.settings, Object.keys(settings));
+    const schema = schemaOf(options.responseFormat ?? { type: "text" });
     const accepted: { text: string; tokens: number }[] = [];
     const request: Unnumbered<"ask"> = {
       type: "ask",
@@ -396,6 +405,7 @@ export class Conclave {
       ...(maxTokens === undefined ? {} : { maxTokens }),
       stop: texts,
       overflow,
+      ...(schema === undefined ? {} : { schema }),
       accepted,
     };
     let text = "";
@@ -510,9 +520,10 @@ export class Conclave {
     const { members = [...this.#members.keys()], rule, signal } = options;
     const settings = this.#preset(rule);
     refuseUnknown("settings", options.settings, Object.keys(settings));
+    const schema = schemaOf(options.responseFormat ?? { type: "text" });
     const wire = await this.#live();
     const id = wire.id();
-    const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling) }, signal);
+    const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling), ...(schema === undefined ? {} : { schema }) }, signal);
     if (begun.type !== "begun") throw unexpected(begun, "begin");
     return new Conversation(id, members, begun.prefixes, { ...settings, ...options.settings }, async (move, expected) => {
       const reply = await wire.request({ ...move, id: wire.id() } as Request);
@@ -561,8 +572,8 @@ export class Conclave {
 const openOptions = ["backend", "hub", "threads", "core", "assets", "signal"];
 const addOptions = ["contextTokens", "replace", "onProgress", "signal"];
 const loadOptions = ["members", "contextTokens", "onProgress"];
-const beginOptions = ["signal", "rule", "settings", "sampling", "members"];
-const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow"];
+const beginOptions = ["signal", "rule", "settings", "sampling", "members", "responseFormat"];
+const askOptions = ["signal", "rule", "settings", "sampling", "members", "thinking", "maxTokens", "stop", "overflow", "responseFormat"];
 const memberFields = ["name", "ref", "files", "url", "bytes", "sha256", "quantise", "core"];
 
 /** Throws Settings for a name that means nothing: a misspelt option would be as if it were left out. */

@@ -12,7 +12,7 @@
  * client has no field for is in `conclave`: who wrote each segment, and how the members voted.
  */
 import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
-import { BadSettings, type Conclave, type ConclaveEvent, type Message, type StopReason } from "./conclave.ts";
+import { BadSettings, type Conclave, type ConclaveEvent, type Message, type ResponseFormat, type StopReason } from "./conclave.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
 
@@ -44,7 +44,8 @@ export interface ChatParams {
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
   n?: 1 | null;
-  response_format?: { type: "text" };
+  /** Of a `json_schema` the `schema` counts, any object if it is left out, and is always kept to, whatever `strict` says. */
+  response_format?: { type: "text" } | { type: "json_object" } | { type: "json_schema"; json_schema: { name: string; description?: string; schema?: Record<string, unknown>; strict?: boolean | null } };
   logprobs?: false | null;
   /** Of no meaning here. */
   user?: string;
@@ -117,6 +118,7 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
     const events = conclave.ask(params.messages.map(messageOf), {
       ...(signal && { signal }),
       ...(maxTokens != null && { maxTokens }),
+      ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
       sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed }) },
     });
@@ -170,9 +172,14 @@ async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsa
 function refuseForeign(params: ChatParams): void {
   for (const [name, value] of Object.entries(params)) {
     if (value == null || idle[name]?.includes(value)) continue;
-    if (name === "response_format" && (value as { type?: unknown }).type === "text") continue;
-    if (!known.has(name) || name === "response_format") throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}. Leave it out.`);
+    if (!known.has(name)) throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}. Leave it out.`);
   }
+}
+
+function formatOf(format: NonNullable<ChatParams["response_format"]>): ResponseFormat {
+  if (format.type !== "json_schema") return format;
+  const { schema } = format.json_schema;
+  return schema ? { type: "json_schema", schema } : { type: "json_object" };
 }
 
 function messageOf({ role, content }: ChatMessage): Message {

@@ -23,7 +23,7 @@ const request = variant({
     options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),
   }),
   measure: shape({ id: number, member: number, messages: list(message), thinking }),
-  begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),
+  begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number, form: optional(shape({ compiled: compiledModule, schema: text })) }),
   think: shape({ id: number, member: number }),
   /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),
