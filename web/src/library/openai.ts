@@ -45,7 +45,10 @@ export interface ChatParams {
   stream_options?: { include_usage?: boolean } | null;
   n?: 1 | null;
   /** Of a `json_schema` the `schema` counts, any object if it is left out, and is always kept to, whatever `strict` says. */
-  response_format?: { type: "text" } | { type: "json_object" } | { type: "json_schema"; json_schema: { name: string; description?: string; schema?: Record<string, unknown>; strict?: boolean | null } };
+  response_format?:
+    | { type: "text" }
+    | { type: "json_object" }
+    | { type: "json_schema"; json_schema: { name: string; description?: string; schema?: Record<string, unknown>; strict?: boolean | null } };
   logprobs?: false | null;
   /** Of no meaning here. */
   user?: string;

@@ -3,7 +3,26 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { Begun, Candidate, Constraint, Counters, EngineMember, GrammarModule, Message, ModelAbout, OnReading, OnThinking, Query, Ranges, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type {
+  Begun,
+  Candidate,
+  Constraint,
+  Counters,
+  EngineMember,
+  GrammarModule,
+  Message,
+  ModelAbout,
+  OnReading,
+  OnThinking,
+  Query,
+  Ranges,
+  Rules,
+  Sampling,
+  Score,
+  Settings,
+  Thinking,
+  Thought,
+} from "../protocol/engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,

@@ -180,7 +180,18 @@ export function stage(
     await fetching?.();
     return compiled;
   };
-  const service = new Service({ startModule: () => startModule("fused"), fetchOpenCore, fetchGrammar, startGrammar, startThread: workerless ? undefined : startThread, cores, openStore, gpu, choices, post: deliver });
+  const service = new Service({
+    startModule: () => startModule("fused"),
+    fetchOpenCore,
+    fetchGrammar,
+    startGrammar,
+    startThread: workerless ? undefined : startThread,
+    cores,
+    openStore,
+    gpu,
+    choices,
+    post: deliver,
+  });
   const port: Port = {
     postMessage: (data) => {
       const copy: unknown = structuredClone(data);

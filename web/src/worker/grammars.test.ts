@@ -18,14 +18,7 @@ test("every member writes under a grammar over its own vocabulary, which hears w
     for (const name of ["Ada", "Bo"]) {
       assert.deepEqual(
         told(journal).filter((entry) => entry.includes(name)),
-        [
-          `${name} free to say anything`,
-          `document of ${name}: ${schema}`,
-          `${name} constrained`,
-          `${name} begin`,
-          `${name} accepts "Hello"`,
-          `${name} accepts " there."`,
-        ],
+        [`${name} free to say anything`, `document of ${name}: ${schema}`, `${name} constrained`, `${name} begin`, `${name} accepts "Hello"`, `${name} accepts " there."`],
         `${cores} cores`,
       );
     }

@@ -2,7 +2,27 @@
  * What holds members of this thread to a form: grammars over their vocabularies, from a module of its own
  * that is started for the first answer which has a form.
  */
-import type { Begun, Candidate, Constraint, Counters, Draft, EngineMember, Form, GrammarModule, Member, Message, ModelAbout, OnReading, OnThinking, Sampling, Settings, Thinking, Thought, VerifiedScore, Vocabulary } from "../protocol/engine.ts";
+import type {
+  Begun,
+  Candidate,
+  Constraint,
+  Counters,
+  Draft,
+  EngineMember,
+  Form,
+  GrammarModule,
+  Member,
+  Message,
+  ModelAbout,
+  OnReading,
+  OnThinking,
+  Sampling,
+  Settings,
+  Thinking,
+  Thought,
+  VerifiedScore,
+  Vocabulary,
+} from "../protocol/engine.ts";
 import { BadSettings } from "../protocol/errors.ts";
 
 /** Starts the module in this thread from what was compiled. */
