@@ -32,7 +32,11 @@ use conclave_weights::Format;
         conclave models pull hf:OWNER/REPO/FILE.gguf\n\n\
         A model is a GGUF file (of several parts any), a Hugging Face folder, `-` (a GGUF file on standard\n\
         input), hf:OWNER/REPO/FILE.gguf, hf:OWNER/REPO (the folder), each with @REVISION if not main, or the\n\
-        address of a GGUF file. What is not here is downloaded once, checked, kept, and used offline."
+        address of a GGUF file. What is not here is downloaded once, checked, kept, and used offline.\n\n\
+        A member may live behind a server of OpenAI's interface (vLLM, llama.cpp, …), which then hears the\n\
+        conversation: https://HOST/v1#MODEL. Its key is the variable CONCLAVE_KEY_HOST (API_EXAMPLE_COM for\n\
+        api.example.com, LOCALHOST_8000 for localhost:8000) or a line `HOST KEY` of --keys FILE; it is neither\n\
+        recorded nor shown. Such members take part in `chat` and `serve`."
 )]
 pub struct Cli {
     /// Where to run: `auto` (a GPU if there is a real one, else the CPU),
@@ -70,6 +74,7 @@ impl Cli {
             | Command::Inspect(Inspect { model, .. }) => return (vec![model], None),
             Command::Replay(_) | Command::Models { .. } => return (Vec::new(), None),
         };
+        members.part();
         (members.files.iter_mut().collect(), Some(&mut members.names))
     }
 }
@@ -234,12 +239,25 @@ impl std::fmt::Debug for Serve {
 #[derive(Debug, Args)]
 pub struct Members {
     /// Models of the members, one to eight, as files, folders, hf:OWNER/REPO/FILE.gguf or addresses;
-    /// the bundled three if not given.
+    /// the bundled three if not given. https://HOST/v1#MODEL is one behind a server.
     #[arg(long = "members", value_name = "MODELS", value_delimiter = ',')]
     pub files: Vec<PathBuf>,
     /// What the members are called, once it is known where their files are.
     #[arg(skip)]
     pub names: Vec<String>,
+    /// Those behind servers, each with its place among all, once they are told from files.
+    #[arg(skip)]
+    pub remote: Vec<(usize, String)>,
+    /// Keys of servers, a line `HOST KEY` each.
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
+    /// The chat template (Jinja) of members behind servers that render none.
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+    /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves after three
+    /// rounds in a row.
+    #[arg(long, default_value_t = 20.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.1, 3600.0))]
+    pub patience: f32,
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
@@ -253,6 +271,23 @@ pub struct Members {
 }
 
 impl Members {
+    /// Tells members behind servers from files.
+    fn part(&mut self) {
+        for (place, file) in std::mem::take(&mut self.files).into_iter().enumerate() {
+            match file.to_str() {
+                Some(text) if conclave_remote::Address::is_one(text) => {
+                    self.remote.push((place, text.to_owned()));
+                }
+                _ => self.files.push(file),
+            }
+        }
+    }
+
+    /// Whether none were named, so that the bundled ones answer.
+    pub fn bundled(&self) -> bool {
+        self.files.is_empty() && self.remote.is_empty()
+    }
+
     /// How the members are loaded.
     pub fn options(&self) -> LoadOptions {
         LoadOptions {

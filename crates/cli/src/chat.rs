@@ -4,8 +4,11 @@ use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
 use conclave_ensemble::Settings;
-use conclave_member::{Member, Message};
-use conclave_rounds::{Answer, Ask, Left, Limits, Question, Round, Watch, answer};
+use conclave_member::Message;
+use conclave_remote::Remote;
+use conclave_rounds::{
+    Answer, AnyMember, Ask, Left, Limits, Question, Round, TakePart, Watch, answer,
+};
 use serde_json::json;
 
 use crate::args;
@@ -13,14 +16,19 @@ use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 use crate::print;
-use crate::progress::{Reading, tell_of};
+use crate::progress::{Reading, tell_late, tell_of, tell_remote};
 
 /// Runs the command on `device`.
 ///
 /// # Errors
 /// What loading, the method or the terminal reports.
 pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), Failure> {
-    let mut members = members::load(&chat.members, device.backend())?;
+    let tell = |member: &Remote| {
+        if !json {
+            tell_remote(member);
+        }
+    };
+    let mut members = members::load_any(&chat.members, device.backend(), tell)?;
     if let Some(name) = &chat.member {
         let known: Vec<_> = members.iter().map(|m| m.name().to_owned()).collect();
         members.retain(|m| m.name().eq_ignore_ascii_case(name));
@@ -64,14 +72,14 @@ fn save(chat: &args::Chat, run: &serde_json::Value) -> Result<(), Failure> {
 /// Question after question until the input ends.
 fn converse(
     chat: &args::Chat,
-    members: &mut [Member],
+    members: &mut [AnyMember],
     settings: &Settings,
     device: &str,
 ) -> Result<(), Failure> {
     let mut input = std::io::stdin().lock();
     let prompts = std::io::stdin().is_terminal();
     if prompts {
-        let names: Vec<_> = members.iter().map(Member::name).collect();
+        let names: Vec<_> = members.iter().map(TakePart::name).collect();
         eprintln!("{} on {device}. An empty line ends.", names.join(", "));
     }
     let mut messages = Vec::new();
@@ -95,7 +103,7 @@ fn converse(
 
 async fn ask(
     chat: &args::Chat,
-    members: &mut [Member],
+    members: &mut [AnyMember],
     settings: &Settings,
     messages: &[Message],
     quiet: bool,
@@ -157,6 +165,9 @@ impl Watch for Shown {
         if self.quiet {
             return;
         }
+        for late in &round.abstained {
+            tell_late(&self.names[late.member], late);
+        }
         // A closed pipe is reported by the last write.
         let _ = if self.votes {
             print(&votes(&self.names, round))
@@ -181,10 +192,11 @@ fn votes(names: &[String], round: &Round) -> String {
             .map_or(0.0, |place| round.weights[place]);
         let votes = match round.totals.get(position) {
             Some(total) => {
-                let shares = round
-                    .normalised
-                    .iter()
-                    .map(|row| format!(" {:.3}", row[position]));
+                let shares = round.normalised.iter().map(|row| match row.get(position) {
+                    Some(share) => format!(" {share:.3}"),
+                    // It abstains.
+                    None => " -".to_owned(),
+                });
                 format!("total {total:.3}  votes{}", shares.collect::<String>())
             }
             None if round.verified => "leads, and nobody doubts it".to_owned(),
@@ -207,7 +219,7 @@ fn votes(names: &[String], round: &Round) -> String {
 /// The run as one JSON object, which `conclave replay` reads.
 fn record(
     chat: &args::Chat,
-    members: &[Member],
+    members: &[AnyMember],
     settings: &Settings,
     question: &str,
     device: &str,
@@ -218,14 +230,34 @@ fn record(
         "answer": answer.text,
         "stopped": answer.stopped,
         "device": device,
-        "members": members.iter().map(Member::name).collect::<Vec<_>>(),
-        "counters": members.iter().map(Member::counters).collect::<Vec<_>>(),
+        "members": members.iter().map(TakePart::name).collect::<Vec<_>>(),
+        "counters": members.iter().map(counters).collect::<Vec<_>>(),
+        "servers": members.iter().map(server).collect::<Vec<_>>(),
         "settings": settings,
         "thinking": chat.members.thinking,
         "thoughts": answer.thoughts,
         "left": answer.left,
         "rounds": answer.rounds,
     })
+}
+
+/// Tokens that a member ran; null of one that runs elsewhere.
+fn counters(member: &AnyMember) -> serde_json::Value {
+    match member {
+        AnyMember::Local(member) => json!(member.counters()),
+        AnyMember::Remote(_) => serde_json::Value::Null,
+    }
+}
+
+/// Where a member lives and what it can do there; null of one that runs here. Its key is nowhere.
+fn server(member: &AnyMember) -> serde_json::Value {
+    match member {
+        AnyMember::Local(_) => serde_json::Value::Null,
+        AnyMember::Remote(member) => {
+            let server = member.server();
+            json!({"host": server.host(), "model": server.model(), "can": server.abilities().name()})
+        }
+    }
 }
 
 fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {

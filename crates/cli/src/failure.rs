@@ -9,6 +9,7 @@ use conclave_hub::HubError;
 use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
+use conclave_remote::RemoteError;
 use conclave_rounds::AnswerError;
 use conclave_serve::ServeError;
 use conclave_text::TextError;
@@ -56,6 +57,8 @@ pub enum Failure {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Hub(#[from] HubError),
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     #[error(transparent)]
     Serve(#[from] ServeError),
     #[error("{0}")]

@@ -1,9 +1,12 @@
 //! The members that take part: files the user names, or the bundled three.
 
 use std::path::Path;
+use std::time::Duration;
 
 use conclave_member::{Member, MemberError};
 use conclave_model::{Backend, LoadOptions};
+use conclave_remote::{Address, Key, Options, Remote, Server, Template, key};
+use conclave_rounds::AnyMember;
 use conclave_weights::{Disk, Memory, Source};
 
 use crate::args::Members;
@@ -16,11 +19,82 @@ const BUNDLED: [(&str, &[u8]); 3] = [
     ("Juno", include_bytes!("../../../web/members/juno.gguf")),
 ];
 
-/// Loads the members asked for.
+/// Loads the members asked for, where all of them run here.
 ///
 /// # Errors
-/// [`Failure::File`] and [`Failure::Model`], naming the file.
+/// [`Failure::File`] and [`Failure::Model`], naming the file; [`Failure::Usage`] where one lives behind a
+/// server.
 pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
+    if let Some((_, address)) = members.remote.first() {
+        return Err(Failure::Usage(format!(
+            "{address} lives behind a server, and takes part in `conclave chat` and `conclave serve` only"
+        )));
+    }
+    local(members, backend)
+}
+
+/// Loads the members asked for, and asks the servers of those behind them what they can do. `tell` hears
+/// of each.
+///
+/// # Errors
+/// As [`load`]; [`Failure::Remote`], naming the server.
+pub fn load_any(
+    members: &Members,
+    backend: &dyn Backend,
+    mut tell: impl FnMut(&Remote),
+) -> Result<Vec<AnyMember>, Failure> {
+    // A server that can't be asked is told before gigabytes are read.
+    let mut remote = Vec::new();
+    for (place, text) in &members.remote {
+        let member = connect(text, members)?;
+        tell(&member);
+        remote.push((*place, member));
+    }
+    let mut all: Vec<AnyMember> = local(members, backend)?
+        .into_iter()
+        .map(AnyMember::from)
+        .collect();
+    // In the order in which they were named.
+    for (place, member) in remote {
+        all.insert(place.min(all.len()), member.into());
+    }
+    Ok(all)
+}
+
+fn connect(text: &str, members: &Members) -> Result<Remote, Failure> {
+    let address = Address::read(text)?;
+    let mut key = None;
+    if let Some(path) = &members.keys {
+        let lines = String::from_utf8_lossy(&read(path)?).into_owned();
+        key = key::among(&lines, &address)?;
+    }
+    if key.is_none() {
+        let variable = std::env::var(key::variable(&address)).ok();
+        let given = variable.filter(|key| !key.is_empty());
+        key = given.map(|key| Key::new(&key)).transpose()?;
+    }
+    let template = match &members.template {
+        Some(path) => Some(Template::new(&String::from_utf8_lossy(&read(path)?))?),
+        None => None,
+    };
+    let server = Server::connect(
+        address,
+        Options {
+            key,
+            template,
+            patience: Duration::from_secs_f32(members.patience),
+        },
+    )?;
+    let model = server
+        .model()
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or_default();
+    let name = model.trim_end_matches(".gguf").to_owned();
+    Ok(Remote::new(&name, server))
+}
+
+fn local(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     let mut loaded = load_all(members, backend)?;
     for member in &mut loaded {
         member.set_thinking(members.thinking);
@@ -29,7 +103,7 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
 }
 
 fn load_all(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
-    if members.files.is_empty() {
+    if members.bundled() {
         return BUNDLED
             .into_iter()
             .map(|(name, file)| {
@@ -48,7 +122,7 @@ fn load_all(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
 
 /// What the members asked for are called.
 pub fn names(members: &Members) -> Vec<String> {
-    if members.files.is_empty() {
+    if members.bundled() {
         return BUNDLED.map(|(name, _)| name.to_owned()).to_vec();
     }
     members.names.clone()
@@ -56,7 +130,7 @@ pub fn names(members: &Members) -> Vec<String> {
 
 /// Bytes of the members' files, which tell one `model.gguf` from another; 0 of what can't be asked.
 pub fn bytes(members: &Members) -> Vec<u64> {
-    if members.files.is_empty() {
+    if members.bundled() {
         return BUNDLED.map(|(_, file)| file.len() as u64).to_vec();
     }
     let of = |path: &Path| match std::fs::read_dir(path) {

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use conclave_hub::{Progress, in_words};
+use conclave_remote::Remote;
 use conclave_rounds::{Left, Round, Watch};
 
 /// The line of one download.
@@ -89,6 +90,18 @@ impl Reading {
 /// Says that a member left an answer to the others.
 pub fn tell_of(member: &str, left: &Left) {
     eprintln!("{member} leaves: {}; the others go on", left.error);
+}
+
+/// Says that a member missed a round.
+pub fn tell_late(member: &str, late: &Left) {
+    eprintln!("{member} misses a round: {}", late.error);
+}
+
+/// Says where a member lives, and what it can do.
+pub fn tell_remote(member: &Remote) {
+    let (server, name) = (member.server(), member.name());
+    let (host, can) = (server.host(), server.abilities().name());
+    eprintln!("{name} is at {host}, which hears the conversation; it {can}");
 }
 
 /// Watches an answer of which only the rounds matter.

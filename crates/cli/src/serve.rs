@@ -1,7 +1,7 @@
 //! `conclave serve`: the ensemble behind OpenAI's interface.
 
 use conclave_ensemble::Settings;
-use conclave_rounds::{AnyMember, TakePart};
+use conclave_rounds::TakePart;
 use conclave_serve::{Config, Ensemble, Server};
 
 use crate::args;
@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 use crate::print;
+use crate::progress::tell_remote;
 
 /// Where a key may be, if the command line has none.
 const KEY: &str = "CONCLAVE_KEY";
@@ -26,8 +27,7 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         origins: serve.origins.clone(),
         waiting: serve.waiting,
     })?;
-    let members = members::load(&serve.members, device.backend())?;
-    let mut members: Vec<AnyMember> = members.into_iter().map(AnyMember::from).collect();
+    let mut members = members::load_any(&serve.members, device.backend(), tell_remote)?;
     let names: Vec<_> = members.iter().map(TakePart::name).collect();
     eprintln!("{} on {}. Ctrl-C ends.", names.join(", "), device.name);
     print(&format!("http://{}/v1\n", server.address()))?;

@@ -62,7 +62,7 @@ impl Talk {
         let settings = Settings::default();
         let scores = member.verify(&candidates, &settings);
         let scores = pollster::block_on(scores).unwrap();
-        let scores = scores.iter().map(|one| one.score.mean_logit as f32);
+        let scores = scores.iter().map(|one| one.score.mean_logit.unwrap() as f32);
         let scores = scores.collect();
         pollster::block_on(member.keep(1)).unwrap();
         let Begun { prefix, run, .. } = begun;

@@ -257,7 +257,7 @@ impl Session {
         let known = |&id: &u32| (id as usize) < about.config.vocabulary;
         let seen = saved.states.iter().map(|(seen, _)| *seen);
         let whole = match self.states {
-            Some(_) => seen.clone().last() == Some(count) && seen.is_sorted_by(|a, b| a < b),
+            Some(_) => seen.clone().next_back() == Some(count) && seen.is_sorted_by(|a, b| a < b),
             None => saved.states.is_empty(),
         };
         let rows = of.bytes(Part::Rows(count)) == Some(saved.rows.len());

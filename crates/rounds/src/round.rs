@@ -4,7 +4,7 @@ use conclave_ensemble::{Candidate, Query, RoundError, Score, Settings, Stop, Upd
 use conclave_member::{Draft, VerifiedScore};
 use serde::Serialize;
 
-use crate::answer::Watch;
+use crate::answer::{Left, Watch};
 use crate::taking_part::{MoveError, TakePart};
 use crate::together::{all_of, together};
 
@@ -15,14 +15,15 @@ use crate::together::{all_of, together};
 pub struct Round {
     /// Members of the round, as indices.
     pub active: Vec<usize>,
-    /// Those of them who drafted: all, or the leader alone.
+    /// Those of them who drafted: all that can and were in time, or the leader alone.
     pub drafters: Vec<usize>,
     /// Their segments.
     pub candidates: Vec<Candidate>,
     /// Tokens of each, in its drafter's own; of a record the scores tell them.
     #[serde(skip)]
     pub tokens: Vec<usize>,
-    /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted unverified.
+    /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted unverified. The
+    /// row of a verifier that abstained is empty.
     pub scores: Vec<Vec<VerifiedScore>>,
     /// False where a fast end was accepted.
     pub verified: bool,
@@ -38,6 +39,9 @@ pub struct Round {
     pub weights: Vec<f64>,
     /// Members (indices) that left after the round.
     pub exited: Vec<usize>,
+    /// Members that were late in it, and had no candidate or no say for that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abstained: Vec<Left>,
 }
 
 impl Round {
@@ -45,6 +49,13 @@ impl Round {
     pub fn place_of(&self, candidate: usize) -> Option<usize> {
         let drafter = self.drafters.get(candidate)?;
         self.active.iter().position(|member| member == drafter)
+    }
+
+    /// The places of its drafters among the active.
+    fn places(&self) -> Vec<usize> {
+        let places = 0..self.active.len();
+        let drafted = |place: &usize| self.drafters.contains(&self.active[*place]);
+        places.filter(drafted).collect()
     }
 
     /// What its drafter said of a candidate counts its tokens as they were kept: without the word that
@@ -84,26 +95,37 @@ pub(crate) async fn play<M: TakePart>(
     watch: &mut impl Watch,
 ) -> Result<(Round, Option<Stop>, Failed), Trouble> {
     let active = query.active().to_vec();
+    let number = query.round();
+    let able: Vec<usize> = active
+        .iter()
+        .copied()
+        .filter(|&index| members[index].drafts())
+        .collect();
     let leader = query.leader();
-    let first = leader.map_or_else(|| active.clone(), |place| vec![active[place]]);
-    let (candidates, tokens) = draft(members, &first, settings).await?;
-    if let Some(place) = leader {
-        query.drafted(&[place])?;
+    let mut leader = leader.filter(|&place| able.contains(&active[place]));
+    let first = leader.map_or_else(|| able.clone(), |place| vec![active[place]]);
+    let mut drafted = draft(members, &first, settings).await?;
+    if leader.is_some() && drafted.drafters.is_empty() {
+        // It is late: the others draft for themselves.
+        let others: Vec<usize> = able
+            .into_iter()
+            .filter(|index| *index != first[0])
+            .collect();
+        drafted.join(draft(members, &others, settings).await?);
+        leader = None;
+    }
+    if drafted.drafters.is_empty() {
+        let (index, error) = drafted.late.into_iter().next().unwrap_or((
+            active[0],
+            MoveError::Unknown("draft, nor can any other that is left"),
+        ));
+        return Err(Trouble::Of(index, error));
     }
     let mut round = Round {
-        drafters: first,
-        candidates,
-        tokens,
         active,
-        scores: Vec::new(),
-        verified: true,
-        normalised: Vec::new(),
-        totals: Vec::new(),
-        winner: 0,
-        counts: Vec::new(),
-        weights: Vec::new(),
-        exited: Vec::new(),
+        ..drafted.into_round(number)
     };
+    query.drafted(&round.places())?;
     // Fast mode accepts a candidate that ends the answer at once, unverified.
     let failed = if let Some(winner) = query.fast_winner(&round.candidates) {
         (round.verified, round.winner) = (false, winner);
@@ -130,26 +152,89 @@ pub(crate) async fn play<M: TakePart>(
     Ok((round, stop, failed))
 }
 
-/// The segments that `drafters` draft, cut to whole words; and how many tokens were drawn for each.
+/// What was drafted, by whom, and who was late.
+#[derive(Default)]
+struct Drafted {
+    drafters: Vec<usize>,
+    candidates: Vec<Candidate>,
+    /// As many as were drawn for each.
+    tokens: Vec<usize>,
+    late: Failed,
+}
+
+impl Drafted {
+    /// Puts others' drafts between these, by member.
+    fn join(&mut self, others: Self) {
+        for (at, drafter) in others.drafters.into_iter().enumerate() {
+            let place = self.drafters.partition_point(|&own| own < drafter);
+            self.drafters.insert(place, drafter);
+            self.candidates.insert(place, others.candidates[at].clone());
+            self.tokens.insert(place, others.tokens[at]);
+        }
+        self.late.extend(others.late);
+    }
+
+    fn into_round(self, number: usize) -> Round {
+        Round {
+            active: Vec::new(),
+            drafters: self.drafters,
+            candidates: self.candidates,
+            tokens: self.tokens,
+            scores: Vec::new(),
+            verified: true,
+            normalised: Vec::new(),
+            totals: Vec::new(),
+            winner: 0,
+            counts: Vec::new(),
+            weights: Vec::new(),
+            exited: Vec::new(),
+            abstained: self
+                .late
+                .iter()
+                .map(|late| abstained(number, late))
+                .collect(),
+        }
+    }
+}
+
+/// What is told of a member that was late.
+fn abstained(round: usize, (member, error): &(usize, MoveError)) -> Left {
+    Left {
+        member: *member,
+        round,
+        error: error.to_string(),
+    }
+}
+
+/// The segments that `drafters` draft, cut to whole words. Who is late is left out.
 async fn draft<M: TakePart>(
     members: &mut [M],
     drafters: &[usize],
     settings: &Settings,
-) -> Result<(Vec<Candidate>, Vec<usize>), Trouble> {
+) -> Result<Drafted, Trouble> {
     let drafting = taking_part(members, drafters).map(async |(index, member)| {
-        let draft = member.draft(settings.segment_tokens).await;
-        draft.map_err(|error| Trouble::Of(index, error))
+        match member.draft(settings.segment_tokens).await {
+            Err(error) if !error.abstains() => Err(Trouble::Of(index, error)),
+            outcome => Ok((index, outcome)),
+        }
     });
-    let drafts = together(drafting).await?;
-    let segment = |Draft {
-                       text,
-                       ended,
-                       tokens,
-                   }| {
-        let text = cut(&text, ended).to_owned();
-        (Candidate { text, ended }, tokens)
-    };
-    Ok(drafts.into_iter().map(segment).unzip())
+    let mut drafted = Drafted::default();
+    for (index, outcome) in together(drafting).await? {
+        match outcome {
+            Ok(Draft {
+                text,
+                ended,
+                tokens,
+            }) => {
+                let text = cut(&text, ended).to_owned();
+                drafted.drafters.push(index);
+                drafted.candidates.push(Candidate { text, ended });
+                drafted.tokens.push(tokens);
+            }
+            Err(error) => drafted.late.push((index, error)),
+        }
+    }
+    Ok(drafted)
 }
 
 /// All verify what the leader drafted, which has this place among the active. Where nobody doubts it, it is kept, and this gives who did not
@@ -162,19 +247,28 @@ async fn trust<M: TakePart>(
     round: &mut Round,
     watch: &mut impl Watch,
 ) -> Result<Option<Failed>, Trouble> {
-    let scores = verify(members, round, settings, watch).await?;
+    let number = query.round();
+    let scores = verify(members, round, settings, watch, number).await?;
     if query.trusts(&raw(&scores))? {
         round.scores = scores;
         return Ok(Some(keep(members, round).await));
     }
     let mut others = round.active.clone();
     others.remove(place);
-    let (mut candidates, mut tokens) = draft(members, &others, settings).await?;
-    candidates.splice(place..place, round.candidates.drain(..));
-    tokens.splice(place..place, round.tokens.drain(..));
-    (round.candidates, round.tokens) = (candidates, tokens);
-    round.drafters.clone_from(&round.active);
-    query.drafted(&(0..round.active.len()).collect::<Vec<_>>())?;
+    others.retain(|&index| members[index].drafts());
+    let mut drafted = Drafted {
+        drafters: std::mem::take(&mut round.drafters),
+        candidates: std::mem::take(&mut round.candidates),
+        tokens: std::mem::take(&mut round.tokens),
+        late: Failed::new(),
+    };
+    drafted.join(draft(members, &others, settings).await?);
+    for late in &drafted.late {
+        round.abstained.push(abstained(number, late));
+    }
+    (round.drafters, round.candidates) = (drafted.drafters, drafted.candidates);
+    round.tokens = drafted.tokens;
+    query.drafted(&round.places())?;
     Ok(None)
 }
 
@@ -184,22 +278,35 @@ fn raw(scores: &[Vec<VerifiedScore>]) -> Vec<Vec<Score>> {
     scores.iter().map(row).collect()
 }
 
-/// What every active member says of every candidate, in one in-line pass each.
+/// What every active member says of every candidate, in one in-line pass each; an empty row of those that
+/// only draft, or are late.
 async fn verify<M: TakePart>(
     members: &mut [M],
-    round: &Round,
+    round: &mut Round,
     settings: &Settings,
     watch: &mut impl Watch,
+    number: usize,
 ) -> Result<Vec<Vec<VerifiedScore>>, Trouble> {
     // The query has not changed yet: a round that ends here has not been.
     if !watch.go_on() {
         return Err(Trouble::Stopped);
     }
     let verifying = taking_part(members, &round.active).map(async |(index, member)| {
-        let scores = member.verify(&round.candidates, settings).await;
-        scores.map_err(|error| Trouble::Of(index, error))
+        match member.verify(&round.candidates, settings).await {
+            Err(error) if !error.abstains() => Err(Trouble::Of(index, error)),
+            outcome => Ok((index, outcome)),
+        }
     });
-    together(verifying).await
+    let mut rows = Vec::with_capacity(round.active.len());
+    for (index, outcome) in together(verifying).await? {
+        rows.push(outcome.unwrap_or_else(|error| {
+            if round.abstained.iter().all(|known| known.member != index) {
+                round.abstained.push(abstained(number, &(index, error)));
+            }
+            Vec::new()
+        }));
+    }
+    Ok(rows)
 }
 
 /// Makes the winner part of every active member's text. Gives who did not get it; the others have
@@ -220,7 +327,7 @@ async fn decide<M: TakePart>(
     round: &mut Round,
     watch: &mut impl Watch,
 ) -> Result<Failed, Trouble> {
-    round.scores = verify(members, round, settings, watch).await?;
+    round.scores = verify(members, round, settings, watch, query.round()).await?;
     round.normalised = query.normalise(&raw(&round.scores))?;
     if settings.update == Update::Before {
         round.counts = query.feedback(&round.normalised)?.counts;

@@ -6,6 +6,7 @@ use conclave_member::{
     Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
 };
 use conclave_model::{ModelError, Sampling};
+use conclave_remote::{Drafted, Drawing, Remote, RemoteError, Said};
 
 /// Why a member could not make its move.
 #[derive(Debug, thiserror::Error)]
@@ -13,12 +14,20 @@ pub enum MoveError {
     /// One whose model runs here.
     #[error(transparent)]
     Local(#[from] MemberError),
+    /// One whose model runs behind a server.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// It doesn't know this move.
     #[error("it can't {0}; ask another member, or the ensemble without it")]
     Unknown(&'static str),
 }
 
 impl MoveError {
+    /// Whether it may go well in the next round: until then the member abstains.
+    pub fn abstains(&self) -> bool {
+        matches!(self, Self::Remote(error) if error.passes())
+    }
+
     /// Whether it only has no room for more: an answer that has begun ends with that.
     pub fn context_full(&self) -> bool {
         matches!(
@@ -91,13 +100,18 @@ pub trait TakePart {
         go_on: impl AsyncFnMut(&str) -> bool,
     ) -> Result<Thought, MoveError>;
 
+    /// Whether it drafts at all; one that only judges is never asked to.
+    fn drafts(&self) -> bool {
+        true
+    }
+
     /// A segment of at most `limit` of its tokens, not yet cut to whole words.
     ///
     /// # Errors
     /// What running reports; [`MoveError::context_full`] where there is no room.
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError>;
 
-    /// Scores all candidates, `[candidates]`.
+    /// Scores all candidates, `[candidates]`; empty of one that only drafts.
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -182,10 +196,101 @@ impl TakePart for Member {
     }
 }
 
+impl TakePart for Remote {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    /// Its server counts them, when it is asked for the first draft.
+    async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
+        Ok(0)
+    }
+
+    async fn begin_while(
+        &mut self,
+        messages: &[Message],
+        sampling: Sampling,
+        stream: u64,
+        _go_on: impl AsyncFnMut(usize, usize) -> bool,
+    ) -> Result<Begun, MoveError> {
+        let said = messages.iter().map(|message| Said {
+            role: message.role.clone(),
+            content: message.content.clone(),
+        });
+        let drawing = Drawing {
+            temperature: sampling.temperature.into(),
+            top_p: sampling.top_p.into(),
+            top_k: sampling.top_k as usize,
+            seed: sampling.seed.wrapping_add(stream),
+        };
+        self.begin(said.collect(), drawing);
+        Ok(Begun {
+            prefix: 0,
+            run: 0,
+            stopped: false,
+        })
+    }
+
+    /// Its server is told that it must not, and what it does none the less is no part of a draft.
+    async fn think_while(
+        &mut self,
+        _go_on: impl AsyncFnMut(&str) -> bool,
+    ) -> Result<Thought, MoveError> {
+        Ok(Thought::default())
+    }
+
+    fn drafts(&self) -> bool {
+        self.drafts()
+    }
+
+    async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
+        let Drafted {
+            text,
+            ended,
+            tokens,
+        } = self.draft(limit).await?;
+        Ok(Draft {
+            text,
+            ended,
+            tokens,
+        })
+    }
+
+    async fn verify(
+        &mut self,
+        candidates: &[Candidate],
+        settings: &Settings,
+    ) -> Result<Vec<VerifiedScore>, MoveError> {
+        let row = self.verify(candidates, settings.score_end).await?;
+        let score = |one: conclave_remote::Verified| VerifiedScore {
+            score: one.score,
+            tokens: one.tokens,
+        };
+        Ok(row.into_iter().map(score).collect())
+    }
+
+    async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
+        self.keep(winner);
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.release();
+    }
+}
+
 /// A member of any kind, for ensembles of several.
 pub enum AnyMember {
     /// One whose model runs here.
     Local(Box<Member>),
+    /// One whose model runs behind a server.
+    Remote(Box<Remote>),
+}
+
+impl From<Remote> for AnyMember {
+    fn from(member: Remote) -> Self {
+        Self::Remote(Box::new(member))
+    }
 }
 
 impl From<Member> for AnyMember {
@@ -198,12 +303,14 @@ impl TakePart for AnyMember {
     fn name(&self) -> &str {
         match self {
             Self::Local(member) => member.name(),
+            Self::Remote(member) => member.name(),
         }
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         match self {
             Self::Local(member) => TakePart::measure(member.as_ref(), messages).await,
+            Self::Remote(member) => TakePart::measure(member.as_ref(), messages).await,
         }
     }
 
@@ -216,6 +323,9 @@ impl TakePart for AnyMember {
     ) -> Result<Begun, MoveError> {
         match self {
             Self::Local(member) => {
+                TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
+            }
+            Self::Remote(member) => {
                 TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
             }
         }
@@ -232,6 +342,9 @@ impl TakePart for AnyMember {
             Self::Local(member) => {
                 TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
             }
+            Self::Remote(member) => {
+                TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
+            }
         }
     }
 
@@ -242,6 +355,7 @@ impl TakePart for AnyMember {
     ) -> Result<Vec<JudgedToken>, MoveError> {
         match self {
             Self::Local(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
+            Self::Remote(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
         }
     }
 
@@ -251,12 +365,21 @@ impl TakePart for AnyMember {
     ) -> Result<Thought, MoveError> {
         match self {
             Self::Local(member) => TakePart::think_while(member.as_mut(), go_on).await,
+            Self::Remote(member) => TakePart::think_while(member.as_mut(), go_on).await,
+        }
+    }
+
+    fn drafts(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Remote(member) => member.drafts(),
         }
     }
 
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
         match self {
             Self::Local(member) => TakePart::draft(member.as_mut(), limit).await,
+            Self::Remote(member) => TakePart::draft(member.as_mut(), limit).await,
         }
     }
 
@@ -267,18 +390,21 @@ impl TakePart for AnyMember {
     ) -> Result<Vec<VerifiedScore>, MoveError> {
         match self {
             Self::Local(member) => TakePart::verify(member.as_mut(), candidates, settings).await,
+            Self::Remote(member) => TakePart::verify(member.as_mut(), candidates, settings).await,
         }
     }
 
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
         match self {
             Self::Local(member) => TakePart::keep(member.as_mut(), winner).await,
+            Self::Remote(member) => TakePart::keep(member.as_mut(), winner).await,
         }
     }
 
     fn release(&mut self) {
         match self {
             Self::Local(member) => member.release(),
+            Self::Remote(member) => member.release(),
         }
     }
 }

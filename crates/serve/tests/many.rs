@@ -52,7 +52,7 @@ fn one_too_many_is_told_when_to_come_again() {
             waiting: 4,
             ..config()
         },
-        100,
+        15,
     );
     let first = asking(&stage, json!({}));
     stage.until("the first is answered", |(busy, _)| busy);
@@ -73,7 +73,7 @@ fn one_too_many_is_told_when_to_come_again() {
 
 #[test]
 fn who_asks_once_does_not_wait_for_all_of_who_asks_often() {
-    let (stage, _) = slow(config(), 20);
+    let (stage, _) = slow(config(), 8);
     let begun = Instant::now();
     let often: Vec<_> = (0..6)
         .map(|_| asking(&stage, json!({ "user": "often" })))
@@ -158,7 +158,7 @@ fn a_request_that_breaks_down_does_so_alone() {
 
 #[test]
 fn the_answer_on_its_way_ends_before_the_server_does() {
-    let (mut stage, _) = slow(config(), 50);
+    let (mut stage, _) = slow(config(), 20);
     let mut stream = Streaming::begin(&agent(), &stage.url(CHAT), &asked(SUM, json!({})));
     stream.next().unwrap();
     let waiting = asking(&stage, json!({}));

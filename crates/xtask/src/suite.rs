@@ -55,6 +55,8 @@ pub enum Part {
     Native,
     /// The server: its own tests, and OpenAI's clients for Node and Python against it
     Serve,
+    /// Members behind llama.cpp's server, natively
+    Remote,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
 }
@@ -100,7 +102,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         suite.published = published;
     }
 
-    if wants(&[Part::Browser]) {
+    if wants(&[Part::Browser, Part::Remote]) {
         let mut llama = None;
         suite.step("llama.cpp's server", || {
             llama = Some(python::ready(workspace, "remote")?);
@@ -122,6 +124,9 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     }
     if wants(&[Part::Serve]) {
         suite.served(only);
+    }
+    if wants(&[Part::Remote]) {
+        suite.remote(only);
     }
     if wants(&[Part::Web]) {
         suite.web("TypeScript check", "check", false);
@@ -274,6 +279,25 @@ impl Suite<'_> {
             command.env(serve::SERVER, &server.url);
             self.tests(name, command.env(serve::KEY_NAME, serve::KEY));
         }
+    }
+
+    /// Members behind llama.cpp's server. Their tests are left out wherever they are not asked for.
+    fn remote(&mut self, only: Option<Part>) {
+        let name = "remote members";
+        if self.llama.is_none() {
+            self.skipped(name, "not run, llama.cpp's server is not there");
+            return;
+        }
+        // With the whole workspace its features are those that everything is built with already.
+        let selection: &[&str] = match only {
+            Some(_) => &["--package", "conclave-rounds"],
+            None => &["--workspace"],
+        };
+        let mut command = Command::new(process::cargo());
+        command.arg("test").args(selection);
+        command.args(["--test", "remote", "--", "--ignored"]);
+        self.inform(&mut command);
+        self.tests(name, command.current_dir(&self.workspace.root));
     }
 
     /// All Rust tests or those of a part, and those of kernels and models on a second driver.

@@ -26,12 +26,14 @@ function ask(visitor: Visitor, conversations: { role: string; content: string }[
           if (event.type === "end") answers.push(event.text);
         }
       }
-      // What is kept is written once nothing has been asked for a second.
+      // What is kept is written once nothing has been asked for a second, one member's after the other: on a
+      // busy machine some time lies between them.
       let kept = 0;
-      for (let [before, looks] = [-1, 0]; before !== kept || (kept === 0 && looks < 12); looks++) {
-        before = kept;
+      for (let [same, looks] = [0, 0]; same < 6 && (kept > 0 || looks < 12); looks++) {
         await new Promise((done) => setTimeout(done, 500));
-        kept = (await conclave.models()).prompts;
+        const now = (await conclave.models()).prompts;
+        same = now === kept && now > 0 ? same + 1 : 0;
+        kept = now;
       }
       conclave.close();
       return { prefixes, answers, kept };

@@ -177,6 +177,7 @@ mod tests {
             counts: Vec::new(),
             weights: Vec::new(),
             exited: Vec::new(),
+            abstained: Vec::new(),
         };
         assert_eq!(
             tokens_due_in(&round, 10),

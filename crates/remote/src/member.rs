@@ -1,0 +1,320 @@
+//! A remote member in a conversation: what it was asked, what was kept, and its moves, each on a thread
+//! of its own so that others go on meanwhile.
+
+use std::sync::Arc;
+
+use conclave_ensemble::{Candidate, Score};
+use futures_channel::oneshot;
+
+use crate::client::Deadline;
+use crate::error::RemoteError;
+use crate::judge::{self, Judge};
+use crate::server::{Abilities, Prefix, Server};
+use crate::template::Said;
+
+/// Rounds in a row that a member may miss.
+const MISSES: usize = 3;
+
+/// How it draws its tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawing {
+    /// Divides the logits; 0 is greedy.
+    pub temperature: f64,
+    /// The share of the probability that is drawn from.
+    pub top_p: f64,
+    /// At most this many of the most probable tokens; 0: all.
+    pub top_k: usize,
+    /// Same seed, same text, as far as the server keeps to it.
+    pub seed: u64,
+}
+
+impl Drawing {
+    /// Always the most probable token.
+    pub fn greedy() -> Self {
+        Self {
+            temperature: 0.0,
+            top_p: 1.0,
+            top_k: 0,
+            seed: 0,
+        }
+    }
+}
+
+/// A drafted segment before it is cut to whole words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drafted {
+    /// Its text.
+    pub text: String,
+    /// The answer ends behind it.
+    pub ended: bool,
+    /// Tokens drawn.
+    pub tokens: usize,
+}
+
+/// What it says of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verified {
+    /// What the method judges by.
+    pub score: Score,
+    /// Tokens of the candidate in its own; 0 of a judge, which counts none.
+    pub tokens: usize,
+}
+
+/// What it has been told: the conversation, and the segments that were kept.
+#[derive(Debug, Clone, Default)]
+struct Held {
+    messages: Vec<Said>,
+    /// The prompt as the server reads it, once it was asked for, and how many segments are in it.
+    prefix: Option<(Prefix, usize)>,
+    /// Segments kept, with their ids where a score has told them.
+    kept: Vec<(String, Option<Vec<u32>>)>,
+}
+
+impl Held {
+    /// Everything so far, as the server reads it: what it has not been asked for yet, it is now.
+    fn whole(&mut self, server: &Server, deadline: Deadline) -> Result<Prefix, RemoteError> {
+        let (mut prefix, from) = match self.prefix.take() {
+            Some(held) => held,
+            None => (server.prefix(&self.messages, deadline)?, 0),
+        };
+        for (text, ids) in &mut self.kept[from..] {
+            match &mut prefix {
+                Prefix::Text(prefix) => prefix.push_str(text),
+                Prefix::Ids(_) if text.is_empty() => {}
+                Prefix::Ids(prefix) => {
+                    let ids = match ids.take() {
+                        Some(ids) => ids,
+                        None => server.ids_of(text, deadline)?,
+                    };
+                    prefix.extend(ids);
+                }
+            }
+        }
+        self.prefix = Some((prefix.clone(), self.kept.len()));
+        Ok(prefix)
+    }
+
+    fn question(&self) -> String {
+        let asked = self.messages.iter().rev().find(|said| said.role == "user");
+        asked.map_or_else(String::new, |said| said.content.clone())
+    }
+
+    fn answer(&self) -> String {
+        self.kept.iter().map(|(text, _)| text.as_str()).collect()
+    }
+}
+
+/// A member of an ensemble whose model runs behind a server.
+///
+/// Its moves fail in two ways ([`RemoteError::passes`]): for this round, in which it abstains, or for good.
+/// The third round in a row that it misses is for good.
+#[derive(Debug)]
+pub struct Remote {
+    name: String,
+    server: Arc<Server>,
+    judge: Judge,
+    drawing: Drawing,
+    held: Held,
+    /// The candidates scored last: texts, and their ids where those are known.
+    in_line: Vec<(String, Option<Vec<u32>>)>,
+    round: u64,
+    missed: usize,
+    /// This round was missed already.
+    missing: bool,
+}
+
+impl Remote {
+    /// The member `name`, whose model a server runs.
+    pub fn new(name: &str, server: Server) -> Self {
+        Self {
+            name: name.to_owned(),
+            server: Arc::new(server),
+            judge: Judge::new(0),
+            drawing: Drawing::greedy(),
+            held: Held::default(),
+            in_line: Vec::new(),
+            round: 0,
+            missed: 0,
+            missing: false,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its model runs, and what it can do there.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Whether it drafts.
+    pub fn drafts(&self) -> bool {
+        self.server.abilities() != Abilities::JudgesOnly
+    }
+
+    /// Whether it scores candidates, or names one.
+    pub fn judges(&self) -> bool {
+        self.server.abilities() != Abilities::DraftsOnly
+    }
+
+    /// Takes in a conversation. Nothing is sent before the first move.
+    pub fn begin(&mut self, messages: Vec<Said>, drawing: Drawing) {
+        self.held = Held {
+            messages,
+            ..Held::default()
+        };
+        self.drawing = drawing;
+        self.in_line.clear();
+        (self.round, self.missed, self.missing) = (0, 0, false);
+    }
+
+    /// A segment of at most `limit` tokens.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn draft(&mut self, limit: usize) -> Result<Drafted, RemoteError> {
+        let (server, mut held, drawing) =
+            (Arc::clone(&self.server), self.held.clone(), self.drawing);
+        let seed = drawing.seed.wrapping_add(self.round.wrapping_mul(7919));
+        let drafted = on_thread(&self.server, move || {
+            let deadline = server.deadline();
+            let prefix = held.whole(&server, deadline)?;
+            let (text, ended, tokens) = server.draft(&prefix, limit, &drawing, seed, deadline)?;
+            let drafted = Drafted {
+                text,
+                ended,
+                tokens,
+            };
+            Ok((held, drafted))
+        });
+        let (held, drafted) = self.told(drafted.await)?;
+        self.held = held;
+        Ok(drafted)
+    }
+
+    /// What it thinks of every candidate, `[candidates]`; with `score_end`, of one that ends also whether
+    /// it should. A judge of one candidate has nothing to say, and gives an empty row.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn verify(
+        &mut self,
+        candidates: &[Candidate],
+        score_end: bool,
+    ) -> Result<Vec<Verified>, RemoteError> {
+        let texts: Vec<String> = candidates.iter().map(|c| c.text.clone()).collect();
+        self.in_line = texts.iter().map(|text| (text.clone(), None)).collect();
+        match self.server.abilities() {
+            Abilities::DraftsOnly => Ok(Vec::new()),
+            Abilities::JudgesOnly => self.name_one(texts).await,
+            Abilities::DraftsAndScores => {
+                let ends: Vec<bool> = candidates.iter().map(|c| c.ended && score_end).collect();
+                let (server, mut held) = (Arc::clone(&self.server), self.held.clone());
+                let told = on_thread(&self.server, move || {
+                    let deadline = server.deadline();
+                    let prefix = held.whole(&server, deadline)?;
+                    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                    let told = server.score(&prefix, &texts, &ends, deadline)?;
+                    Ok((held, told))
+                });
+                let (held, told) = self.told(told.await)?;
+                self.held = held;
+                let mut row = Vec::with_capacity(told.len());
+                for (told, (_, ids)) in told.into_iter().zip(&mut self.in_line) {
+                    row.push(Verified {
+                        score: Score::of_logprobs(&told.logprobs),
+                        tokens: told.ids.as_ref().map_or(told.logprobs.len(), Vec::len),
+                    });
+                    *ids = told.ids;
+                }
+                Ok(row)
+            }
+        }
+    }
+
+    async fn name_one(&mut self, texts: Vec<String>) -> Result<Vec<Verified>, RemoteError> {
+        let orders = self
+            .judge
+            .orders(texts.len(), self.drawing.seed ^ self.round);
+        if orders.is_empty() {
+            return Ok(Vec::new());
+        }
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (question, answer) = (self.held.question(), self.held.answer());
+        let asked: Vec<String> = orders
+            .iter()
+            .map(|order| judge::prompt(&question, &answer, &texts, order))
+            .collect();
+        let (server, count) = (Arc::clone(&self.server), texts.len());
+        let named = on_thread(&self.server, move || {
+            let deadline = server.deadline();
+            let asked = asked
+                .iter()
+                .map(|asked| server.choose(asked, count, deadline));
+            asked.collect::<Result<Vec<_>, _>>()
+        });
+        let named = self.told(named.await)?;
+        let row = self.judge.row(&orders, &named).into_iter();
+        let preference = |share| Verified {
+            score: Score {
+                preference: Some(share),
+                ..Score::default()
+            },
+            tokens: 0,
+        };
+        Ok(row.map(preference).collect())
+    }
+
+    /// Makes a candidate of the last [`verify`](Self::verify) part of its text, whether it came to score it
+    /// or not.
+    pub fn keep(&mut self, winner: usize) {
+        if winner < self.in_line.len() {
+            self.held.kept.push(self.in_line.swap_remove(winner));
+        }
+        self.in_line.clear();
+        self.round += 1;
+        if !std::mem::take(&mut self.missing) {
+            self.missed = 0;
+        }
+    }
+
+    /// Forgets the conversation.
+    pub fn release(&mut self) {
+        self.held = Held::default();
+        self.in_line.clear();
+    }
+
+    /// Counts the rounds that it misses.
+    fn told<T>(&mut self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
+        let Err(error) = outcome else {
+            return outcome;
+        };
+        if !error.passes() {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut self.missing, true) {
+            self.missed += 1;
+        }
+        if self.missed < MISSES {
+            return Err(error);
+        }
+        Err(RemoteError::Gone {
+            rounds: self.missed,
+            last: Box::new(error),
+        })
+    }
+}
+
+/// What `work` comes to on a thread of its own. Dropped before that, the thread ends by its deadline and
+/// nobody hears of it.
+async fn on_thread<T: Send + 'static>(
+    server: &Server,
+    work: impl FnOnce() -> Result<T, RemoteError> + Send + 'static,
+) -> Result<T, RemoteError> {
+    let (tell, told) = oneshot::channel();
+    std::thread::spawn(move || tell.send(work()));
+    let gone = |_| Err(server.nonsense("it could not be read"));
+    told.await.unwrap_or_else(gone)
+}

@@ -1,0 +1,378 @@
+//! A server: what it can do, found out once, and the moves in its own protocol. Everything here waits for
+//! answers; [`crate::Remote`] calls it from a thread.
+
+mod reading;
+mod scoring;
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::address::Address;
+use crate::client::{Client, Deadline};
+use crate::error::RemoteError;
+use crate::judge::LETTERS;
+use crate::key::Key;
+use crate::member::Drawing;
+use crate::template::{Said, Template};
+use crate::wire::{Choice, Completion, Model, Models};
+
+/// What a server can do for a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Abilities {
+    /// It continues texts, and tells how likely others are.
+    DraftsAndScores,
+    /// It continues texts; nobody knows what it thinks of others.
+    DraftsOnly,
+    /// It answers questions, and so names the candidate that it likes best.
+    JudgesOnly,
+}
+
+impl Abilities {
+    /// In words: `drafts and scores`, `drafts only`, `judges only`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DraftsAndScores => "drafts and scores",
+            Self::DraftsOnly => "drafts only",
+            Self::JudgesOnly => "judges only",
+        }
+    }
+}
+
+/// How a server is spoken to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its key.
+    pub key: Option<Key>,
+    /// The chat template, for servers that render none.
+    pub template: Option<Template>,
+    /// How long a round waits for it.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            key: None,
+            template: None,
+            patience: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Whose protocol it speaks beside OpenAI's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Vllm,
+    LlamaCpp,
+    Plain,
+}
+
+/// How it tells log-probabilities of a given text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scores {
+    /// vLLM's `prompt_logprobs`.
+    OfPrompt,
+    /// It draws a text that a grammar leaves no choice of: llama.cpp's.
+    Forced,
+    /// `echo` of a list of prompts, or of one at a time.
+    Echo {
+        lists: bool,
+    },
+    None,
+}
+
+/// What stands before a candidate, as the server reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Prefix {
+    Ids(Vec<u32>),
+    Text(String),
+}
+
+/// What was scored of a candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Told {
+    /// Of each of its tokens, in nats.
+    pub logprobs: Vec<f64>,
+    /// The ids of its text, where the server counts in those.
+    pub ids: Option<Vec<u32>>,
+}
+
+/// A server of the OpenAI interface, and one model of it.
+#[derive(Debug)]
+pub struct Server {
+    client: Client,
+    address: Address,
+    kind: Kind,
+    scores: Scores,
+    abilities: Abilities,
+    model: String,
+    template: Option<Template>,
+    /// What closes a turn: its ids, where the server counts in those.
+    end: Vec<u32>,
+    patience: Duration,
+}
+
+impl Server {
+    /// Asks what a server can do. Nothing of a conversation is sent.
+    ///
+    /// # Errors
+    /// [`RemoteError`]: it can't be reached, refuses, has no such model, or can neither draft nor judge.
+    pub fn connect(address: Address, options: Options) -> Result<Self, RemoteError> {
+        if options.key.is_some() && !address.is_private() {
+            return Err(RemoteError::Key(
+                "it would cross a network in the clear: use https, or an address of this machine",
+            ));
+        }
+        let client = Client::new(address.clone(), options.key);
+        let mut server = Self {
+            client,
+            kind: Kind::Plain,
+            scores: Scores::None,
+            abilities: Abilities::JudgesOnly,
+            model: address.model().to_owned(),
+            address,
+            template: options.template,
+            end: Vec::new(),
+            patience: options.patience,
+        };
+        server.look()?;
+        Ok(server)
+    }
+
+    /// What it can do.
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// The model that is asked.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Host and port.
+    pub fn host(&self) -> String {
+        self.client.host()
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.patience)
+    }
+
+    pub(crate) fn nonsense(&self, why: &str) -> RemoteError {
+        self.client.nonsense(why)
+    }
+
+    fn look(&mut self) -> Result<(), RemoteError> {
+        let deadline = self.deadline();
+        self.find_model(deadline)?;
+        if self.kind == Kind::Plain && self.ids_of("a", deadline).is_ok_and(|ids| !ids.is_empty()) {
+            self.kind = Kind::Vllm;
+        }
+        // The prompt of a question is what shows whether it can draft at all.
+        let asked = [said("user", "Well?")];
+        let prefix = self.prefix(&asked, deadline);
+        if self.kind == Kind::Vllm && prefix.is_err() {
+            self.kind = Kind::Plain;
+        }
+        let prefix = match (prefix, &self.template) {
+            (Ok(prefix), _) => Some(prefix),
+            (Err(_), Some(template)) => Some(Prefix::Text(template.render(&asked)?)),
+            (Err(error), None) if error.passes() => return Err(error),
+            (Err(_), None) => None,
+        };
+        if let Some(prefix) = prefix {
+            match self.draft(&prefix, 1, &Drawing::greedy(), 0, deadline) {
+                Ok(_) => {
+                    self.scores = self.way_to_score(&prefix, deadline);
+                    self.end = self.closing(deadline).unwrap_or_default();
+                    self.abilities = match self.scores {
+                        Scores::None => Abilities::DraftsOnly,
+                        _ => Abilities::DraftsAndScores,
+                    };
+                    return Ok(());
+                }
+                Err(error) if error.passes() || matches!(error, RemoteError::Denied { .. }) => {
+                    return Err(error);
+                }
+                Err(_) => {}
+            }
+        }
+        let chat = self.choose("Say A.", 2, deadline);
+        chat.map(|_| ()).map_err(|error| match error {
+            RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. } => {
+                RemoteError::Useless {
+                    host: self.host(),
+                    why,
+                }
+            }
+            error => error,
+        })
+    }
+
+    /// Finds the model among those that the server lists, and whose server it is.
+    fn find_model(&mut self, deadline: Deadline) -> Result<(), RemoteError> {
+        let listed = self
+            .client
+            .get(&format!("{}/models", self.address.base()), deadline);
+        let mut models: Models = match listed.and_then(|listed| self.read(listed)) {
+            Ok(models) => models,
+            // Not all list them.
+            Err(RemoteError::Refused { .. } | RemoteError::Nonsense { .. })
+                if !self.model.is_empty() =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        // They are shown, and a terminal takes some characters for commands.
+        let shown = |model: &Model| model.id.len() <= 300 && !model.id.contains(char::is_control);
+        models.data.retain(shown);
+        let names: Vec<&str> = models.data.iter().map(|model| model.id.as_str()).collect();
+        let found = match self.model.is_empty() {
+            true => models.data.first().filter(|_| names.len() == 1),
+            false => models.data.iter().find(|model| model.id == self.model),
+        };
+        let owner = |model: &Model| model.owned_by.clone().unwrap_or_default();
+        // llama.cpp's server has one model, whatever it is called.
+        let found = found.or_else(|| {
+            let only = models.data.first().filter(|_| names.len() == 1);
+            only.filter(|model| owner(model) == "llamacpp")
+        });
+        let Some(found) = found else {
+            let known = names
+                .iter()
+                .take(12)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(RemoteError::Refused {
+                host: self.host(),
+                status: 404,
+                why: format!("name one of its models behind a #: {known}"),
+            });
+        };
+        self.model.clone_from(&found.id);
+        if owner(found) == "llamacpp" {
+            self.kind = Kind::LlamaCpp;
+        }
+        Ok(())
+    }
+
+    /// Continues `prefix` by at most `limit` tokens: the text, whether the answer ends behind it, and how
+    /// many tokens it is.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub(crate) fn draft(
+        &self,
+        prefix: &Prefix,
+        limit: usize,
+        drawing: &Drawing,
+        seed: u64,
+        deadline: Deadline,
+    ) -> Result<(String, bool, usize), RemoteError> {
+        let mut body = json!({"model": self.model, "prompt": prompt(prefix), "max_tokens": limit,
+            "temperature": drawing.temperature, "top_p": drawing.top_p, "seed": seed & 0x7fff_ffff});
+        let own = match self.kind {
+            Kind::Vllm => json!({"top_k": drawing.top_k, "min_p": 0.0, "repetition_penalty": 1.0}),
+            Kind::LlamaCpp => {
+                json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0, "cache_prompt": true})
+            }
+            Kind::Plain => json!({}),
+        };
+        merge(&mut body, own);
+        let completion = self.complete(&body, deadline)?;
+        let tokens = completion
+            .usage
+            .as_ref()
+            .map_or(limit, |usage| usage.completion_tokens);
+        let [choice] = self.choices(completion)?;
+        let ended = choice.finish_reason.as_deref() == Some("stop");
+        let mut text = choice.text;
+        if !ended {
+            // A character whose last bytes are still to come is told as this.
+            text.truncate(text.trim_end_matches('\u{fffd}').len());
+        }
+        Ok((text, ended, tokens.min(limit)))
+    }
+
+    /// Which of `count` letters it names.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub(crate) fn choose(
+        &self,
+        asked: &str,
+        count: usize,
+        deadline: Deadline,
+    ) -> Result<Option<usize>, RemoteError> {
+        let letters = &LETTERS[..count.min(LETTERS.len())];
+        let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
+        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "max_tokens": 8,
+            "temperature": 0});
+        let own = match self.kind {
+            Kind::LlamaCpp => {
+                let quoted: Vec<String> = letters.iter().map(|l| format!("\"{l}\"")).collect();
+                json!({"grammar": format!("root ::= {}", quoted.join(" | "))})
+            }
+            Kind::Vllm => json!({"structured_outputs": {"choice": letters}}),
+            Kind::Plain => json!({}),
+        };
+        merge(&mut body, own);
+        let url = format!("{}/chat/completions", self.address.base());
+        let completion = self.client.post(&url, &body, deadline)?;
+        let [choice] = self.choices(self.read(completion)?)?;
+        let content = choice.message.and_then(|message| message.content);
+        Ok(crate::judge::named(&content.unwrap_or_default(), count))
+    }
+
+    fn complete(&self, body: &Value, deadline: Deadline) -> Result<Completion, RemoteError> {
+        let url = format!("{}/completions", self.address.base());
+        let completion = self.client.post(&url, body, deadline)?;
+        self.read(completion)
+    }
+
+    fn choices(&self, completion: Completion) -> Result<[Choice; 1], RemoteError> {
+        let choices = completion.choices.try_into();
+        choices.map_err(|_| self.nonsense("not one choice"))
+    }
+
+    /// What stands beside the OpenAI interface.
+    fn post_beside<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+        deadline: Deadline,
+    ) -> Result<T, RemoteError> {
+        let url = format!("{}/{path}", self.address.root());
+        let answer = self.client.post(&url, body, deadline)?;
+        self.read(answer)
+    }
+
+    fn read<T: DeserializeOwned>(&self, answer: Value) -> Result<T, RemoteError> {
+        let read = serde_json::from_value(answer);
+        read.map_err(|_| self.nonsense("it has another shape than was due"))
+    }
+}
+
+fn prompt(prefix: &Prefix) -> Value {
+    match prefix {
+        Prefix::Ids(ids) => json!(ids),
+        Prefix::Text(text) => json!(text),
+    }
+}
+
+fn merge(body: &mut Value, own: Value) {
+    if let (Value::Object(body), Value::Object(own)) = (body, own) {
+        body.extend(own);
+    }
+}
+
+fn said(role: &str, content: &str) -> Said {
+    Said {
+        role: role.to_owned(),
+        content: content.to_owned(),
+    }
+}

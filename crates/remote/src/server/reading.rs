@@ -1,0 +1,116 @@
+//! Texts and conversations as a server reads them: ids where it tells those, else text.
+
+use serde_json::{Value, json};
+
+use super::{Kind, Prefix, Server, said};
+use crate::client::Deadline;
+use crate::error::RemoteError;
+use crate::template::{Said, closing};
+use crate::wire::{Pieces, Rendered, Tokens};
+
+impl Server {
+    /// The conversation up to where the answer begins.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub(crate) fn prefix(
+        &self,
+        messages: &[Said],
+        deadline: Deadline,
+    ) -> Result<Prefix, RemoteError> {
+        let thinking = json!({"enable_thinking": false});
+        match self.kind {
+            Kind::Vllm => {
+                let body = json!({"model": self.model, "messages": messages, "add_generation_prompt": true,
+                    "add_special_tokens": false, "chat_template_kwargs": thinking});
+                let tokens: Tokens = self.post_beside("tokenize", &body, deadline)?;
+                Ok(Prefix::Ids(tokens.tokens))
+            }
+            Kind::LlamaCpp => {
+                let body = json!({"messages": messages, "chat_template_kwargs": thinking});
+                let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
+                let body =
+                    json!({"content": rendered.prompt, "add_special": true, "parse_special": true});
+                let mut ids = self.tokens(&body, deadline)?;
+                // What begins a text stands in some templates, too.
+                if let [first, second, ..] = ids[..]
+                    && first == second
+                {
+                    ids.remove(0);
+                }
+                Ok(Prefix::Ids(ids))
+            }
+            Kind::Plain => match &self.template {
+                Some(template) => Ok(Prefix::Text(template.render(messages)?)),
+                None => Err(self.nonsense("it has no way to render a conversation")),
+            },
+        }
+    }
+
+    /// Ids of a bare text.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub(crate) fn ids_of(&self, text: &str, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
+        let body = match self.kind {
+            Kind::LlamaCpp => {
+                json!({"content": text, "add_special": false, "parse_special": false})
+            }
+            _ => json!({"model": self.model, "prompt": text, "add_special_tokens": false}),
+        };
+        self.tokens(&body, deadline)
+    }
+
+    /// Ids of a bare text, and whether a grammar of llama.cpp's can name them: it trips over a token that
+    /// is a part of a character.
+    pub(super) fn nameable(
+        &self,
+        text: &str,
+        deadline: Deadline,
+    ) -> Result<(Vec<u32>, bool), RemoteError> {
+        if self.kind != Kind::LlamaCpp {
+            return Ok((self.ids_of(text, deadline)?, true));
+        }
+        let body = json!({"content": text, "add_special": false, "parse_special": false, "with_pieces": true});
+        let pieces: Pieces = self.post_beside("tokenize", &body, deadline)?;
+        let whole = pieces.tokens.iter().all(|token| token.piece.is_string());
+        Ok((pieces.tokens.iter().map(|token| token.id).collect(), whole))
+    }
+
+    fn tokens(&self, body: &Value, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
+        let tokens: Tokens = self.post_beside("tokenize", body, deadline)?;
+        Ok(tokens.tokens)
+    }
+
+    /// The ids of what closes an assistant's turn: the first, as far as a control token does.
+    pub(super) fn closing(&self, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
+        let turns = [
+            said("user", "Well?"),
+            said("assistant", "Yes."),
+            said("user", "Then?"),
+        ];
+        match self.kind {
+            Kind::Vllm => {
+                let body = |messages: &[Said], open: bool| {
+                    json!({"model": self.model, "messages": messages, "add_generation_prompt": open,
+                        "add_special_tokens": false, "chat_template_kwargs": {"enable_thinking": false}})
+                };
+                let mut said = self.tokens(&body(&turns[..1], true), deadline)?;
+                said.extend(self.ids_of("Yes.", deadline)?);
+                let whole = self.tokens(&body(&turns[..2], false), deadline)?;
+                let rest = whole.strip_prefix(&said[..]).unwrap_or_default();
+                Ok(rest.first().copied().into_iter().collect())
+            }
+            Kind::LlamaCpp => {
+                let body =
+                    json!({"messages": turns, "chat_template_kwargs": {"enable_thinking": false}});
+                let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
+                let mark = closing(&rendered.prompt, "Yes.", "Then?");
+                let body = json!({"content": mark, "add_special": false, "parse_special": true});
+                let ids = self.tokens(&body, deadline)?;
+                Ok(ids.first().copied().into_iter().collect())
+            }
+            Kind::Plain => Ok(Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Protocols of servers that the tests don't start, replayed: exchanges written down from the documentation
+//! and the source of vLLM (`tests/remote/vllm.json`) and of llama-cpp-python (`tests/remote/echo.json`).
+//! They show that what is sent and read is what those say; no such server has answered here.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use conclave_ensemble::Candidate;
+use conclave_remote::{Abilities, Address, Drawing, Options, Remote, Said, Server, Template};
+use serde_json::Value;
+
+/// The requests that came, each its path and body.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// Answers by the exchanges of a file; 404 where none fits. Gives the address.
+fn replay(exchanges: &str) -> (String, Asked) {
+    let exchanges: Vec<Value> = serde_json::from_str(exchanges).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let asked = Asked::default();
+    let heard = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            // A client that has gone hears nothing.
+            let _ = serve(connection, &exchanges, &heard);
+        }
+    });
+    (url, asked)
+}
+
+fn serve(mut connection: TcpStream, exchanges: &[Value], asked: &Asked) -> std::io::Result<()> {
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let lower = line.to_ascii_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let path = first
+        .split_whitespace()
+        .nth(1)
+        .unwrap_or_default()
+        .to_owned();
+    let fits = |exchange: &&Value| {
+        let wanted = exchange.get("body").and_then(Value::as_object);
+        let mut wanted = wanted.into_iter().flatten();
+        exchange["path"] == path.as_str()
+            && wanted.all(|(name, value)| body.get(name) == Some(value))
+    };
+    let answer = exchanges
+        .iter()
+        .find(fits)
+        .map(|exchange| exchange["answer"].to_string());
+    let (status, answer) = match answer {
+        Some(answer) => (200, answer),
+        None => (404, r#"{"detail": "Not Found"}"#.to_owned()),
+    };
+    asked.lock().unwrap().push((path, body));
+    let length = answer.len();
+    write!(
+        connection,
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{answer}"
+    )
+}
+
+fn connect(url: &str, template: Option<&str>) -> Server {
+    let options = Options {
+        template: template.map(|source| Template::new(source).unwrap()),
+        patience: Duration::from_secs(30),
+        ..Options::default()
+    };
+    Server::connect(Address::read(url).unwrap(), options).unwrap()
+}
+
+fn asks(content: &str) -> Vec<Said> {
+    vec![Said {
+        role: "user".to_owned(),
+        content: content.to_owned(),
+    }]
+}
+
+fn candidate(text: &str, ended: bool) -> Candidate {
+    Candidate {
+        text: text.to_owned(),
+        ended,
+    }
+}
+
+#[test]
+fn vllm_drafts_and_scores_all_candidates_in_one_request() {
+    let (url, asked) = replay(include_str!("../../../tests/remote/vllm.json"));
+    let server = connect(&format!("{url}#org/model"), None);
+    assert_eq!(server.abilities(), Abilities::DraftsAndScores);
+    let mut member = Remote::new("far", server);
+    member.begin(asks("What is 2 + 2?"), Drawing::greedy());
+    let drafted = futures(member.draft(8)).unwrap();
+    assert_eq!(
+        (drafted.text.as_str(), drafted.ended, drafted.tokens),
+        ("It is four.", true, 4)
+    );
+    asked.lock().unwrap().clear();
+    let candidates = [candidate("It is four.", true), candidate("Five", false)];
+    let row = futures(member.verify(&candidates, true)).unwrap();
+    // Its three tokens and what closes a turn, whatever order the choices come in.
+    assert_eq!(row[0].score.mean_logprob, Some(-0.5));
+    assert_eq!(row[1].score.mean_logprob, Some(-4.5));
+    assert_eq!((row[0].tokens, row[1].tokens), (3, 1));
+    assert_eq!(row[0].score.mean_logit, None);
+    let asked = asked.lock().unwrap();
+    let passes = asked.iter().filter(|(path, _)| path == "/v1/completions");
+    assert_eq!(passes.count(), 1, "{asked:?}");
+}
+
+#[test]
+fn a_server_that_takes_no_lists_is_asked_a_candidate_at_a_time() {
+    let template = "{% for m in messages %}Q: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}A:{% endif %}";
+    let (url, _) = replay(include_str!("../../../tests/remote/echo.json"));
+    let server = connect(&url, Some(template));
+    assert_eq!(server.abilities(), Abilities::DraftsAndScores);
+    let mut member = Remote::new("far", server);
+    member.begin(asks("Größe?"), Drawing::greedy());
+    let drafted = futures(member.draft(8)).unwrap();
+    // The last character had not come whole.
+    assert_eq!((drafted.text.as_str(), drafted.ended), (" 42 m² ", false));
+    let row = futures(member.verify(&[candidate(" 42 m²", false)], true)).unwrap();
+    // Offsets count characters, not bytes.
+    assert_eq!(row[0].score.mean_logprob, Some(-0.75));
+}
+
+/// Waits for a move; it runs on a thread of its own.
+fn futures<T>(work: impl Future<Output = T>) -> T {
+    use std::task::{Context, Poll, Waker};
+    let mut work = std::pin::pin!(work);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(outcome) = work.as_mut().poll(&mut context) {
+            return outcome;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

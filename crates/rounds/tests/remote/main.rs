@@ -1,0 +1,362 @@
+//! Members behind llama.cpp's own server, which the tests start, and the same models here: they score the
+//! same, answer the same, and what goes wrong on the way costs no answer.
+//!
+//! `cargo xtask test --only remote` installs the server, says where its Python is, and runs these.
+
+mod proxy;
+mod server;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use conclave_ensemble::{Candidate, Settings};
+use conclave_member::{Member, Message};
+use conclave_model::{Cpu, LoadOptions, Sampling};
+use conclave_remote::{Abilities, Address, Key, Options, Remote, RemoteError, Server};
+use conclave_rounds::{
+    Answer, AnswerError, AnyMember, Ask, Left, Limits, Question, Round, TakePart, Watch, answer,
+};
+use conclave_weights::Memory;
+
+use crate::proxy::{Mode, Proxy};
+use crate::server::{Llama, bundled, plain};
+
+/// A bundled member, on the CPU.
+fn local(name: &str) -> Member {
+    local_of(name, &bundled(name))
+}
+
+fn local_of(name: &str, file: &Path) -> Member {
+    let file = std::fs::read(file).unwrap();
+    let source = Memory::file(format!("{name}.gguf"), file);
+    let options = LoadOptions::with_context(1024);
+    let mut silent = |_| ();
+    let load = Member::load(name, &source, &Cpu::ALONE, options, &mut silent);
+    pollster::block_on(load).unwrap()
+}
+
+fn connect(url: &str, key: Option<&str>, patience: Duration) -> Result<Server, RemoteError> {
+    let options = Options {
+        key: key.map(|key| Key::new(key).unwrap()),
+        patience,
+        ..Options::default()
+    };
+    Server::connect(Address::read(url).unwrap(), options)
+}
+
+fn remote(name: &str, url: &str, patience: Duration) -> AnyMember {
+    Remote::new(name, connect(url, None, patience).unwrap()).into()
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn candidate(text: &str, ended: bool) -> Candidate {
+    Candidate {
+        text: text.to_owned(),
+        ended,
+    }
+}
+
+/// Hears of an answer's rounds.
+#[derive(Default)]
+struct Heard {
+    abstained: Vec<Left>,
+    left: Vec<Left>,
+    /// Does something once a round is over.
+    then: Option<Box<dyn FnMut(usize)>>,
+    rounds: usize,
+}
+
+impl Watch for Heard {
+    fn round(&mut self, round: &Round, _text: &str) {
+        self.abstained.extend(round.abstained.iter().cloned());
+        self.rounds += 1;
+        if let Some(then) = &mut self.then {
+            then(self.rounds);
+        }
+    }
+
+    fn left(&mut self, _member: &str, left: &Left) {
+        self.left.push(left.clone());
+    }
+}
+
+fn ask(
+    members: &mut [AnyMember],
+    question: &str,
+    settings: &Settings,
+    heard: &mut Heard,
+) -> Result<Answer, AnswerError> {
+    let messages = [Message::new("user", question)];
+    let ask = Ask {
+        question: Question::Conversation(&messages),
+        settings,
+        sampling: Sampling::greedy(),
+        limits: Limits::default(),
+    };
+    pollster::block_on(answer(members, &ask, heard))
+}
+
+/// Rounds of few tokens, so that an answer has several.
+fn short() -> Settings {
+    Settings {
+        segment_tokens: 4,
+        max_rounds: 8,
+        ..Settings::default()
+    }
+}
+
+const SUM: &str = "What is 347 + 85?";
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn the_same_model_here_and_there_scores_the_same() {
+    let file = plain("Ada");
+    let served = Llama::start(&file, None);
+    let mut here = local_of("Ada", &file);
+    let mut there = Remote::new("Ada", connect(&served.url, None, LONG).unwrap());
+    assert_eq!(there.server().abilities(), Abilities::DraftsAndScores);
+    let messages = [Message::new("user", SUM)];
+    let settings = Settings::default();
+    pollster::block_on(async {
+        let begun = here.begin(&messages, Sampling::greedy(), 0).await;
+        begun.unwrap();
+        let go_on = async |_, _| true;
+        let begun = TakePart::begin_while(&mut there, &messages, Sampling::greedy(), 0, go_on);
+        begun.await.unwrap();
+        for round in 0..3 {
+            let drafts = (here.draft(8).await.unwrap(), there.draft(8).await.unwrap());
+            assert_eq!(drafts.0.text, drafts.1.text, "round {round}");
+            let candidates = [
+                candidate(&drafts.0.text, drafts.0.ended),
+                candidate(" The answer is 432.", true),
+                candidate(" é 🙂 unheard of", false),
+                candidate("", true),
+            ];
+            let wanted = here.verify(&candidates, &settings).await.unwrap();
+            let row = TakePart::verify(&mut there, &candidates, &settings).await;
+            for (at, (found, wanted)) in row.unwrap().iter().zip(&wanted).enumerate() {
+                assert_eq!(
+                    found.tokens.max(1),
+                    wanted.tokens.min(found.tokens.max(1)).max(1)
+                );
+                assert_eq!(found.score.mean_logit, None);
+                for (found, wanted) in [
+                    (found.score.mean_logprob, wanted.score.mean_logprob),
+                    (found.score.harmonic, wanted.score.harmonic),
+                ] {
+                    let (found, wanted) = (found.unwrap(), wanted.unwrap());
+                    assert!(
+                        (found - wanted).abs() < 2e-3,
+                        "{round} {at}: {found} {wanted}"
+                    );
+                }
+            }
+            here.keep(0).await.unwrap();
+            there.keep(0);
+        }
+    });
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn the_same_model_here_and_there_answers_the_same() {
+    for (name, question) in [
+        ("Ada", SUM),
+        ("Quill", "Sort these words: pear, apple, fig."),
+    ] {
+        let served = Llama::start(&bundled(name), None);
+        let mut here = [AnyMember::from(local(name))];
+        let mut there = [remote(name, &served.url, LONG)];
+        let settings = short();
+        let mut heard = Heard::default();
+        let wanted = ask(&mut here, question, &settings, &mut heard).unwrap();
+        let found = ask(&mut there, question, &settings, &mut heard).unwrap();
+        assert_eq!((&found.text, found.stopped), (&wanted.text, wanted.stopped));
+        assert!(!found.text.is_empty() && heard.abstained.is_empty());
+        // Together they are the same as here alone.
+        let [here] = here;
+        let [there] = there;
+        let both = ask(&mut [here, there], question, &settings, &mut heard).unwrap();
+        assert_eq!(both.text, wanted.text);
+        for round in &both.rounds {
+            for row in &round.normalised {
+                assert!(
+                    (row[0] - 0.5).abs() < 1e-3,
+                    "the two drafted the same: {row:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn a_key_is_asked_for_and_never_told() {
+    let served = Llama::start(&bundled("Ada"), Some("sesame-7"));
+    connect(&served.url, Some("sesame-7"), LONG).unwrap();
+    for key in [None, Some("wrong-secret")] {
+        let error = connect(&served.url, key, LONG).unwrap_err();
+        assert!(
+            matches!(error, RemoteError::Denied { status: 401, .. }),
+            "{error}"
+        );
+        let told = format!("{error} {error:?}");
+        assert!(
+            told.contains("CONCLAVE_KEY_127_0_0_1_") && !told.contains("secret"),
+            "{told}"
+        );
+    }
+    let elsewhere = "http://192.0.2.1/v1#m";
+    let error = connect(elsewhere, Some("sesame-7"), LONG).unwrap_err();
+    assert!(
+        matches!(error, RemoteError::Key(_)),
+        "in the clear: {error}"
+    );
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn a_late_member_abstains_and_leaves_after_three_rounds() {
+    let served = Llama::start(&bundled("Ada"), None);
+    let proxy = Proxy::before(&served.url);
+    let patience = Duration::from_secs(4);
+    let mut members = [
+        AnyMember::from(local("Ada")),
+        remote("far", &proxy.url, patience),
+    ];
+    let slow = proxy.mode.clone();
+    let mut heard = Heard {
+        then: Some(Box::new(move |round| {
+            // In time for the first round, and late from then on.
+            let late = Mode::Wait(Duration::from_secs(12));
+            if round == 1 {
+                *slow.lock().unwrap() = late;
+            }
+        })),
+        ..Heard::default()
+    };
+    let began = Instant::now();
+    let said = ask(&mut members, SUM, &short(), &mut heard).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(40));
+    let wanted = ask(&mut members[..1], SUM, &short(), &mut Heard::default()).unwrap();
+    assert_eq!(said.text, wanted.text, "nothing is lost");
+    let rounds: Vec<usize> = heard.abstained.iter().map(|late| late.round).collect();
+    assert_eq!(rounds, [2, 3], "{:?}", heard.abstained);
+    assert!(heard.abstained[0].error.contains("has not answered within"));
+    assert_eq!(heard.left.len(), 1);
+    assert!(
+        heard.left[0].error.contains("3 rounds in a row"),
+        "{:?}",
+        heard.left
+    );
+    let late = &said.rounds[1];
+    assert_eq!(
+        (&late.active[..], &late.drafters[..]),
+        (&[0, 1][..], &[0][..])
+    );
+    assert!(late.scores[1].is_empty() && late.scores[0].len() == 1);
+    assert_eq!(late.weights.len(), 2);
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn what_passes_is_waited_for_and_what_does_not_leaves_at_once() {
+    let served = Llama::start(&bundled("Ada"), None);
+    let proxy = Proxy::before(&served.url);
+    let alone = ask(
+        &mut [local("Ada").into()],
+        SUM,
+        &short(),
+        &mut Heard::default(),
+    )
+    .unwrap();
+    for (status, times, leaves) in [
+        (429, 2, false),
+        (503, 2, false),
+        (401, usize::MAX, true),
+        (404, usize::MAX, true),
+    ] {
+        proxy.set(Mode::Pass);
+        let mut members = [
+            AnyMember::from(local("Ada")),
+            remote("far", &proxy.url, LONG),
+        ];
+        proxy.set(Mode::Status(status, times));
+        let mut heard = Heard::default();
+        let said = ask(&mut members, SUM, &short(), &mut heard).unwrap();
+        assert_eq!(said.text, alone.text, "HTTP {status}");
+        assert!(
+            heard.abstained.is_empty(),
+            "HTTP {status}: {:?}",
+            heard.abstained
+        );
+        assert_eq!(
+            heard.left.len(),
+            usize::from(leaves),
+            "HTTP {status}: {:?}",
+            heard.left
+        );
+        if leaves {
+            assert!(heard.left[0].error.contains(&format!("HTTP {status}")));
+        }
+    }
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn a_server_that_restarts_in_mid_answer_is_back_in_it() {
+    let mut served = Llama::start(&bundled("Ada"), None);
+    let patience = Duration::from_secs(15);
+    let mut members = [
+        AnyMember::from(local("Ada")),
+        remote("far", &served.url, patience),
+    ];
+    let (port, file) = (served.port(), bundled("Ada"));
+    let mut heard = Heard {
+        then: Some(Box::new(move |round| match round {
+            1 => served.stop(),
+            2 => served = Llama::start_on(&file, None, port),
+            _ => {}
+        })),
+        ..Heard::default()
+    };
+    let said = ask(&mut members, SUM, &short(), &mut heard).unwrap();
+    assert!(heard.left.is_empty(), "{:?}", heard.left);
+    let missed: Vec<usize> = heard.abstained.iter().map(|late| late.round).collect();
+    assert_eq!(missed, [2]);
+    let both = said.rounds.iter().filter(|round| round.drafters.len() == 2);
+    assert_eq!(both.count(), said.rounds.len() - 1);
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn one_that_only_chats_judges_by_letters() {
+    let served = Llama::start(&bundled("Quill"), None);
+    let proxy = Proxy::before(&served.url);
+    proxy.deny("/v1/completions");
+    let judge = Remote::new("judge", connect(&proxy.url, None, LONG).unwrap());
+    assert_eq!(judge.server().abilities(), Abilities::JudgesOnly);
+    let mut members = [local("Ada").into(), local("Juno").into(), judge.into()];
+    let mut heard = Heard::default();
+    let said = ask(&mut members, SUM, &short(), &mut heard).unwrap();
+    assert!(
+        heard.left.is_empty() && heard.abstained.is_empty(),
+        "{:?}",
+        heard.left
+    );
+    for round in &said.rounds {
+        assert_eq!(
+            (&round.active[..], &round.drafters[..]),
+            (&[0, 1, 2][..], &[0, 1][..])
+        );
+        let row = &round.scores[2];
+        let sum: f64 = row.iter().filter_map(|score| score.score.preference).sum();
+        assert!(row.len() == 2 && (sum - 1.0).abs() < 1e-9, "{row:?}");
+        assert!(row.iter().all(|score| score.score.harmonic.is_none()));
+    }
+    // Alone it has nothing to answer with.
+    let [_, _, judge] = members;
+    let error = ask(&mut [judge], SUM, &short(), &mut Heard::default()).unwrap_err();
+    assert!(error.to_string().contains("can't draft"), "{error}");
+}
