@@ -1,6 +1,7 @@
 /** Adds a member that lives behind a server: its address, model and key, and who will hear what. The key goes to the engine and is kept nowhere else. */
 import { remoteAddress, typed } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
+import { usualTimeout } from "../protocol/remote.ts";
 import { el } from "./dom.ts";
 
 export class RemoteForm {
@@ -17,6 +18,7 @@ export class RemoteForm {
   });
   readonly #model = el("input", { id: "remote-model", type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "the server's first" });
   readonly #key = el("input", { id: "remote-key", type: "password", autocomplete: "off", placeholder: "if it asks for one" });
+  readonly #seconds = el("input", { id: "remote-seconds", type: "number", min: 1, max: 600, step: 1, value: usualTimeout / 1000, required: true });
   readonly #judge = el("input", { id: "remote-judge", type: "checkbox" });
   readonly #hint = el("p", { class: "hint", id: "remote-hint", role: "status" });
   /** The address was entered and is none; until it changes. */
@@ -30,11 +32,12 @@ export class RemoteForm {
       el(
         "p",
         { class: "hint" },
-        "A model too large for this machine, on any server that speaks OpenAI's protocol: vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft.",
+        "A model too large for this machine, on any server that speaks OpenAI's protocol: vLLM, llama.cpp, a provider's. One that can only chat judges what the others draft. One that takes longer than it is waited for has no say in that round.",
       ),
       field("Address", this.#address),
       field("Model", this.#model),
       field("Key", this.#key),
+      field("Wait, s", this.#seconds),
       el("label", { class: "remote-judge" }, this.#judge, "It only judges"),
       this.#hint,
       el("p", { class: "actions" }, el("button", { type: "submit" }, "Ask it to join")),
@@ -53,7 +56,14 @@ export class RemoteForm {
       const model = this.#model.value.trim();
       const key = this.#key.value.trim();
       const name = model.split("/").at(-1) || address.host;
-      onAdd({ name, remote: address.href, ...(model === "" ? {} : { model }), ...(key === "" ? {} : { key }), ...(this.#judge.checked ? { judge: true } : {}) });
+      onAdd({
+        name,
+        remote: address.href,
+        ...(model === "" ? {} : { model }),
+        ...(key === "" ? {} : { key }),
+        ...(this.#judge.checked ? { judge: true } : {}),
+        timeout: this.#seconds.valueAsNumber * 1000,
+      });
       // The next one may be somebody else's.
       this.#key.value = "";
     });

@@ -27,6 +27,8 @@ async function join({ page }: Visitor, { base, key, judges = false, name }: { ba
   assert.equal(await page.locator("#remote-hint").textContent(), `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`);
   await page.getByLabel("Model", { exact: true }).fill(name);
   await page.getByLabel("Key", { exact: true }).fill(key ?? "");
+  // Nothing is to be late on a busy machine.
+  await page.getByLabel("Wait, s", { exact: true }).fill("60");
   await page.getByLabel("It only judges").setChecked(judges);
   await page.getByRole("button", { name: "Ask it to join" }).click();
 }
