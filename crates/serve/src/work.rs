@@ -258,6 +258,7 @@ impl<M: TakePart> Run<'_, M> {
             settings: self.settings,
             sampling: job.sampling,
             limits: job.limits.clone(),
+            form: None,
         };
         let mut told = Told {
             choice,

@@ -136,6 +136,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         let module = |module| move || wasm::build(workspace, toolchain, module);
         let built = suite.step("wasm build", module(Module::FUSED))
             && suite.step("wasm build for shared memory", module(Module::SHARED))
+            && suite.step("wasm build of the grammars", module(Module::GRAMMAR))
             && suite.step("wasm build of the open core", module(Module::BURN))
             && suite.step("page build", || demo::page(workspace));
         let unbuilt = "not run, there is no page to test";

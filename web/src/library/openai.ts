@@ -13,7 +13,7 @@
  */
 import { flag, list, nullable, optional, shape, text, whole, within, type Check } from "../protocol/check.ts";
 import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
-import { BadSettings, type Conclave, type ConclaveEvent, type Message, type StopReason } from "./conclave.ts";
+import { BadSettings, type Conclave, type ConclaveEvent, type Message, type ResponseFormat, type StopReason } from "./conclave.ts";
 import { checked, ensemble, object, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
@@ -47,7 +47,11 @@ export interface ChatParams {
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
   n?: 1 | null;
-  response_format?: { type: "text" };
+  /** Of a `json_schema` the `schema` counts, any object if it is left out, and is always kept to, whatever `strict` says. */
+  response_format?:
+    | { type: "text" }
+    | { type: "json_object" }
+    | { type: "json_schema"; json_schema: { name: string; description?: string; schema?: Record<string, unknown>; strict?: boolean | null } };
   logprobs?: false | null;
   /** Of no meaning here. */
   user?: string;
@@ -145,6 +149,7 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
     const events = conclave.ask(params.messages.map(messageOf), {
       ...(signal && { signal }),
       ...(maxTokens != null && { maxTokens }),
+      ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
       sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed: seedOf(seed) }) },
     });
@@ -208,14 +213,19 @@ function refuseForeign(params: ChatParams): void {
   checked("The parameters of create", params, object);
   for (const [name, value] of Object.entries(params)) {
     if (value == null || idle[name]?.includes(value)) continue;
-    if (name === "response_format" && (value as { type?: unknown }).type === "text") continue;
     const reason = name === "logprobs" ? perSegment : "";
-    if (!Object.hasOwn(fields, name) || name === "response_format") throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`);
+    if (!Object.hasOwn(fields, name)) throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`);
   }
   checked("create", params, shape(fields));
 }
 
 const perSegment = " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
+
+function formatOf(format: NonNullable<ChatParams["response_format"]>): ResponseFormat {
+  if (format.type !== "json_schema") return format;
+  const { schema } = format.json_schema;
+  return schema ? { type: "json_schema", schema } : { type: "json_object" };
+}
 
 function messageOf(message: ChatMessage, index: number): Message {
   const { role } = message;
