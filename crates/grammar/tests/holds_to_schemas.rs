@@ -117,7 +117,7 @@ fn draft(
     let ended = loop {
         let mask = document.mask(&drawn).unwrap();
         let (tokens, may_end) = allowed(&mask, model.vocabulary.tokens());
-        if tokens.is_empty() || (may_end && random.next_u32() % 2 == 0) {
+        if tokens.is_empty() || (may_end && random.next_u32().is_multiple_of(2)) {
             break true;
         }
         if drawn.len() >= limit && std::str::from_utf8(&bytes(model, &drawn)).is_ok() {
