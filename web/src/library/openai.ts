@@ -30,6 +30,19 @@ export interface ChatMessage {
   content?: string | readonly ChatTextPart[] | null;
 }
 
+/** What the answer is to be. */
+export type ChatResponseFormat = { type: "text" } | { type: "json_object" } | { type: "json_schema"; json_schema: ChatSchema };
+
+/** A schema that the answer is a document of. */
+export interface ChatSchema {
+  /** Of no meaning here, nor are the next two: a schema is always kept to. */
+  name: string;
+  description?: string;
+  strict?: boolean | null;
+  /** Any object if left out. */
+  schema?: Record<string, unknown>;
+}
+
 /** What may be asked for. What is `null` is as if it were left out. */
 export interface ChatParams {
   messages: readonly ChatMessage[];
@@ -47,11 +60,7 @@ export interface ChatParams {
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
   n?: 1 | null;
-  /** Of a `json_schema` the `schema` counts, any object if it is left out, and is always kept to, whatever `strict` says. */
-  response_format?:
-    | { type: "text" }
-    | { type: "json_object" }
-    | { type: "json_schema"; json_schema: { name: string; description?: string; schema?: Record<string, unknown>; strict?: boolean | null } };
+  response_format?: ChatResponseFormat;
   logprobs?: false | null;
   /** Of no meaning here. */
   user?: string;
@@ -221,7 +230,7 @@ function refuseForeign(params: ChatParams): void {
 
 const perSegment = " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
 
-function formatOf(format: NonNullable<ChatParams["response_format"]>): ResponseFormat {
+function formatOf(format: ChatResponseFormat): ResponseFormat {
   if (format.type !== "json_schema") return format;
   const { schema } = format.json_schema;
   return schema ? { type: "json_schema", schema } : { type: "json_object" };
