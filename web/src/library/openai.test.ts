@@ -119,6 +119,9 @@ test("what an ensemble can't honour is refused by its name; who stops hears Abor
     [{ n: 2 }, /"n": 2/],
     [{ logprobs: true }, /"logprobs": true\. Members agree on segments.* in `conclave`/],
     [{ response_format: { type: "yaml" } }, /no response format "yaml"/],
+    [{ response_format: { type: "json_schema" } }, /response_format\.json_schema must be an object/],
+    [{ response_format: { type: "json_schema", json_schema: { name: "x", schema: "{}" } } }, /json_schema\.schema must be an object/],
+    [{ response_format: "json" }, /response_format must be an object/],
     [{ frequency_penalty: 0.5 }, /"frequency_penalty": 0\.5/],
   ] as const) {
     await assert.rejects(create({ messages, ...(params as object) }), { name: "Settings", message });

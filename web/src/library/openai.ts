@@ -137,6 +137,8 @@ const fields = {
   user: orNone(text),
 };
 
+const described = shape({ name: text, description: orNone(text), strict: orNone(flag), schema: orNone(object) });
+
 function orNone<T>(check: Check<T>) {
   return optional(nullable(check));
 }
@@ -232,7 +234,7 @@ const perSegment = " Members agree on segments, and their tokens are not the sam
 
 function formatOf(format: ChatResponseFormat): ResponseFormat {
   if (format.type !== "json_schema") return format;
-  const { schema } = format.json_schema;
+  const { schema } = checked("response_format.json_schema", format.json_schema, described);
   return schema ? { type: "json_schema", schema } : { type: "json_object" };
 }
 

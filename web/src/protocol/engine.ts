@@ -91,6 +91,8 @@ export interface Member {
   readonly name: string;
   /** Where it lives behind a server, and what it can do there. */
   readonly remote?: RemoteAbout | undefined;
+  /** Whether it leaves the drafting of the answer that has begun to others; left out where it drafts. */
+  readonly onlyJudges?: boolean | undefined;
   about(): ModelAbout;
   /**
    * Tokens of a conversation, of which nothing is run, where it is to be begun with `thinking`
@@ -109,7 +111,8 @@ export interface Member {
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
    * seed draw different numbers by their `stream`. What was read before a stop is kept: the same
-   * call again runs only the rest. What is drafted behind it is held to the `form`, where there is one.
+   * call again runs only the rest. What is drafted behind it is held to the `form`, where there is one; who can't be held to any only
+   * judges that answer.
    */
   begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading, form?: Form): Promise<Begun>;
   /**

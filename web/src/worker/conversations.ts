@@ -30,13 +30,18 @@ export class Conversations {
   }
 
   /** Waits for the engine; then members read the messages, held to a form where there is one. Resolves with the tokens of each one's prefix. */
-  begin({ id, messages, sampling }: Extract<Request, { type: "begin" }>, membersNow: () => readonly Member[], formNow: () => Promise<Form | undefined>, signal: AbortSignal): Promise<number[]> {
+  begin(
+    { id, messages, sampling }: Extract<Request, { type: "begin" }>,
+    membersNow: () => readonly Member[],
+    formNow: (members: readonly Member[]) => Promise<Form | undefined>,
+    signal: AbortSignal,
+  ): Promise<number[]> {
     return new Promise((resolve, reject) => {
       const held = (end: () => void): void => {
         const read = async (): Promise<number[]> => {
           signal.throwIfAborted();
           const members = membersNow();
-          const form = await formNow();
+          const form = await formNow(members);
           for (const member of members) await member.measure(messages);
           const begun = await together(members, (member, index) =>
             member.begin(

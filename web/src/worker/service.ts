@@ -162,7 +162,7 @@ export class Service {
             this.#conversations.begin(
               request,
               () => this.#named(request.members),
-              () => this.#form(request.schema),
+              (members) => this.#form(request.schema, members),
               signal,
             ),
             signal,
@@ -377,9 +377,11 @@ export class Service {
     return members;
   }
 
-  /** What answers are held to by this schema, once it is known that they can be. Throws Settings, Download. */
-  async #form(schema: string | undefined): Promise<Form | undefined> {
+  /** What answers of these members are held to by this schema, once it is known that they can be. Throws Settings, Download. */
+  async #form(schema: string | undefined, members: readonly Member[]): Promise<Form | undefined> {
     if (schema === undefined) return undefined;
+    if (members.every(({ remote }) => remote))
+      throw new BadSettings("Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.");
     const grammar = this.#grammar;
     if (!grammar) throw notOpen();
     grammar.compiled ??= this.#around.fetchGrammar(grammar.address);
@@ -418,7 +420,7 @@ export class Service {
     };
     try {
       let stop: StopReason = "stopped";
-      const form = await this.#form(request.schema);
+      const form = await this.#form(request.schema, members);
       // Whether it fits everybody is known at once; to read may take minutes.
       const messages = signal.aborted ? request.messages : await fitting(members, request);
       await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
