@@ -183,6 +183,7 @@ pub struct Chat {
     pub show_votes: bool,
     /// Answer with a JSON document of the schema in this file: members draft nothing else. They don't
     /// read it, so say in the question what is wanted. An answer that a limit ends is the beginning of one.
+    /// Members behind servers draft nothing then, and score what the others draft.
     #[arg(long, value_name = "FILE")]
     pub json_schema: Option<PathBuf>,
     /// Write the run as JSON to this file, for `conclave replay`; of a conversation the last answer's.

@@ -87,5 +87,9 @@ impl Document {
 }
 
 fn involved(error: impl std::fmt::Display) -> GrammarError {
-    GrammarError::Involved(told(&error))
+    match told(&error) {
+        // The one error of a mask that is no limit: it would allow nothing.
+        told if told.starts_with("NoExtensionBias") => GrammarError::NoToken,
+        told => GrammarError::Involved(told),
+    }
 }

@@ -4,7 +4,7 @@ use llguidance::api::{ParserLimits, TopLevelGrammar};
 use llguidance::{GrammarBuilder, JsonCompileOptions};
 use serde_json::{Map, Value, json};
 
-use crate::GrammarError;
+use crate::{GrammarError, Vocabulary};
 
 /// Bytes of a schema, at most.
 const MOST_BYTES: usize = 256 * 1024;
@@ -15,8 +15,11 @@ const DEEPEST: usize = 64;
 /// Fields of an object, or items of a list, at most: each costs the compiler some of its stack.
 const MOST_ENTRIES: usize = 500;
 
-/// Parts that are tried one by one for the one that can't be honoured.
-const MOST_TRIED: usize = 200;
+/// Parts that are tried one by one for the one that can't be honoured: each may cost a tenth of a second.
+const MOST_TRIED: usize = 50;
+
+/// What the compiler says of a schema whose parts, with what they refer to, come to more than it takes.
+const TOO_LARGE: &str = "schema too large";
 
 /// What a schema may cost, some tenths of a second to compile and milliseconds a mask; a state of the
 /// lexer takes 1 to 2 kB.
@@ -31,12 +34,21 @@ pub(crate) const LIMITS: ParserLimits = ParserLimits {
     verbose_errors: false,
 };
 
-/// Refuses what is no schema, or can't be honoured, without a vocabulary.
+/// Refuses what is no schema, can't be honoured, or lets no document begin, without a member's vocabulary.
 ///
 /// # Errors
-/// [`GrammarError::Json`], [`GrammarError::Size`] and [`GrammarError::Schema`].
+/// [`GrammarError::Json`], [`GrammarError::Size`], [`GrammarError::Schema`] and [`GrammarError::Involved`].
 pub fn check(schema: &str) -> Result<(), GrammarError> {
-    grammar(schema).map(|_| ())
+    // What can't be begun byte by byte can't be in any tokens.
+    let mut document = Vocabulary::of_bytes()?.document(schema)?;
+    match document.mask(&[]) {
+        Ok(_) => Ok(()),
+        Err(GrammarError::NoToken) => Err(GrammarError::Schema {
+            part: "#".to_owned(),
+            reason: "no document is valid under it".to_owned(),
+        }),
+        Err(error) => Err(error),
+    }
 }
 
 /// The grammar of a schema, JSON text.
@@ -56,8 +68,14 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
     }
     let mut schema = match schema {
         Value::Object(_) => schema,
-        // `true`, which anything is valid against, and `false`.
-        other => json!({ "allOf": [other] }),
+        // What anything is valid against, and nothing.
+        Value::Bool(anything) => json!({ "allOf": [anything] }),
+        _ => {
+            return Err(GrammarError::Schema {
+                part: "#".to_owned(),
+                reason: "a schema is an object, true or false".to_owned(),
+            });
+        }
     };
     // Of the schema's own no option is taken.
     if let Some(fields) = schema.as_object_mut() {
@@ -65,6 +83,10 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
     }
     let options = options();
     if let Err(reason) = compiled(&options, schema.clone()) {
+        if reason == TOO_LARGE {
+            // Many parts would fail like this, each as late as the whole.
+            return Err(GrammarError::Involved(reason));
+        }
         return Err(GrammarError::Schema {
             part: refused(&options, &schema, &reason),
             reason,

@@ -90,6 +90,12 @@ impl Vocabulary {
         Ok(Self { factory, tokens })
     }
 
+    /// One in which every byte is a token.
+    pub(crate) fn of_bytes() -> Result<Self, GrammarError> {
+        let bytes: Vec<[u8; 1]> = (0..=255).map(|byte| [byte]).collect();
+        Self::read(&written(bytes.iter().map(<[u8; 1]>::as_slice)))
+    }
+
     /// How many tokens there are. Of a mask, the bit behind theirs is the end's.
     pub fn tokens(&self) -> u32 {
         self.tokens

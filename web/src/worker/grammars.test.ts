@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Download } from "../protocol/errors.ts";
-import { collect, file, hello, open, stage, talker } from "../testing/staged.ts";
+import { collect, file, hello, open, stage, talker, type Stage } from "../testing/staged.ts";
 import { Conclave, type AskOptions, type ResponseFormat } from "../library/conclave.ts";
 
 const sum: ResponseFormat = { type: "json_schema", schema: { type: "object", required: ["sum"] } };
@@ -59,6 +59,29 @@ test("a module that traps fails the answer as a schema, and not the engine", asy
   await assert.rejects(collect(conclave.ask(hello, { responseFormat: { type: "json_schema", schema: { title: "involved" } } })), { name: "Settings", message: /too involved/ });
   assert.ok(!journal.includes("terminate"), "no other engine is opened");
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
+  // What it left behind is not freed.
+  assert.ok(!journal.includes("no document of Ada any more"), journal.join("\n"));
+});
+
+test("an answer in a form behind a trap has another engine", async () => {
+  for (const cores of [1, 2]) {
+    const stages: Stage[] = [];
+    const startPort = (): Stage["port"] => {
+      stages.push(stage({ Ada: talker }, cores));
+      return stages.at(-1)!.port;
+    };
+    const conclave = await Conclave.open({ backend: "cpu" }, startPort);
+    await conclave.add({ name: "Ada", files: [file] });
+    const involved: ResponseFormat = { type: "json_schema", schema: { title: "involved" } };
+    await assert.rejects(collect(conclave.ask(hello, { responseFormat: involved })), { name: "Settings" });
+    const events = await collect(conclave.ask(hello, { responseFormat: sum }));
+    const reopened = events.find(({ type }) => type === "reopened");
+    assert.ok(reopened?.type === "reopened" && /broke down over an earlier one/.test(reopened.error.message), `${cores} cores`);
+    const end = events.at(-1);
+    assert.ok(end?.type === "end" && end.text === "Hello there.");
+    assert.equal(stages.length, 2);
+    assert.ok(stages[1]!.journal.includes('Ada accepts "Hello"'));
+  }
 });
 
 test("a module that is not there can be asked for again", async () => {

@@ -24,7 +24,7 @@ import type {
   VerifiedScore,
   Vocabulary,
 } from "../protocol/engine.ts";
-import { BadSettings } from "../protocol/errors.ts";
+import { BadSettings, EngineFailure } from "../protocol/errors.ts";
 
 /** Starts the module in this thread from what was compiled. */
 export type StartGrammar = (compiled: WebAssembly.Module) => Promise<GrammarModule>;
@@ -40,6 +40,8 @@ export const startGrammar =
 export class Grammars {
   readonly #start: StartGrammar;
   #started: Promise<GrammarModule> | undefined;
+  /** The trap that the module fell into: its memory is in no known state since, and its script starts no other. */
+  #broken: Error | undefined;
 
   constructor(start: StartGrammar) {
     this.#start = start;
@@ -48,13 +50,30 @@ export class Grammars {
   /** Throws Settings where answers can't be held to this form, whoever the member. */
   async check({ compiled, schema }: Form): Promise<void> {
     const { check } = await this.#module(compiled);
-    guarded(() => check(schema));
+    this.guarded(() => check(schema));
   }
 
   /** The vocabulary of a member, as long as that is there. */
   async vocabulary(member: ModuleMember, { compiled }: Form): Promise<Vocabulary> {
     const { Vocabulary } = await this.#module(compiled);
-    return guarded(() => new Vocabulary(member.vocabulary()));
+    return this.guarded(() => new Vocabulary(member.vocabulary()));
+  }
+
+  /** What the module answers. A trap of it is its own, and no fault of the engine; who asks behind one needs another engine. */
+  guarded<T>(ask: () => T): T {
+    if (this.#broken) throw new EngineFailure("What holds answers to a schema broke down over an earlier one. Open the engine anew.", { cause: this.#broken });
+    try {
+      return ask();
+    } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) throw error;
+      this.#broken = error;
+      throw new BadSettings(`The schema is too involved to be followed (${error.message}). Simplify it.`, { cause: error });
+    }
+  }
+
+  /** Frees what is of the module, unless that is broken: it goes with the engine then. */
+  free(held: { free(): void } | undefined): void {
+    if (!this.#broken) held?.free();
   }
 
   async #module(compiled: WebAssembly.Module): Promise<GrammarModule> {
@@ -65,16 +84,6 @@ export class Grammars {
       this.#started = undefined;
       throw error;
     }
-  }
-}
-
-/** A trap of the module is its own, and no fault of the engine. */
-function guarded<T>(ask: () => T): T {
-  try {
-    return ask();
-  } catch (error) {
-    if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) throw error;
-    throw new BadSettings(`The schema is too involved to be followed (${error.message}). Simplify it.`, { cause: error });
   }
 }
 
@@ -122,14 +131,14 @@ export class FormedMember implements EngineMember {
   /** Holds the next answer to a form, or to none any more. */
   async #hold(form: Form | undefined): Promise<void> {
     this.#member.constrain();
-    this.#document?.free();
+    this.#grammars.free(this.#document);
     this.#document = undefined;
     if (!form) return;
     const vocabulary = (this.#vocabulary ??= await this.#grammars.vocabulary(this.#member, form));
-    const document = (this.#document = guarded(() => vocabulary.document(form.schema)));
+    const document = (this.#document = this.#grammars.guarded(() => vocabulary.document(form.schema)));
     this.#member.constrain({
-      mask: (drawn) => guarded(() => document.mask(drawn)),
-      accept: (text) => guarded(() => document.accept(text)),
+      mask: (drawn) => this.#grammars.guarded(() => document.mask(drawn)),
+      accept: (text) => this.#grammars.guarded(() => document.accept(text)),
     });
   }
 
@@ -159,7 +168,7 @@ export class FormedMember implements EngineMember {
 
   free(): void {
     this.#member.free();
-    this.#document?.free();
-    this.#vocabulary?.free();
+    this.#grammars.free(this.#document);
+    this.#grammars.free(this.#vocabulary);
   }
 }
