@@ -1,5 +1,7 @@
 //! A schema as a grammar: bounded first, then compiled; what can't be honoured is named.
 
+use std::collections::HashMap;
+
 use llguidance::api::{ParserLimits, TopLevelGrammar};
 use llguidance::{GrammarBuilder, JsonCompileOptions};
 use serde_json::{Map, Value, json};
@@ -11,6 +13,10 @@ const MOST_BYTES: usize = 256 * 1024;
 
 /// How deep its parts may lie in each other.
 const DEEPEST: usize = 64;
+
+/// The same where what a part refers to lies in it. The compiler goes there by calls within calls: a browser's
+/// stack ends at some 600.
+const DEEPEST_REFERRED: usize = 256;
 
 /// Fields of an object, or items of a list, at most: each costs the compiler some of its stack.
 const MOST_ENTRIES: usize = 500;
@@ -60,6 +66,10 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
     let schema: Value = serde_json::from_str(schema)?;
     if depth(&schema) > DEEPEST {
         let size = format!("lies in itself more than {DEEPEST} deep");
+        return Err(GrammarError::Size(size));
+    }
+    if !is_shallow(&schema, &schema, 0, &mut HashMap::new()) {
+        let size = format!("lies in itself more than {DEEPEST_REFERRED} deep by what it refers to");
         return Err(GrammarError::Size(size));
     }
     if widest(&schema) > MOST_ENTRIES {
@@ -185,6 +195,57 @@ fn depth(value: &Value) -> usize {
         _ => return 0,
     };
     1 + inner.unwrap_or(0)
+}
+
+/// Whether a part of `whole` that lies at this depth goes no deeper than [`DEEPEST_REFERRED`], with what it
+/// refers to; `gone` is how deep each of those lay so far. What lies in itself lies there once.
+fn is_shallow<'a>(
+    part: &'a Value,
+    whole: &'a Value,
+    depth: usize,
+    gone: &mut HashMap<&'a str, Went>,
+) -> bool {
+    if depth > DEEPEST_REFERRED {
+        return false;
+    }
+    match part {
+        Value::Array(items) => items
+            .iter()
+            .all(|item| is_shallow(item, whole, depth + 1, gone)),
+        Value::Object(fields) => fields.iter().all(|(key, value)| {
+            let to = value.as_str().filter(|_| key == "$ref");
+            let Some(to) = to else {
+                return is_shallow(value, whole, depth + 1, gone);
+            };
+            let pointer = to.strip_prefix('#');
+            let Some(target) = pointer.and_then(|pointer| whole.pointer(pointer)) else {
+                // The compiler says what is wrong with it.
+                return true;
+            };
+            // Once more only where it lies deeper than ever, so that this ends soon.
+            match gone.get(to) {
+                Some(Went { within: true, .. }) => return true,
+                Some(went) if went.deepest >= depth => return true,
+                _ => {}
+            }
+            let went = |within| Went {
+                deepest: depth,
+                within,
+            };
+            gone.insert(to, went(true));
+            let shallow = is_shallow(target, whole, depth + 1, gone);
+            gone.insert(to, went(false));
+            shallow
+        }),
+        _ => true,
+    }
+}
+
+/// How deep a part lay that others refer to.
+struct Went {
+    deepest: usize,
+    /// It is being looked at.
+    within: bool,
 }
 
 /// The most entries that an object or a list in it has.
