@@ -23,7 +23,7 @@ const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclav
 /// not on the driver that runs them, and on SwiftShader it takes five minutes: on lavapipe alone.
 const BREAKS_KERNELS: &str = "every_kernel_that_is_wrong_is_found";
 
-/// The program of conclave-member whose tests run published models.
+/// The programs whose tests run published models: of conclave-member and conclave-rounds.
 const PUBLISHED: &str = "published";
 
 /// By this variable the tests of remote members learn of the Python that has llama.cpp's server.
