@@ -186,6 +186,11 @@ export interface Query {
   free(): void;
 }
 
+/** Whoever loads members as an engine does, wherever they live. */
+export interface Loader {
+  load(...asked: Parameters<Engine["load"]>): Promise<EngineMember>;
+}
+
 /** The device with its members, on either core. */
 export interface Engine {
   readonly backend: Backend;
