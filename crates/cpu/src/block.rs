@@ -60,8 +60,14 @@ impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
                 F::steps(rows[lane], group)
             }),
             codes: std::array::from_fn(|run| {
-                let codes = rows.map(|row| F::codes(row, run));
-                F::HeldCodes::pack(|lane, col| codes[lane][col].wrapping_sub(Self::LESS[0]))
+                let mut codes = [[0; BLOCK]; LANES];
+                for (codes, row) in codes.iter_mut().zip(rows) {
+                    *codes = F::codes(row, run);
+                    for code in codes {
+                        *code = code.wrapping_sub(Self::LESS[0]);
+                    }
+                }
+                F::HeldCodes::pack(&codes)
             }),
         }
     }

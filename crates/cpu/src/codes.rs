@@ -11,8 +11,8 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Whether what is packed are levels, as signed bytes.
     const LEVELS: bool = false;
 
-    /// Packs what `code` tells of a lane and a column.
-    fn pack(code: impl Fn(usize, usize) -> u8) -> Self;
+    /// Packs what each lane has.
+    fn pack(codes: &[[u8; BLOCK]; LANES]) -> Self;
 
     /// Pairs of columns that are unpacked at once: vectors have to stay in registers.
     type Few<W>: IntoIterator<Item = W>;
@@ -62,11 +62,14 @@ impl Codes for Bytes {
     const FEW: usize = 2;
 
     #[inline(always)]
-    fn pack(code: impl Fn(usize, usize) -> u8) -> Self {
-        let at = |pair: usize, i: usize| code(i / 2, 2 * pair + i % 2).cast_signed();
-        Self(std::array::from_fn(|pair| {
-            std::array::from_fn(|i| at(pair, i))
-        }))
+    fn pack(codes: &[[u8; BLOCK]; LANES]) -> Self {
+        let mut packed = [[0; 2 * LANES]; BLOCK / 2];
+        for (lane, codes) in codes.iter().enumerate() {
+            for (packed, pair) in packed.iter_mut().zip(codes.as_chunks::<2>().0) {
+                [packed[2 * lane], packed[2 * lane + 1]] = pair.map(u8::cast_signed);
+            }
+        }
+        Self(packed)
     }
 
     #[inline(always)]
@@ -102,10 +105,10 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
     const FEW: usize = 4;
 
     #[inline(always)]
-    fn pack(code: impl Fn(usize, usize) -> u8) -> Self {
+    fn pack(codes: &[[u8; BLOCK]; LANES]) -> Self {
         Self {
-            low: Plane::pack(&code),
-            high: Plane::pack(|lane, col| code(lane, col) >> LOW),
+            low: Plane::pack(codes, 0),
+            high: Plane::pack(codes, LOW),
         }
     }
 
@@ -150,17 +153,24 @@ struct Plane<const BITS: usize>([[u8; 4 * LANES]; BITS]);
 impl<const BITS: usize> Plane<BITS> {
     const MASK: u8 = (1 << BITS) - 1;
 
+    /// Of the bits from `from` on, four columns of a lane at a time: closures that make byte after byte
+    /// took five times as long.
     #[inline(always)]
-    fn pack(code: impl Fn(usize, usize) -> u8) -> Self {
-        let byte = |vector: usize, byte: usize| {
-            let (lane, first) = (byte / 4, 2 * (byte % 2) + byte / 2 % 2);
-            let fours = 8 / BITS * vector..8 / BITS * (vector + 1);
-            let codes = fours.map(|four| code(lane, 4 * four + first) & Self::MASK);
-            codes.rev().fold(0, |byte, code| byte << BITS | code)
-        };
-        Self(std::array::from_fn(|vector| {
-            std::array::from_fn(|i| byte(vector, i))
-        }))
+    fn pack(codes: &[[u8; BLOCK]; LANES], from: usize) -> Self {
+        let mut packed = [[0; 4 * LANES]; BITS];
+        let mask = u32::from_le_bytes([Self::MASK; 4]);
+        for (lane, codes) in codes.iter().enumerate() {
+            let mut fours = codes.as_chunks::<4>().0.iter();
+            for vector in &mut packed {
+                let mut word = 0;
+                for (at, four) in fours.by_ref().take(8 / BITS).enumerate() {
+                    word |= (u32::from_le_bytes(*four) >> from & mask) << (BITS * at);
+                }
+                let [a, b, c, d] = word.to_le_bytes();
+                vector[4 * lane..][..4].copy_from_slice(&[a, c, b, d]);
+            }
+        }
+        Self(packed)
     }
 
     /// The bits of columns `8 · eight ..`, four and four, in bytes of their own and `up` bits further

@@ -281,8 +281,11 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
         let row_bytes = rows.len() / LANES;
         let bytes = row_bytes / (cols / P::COLS);
         for at in (0..row_bytes).step_by(bytes) {
-            let row = |lane: usize| &rows[lane * row_bytes + at..][..bytes];
-            Vec::push(self, P::pack(std::array::from_fn(row)));
+            let mut eight = [&rows[..0]; LANES];
+            for (block, row) in eight.iter_mut().zip(rows.chunks_exact(row_bytes)) {
+                *block = &row[at..][..bytes];
+            }
+            Vec::push(self, P::pack(eight));
         }
     }
 

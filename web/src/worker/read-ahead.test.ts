@@ -5,7 +5,7 @@ import { blockBytes, ReadAhead } from "./read-ahead.ts";
 
 /** Two files whose bytes tell where they lie, and what was read of them. */
 function counted(): { files: ModelFiles; asked: [file: number, offset: number, length: number][]; bytes: Uint8Array[]; fail: (times: number) => void } {
-  const bytes = [2.5, 0.25].map((blocks, file) => Uint8Array.from({ length: blocks * blockBytes }, (_, at) => (at * 31 + (at >> 9) + file) & 255));
+  const bytes = [6.5, 0.25].map((blocks, file) => Uint8Array.from({ length: blocks * blockBytes }, (_, at) => (at * 31 + (at >> 9) + file) & 255));
   const asked: [number, number, number][] = [];
   let failures = 0;
   const files: ModelFiles = {
@@ -43,11 +43,11 @@ test("many short ranges cost one read, a long one is read as it is", async () =>
   for (let offset = 0; offset < blockBytes; offset += 8192) await ahead.read(0, offset, 100);
   assert.deepEqual(asked.splice(0), [[0, 0, blockBytes]]);
   await ahead.read(0, 10, 2 * blockBytes);
-  await ahead.read(0, 2 * blockBytes, 10);
+  await ahead.read(0, 6 * blockBytes, 10);
   await ahead.read(1, 5, 10);
   assert.deepEqual(asked, [
     [0, 10, 2 * blockBytes],
-    [0, 2 * blockBytes, blockBytes / 2],
+    [0, 6 * blockBytes, blockBytes / 2],
     [1, 0, blockBytes / 4],
   ]);
 });
@@ -60,4 +60,20 @@ test("what can't be read is asked for again, and what is no range is refused", a
   assert.deepEqual(await ahead.read(0, 0, 8), bytes[0]!.subarray(0, 8));
   await assert.rejects(ahead.read(1, blockBytes / 4 - 4, 8), /no such range/);
   await assert.rejects(ahead.read(2, 0, 8), /no such range/);
+});
+
+test("of pieces that follow one another the next is read while the last is packed", async () => {
+  const { files, asked, bytes, fail } = counted();
+  const ahead = new ReadAhead(files);
+  const length = 1.5 * blockBytes;
+  for (let piece = 0; piece < 4; piece++) {
+    assert.deepEqual(await ahead.read(0, piece * length, length), bytes[0]!.subarray(piece * length, (piece + 1) * length), `piece ${piece}`);
+    assert.equal(asked.length, piece === 0 ? 1 : Math.min(5, piece + 2), "the next one is under way");
+  }
+  // The last one is shorter.
+  assert.deepEqual(await ahead.read(0, 4 * length, blockBytes / 2), bytes[0]!.subarray(4 * length));
+  // One that can't be read is told where it is asked for.
+  await ahead.read(0, 0, length);
+  fail(2);
+  await assert.rejects(ahead.read(0, length, length), /not readable/);
 });

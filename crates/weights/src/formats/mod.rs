@@ -149,32 +149,47 @@ fn write_each_pair(
 }
 
 /// The nibbles of a run as Q4_0 has them: low ones are elements 0 to 15, high ones 16 to 31.
+#[inline(always)]
 fn nibbles(bytes: &[u8]) -> [u8; RUN] {
-    let bytes = &bytes[..16];
-    std::array::from_fn(|i| bytes[i % 16] >> (4 * (i / 16)) & 15)
+    let mut codes = [0; RUN];
+    let (low, high) = codes.split_at_mut(RUN / 2);
+    for ((low, high), byte) in low.iter_mut().zip(high).zip(&bytes[..16]) {
+        (*low, *high) = (byte & 15, byte >> 4);
+    }
+    codes
 }
 
 /// [`nibbles`] with a fifth bit each: bit `j` of the little-endian word `fifths` is element `j`'s.
+#[inline(always)]
 fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
     let fifths = word(fifths);
-    joined(
-        nibbles(bytes),
-        std::array::from_fn(|i| (fifths >> i & 1) as u8),
-        4,
-    )
+    let mut codes = nibbles(bytes);
+    for (i, code) in codes.iter_mut().enumerate() {
+        *code |= (fifths >> i & 1) as u8 * 16;
+    }
+    codes
 }
 
 /// `BITS` of each element of a run of a block of 256: runs lie above each other in the same 32 bytes,
 /// as many as a byte holds.
+#[inline(always)]
 fn of_run<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
     let each = 8 / BITS;
-    let bytes = &bytes[RUN * (run / each)..][..RUN];
-    std::array::from_fn(|i| bytes[i] >> (BITS * (run % each)) & ((1 << BITS) - 1))
+    let mut codes = [0; RUN];
+    for (code, byte) in codes.iter_mut().zip(&bytes[RUN * (run / each)..][..RUN]) {
+        *code = byte >> (BITS * (run % each)) & ((1 << BITS) - 1);
+    }
+    codes
 }
 
 /// The low `bits` of codes and what lies above.
+#[inline(always)]
 fn joined(low: [u8; RUN], high: [u8; RUN], bits: usize) -> [u8; RUN] {
-    std::array::from_fn(|i| low[i] | high[i] << bits)
+    let mut codes = low;
+    for (code, high) in codes.iter_mut().zip(high) {
+        *code |= high << bits;
+    }
+    codes
 }
 
 /// Nibble `index`, low ones first: `s` of a step `d · (2 s + 1)`.

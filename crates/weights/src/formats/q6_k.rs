@@ -30,8 +30,11 @@ impl Quantised for Q6K {
     #[inline(always)]
     fn codes(block: &[u8], run: usize) -> [u8; RUN] {
         let (half, quarter) = (run / 4, run % 4);
-        let low = &block[64 * half + 32 * (quarter % 2)..][..RUN];
-        let low = std::array::from_fn(|i| low[i] >> (4 * (quarter / 2)) & 15);
+        let mut low = [0; RUN];
+        let bytes = &block[64 * half + 32 * (quarter % 2)..][..RUN];
+        for (low, byte) in low.iter_mut().zip(bytes) {
+            *low = byte >> (4 * (quarter / 2)) & 15;
+        }
         joined(low, of_run::<2>(&block[128..], run), 4)
     }
 

@@ -22,7 +22,11 @@ impl Quantised for Q8_0 {
 
     #[inline(always)]
     fn codes(block: &[u8], _run: usize) -> [u8; RUN] {
-        std::array::from_fn(|i| block[2 + i] ^ 0x80)
+        let mut codes = [0; RUN];
+        for (code, level) in codes.iter_mut().zip(&block[2..][..RUN]) {
+            *code = level ^ 0x80;
+        }
+        codes
     }
 }
 
