@@ -28,27 +28,34 @@ export interface Bench {
 /** Rounds of an ensemble that are run in a row; the first is not counted, as it may make what later ones use. */
 const roundsInARow = 3;
 
-/** A conversation of about `tokens` tokens for this member; exactly so many in the vocabularies of the bench. */
+/**
+ * A conversation of about `tokens` tokens for this member; exactly so many in the vocabularies of the bench. Each
+ * begins with other words than the last ones: members keep those, and would run no more than what is new.
+ */
 export type Conversation = (member: Member, tokens: number) => Promise<Message[]>;
 
 const user = (content: string): Message[] => [{ role: "user", content }];
 
 /** For vocabularies of the bench's own making. */
-export const exact: Conversation = async (_, tokens) => user(textOf(tokens));
+export const exact = (): Conversation => {
+  let asked = 0;
+  return async (_, tokens) => user(textOf(tokens, asked++));
+};
 
 /** For other vocabularies: a text as long as it takes, found by trying. */
 export const fitted = (sampling: Sampling): Conversation => {
-  const sentence = "What is 347 plus 586? ";
-  const found = new Map<string, Message[]>();
+  let asked = 0;
+  const text = (sentences: number): string => `What is ${100 + (asked++ % 900)} plus 586? ` + "What is 347 plus 586? ".repeat(sentences - 1);
+  const found = new Map<string, number>();
   return async (member, tokens) => {
     const known = found.get(`${member.name} ${tokens}`);
-    if (known) return known;
-    const short = await member.begin(user(sentence.repeat(2)), sampling, 0);
-    const long = await member.begin(user(sentence.repeat(6)), sampling, 0);
+    if (known !== undefined) return user(text(known));
+    const short = await member.begin(user(text(2)), sampling, 0);
+    const long = await member.begin(user(text(6)), sampling, 0);
     const each = (long.prefix - short.prefix) / 4;
-    const messages = user(sentence.repeat(Math.max(1, Math.round((tokens - short.prefix) / each) + 2)));
-    found.set(`${member.name} ${tokens}`, messages);
-    return messages;
+    const sentences = Math.max(1, Math.round((tokens - short.prefix) / each) + 2);
+    found.set(`${member.name} ${tokens}`, sentences);
+    return user(text(sentences));
   };
 };
 
@@ -79,7 +86,6 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
     for (const at of series.filter(({ repeats }) => repeats.due)) {
       const messages = await conversation(member, at.asked);
       const whole = performance.now();
-      await forget(member, sampling);
       const prompt = await timed(() => member.begin(messages, sampling, 0));
       const reads = [counters?.read()];
       const before = member.counters();
@@ -139,7 +145,6 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
     for (const at of series.filter(({ repeats }) => repeats.due)) {
       const messages = await conversation(members[0]!, at.asked);
       const whole = performance.now();
-      await together(members, (member) => forget(member, sampling));
       const query = new module.Query(members.length, settings);
       const [times, counts] = [[] as RoundTimes[], [] as GpuCounts[]];
       try {
@@ -222,11 +227,6 @@ function runSoFar(members: readonly Member[]): number {
  */
 export function tokensDue(scores: readonly (readonly Pick<Verified, "tokens">[])[], segmentTokens: number): number {
   return scores.reduce((sum, row, verifier) => row.reduce((own, { tokens }, j) => own + (j === verifier ? 0 : tokens), sum + segmentTokens - 1), 0);
-}
-
-/** Another conversation, so that of the next one all is run; what a member has of buffers stays. */
-async function forget(member: Member, sampling: Sampling): Promise<void> {
-  await member.begin(user("~"), sampling, 0);
 }
 
 /** Counts of one of `steps` equal steps. */

@@ -46,10 +46,10 @@ export function words(size: number): Words {
   return { tokens, merges };
 }
 
-/** A text of `count` tokens in every vocabulary of {@link words}; no two neighbours are alike. */
-export function textOf(count: number): string {
+/** A text of `count` tokens in every vocabulary of {@link words}, from word number `from` on; no two neighbours are alike. */
+export function textOf(count: number, from = 0): string {
   let text = "";
-  for (let word = 0; word < count; word++) text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
+  for (let word = from; word < from + count; word++) text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
   return text;
 }
 

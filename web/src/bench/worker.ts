@@ -74,7 +74,7 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
       scope.postMessage(loaded);
     }
     const loadMs = performance.now() - started;
-    const conversation = models.kind === "bundled" ? fitted(bench.sampling) : exact;
+    const conversation = models.kind === "bundled" ? fitted(bench.sampling) : exact();
     const about = members.map((member) => member.about());
     const context = Math.min(...about.map((each) => each.context));
     const fits = (prefix: number): boolean => prefix + roomBehindPrefix <= context;

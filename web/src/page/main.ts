@@ -117,10 +117,13 @@ class Page {
   }
 
   async start(): Promise<void> {
-    if (!(await hasOpenCore())) this.#members.openCore = OPEN_CORE_BYTES;
-    await this.#choosing.furnish();
-    const opened = this.#open();
-    // Beside the members: a large download may outlast the visit.
+    const furnishing = Promise.all([hasOpenCore(), this.#choosing.furnish()]).then(([has]) => {
+      if (!has) this.#members.openCore = OPEN_CORE_BYTES;
+    });
+    // The engine takes longest, and waits for nothing.
+    const opened = this.#open(furnishing);
+    // Out of the way of what the visitor waits for first. No later: a large download may outlast the visit.
+    await new Promise((resolve) => setTimeout(resolve, 2000));
     await keepOffline({
       onUpdate: (take) => this.#notices.show("update", "hint", "A newer version of this page is here.", [{ label: "Reload", run: take }]),
     });
@@ -128,8 +131,8 @@ class Page {
     if (await hasOtherTab()) this.#notices.show("tabs", "hint", "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.");
   }
 
-  /** Opens an engine on the chosen backend and loads every member into it. */
-  async #open(): Promise<void> {
+  /** Opens an engine on the chosen backend and loads every member into it, once there are seats. */
+  async #open(furnishing: Promise<void> = Promise.resolve()): Promise<void> {
     const generation = ++this.#generation;
     this.#engineLine.textContent = "Starting the engine…";
     this.#engineLine.dataset["state"] = "starting";
@@ -137,6 +140,7 @@ class Page {
     try {
       // Members' files are fetched while the engine opens.
       const conclave = (this.#starting = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) }));
+      await furnishing;
       await this.#choosing.settle(conclave);
       if (generation !== this.#generation) return conclave.close();
       const seated = this.#roster.attach(conclave);

@@ -6,6 +6,7 @@ import { Helpers, type HelperPort } from "./helpers.ts";
 import { diagnosed } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
+import { ReadAhead } from "./read-ahead.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
 type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "systemKey" | "giveSystem" | "takePrefix" | "begin" | "think" | "draft" | "verify" | "keep" }>;
@@ -126,7 +127,7 @@ export class MemberHost {
   }
 
   async #load({ id, member: number, name, files, port, options }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {
-    const ranges = new PortFiles(files, port);
+    const ranges = new ReadAhead(new PortFiles(files, port));
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
       const { engine, memory, helpers } = await this.#started;

@@ -204,3 +204,41 @@ test("a thread that never starts is given up, and the load says so", async () =>
     mock.timers.reset();
   }
 });
+
+test("members' workers start before the module is there, and load side by side", async () => {
+  let start = (): void => undefined;
+  let build = (): void => undefined;
+  const starting = new Promise<void>((resolve) => (start = resolve));
+  const building = new Promise<void>((resolve) => (build = resolve));
+  const { port, threads, members } = stage(three, 3, { starting, building });
+  const conclave = Conclave.start({ backend: "cpu" }, port);
+  const added = Promise.all(Object.keys(three).map((name) => conclave.add({ name, files: [file] })));
+  await settled();
+  assert.deepEqual([threads.length, threads.map(({ core }) => core)], [3, [undefined, undefined, undefined]], "all wait for the module");
+  start();
+  await settled();
+  assert.deepEqual([threads.map(({ core }) => core), members.size], [["fused", "fused", "fused"], 0], "all load");
+  build();
+  await added;
+  assert.deepEqual([...members.keys()].sort(), Object.keys(three).sort());
+});
+
+test("a worker that no member comes to is ended", async () => {
+  const { conclave, threads } = await open({ Ada: talker }, 4, { shared: true });
+  await settled();
+  assert.equal(threads[0]!.helpers.size, 3);
+  await assert.rejects(conclave.add({ name: "Bo", url: "http://127.0.0.1:9/none.gguf" }), { name: "Download" });
+  await settled();
+  assert.deepEqual([threads.map(({ terminated }) => terminated), threads[0]!.helpers.size], [[false, true], 3]);
+});
+
+test("of two members of one name that come at once one is refused, and lets go of what it has", async () => {
+  const scripts = { Ada: talker, Bo: talker };
+  const { port, threads } = stage(scripts, 4);
+  const conclave = await Conclave.open({ backend: "cpu" }, port);
+  await conclave.add({ name: "Ada", files: [file] });
+  const two = await Promise.allSettled([conclave.add({ name: "Bo", files: [file] }), conclave.add({ name: "Bo", files: [file] })]);
+  assert.deepEqual(two.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+  await settled();
+  assert.equal(threads.filter(({ terminated }) => !terminated).length, 2);
+});

@@ -5,7 +5,7 @@
  * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The rounds
  * run on, and see members as they are everywhere.
  */
-import type { Begun, Candidate, Counters, EngineMember, LoadOptions, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type { Begun, Candidate, Counters, Engine, EngineMember, LoadOptions, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { serveFiles } from "./port-files.ts";
@@ -26,6 +26,21 @@ export type StartThread = (address: string) => ThreadPort;
 /** A worker that has not started by then won't: browsers have been seen to start one and never run it. */
 const startLimitMs = 120_000;
 
+/** Where a member lives, or will. */
+interface Place {
+  thread: Thread;
+  member: number;
+  leave: () => void;
+}
+
+/** What is loaded. */
+interface Load {
+  name: string;
+  files: ModelFiles;
+  options: LoadOptions;
+  onProgress: (loaded: number, total: number) => void;
+}
+
 type Step = Extract<ThreadReply, { type: "loading" | "reading" | "thinking" }>;
 type Answer = Exclude<ThreadReply, Step | { type: "failed" | "started" }>;
 type Unnumbered<R> = R extends { id: number } ? Omit<R, "id"> : never;
@@ -38,23 +53,41 @@ interface Waiting {
   reject: (error: ConclaveError) => void;
 }
 
+/** A place in a worker for a member that is still to come. */
+export interface Reserved extends Pick<Engine, "load"> {
+  /** Gives it up, unless a member was loaded. */
+  release(): void;
+}
+
 export class MemberThreads {
   readonly #startThread: StartThread;
-  readonly #start: ThreadStart;
+  readonly #worker: string;
   readonly #most: number;
+  #start: ThreadStart | undefined;
   #threads: Thread[] = [];
   #next = 0;
 
-  /** At most `most` workers, all started alike, that compute on as many threads in all. */
-  constructor(startThread: StartThread, start: ThreadStart, most: number) {
+  /** At most `most` workers, whose script lies at `worker`, that compute on as many threads in all. */
+  constructor(startThread: StartThread, worker: string, most: number) {
     this.#startThread = startThread;
-    this.#start = start;
+    this.#worker = worker;
     this.#most = most;
+  }
+
+  /** Starts the module in every worker that there is and will be. Comes before the first load. */
+  start(start: Omit<ThreadStart, "worker">): void {
+    this.#start = { ...start, worker: this.#worker };
+    for (const thread of this.#threads) thread.start(this.#start);
   }
 
   /** How many there are, with those that help. */
   get count(): number {
-    return this.#threads.reduce((sum, { helpers }) => sum + 1 + helpers, 0);
+    return this.#inUse.reduce((sum, { helpers }) => sum + 1 + helpers, 0);
+  }
+
+  /** Those with a member; a place may be reserved for hours. */
+  get #inUse(): Thread[] {
+    return this.#threads.filter(({ heap }) => heap > 0);
   }
 
   /** How many members live in them. */
@@ -67,12 +100,36 @@ export class MemberThreads {
     return this.#threads.reduce((sum, { heap }) => sum + heap, 0);
   }
 
-  /** As `Engine.load`, in a thread of its own, or beside others where there are no more cores. */
-  async load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<EngineMember> {
+  /** A place in a thread of its own, or beside others where there are no more cores; its worker's script starts at once. */
+  reserve(): Reserved {
     const thread = this.#place();
     const member = this.#next++;
     const leave = (): void => this.#leave(thread, member);
+    let waits = true;
     thread.members.add(member);
+    return {
+      load: async (name, files, options, onProgress) => {
+        waits = false;
+        try {
+          return await this.#load({ thread, member, leave }, { name, files, options, onProgress });
+        } catch (error) {
+          leave();
+          throw error;
+        }
+      },
+      release: () => {
+        if (waits) leave();
+        waits = false;
+      },
+    };
+  }
+
+  /** As `Engine.load`, in whichever thread has room. */
+  async load(...load: Parameters<Engine["load"]>): Promise<EngineMember> {
+    return this.reserve().load(...load);
+  }
+
+  async #load({ thread, member, leave }: Place, { name, files, options, onProgress }: Load): Promise<EngineMember> {
     const { port, close } = serveFiles(files);
     try {
       const request = { type: "load", member, name, files: files.files.map(({ name, bytes }) => ({ name, bytes })), port, options } as const;
@@ -83,9 +140,6 @@ export class MemberThreads {
       Object.assign(thread, { heap, shared });
       this.#share();
       return new ThreadMember(thread, member, about, leave);
-    } catch (error) {
-      leave();
-      throw error;
     } finally {
       close();
     }
@@ -99,7 +153,11 @@ export class MemberThreads {
 
   #place(): Thread {
     this.#threads = this.#threads.filter(({ broken }) => !broken);
-    if (this.#threads.length < this.#most) this.#threads.push(new Thread(this.#startThread(this.#start.worker), this.#start));
+    if (this.#threads.length < this.#most) {
+      const thread = new Thread(this.#startThread(this.#worker));
+      if (this.#start) thread.start(this.#start);
+      this.#threads.push(thread);
+    }
     return this.#threads.reduce((least, thread) => (thread.members.size < least.members.size ? thread : least));
   }
 
@@ -114,7 +172,7 @@ export class MemberThreads {
 
   /** Deals out the cores: as many to each member's worker, one more to the largest while some are left. */
   #share(): void {
-    const threads = this.#threads.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
+    const threads = this.#inUse.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
     const [each, left] = [Math.floor(this.#most / threads.length), this.#most % threads.length];
     threads.forEach((thread, index) => thread.share(each + Number(index < left) - 1));
   }
@@ -134,9 +192,9 @@ class Thread {
   #next = 0;
   /** Why nothing can be asked of it any more. */
   #why: string | undefined;
-  readonly #late = setTimeout(() => this.close(`it did not start within ${startLimitMs / 60_000} minutes`), startLimitMs);
+  #late: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(port: ThreadPort, start: ThreadStart) {
+  constructor(port: ThreadPort) {
     this.#port = port;
     port.onmessage = ({ data }) => {
       let reply: ThreadReply;
@@ -153,6 +211,11 @@ class Thread {
       event.preventDefault();
       this.close(event.message || "it could not be started");
     };
+  }
+
+  /** Starts its module: the first that is asked of it. */
+  start(start: ThreadStart): void {
+    this.#late = setTimeout(() => this.close(`it did not start within ${startLimitMs / 60_000} minutes`), startLimitMs);
     this.post({ type: "start", ...start });
   }
 

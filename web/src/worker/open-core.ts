@@ -38,7 +38,11 @@ export class OpenCore {
     this.#waiting.add(onFetched);
     try {
       const compiled = await (this.#compiled ??= this.#compile());
-      return (this.#threads ??= new MemberThreads(this.#startThread, { compiled, worker: this.#place.worker, backend: this.#backend }, 1));
+      if (!this.#threads) {
+        this.#threads = new MemberThreads(this.#startThread, this.#place.worker, 1);
+        this.#threads.start({ compiled, backend: this.#backend });
+      }
+      return this.#threads;
     } finally {
       this.#waiting.delete(onFetched);
     }

@@ -27,16 +27,18 @@ import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { Ending } from "./ending.ts";
 import { diagnosed } from "./lost-device.ts";
-import { MemberThreads, type StartThread } from "./member-threads.ts";
+import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Stored, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
+import { ReadAhead } from "./read-ahead.ts";
 import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
 import type { Listed, Store } from "../store/store.ts";
 import { failures, nextTask, together } from "./together.ts";
+import { Turns } from "./turns.ts";
 
 /** So long after an answer nothing else may have been asked before system prompts are kept. */
 const idleMs = 1000;
@@ -85,6 +87,8 @@ export class Service {
   #core: Core | undefined;
   /** Where members live on the CPU; undefined where they live here. */
   #threads: MemberThreads | undefined;
+  /** The same, known once a backend is chosen: before the engine is open. */
+  #threading: Promise<MemberThreads | undefined> | undefined;
   /** Where members live on the open core; undefined where workers have no workers. */
   #openCore: OpenCore | undefined;
   /** When nothing was asked for a while. */
@@ -93,8 +97,8 @@ export class Service {
   #prompts: KeptPrompts | undefined;
   /** Those whose rounds the caller drives. */
   readonly #conversations = new Conversations((task) => this.#inTurn(task));
-  /** The tail of the queue of everything that uses the engine. */
-  #queue: Promise<unknown> = Promise.resolve();
+  /** The queue of everything that uses the engine. */
+  readonly #turns = new Turns();
 
   constructor(around: Surroundings) {
     this.#around = around;
@@ -207,18 +211,29 @@ export class Service {
     this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
-    // The module is fetched beside the search for an adapter and the opening of the store.
+    // The module is fetched beside the search for an adapter and the opening of the store, and beside it members' workers start.
     const starting = this.#started ?? this.#around.startModule(places.engine.wasm);
-    const [{ backend, why, adapter: told }, started] = await Promise.all([chooseBackend(wanted, this.#around.gpu), starting, this.#store]);
+    const choosing = chooseBackend(wanted, this.#around.gpu);
+    const { startThread, fetchOpenCore } = this.#around;
+    const closing = this.#threads;
+    const threading = choosing.then(({ backend }) => {
+      this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, places.engine.worker, threads) : undefined;
+      return this.#threads;
+    });
+    // That there is no backend is told by the opening.
+    this.#threading = threading.catch(() => undefined);
+    const [{ backend, why, adapter: told }, started] = await Promise.all([choosing, starting, this.#store]).catch(async (error: unknown) => {
+      (await this.#threading)?.close();
+      throw error;
+    });
     const { module, compiled } = (this.#started = started);
+    this.#threads?.start({ compiled, backend });
     const choicesOf = backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
     const choices = choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
     this.#engine = await module.Engine.create(backend, choices);
     this.#choicesOf = choices ? undefined : choicesOf;
-    this.#threads?.close();
+    closing?.close();
     this.#openCore?.close();
-    const { startThread, fetchOpenCore } = this.#around;
-    this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, { compiled, worker: places.engine.worker, backend }, threads) : undefined;
     this.#openCore = startThread && new OpenCore(fetchOpenCore, startThread, places.openCore, backend);
     const rules = module.rules();
     const found = this.#engine.adapter();
@@ -233,40 +248,48 @@ export class Service {
     const { id, source } = request;
     if (source.remote !== undefined) return this.#addRemote(request, signal);
     const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
-    const files = await this.#files(source, { signal, onProgress });
-    const loaded = async (): Promise<void> => {
-      await this.#opening;
-      const named = source.core ?? this.#core;
-      const load = (core: Core): Promise<void> => this.#load(request, core, untilAborted(files, signal), { signal, onProgress });
-      await load(named ?? defaultCore).catch((error: unknown) => {
-        // The open core runs what the fused one has no plan for, unless the caller has named that one.
-        if (named !== undefined || !this.#openCore || typed(error).kind !== "NoPlan") throw error;
-        return load("burn");
-      });
+    const named = source.core ?? this.#core;
+    // Its worker starts while its files come.
+    const reserving = named === "burn" ? undefined : this.#threading?.then((threads) => threads?.reserve());
+    const loading = async (): Promise<void> => {
+      const files = await this.#files(source, { signal, onProgress });
+      try {
+        await this.#opening;
+        const load = (core: Core, reserved?: Reserved): Promise<void> => this.#load(request, { core, reserved, files: untilAborted(files, signal) }, { signal, onProgress });
+        await load(named ?? defaultCore, await reserving).catch((error: unknown) => {
+          // The open core runs what the fused one has no plan for, unless the caller has named that one.
+          if (named !== undefined || !this.#openCore || typed(error).kind !== "NoPlan") throw error;
+          return load("burn");
+        });
+      } finally {
+        files.close();
+      }
     };
     // The engine may build kernels for seconds; who stops is not kept waiting.
     await unlessAborted(
-      loaded().finally(() => files.close()),
+      loading().finally(() => reserving?.then((reserved) => reserved?.release())),
       signal,
     );
   }
 
-  /** Loads a member on a core, in its turn. */
-  async #load(request: RequestOf<"add">, core: Core, files: ModelFiles, { signal, onProgress }: Loading): Promise<void> {
+  /** Loads a member on a core: in its turn, beside others that are loaded where each has a thread. */
+  async #load(request: RequestOf<"add">, { core, reserved, files }: { core: Core; reserved: Reserved | undefined; files: ModelFiles }, { signal, onProgress }: Loading): Promise<void> {
     const { source, contextTokens } = request;
     const { engine } = this.#opened();
     const told = (phase: "core" | "loading") => (loaded: number, total: number) => onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
     // Not in turn: who answers is not kept waiting for a fetch.
-    const home = await this.#home(core, told("core"));
-    await this.#inTurn(async () => {
+    const home = reserved ?? (await this.#home(core, told("core")));
+    const load = async (): Promise<void> => {
       signal.throwIfAborted();
       this.#refuseFull(request);
       // The new one first: a broken file leaves the member it would replace in its place.
       const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
-      const member = await home.load(source.name, files, options, told("loading"));
+      // A thread reads ahead by itself.
+      const member = await home.load(source.name, home === engine ? new ReadAhead(files) : files, options, told("loading"));
       this.#seat(request, member, signal, { core });
       await this.#keepChoices(engine);
-    });
+    };
+    return reserved ? this.#turns.beside(load) : this.#turns.alone(load);
   }
 
   /** Asks a server what it can, and seats a member that lives behind it. */
@@ -290,7 +313,13 @@ export class Service {
   #seat(request: RequestOf<"add">, member: Member, signal: AbortSignal, lives: Pick<About, "core" | "remote">): void {
     if (signal.aborted) return member.free();
     const { id, source, replace } = request;
-    this.#refuseFull(request);
+    try {
+      this.#refuseFull(request);
+    } catch (error) {
+      // Another one came first.
+      member.free();
+      throw error;
+    }
     if (replace !== undefined) this.#remove(replace);
     this.#members.set(source.name, member);
     if (lives.remote === undefined) this.#prompts?.add(member, source);
@@ -299,7 +328,7 @@ export class Service {
 
   /** Where members of a core are loaded. */
   async #home(core: Core, onFetched: OnFetched): Promise<Pick<Engine, "load">> {
-    if (core === "fused") return this.#threads ?? this.#opened().engine;
+    if (core === "fused") return this.#opened().engine;
     if (this.#openCore) return this.#openCore.fetched(onFetched);
     throw new EngineFailure("The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.");
   }
@@ -506,9 +535,7 @@ export class Service {
 
   /** Runs tasks that use the engine one after the other. */
   #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const turn = this.#queue.then(task);
-    this.#queue = turn.catch(() => undefined);
-    return turn;
+    return this.#turns.alone(task);
   }
 
   #diagnose(thrown: unknown): ConclaveError {

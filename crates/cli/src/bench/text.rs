@@ -10,11 +10,12 @@ use crate::failure::Failure;
 /// What white space stands before an answer is each member's own. The page's bench has the same.
 const OTHERS: [&str; 2] = ["a b c d e f g h i j", "j i h g f e d c b a"];
 
-/// Another conversation, so that of the next one all is run.
+/// Another conversation, so that of the next one all is run: earlier ones are not kept.
 ///
 /// # Errors
 /// What running reports.
 pub async fn forget(member: &mut Member, sampling: Sampling) -> Result<(), Failure> {
+    member.set_room_for_kept(0);
     member.begin(&user("~".to_owned()), sampling, 0).await?;
     Ok(())
 }
