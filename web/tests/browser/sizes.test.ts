@@ -28,9 +28,9 @@ function sent(file: string): number {
   return brotliCompressSync(module, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }).length;
 }
 
-test("the engine is at most 1.2 MB, the open core at most 3 MB", () => {
+test("the engine is at most 1.2 MB, the open core 2.8, as the README says", () => {
   const [fused, shared, burn] = [sent("engine.wasm"), sent("engine-shared.wasm"), sent("open-core.wasm")];
   for (const engine of [fused, shared]) assert.ok(engine <= 1.2e6, `${engine} bytes`);
-  assert.ok(burn <= 3e6, `${burn} bytes`);
+  assert.ok(burn < 2.85e6, `${burn} bytes`);
   assert.ok(fused > 5e5 && burn > fused, `${fused} and ${burn} bytes: something is missing`);
 });
