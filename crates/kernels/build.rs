@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
+    // As it is now: a folder of builds may have been moved.
+    let [own, out] = ["CARGO_MANIFEST_DIR", "OUT_DIR"].map(env::var_os);
+    let [own, out] = [own, out].map(|path| path.map(PathBuf::from).ok_or(io::ErrorKind::NotFound));
+    let shaders = own?.join("../../shaders");
     println!("cargo::rerun-if-changed={}", shaders.display());
-    let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
-    strip(&shaders, &PathBuf::from(out))
+    strip(&shaders, &out?)
 }
 
 /// Writes every shader below `from` to the same place below `to`.

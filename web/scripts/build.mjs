@@ -17,7 +17,7 @@ const library = `${web}package`;
 
 const settings = { bundle: true, format: "esm", target: "es2022", minify: true, sourcemap: "linked", logLevel: "warning" };
 
-/** The modules that there are: `engine`, `engine-shared` for pages that may share memory, `open-core`. */
+/** The modules that have workers: `engine`, `engine-shared` for pages that may share memory, `open-core`. */
 const modules = [
   { name: "engine", glue: `${web}pkg/conclave`, entries: { engine: "worker/engine-worker", "bench-worker": "bench/worker", "check-worker": "bench/check-worker" } },
   {
@@ -32,6 +32,18 @@ for (const module of modules) {
   if (await stat(`${module.glue}_bg.wasm`).catch(() => undefined)) built.push(module);
   else console.log(`without ${module.name}, which was not built`);
 }
+/** That of the grammars, whose script is in every worker that members live in. */
+const grammar = { name: "grammar", glue: `${web}pkg-grammar/conclave_grammar` };
+const hasGrammar = (await stat(`${grammar.glue}_bg.wasm`).catch(() => undefined)) !== undefined;
+if (!hasGrammar) console.log("without grammar, which was not built");
+/** In the place of a script that was not built. */
+const unbuilt = {
+  name: "unbuilt",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^grammar-glue$/ }, () => (hasGrammar ? { path: `${grammar.glue}.js` } : { path: "grammar-glue", namespace: "unbuilt" }));
+    onLoad({ filter: /./, namespace: "unbuilt" }, () => ({ contents: "export default () => Promise.reject(new Error('it was not built'));" }));
+  },
+};
 const openCore = built.find(({ name }) => name === "open-core");
 const glueOf = ({ glue }) => `${glue}.js`;
 
@@ -46,9 +58,10 @@ for (const module of built) {
   const entries = Object.entries(module.entries).filter(([name]) => openCore || !name.startsWith("check-worker"));
   const alias = { "engine-glue": glueOf(module), "open-core-glue": glueOf(openCore ?? module) };
   const entryPoints = Object.fromEntries(entries.map(([name, entry]) => [name, `${web}src/${entry}.ts`]));
-  await build({ ...settings, entryPoints, outdir: dist, alias });
+  await build({ ...settings, entryPoints, outdir: dist, alias, plugins: [unbuilt] });
   await cp(`${module.glue}_bg.wasm`, `${dist}/${module.name}.wasm`);
 }
+if (hasGrammar) await cp(`${grammar.glue}_bg.wasm`, `${dist}/grammar.wasm`);
 await cp(`${web}members`, `${dist}/members`, { recursive: true });
 
 // The package: what a page embeds, and the types of it.
@@ -69,6 +82,7 @@ for (const { name } of built) {
   await writeFile(`${library}/${name}.js`, script.replace(/\/\/# sourceMappingURL=\S+\s*$/, ""));
   await cp(`${dist}/${name}.wasm`, `${library}/${name}.wasm`);
 }
+if (hasGrammar) await cp(`${dist}/grammar.wasm`, `${library}/grammar.wasm`);
 await mkdir(`${library}/members`);
 for (const file of (await readdir(`${web}members`)).filter((file) => file.endsWith(".gguf"))) await cp(`${web}members/${file}`, `${library}/members/${file}`);
 const types = `${library}/types`;
@@ -125,7 +139,7 @@ const files = {};
 /** Files that the worker keeps once they were used. */
 const onceUsed = {};
 for (const file of needed)
-  (file.startsWith("open-core.") ? onceUsed : files)[file] = createHash("sha256")
+  (/^(open-core|grammar)\./.test(file) ? onceUsed : files)[file] = createHash("sha256")
     .update(await readFile(join(dist, file)))
     .digest("hex");
 await build({

@@ -10,7 +10,7 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const target = fileURLToPath(new URL("../../docs/library.md", import.meta.url));
 /** The chapters, each with the files whose exports it holds, in this order. */
 const chapters = [
-  ["Loading and asking", ["library/conclave.ts", "library/conversation.ts", "protocol/backend.ts"]],
+  ["Loading and asking", ["library/conclave.ts", "library/conversation.ts", "library/response-format.ts", "protocol/backend.ts"]],
   ["The element", ["library/element.ts"]],
   ["As OpenAI's client", ["library/openai.ts", "library/answer.ts"]],
   ["As a model of the AI SDK", ["library/ai-sdk.ts"]],

@@ -23,6 +23,7 @@ use conclave_weights::Format;
     after_help = "Examples:\n  \
         conclave chat \"What is 347 + 85?\" --show-votes\n  \
         conclave chat --member NAME \"Sort these words: pear, apple, fig.\"\n  \
+        conclave chat --json-schema person.json \"Who wrote Faust? Answer as JSON.\"\n  \
         conclave chat --members a.gguf,hf:OWNER/REPO/b.gguf \"What is a fugue?\"\n  \
         conclave inspect model.gguf\n  \
         conclave generate --model model.gguf --tokens 1,2,3 --count 24 --greedy\n  \
@@ -180,6 +181,11 @@ pub struct Chat {
     /// After each segment, show who wrote it, all candidates and the weights.
     #[arg(long)]
     pub show_votes: bool,
+    /// Answer with a JSON document of the schema in this file: members draft nothing else. They don't
+    /// read it, so say in the question what is wanted. An answer that a limit ends is the beginning of one.
+    /// Members behind servers draft nothing then, and score what the others draft.
+    #[arg(long, value_name = "FILE")]
+    pub json_schema: Option<PathBuf>,
     /// Write the run as JSON to this file, for `conclave replay`; of a conversation the last answer's.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::args;
 use crate::device::Device;
 use crate::failure::Failure;
+use crate::form::Form;
 use crate::members;
 use crate::print;
 use crate::progress::{Reading, tell_late, tell_of, tell_remote};
@@ -40,10 +41,14 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
         }
     }
     let settings = chat.method.settings(Settings::default());
+    let form = match &chat.json_schema {
+        Some(path) => Some(Form::read(path, members.len())?),
+        None => None,
+    };
     let question = match &chat.question {
         Some(question) => question.clone(),
         None if json => read_line(&mut std::io::stdin().lock())?.unwrap_or_default(),
-        None => return converse(chat, &mut members, &settings, &device.name),
+        None => return converse(chat, &mut members, &settings, form.as_ref(), &device.name),
     };
     if question.trim().is_empty() {
         return Err(Failure::Usage(
@@ -51,7 +56,15 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
         ));
     }
     let messages = [Message::new("user", &question)];
-    let answer = ask(chat, &mut members, &settings, &messages, json).await?;
+    let answer = ask(
+        chat,
+        &mut members,
+        &settings,
+        form.as_ref(),
+        &messages,
+        json,
+    )
+    .await?;
     let run = record(chat, &members, &settings, &question, &device.name, &answer);
     if json {
         print(&format!("{run}\n"))?;
@@ -74,6 +87,7 @@ fn converse(
     chat: &args::Chat,
     members: &mut [AnyMember],
     settings: &Settings,
+    form: Option<&Form>,
     device: &str,
 ) -> Result<(), Failure> {
     let mut input = std::io::stdin().lock();
@@ -92,7 +106,7 @@ fn converse(
             _ => return Ok(()),
         };
         messages.push(Message::new("user", &question));
-        let said = pollster::block_on(ask(chat, members, settings, &messages, false))?;
+        let said = pollster::block_on(ask(chat, members, settings, form, &messages, false))?;
         messages.push(Message::new("assistant", &said.text));
         save(
             chat,
@@ -105,6 +119,7 @@ async fn ask(
     chat: &args::Chat,
     members: &mut [AnyMember],
     settings: &Settings,
+    form: Option<&Form>,
     messages: &[Message],
     quiet: bool,
 ) -> Result<Answer, Failure> {
@@ -119,6 +134,7 @@ async fn ask(
         settings,
         sampling: chat.drawing.sampling(),
         limits: Limits::default(),
+        form: form.map(Form::of_all),
     };
     let answer = answer(members, &asked, &mut shown).await;
     shown.reading.end();

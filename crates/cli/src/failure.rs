@@ -10,7 +10,7 @@ use conclave_kernels::GpuError;
 use conclave_member::MemberError;
 use conclave_model::ModelError;
 use conclave_remote::RemoteError;
-use conclave_rounds::AnswerError;
+use conclave_rounds::{AnswerError, GrammarError};
 use conclave_serve::ServeError;
 use conclave_text::TextError;
 use conclave_weights::{CheckpointError, SourceError};
@@ -33,6 +33,8 @@ pub enum Failure {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{path}: {source}")]
+    Schema { path: PathBuf, source: GrammarError },
     #[error(transparent)]
     Member(#[from] MemberError),
     #[error(transparent)]

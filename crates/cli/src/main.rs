@@ -7,6 +7,7 @@ mod chat;
 mod device;
 mod eval;
 mod failure;
+mod form;
 mod inspect;
 mod members;
 mod models;

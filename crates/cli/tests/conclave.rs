@@ -488,3 +488,70 @@ fn a_context_that_fills_in_mid_answer_keeps_the_text() {
     let said = failure_of(&[&args[..], &["--context", "8", "--device", "cpu"]].concat());
     assert!(said.contains("Ada: ") && said.contains("context"), "{said}");
 }
+
+#[test]
+fn an_answer_by_a_schema_is_a_document_of_it() {
+    let schema = written(
+        "sum.json",
+        r#"{
+            "type": "object",
+            "properties": {
+                "sum": {"type": "integer", "minimum": 0, "maximum": 9999},
+                "words": {"type": "array", "items": {"type": "string", "maxLength": 8}, "maxItems": 3}
+            },
+            "required": ["sum", "words"],
+            "additionalProperties": false
+        }"#,
+    );
+    for rule in ["harmonic", "leader", "paper"] {
+        let question = "What is 347 + 85? Answer as JSON.";
+        let run = json_of(&[
+            "chat",
+            question,
+            "--json-schema",
+            &schema,
+            "--rule",
+            rule,
+            "--seed",
+            "5",
+        ]);
+        assert_eq!(run["stopped"], "ended", "{run}");
+        let answer = run["answer"].as_str().unwrap();
+        let answer: Value = serde_json::from_str(answer).unwrap_or_else(|error| {
+            panic!("{rule}: {answer}: {error}");
+        });
+        assert_eq!(answer.as_object().unwrap().len(), 2, "{answer}");
+        assert!(answer["sum"].as_u64().unwrap() <= 9999, "{answer}");
+        let words = answer["words"].as_array().unwrap();
+        let short = |word: &Value| word.as_str().unwrap().chars().count() <= 8;
+        assert!(words.len() <= 3 && words.iter().all(short), "{answer}");
+    }
+    // Cut short it is the beginning of one, and says so.
+    let run = json_of(&[
+        "chat",
+        "Hello",
+        "--json-schema",
+        &schema,
+        "--max-rounds",
+        "1",
+    ]);
+    assert_eq!(run["stopped"], "rounds");
+    assert!(run["answer"].as_str().unwrap().starts_with('{'));
+
+    let strange = written(
+        "strange.json",
+        r#"{"properties": {"a": {"uniqueItems": true}}}"#,
+    );
+    let told = failure_of(&[
+        "chat",
+        "Hello",
+        "--json-schema",
+        &strange,
+        "--device",
+        "cpu",
+    ]);
+    assert!(
+        told.contains("#/properties/a") && told.contains("uniqueItems"),
+        "{told}"
+    );
+}

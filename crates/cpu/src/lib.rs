@@ -4,7 +4,7 @@
 //! | to do this | use |
 //! |---|---|
 //! | keep a matrix | [`kept`] names its format, [`Upload`] takes its rows, [`Matrix`] is it |
-//! | multiply | [`Input::set`], then [`Matrix::times`] for all rows or a share of them |
+//! | multiply | [`Input::set`], then [`Matrix::times`] for all rows or a share of them, [`products`] with several matrices |
 //! | look up an embedding | [`Matrix::row`] |
 //! | attend | [`Cache::write`], then [`Attention::run`] |
 //! | convolve | [`ConvolutionCache::write`], then [`ConvolutionCache::convolve`] |
@@ -67,7 +67,7 @@ pub use convolution::ConvolutionCache;
 pub use error::CpuError;
 pub use exp::softcap;
 pub use input::Input;
-pub use matrix::{Matrix, Upload, kept};
+pub use matrix::{Matrix, Upload, kept, products};
 pub use recurrence::{Recurrence, RecurrentState, RecurrentWeights, Rule, recurrent_gates};
 pub use routing::Routing;
 pub use score::{Judged, judge, log_sum_exp, target_logits};

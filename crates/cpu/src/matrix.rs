@@ -132,32 +132,45 @@ impl Matrix {
         rows: Range<usize>,
         out: &mut [f32],
     ) -> Result<(), CpuError> {
+        let threads = threads::sharing(rows.len() * input.rows() * self.cols);
+        let parts = self.parts(input, rows, out, threads)?;
+        threads::each(parts.into_iter(), |part| part.make(input));
+        Ok(())
+    }
+
+    /// [`times`](Self::times) of all rows in as many parts, some rows of the matrix each, for all of the
+    /// input.
+    fn parts<'a>(
+        &'a self,
+        input: &Input,
+        rows: Range<usize>,
+        out: &'a mut [f32],
+        count: usize,
+    ) -> Result<Vec<Product<'a>>, CpuError> {
         check("a row of input", input.cols(), self.cols)?;
         check("the first row", rows.start % LANES, 0)?;
         check("the matrix", rows.end.max(self.rows), self.rows)?;
         check("the output", out.len(), input.rows() * rows.len())?;
         if rows.is_empty() || out.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let width = rows.len();
-        let all = out.chunks_exact_mut(width);
-        let threads = threads::sharing(width * input.rows() * self.cols);
-        // Some rows of the matrix each, for all of the input.
-        let each = width.div_ceil(threads).next_multiple_of(LANES);
-        let mut parts: Vec<_> = (0..width.div_ceil(each))
-            .map(|_| Vec::with_capacity(input.rows()))
+        let each = width.div_ceil(count).next_multiple_of(LANES);
+        let mut parts: Vec<_> = rows
+            .clone()
+            .step_by(each)
+            .map(|begin| Product {
+                matrix: self,
+                rows: begin..rows.end.min(begin + each),
+                out: Vec::with_capacity(input.rows()),
+            })
             .collect();
-        for row in all {
+        for row in out.chunks_exact_mut(width) {
             for (part, out) in parts.iter_mut().zip(row.chunks_mut(each)) {
-                part.push(out);
+                part.out.push(out);
             }
         }
-        threads::each(parts.iter_mut().enumerate(), |(part, out)| {
-            let begin = rows.start + part * each;
-            let some = begin..rows.end.min(begin + each);
-            self.packed.times(input, 0..out.len(), self.cols, some, out);
-        });
-        Ok(())
+        Ok(parts)
     }
 
     /// As [`times`](Self::times), of rows that begin anywhere, `out` made as long as it is to be.
@@ -201,6 +214,42 @@ impl Matrix {
             .times(input, of..of + 1, self.cols, rows, &mut [found]);
         Ok(out[row - first])
     }
+}
+
+/// A part of a product that one thread makes.
+struct Product<'a> {
+    matrix: &'a Matrix,
+    rows: Range<usize>,
+    /// Of each row of input.
+    out: Vec<&'a mut [f32]>,
+}
+
+impl Product<'_> {
+    fn make(mut self, input: &Input) {
+        let (of, cols) = (0..self.out.len(), self.matrix.cols);
+        let packed = &self.matrix.packed;
+        packed.times(input, of, cols, self.rows, &mut self.out);
+    }
+}
+
+/// The products of all rows of `input` with all rows of several matrices, each into its
+/// `out[input rows, rows]`, as [`Matrix::times`] makes them: threads share them all at once, since they
+/// wait for one another behind whatever they share.
+///
+/// # Errors
+/// As [`Matrix::times`].
+pub fn products<const N: usize>(
+    input: &Input,
+    of: [(&Matrix, &mut [f32]); N],
+) -> Result<(), CpuError> {
+    let rows: usize = of.iter().map(|(matrix, _)| matrix.rows).sum();
+    let threads = threads::sharing(rows * input.rows() * input.cols());
+    let mut parts = Vec::with_capacity(N * threads);
+    for (matrix, out) in of {
+        parts.extend(matrix.parts(input, 0..matrix.rows, out, threads)?);
+    }
+    threads::each(parts.into_iter(), |part| part.make(input));
+    Ok(())
 }
 
 fn check(what: &'static str, found: usize, expected: usize) -> Result<(), CpuError> {

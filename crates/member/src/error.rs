@@ -31,4 +31,7 @@ pub enum MemberError {
         "the model file names no end-of-answer token, so no answer would ever end; use an instruction-tuned model"
     )]
     NoEnd,
+    /// What its drafts are held to can't be followed any further.
+    #[error("{0}")]
+    Constraint(String),
 }

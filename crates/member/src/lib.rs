@@ -7,6 +7,7 @@
 //! | take in the question | [`Member::begin`] |
 //! | think aloud first, if the model does and may | [`Member::set_thinking`], [`Member::think_while`] |
 //! | draft a segment | [`Member::draft`] |
+//! | hold its drafts to a form | a [`Constraint`] over [`Member::vocabulary`], [`Member::constrain`] |
 //! | score all candidates in one pass | [`Member::verify`] |
 //! | keep the winner | [`Member::keep`] |
 //! | leave the query | [`Member::release`] |
@@ -17,12 +18,14 @@
 //! Candidates cross between members as text: each verifier reads them in its
 //! own tokens.
 
+mod constraint;
 mod error;
 mod kept;
 mod member;
 mod thinking;
 
 pub use conclave_text::Message;
+pub use constraint::Constraint;
 pub use error::MemberError;
 pub use member::{Begun, Draft, Judged, JudgedToken, Member, VerifiedScore};
 pub use thinking::{Thinking, Thought};

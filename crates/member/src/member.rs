@@ -3,12 +3,14 @@
 use conclave_ensemble::{Candidate, Score, Settings};
 use conclave_model::states::OPENING;
 use conclave_model::{
-    About, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Saved, Session,
+    About, Allowed, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Saved,
+    Session,
 };
 use conclave_text::{ChatTemplate, Message, Prompt, Shown, Tokenizer, Turn};
 use conclave_weights::{Checkpoint, Source};
 use serde::Serialize;
 
+use crate::constraint::Constraint;
 use crate::error::MemberError;
 use crate::kept::{Kept, KeptPrefixes, WORTH};
 use crate::thinking::{Marks, Thinking, Thought};
@@ -104,6 +106,8 @@ pub struct Member {
     system: Vec<u32>,
     /// Each candidate of the last verify pass: its text, and how many of its tokens to keep.
     in_line: Vec<(String, usize)>,
+    /// What its drafts are held to.
+    constraint: Option<Box<dyn Constraint>>,
 }
 
 impl Member {
@@ -160,6 +164,7 @@ impl Member {
             kept: KeptPrefixes::default(),
             system: Vec::new(),
             in_line: Vec::new(),
+            constraint: None,
         })
     }
 
@@ -197,6 +202,27 @@ impl Member {
     pub fn set_thinking(&mut self, thinking: Thinking) {
         self.thinking = thinking;
         self.template.set_thinking(thinking.enabled());
+    }
+
+    /// Holds what it drafts to `constraint`, which follows the one answer that begins now; `None`: to
+    /// nothing.
+    pub fn constrain(&mut self, constraint: Option<Box<dyn Constraint>>) {
+        self.constraint = constraint;
+    }
+
+    /// What its tokens show as, for whoever says which of them may be drawn: of each of the model's
+    /// ids two bytes of length (the low one first) and its bytes. Control tokens show as nothing, as
+    /// do ids that are no token.
+    pub fn vocabulary(&self) -> Vec<u8> {
+        let (mut all, mut token) = (Vec::new(), Vec::new());
+        for id in 0..self.about().config.vocabulary {
+            token.clear();
+            self.tokenizer.spell(id as u32, &mut token);
+            let length = u16::try_from(token.len()).unwrap_or(0);
+            all.extend_from_slice(&length.to_le_bytes());
+            all.extend_from_slice(&token[..usize::from(length)]);
+        }
+        all
     }
 
     /// Tokens of a conversation as this member reads it. Nothing is run: whether everybody has
@@ -498,11 +524,15 @@ impl Member {
 
     /// Draws up to `limit` tokens after the prefix. A thought that a model begins here, where an
     /// answer is asked for, does not cross: it is given an empty one, once, and draws again; of what
-    /// it thinks then only what is behind is told.
+    /// it thinks then only what is behind is told. Under a constraint nothing is thought, and that alone
+    /// says when the text is over.
     ///
     /// # Errors
-    /// [`conclave_model::ModelError::ContextFull`], or the backend's.
+    /// [`conclave_model::ModelError::ContextFull`], the constraint's or the backend's.
     pub async fn draft(&mut self, limit: usize) -> Result<Draft, MemberError> {
+        if self.constraint.is_some() {
+            return self.draft_constrained(limit).await;
+        }
         let (mut draft, mut thought) = self.draw(limit).await?;
         if thought
             && self.shown.is_some()
@@ -533,7 +563,47 @@ impl Member {
         })
     }
 
-    /// Draws a whole answer of its own, of at most `limit` tokens or what the context holds. It is
+    /// A draft of tokens that the constraint allows, up to its first whole character at least.
+    async fn draft_constrained(&mut self, mut limit: usize) -> Result<Draft, MemberError> {
+        // Nothing stands in front of what is held to a form.
+        if self.answer.is_empty() {
+            self.lead.clear();
+        }
+        let vocabulary = self.about().config.vocabulary;
+        loop {
+            let mut failed = None;
+            let mut mask = |drawn: &[u32]| {
+                let constraint = self.constraint.as_deref_mut();
+                let words = constraint.map_or(Ok(Vec::new()), |held| held.mask(drawn));
+                let words = words.unwrap_or_else(|why| {
+                    failed = Some(why);
+                    Vec::new()
+                });
+                Allowed::new(words, vocabulary)
+            };
+            let ends = self.tokenizer.end_ids();
+            let drafting = self
+                .session
+                .draft_masked(limit, &mut self.sampler, ends, &mut mask);
+            let draft = drafting.await;
+            if let Some(why) = failed {
+                return Err(MemberError::Constraint(why));
+            }
+            let draft = draft?;
+            let (text, complete) = self.shown_of(&draft.tokens);
+            if text.is_empty() && !complete && draft.tokens.len() == limit {
+                limit += LONGEST_CHARACTER - 1;
+                continue;
+            }
+            return Ok(Draft {
+                text,
+                ended: draft.ended,
+                tokens: draft.tokens.len(),
+            });
+        }
+    }
+
+    /// Draws a whole answer of its own, whatever it is constrained to, of at most `limit` tokens or what the context holds. It is
     /// over where an answer drafted in rounds would be, a few tokens later at most. Afterwards
     /// comes [`begin`](Self::begin).
     ///
@@ -695,7 +765,8 @@ impl Member {
     /// Makes candidate `winner` of the last verify pass part of its text.
     ///
     /// # Errors
-    /// [`conclave_model::ModelError::Order`] without such a candidate, or the backend's.
+    /// [`conclave_model::ModelError::Order`] without such a candidate, the constraint's where it allows no
+    /// such text, or the backend's.
     pub async fn keep(&mut self, winner: usize) -> Result<(), MemberError> {
         let (text, count) = self.in_line.get(winner).cloned().ok_or(ModelError::Order(
             "keep needs a verify pass with that candidate",
@@ -710,7 +781,10 @@ impl Member {
         }
         self.answer.push_str(&text);
         self.session.prefix().clone_into(&mut self.ids);
-        Ok(())
+        match &mut self.constraint {
+            Some(constraint) => constraint.accept(&text).map_err(MemberError::Constraint),
+            None => Ok(()),
+        }
     }
 
     /// Leaves the query: frees the KV cache until the next [`begin`](Self::begin).
@@ -722,5 +796,6 @@ impl Member {
         self.ids.clear();
         self.answer.clear();
         self.in_line.clear();
+        self.constraint = None;
     }
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::about::About;
 use crate::error::ModelError;
 use crate::line::{Judged, Line};
+use crate::mask::Mask;
 use crate::model::Model;
 use crate::pass::{Pass, Run, TargetScore};
 use crate::sampling::Sampler;
@@ -302,19 +303,10 @@ impl Session {
         sampler: &mut Sampler,
         end_ids: &[u32],
     ) -> Result<Draft, ModelError> {
-        let context = self.about().context;
-        let limit = limit.min(context - self.prefix.len());
-        if limit == 0 {
-            return Err(ModelError::ContextFull {
-                needed: context + 1,
-                context,
-            });
-        }
-        self.expect_prompt("a draft needs a prompt first")?;
-        self.forget_drafts();
+        let limit = self.ready_to_draft(limit)?;
         let begin = self.prefix.len();
         if self.model.stretches(begin + limit) {
-            return self.draft_by_step(limit, sampler, end_ids).await;
+            return self.draft_by_step(limit, sampler, end_ids, None).await;
         }
         let random = sampler.numbers(limit);
         let states = self.states.as_mut().map(States::step);
@@ -327,7 +319,7 @@ impl Session {
         let drawn = self.model.draft(begin, limit, draws, &random, states);
         let Some(mut tokens) = drawn.await? else {
             self.states.iter_mut().for_each(States::forget_draft);
-            return self.draft_by_step(limit, sampler, end_ids).await;
+            return self.draft_by_step(limit, sampler, end_ids, None).await;
         };
         self.counters.draft_tokens += limit - 1;
         // All but the last have run; what is behind an end token is discarded.
@@ -344,12 +336,46 @@ impl Session {
         Ok(Draft { tokens, ended })
     }
 
-    /// The same with a word from the CPU between any two tokens.
+    /// The same of tokens that `mask` allows, drawn as ever among those: the others have no part in
+    /// temperature and top-p. Nothing is drawn where it allows the end alone. On a GPU every token is
+    /// waited for, since the next mask depends on it.
+    ///
+    /// # Errors
+    /// As [`draft`](Self::draft), and [`ModelError::Order`] where it allows nothing.
+    pub async fn draft_masked(
+        &mut self,
+        limit: usize,
+        sampler: &mut Sampler,
+        end_ids: &[u32],
+        mask: Mask<'_>,
+    ) -> Result<Draft, ModelError> {
+        let limit = self.ready_to_draft(limit)?;
+        self.draft_by_step(limit, sampler, end_ids, Some(mask))
+            .await
+    }
+
+    /// Forgets what was drafted before, and cuts the limit of a draft to the room there is.
+    fn ready_to_draft(&mut self, limit: usize) -> Result<usize, ModelError> {
+        let context = self.about().context;
+        let limit = limit.min(context - self.prefix.len());
+        if limit == 0 {
+            return Err(ModelError::ContextFull {
+                needed: context + 1,
+                context,
+            });
+        }
+        self.expect_prompt("a draft needs a prompt first")?;
+        self.forget_drafts();
+        Ok(limit)
+    }
+
+    /// A draft with a word from the CPU between any two tokens.
     async fn draft_by_step(
         &mut self,
         limit: usize,
         sampler: &mut Sampler,
         end_ids: &[u32],
+        mut mask: Option<Mask<'_>>,
     ) -> Result<Draft, ModelError> {
         let begin = self.prefix.len();
         // Where there are more tokens than slots, the last slot serves the rest.
@@ -362,15 +388,24 @@ impl Session {
                 Some(last) => slot(last),
                 None => PREFIX,
             };
-            let logits = self.model.logits(&[before]).await?;
-            let logits = logits.first().map(Vec::as_slice).unwrap_or_default();
+            let mut allowed = mask.as_mut().map(|mask| mask(&tokens));
+            if allowed.as_ref().is_some_and(|allowed| allowed.end_alone()) {
+                break true;
+            }
+            let mut logits = self.model.logits(&[before]).await?;
+            let logits = logits.first_mut().map(Vec::as_mut_slice);
+            let logits = logits.unwrap_or_default();
+            if let Some(allowed) = &mut allowed {
+                allowed.apply(logits, end_ids)?;
+            }
             let id = sampler.choose(logits)?;
             if end_ids.contains(&id) {
                 break true;
             }
             tokens.push(id);
             if drawn + 1 == limit {
-                break false;
+                // Where nothing may follow, the draft has come to its end as well.
+                break mask.is_some_and(|mask| mask(&tokens).end_alone());
             }
             if self.model.stretches(begin + drawn + 1) {
                 stretched = true;

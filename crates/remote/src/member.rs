@@ -114,6 +114,8 @@ pub struct Remote {
     server: Arc<Server>,
     judge: Judge,
     drawing: Drawing,
+    /// It leaves the drafting to others.
+    only_judges: bool,
     held: Held,
     /// The candidates scored last: texts, and their ids where those are known.
     in_line: Vec<(String, Option<Vec<u32>>)>,
@@ -131,6 +133,7 @@ impl Remote {
             server: Arc::new(server),
             judge: Judge::new(0),
             drawing: Drawing::greedy(),
+            only_judges: false,
             held: Held::default(),
             in_line: Vec::new(),
             round: 0,
@@ -151,7 +154,12 @@ impl Remote {
 
     /// Whether it drafts.
     pub fn drafts(&self) -> bool {
-        self.server.abilities() != Abilities::JudgesOnly
+        !self.only_judges && self.server.abilities() != Abilities::JudgesOnly
+    }
+
+    /// Leaves the drafting to others from now on, whatever its server can do; `false`: as the server can.
+    pub fn only_judge(&mut self, only: bool) {
+        self.only_judges = only;
     }
 
     /// Whether it scores candidates, or names one.

@@ -6,6 +6,7 @@ use conclave_model::Sampling;
 use serde::Serialize;
 
 use crate::ending::{Ending, Limits, Over};
+use crate::form::Form;
 use crate::round::{Round, Trouble, play};
 use crate::taking_part::{MoveError, TakePart};
 
@@ -32,6 +33,8 @@ pub struct Ask<'a> {
     pub sampling: Sampling,
     /// What ends the answer beside the method.
     pub limits: Limits,
+    /// What the answer is to be as a whole; words if `None`.
+    pub form: Option<Form<'a>>,
 }
 
 /// Hears of an answer as it goes, and stops it.
@@ -105,6 +108,11 @@ pub enum AnswerError {
     /// Scores that the method can't judge by.
     #[error(transparent)]
     Round(#[from] RoundError),
+    /// An answer in a form, and nobody who can be held to it.
+    #[error(
+        "members behind servers can't be held to a schema, and no other is asked; add a member whose model runs here, or ask for words"
+    )]
+    NoForm,
 }
 
 /// The members' answer to what is asked; `watch` hears of it as it goes.
@@ -193,6 +201,13 @@ async fn begin<M: TakePart>(
             let measured = member.measure(messages).await;
             measured.map_err(of(member.name()))?;
         }
+    }
+    for (index, member) in members.iter_mut().enumerate() {
+        let form = ask.form.as_ref().map(|form| form.of(index));
+        member.hold(form).map_err(of(member.name()))?;
+    }
+    if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
+        return Err(AnswerError::NoForm);
     }
     for (stream, member) in (0..).zip(members.iter_mut()) {
         let name = member.name().to_owned();

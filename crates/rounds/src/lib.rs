@@ -6,15 +6,20 @@
 //! | ask members | [`answer`], with an [`Ask`] |
 //! | hear of it as it goes, and stop it | [`Watch`] |
 //! | end it by tokens, or before a text | [`Limits`] |
+//! | hold it to a JSON schema | [`check_schema`], [`Form`] |
 //! | let something else than a local model take part | [`TakePart`], [`AnyMember`] |
 
 mod answer;
 mod ending;
+mod form;
 mod round;
 mod taking_part;
 mod together;
 
+pub use conclave_grammar::{GrammarError, check as check_schema};
+
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
 pub use ending::Limits;
+pub use form::{Form, FormOf, Lexicon};
 pub use round::Round;
 pub use taking_part::{AnyMember, MoveError, TakePart};

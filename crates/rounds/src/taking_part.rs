@@ -8,6 +8,8 @@ use conclave_member::{
 use conclave_model::{ModelError, Sampling};
 use conclave_remote::{Drafted, Drawing, Remote, RemoteError, Said};
 
+use crate::form::FormOf;
+
 /// Why a member could not make its move.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
@@ -51,6 +53,13 @@ pub trait TakePart {
     /// # Errors
     /// A conversation that it has no room for, or that its template refuses.
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError>;
+
+    /// Holds what it drafts for the answer that begins next to a form; `None`: to nothing. A member that
+    /// can't be held to any only judges that answer.
+    ///
+    /// # Errors
+    /// Where it can't be held to this one.
+    fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError>;
 
     /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and says
     /// whether to go on.
@@ -100,7 +109,7 @@ pub trait TakePart {
         go_on: impl AsyncFnMut(&str) -> bool,
     ) -> Result<Thought, MoveError>;
 
-    /// Whether it drafts at all; one that only judges is never asked to.
+    /// Whether it drafts; one that only judges is never asked to.
     fn drafts(&self) -> bool {
         true
     }
@@ -138,6 +147,12 @@ impl TakePart for Member {
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         Ok(self.measure(messages)?)
+    }
+
+    fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
+        let constraint = form.map(|form| form.constraint(self)).transpose()?;
+        self.constrain(constraint);
+        Ok(())
     }
 
     async fn begin_while(
@@ -204,6 +219,12 @@ impl TakePart for Remote {
     /// Its server counts them, when it is asked for the first draft.
     async fn measure(&self, _messages: &[Message]) -> Result<usize, MoveError> {
         Ok(0)
+    }
+
+    /// Its tokens are drawn where nobody asks for a mask, and what it drafts could break the document.
+    fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
+        self.only_judge(form.is_some());
+        Ok(())
     }
 
     async fn begin_while(
@@ -311,6 +332,13 @@ impl TakePart for AnyMember {
         match self {
             Self::Local(member) => TakePart::measure(member.as_ref(), messages).await,
             Self::Remote(member) => TakePart::measure(member.as_ref(), messages).await,
+        }
+    }
+
+    fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
+        match self {
+            Self::Local(member) => member.hold(form),
+            Self::Remote(member) => member.hold(form),
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) fn read(
             return Err(ApiError::option("messages", message));
         }
     };
+    let schema = options.response_format()?;
     options.nothing_else()?;
     let messages: Vec<Message> = messages
         .into_iter()
@@ -37,7 +38,7 @@ pub(crate) fn read(
         let message = "There is nothing to answer. Let the last message be the user's.";
         return Err(ApiError::option("messages", message));
     }
-    Ok((common, Task::Chat(messages), tokens))
+    Ok((common, Task::Chat { messages, schema }, tokens))
 }
 
 fn message(message: Value) -> Result<Message, ApiError> {
@@ -118,7 +119,7 @@ mod tests {
         let body = json!({ "messages": messages }).to_string();
         let models = ["conclave".to_owned()];
         match read(body.as_bytes(), &models, Sampling::default())?.1 {
-            Task::Chat(messages) => Ok(messages),
+            Task::Chat { messages, .. } => Ok(messages),
             Task::Texts { .. } => unreachable!("it is a conversation"),
         }
     }

@@ -83,7 +83,7 @@ mod tests {
         let body = body.to_string();
         match read(body.as_bytes(), &models, Sampling::default())? {
             (_, Task::Texts { texts, echo, judge }, tokens) => Ok((texts, echo, judge, tokens)),
-            (_, Task::Chat(_), _) => unreachable!("they are texts"),
+            (_, Task::Chat { .. }, _) => unreachable!("they are texts"),
         }
     }
 

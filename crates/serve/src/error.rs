@@ -45,6 +45,12 @@ impl ApiError {
         }
     }
 
+    /// A request whose answer can't be held to its schema.
+    pub fn format(reason: &dyn std::fmt::Display) -> Self {
+        let message = format!("The members can't honour `response_format`: {reason}.");
+        Self::option("response_format", message)
+    }
+
     /// A request that another status than 400 fits.
     pub fn refused(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -97,6 +103,7 @@ impl From<MoveError> for ApiError {
             };
         }
         match error {
+            MoveError::Local(MemberError::Constraint(reason)) => Self::format(&reason),
             // The conversation is not one that the member's template takes.
             MoveError::Local(MemberError::Text(_)) | MoveError::Unknown(_) => {
                 Self::invalid(message)
@@ -114,7 +121,8 @@ impl From<AnswerError> for ApiError {
                 let message = format!("{member}: {}", error.message);
                 Self { message, ..error }
             }
-            other => Self::internal(other.to_string()),
+            AnswerError::NoForm => Self::format(&error),
+            AnswerError::Settings(_) | AnswerError::Round(_) => Self::internal(error.to_string()),
         }
     }
 }

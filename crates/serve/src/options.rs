@@ -226,6 +226,53 @@ impl Options {
         Ok(usage)
     }
 
+    /// What the answer is to be as a whole: the schema of a JSON document, as JSON text; `None` for words.
+    /// Whether the schema can be kept to is not looked at.
+    ///
+    /// # Errors
+    /// 400 for what is no format.
+    pub fn response_format(&mut self) -> Result<Option<String>, ApiError> {
+        const NAME: &str = "response_format";
+        const ANY: &str = r#"{"type":"object"}"#;
+        let wrong = |message: &str| Err(ApiError::option(NAME, message));
+        let mut format = match self.take(NAME) {
+            None => return Ok(None),
+            Some(Value::Object(format)) => Self(format),
+            Some(_) => return wrong("`response_format` has to be an object."),
+        };
+        let kind = format.take("type");
+        let schema = match kind.as_ref().and_then(Value::as_str) {
+            Some("text") => None,
+            Some("json_object") => Some(ANY.to_owned()),
+            Some("json_schema") => {
+                let Some(Value::Object(described)) = format.take("json_schema") else {
+                    return wrong("`response_format` of this type has to have a `json_schema`.");
+                };
+                let mut described = Self(described);
+                let schema = described.take("schema");
+                // What the schema is called means nothing to the members, and it is always kept to.
+                described.text("name")?;
+                described.text("description")?;
+                described.flag("strict")?;
+                described.nothing_else()?;
+                match schema {
+                    Some(schema @ (Value::Object(_) | Value::Bool(_))) => Some(schema.to_string()),
+                    Some(_) => {
+                        return wrong("The schema of `response_format` has to be an object.");
+                    }
+                    None => Some(ANY.to_owned()),
+                }
+            }
+            _ => {
+                return wrong(
+                    "There is no such type of `response_format`; there are text, json_object and json_schema.",
+                );
+            }
+        };
+        format.nothing_else()?;
+        Ok(schema)
+    }
+
     /// Refuses by its name what was not taken, unless it asks for nothing.
     ///
     /// # Errors
@@ -324,6 +371,40 @@ mod tests {
     }
 
     #[test]
+    fn a_response_format_is_a_schema_or_words() {
+        let format =
+            |format: Value| options(json!({ "response_format": format })).response_format();
+        for words in [Value::Null, json!({ "type": "text" })] {
+            assert_eq!(format(words).unwrap(), None);
+        }
+        let any = Some(r#"{"type":"object"}"#.to_owned());
+        assert_eq!(format(json!({ "type": "json_object" })).unwrap(), any);
+        let of = |described| json!({ "type": "json_schema", "json_schema": described });
+        assert_eq!(format(of(json!({ "name": "any" }))).unwrap(), any);
+        // In the order in which its fields are to be written.
+        let body = r#"{"response_format":{"type":"json_schema","json_schema":{
+            "name":"sum","strict":true,"description":"a sum",
+            "schema":{"type":"object","properties":{"z":{},"a":{}}}}}}"#;
+        let schema = Options::read(body.as_bytes()).unwrap().response_format();
+        let wanted = r#"{"type":"object","properties":{"z":{},"a":{}}}"#;
+        assert_eq!(schema.unwrap().as_deref(), Some(wanted));
+        for (wrong, name) in [
+            (json!("json"), "response_format"),
+            (json!({}), "response_format"),
+            (json!({ "type": 5 }), "response_format"),
+            (json!({ "type": "yaml" }), "response_format"),
+            (json!({ "type": "json_schema" }), "response_format"),
+            (of(json!({ "schema": "x" })), "response_format"),
+            (of(json!({ "schema": {}, "grammar": "x" })), "grammar"),
+            (of(json!({ "strict": "very" })), "strict"),
+            (json!({ "type": "text", "schema": {} }), "schema"),
+        ] {
+            let error = format(wrong.clone()).expect_err(&wrong.to_string());
+            assert_eq!(error.param.as_deref(), Some(name), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_nobody_knows_is_refused_unless_it_asks_for_nothing() {
         let nothing = json!({
             "tools": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
@@ -335,6 +416,7 @@ mod tests {
             (json!({ "tools": [] }), "tools"),
             (json!({ "frequency_penalty": 0.5 }), "frequency_penalty"),
             (
+                // Of bare texts, which have no other; a conversation's is taken before.
                 json!({ "response_format": { "type": "json_object" } }),
                 "response_format",
             ),

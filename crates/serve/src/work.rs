@@ -8,7 +8,8 @@ use conclave_ensemble::Settings;
 use conclave_member::{Judged, JudgedToken, Message};
 use conclave_model::Sampling;
 use conclave_rounds::{
-    Answer, Ask, Left, Limits, Question, Round, STOPPED, TakePart, Watch, answer,
+    Answer, Ask, Form, Left, Lexicon, Limits, Question, Round, STOPPED, TakePart, Watch, answer,
+    check_schema,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -32,7 +33,11 @@ pub(crate) struct Job {
 #[derive(Debug)]
 pub(crate) enum Task {
     /// An answer to a conversation.
-    Chat(Vec<Message>),
+    Chat {
+        messages: Vec<Message>,
+        /// The schema, JSON text, of the document that the answer is to be; words if `None`.
+        schema: Option<String>,
+    },
     /// Bare texts, each to be continued by so many tokens as the limits say, or judged.
     Texts {
         texts: Vec<String>,
@@ -119,6 +124,7 @@ pub(crate) fn work<M: TakePart>(
     ending: &AtomicBool,
 ) {
     let names: Vec<String> = members.iter().map(|one| one.name().to_owned()).collect();
+    let lexicons: Vec<Lexicon> = members.iter().map(|_| Lexicon::default()).collect();
     let mut judged = vec![Judged::default(); members.len()];
     while let Some(job) = queue.next() {
         let started = Instant::now();
@@ -126,6 +132,7 @@ pub(crate) fn work<M: TakePart>(
             members: &mut *members,
             names: &names,
             settings,
+            lexicons: &lexicons,
             judged: &mut judged,
             ending,
             job: &job,
@@ -157,6 +164,7 @@ struct Run<'a, M> {
     members: &'a mut [M],
     names: &'a [String],
     settings: &'a Settings,
+    lexicons: &'a [Lexicon],
     judged: &'a mut [Judged],
     ending: &'a AtomicBool,
     job: &'a Job,
@@ -166,8 +174,14 @@ impl<M: TakePart> Run<'_, M> {
     async fn whole(&mut self) -> Result<Usage, ApiError> {
         let job = self.job;
         match &job.task {
-            Task::Chat(messages) => {
-                let said = self.answer(0, Question::Conversation(messages), "").await?;
+            Task::Chat { messages, schema } => {
+                let schema = schema.as_deref();
+                if let Some(schema) = schema {
+                    // Here, and not as the request comes: what it costs is part of its client's turn.
+                    check_schema(schema).map_err(|error| ApiError::format(&error))?;
+                }
+                let question = Question::Conversation(messages);
+                let said = self.answer(0, question, schema, "").await?;
                 self.tell(Event::Over {
                     choice: 0,
                     stop: said.stopped,
@@ -206,7 +220,8 @@ impl<M: TakePart> Run<'_, M> {
         let echoed = if echo { text } else { "" };
         let continued = self.job.limits.tokens != Some(0);
         if continued {
-            let said = self.answer(choice, Question::Text(text), echoed).await?;
+            let question = Question::Text(text);
+            let said = self.answer(choice, question, None, echoed).await?;
             whole.push_str(&said.text);
             stop = said.stopped;
             usage.prompt = said.prompt_tokens;
@@ -246,6 +261,7 @@ impl<M: TakePart> Run<'_, M> {
         &mut self,
         choice: usize,
         question: Question<'_>,
+        schema: Option<&str>,
         echoed: &str,
     ) -> Result<Answer, ApiError> {
         let job = self.job;
@@ -258,6 +274,10 @@ impl<M: TakePart> Run<'_, M> {
             settings: self.settings,
             sampling: job.sampling,
             limits: job.limits.clone(),
+            form: schema.map(|schema| Form {
+                schema,
+                lexicons: &self.lexicons[asked.clone()],
+            }),
         };
         let mut told = Told {
             choice,

@@ -209,7 +209,7 @@ fn what_cannot_be_honoured_is_refused_in_the_clients_shape() {
         (json!({ "tools": [] }), "tools"),
         (json!({ "logprobs": true }), "logprobs"),
         (
-            json!({ "response_format": { "type": "json_object" } }),
+            json!({ "response_format": { "type": "yaml" } }),
             "response_format",
         ),
         (json!({ "temperature": 3 }), "temperature"),

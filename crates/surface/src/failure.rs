@@ -84,6 +84,8 @@ impl From<MemberError> for Failure {
                 | TextError::TemplateRefused { .. }
                 | TextError::TemplateEndless,
             ) => Self::named("Template", error),
+            // It says what is wrong with the form that the page has asked for.
+            MemberError::Constraint(_) => Self::settings(error),
             MemberError::Text(_)
             | MemberError::File(_)
             | MemberError::Vocabulary { .. }

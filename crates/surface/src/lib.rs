@@ -2,6 +2,7 @@
 //! errors cross here, and nothing else happens. It compiles natively for the test that writes the
 //! types (`web/src/protocol/generated.ts`).
 
+mod constraint;
 mod failure;
 mod files;
 mod load;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde_wasm_bindgen::Serializer;
 use wasm_bindgen::JsValue;
 
+pub use constraint::Constraint;
 pub use failure::Failure;
 pub use files::ModelFiles;
 pub use load::{Adapter, Choices, Chosen, load};

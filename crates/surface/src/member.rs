@@ -8,6 +8,7 @@ use serde::Serialize;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
+use crate::constraint::Constraint;
 use crate::failure::Failure;
 use crate::files::told;
 use crate::to_js;
@@ -186,6 +187,18 @@ impl Member {
             return Err(Failure::engine(told(&thrown)));
         }
         to_js(&thought)
+    }
+
+    /// Holds what it drafts to the constraint, which follows the one answer that begins now; left out,
+    /// to nothing.
+    pub fn constrain(&mut self, constraint: Option<Constraint>) {
+        self.member.constrain(constraint.map(Constraint::held));
+    }
+
+    /// What its tokens show as, for whoever makes constraints: of each two bytes of length, the low one
+    /// first, and its bytes.
+    pub fn vocabulary(&self) -> Vec<u8> {
+        self.member.vocabulary()
     }
 
     /// Draws up to `limit` tokens: `{text, ended, tokens}`.

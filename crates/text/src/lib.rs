@@ -9,6 +9,7 @@
 //! | continue a text that a model has run, as far as a prompt begins with it | [`Tokenizer::shown`], [`Tokenizer::encode_beyond`] |
 //! | show tokens as they come | [`Tokenizer::decoder`], [`Decoder::push`] |
 //! | continue a text with control tokens of one's own | [`Tokenizer::encode_written`] |
+//! | know which bytes a token shows as | [`Tokenizer::spell`] |
 //! | know when an answer is over | [`Tokenizer::end_ids`] |
 //! | know how a template opens and closes an answer | [`Turn::of`] |
 //! | render a conversation by the model's own template | [`ChatTemplate::from_checkpoint`], [`ChatTemplate::render`] |

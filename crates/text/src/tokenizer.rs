@@ -259,6 +259,13 @@ impl Tokenizer {
         Decoder::new(Arc::clone(&self.pieces))
     }
 
+    /// Appends the bytes that token `id` shows as, which may begin or end within a character: those of
+    /// all ids joined are what [`Tokenizer::decoder`] shows. None for control tokens, nor for ids that
+    /// are no token.
+    pub fn spell(&self, id: u32, to: &mut Vec<u8>) {
+        self.pieces.spelling.append(&self.vocabulary, id, to);
+    }
+
     /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or the generation
     /// configuration's, and those that are known by their text (`<|im_end|>`, `<|eot_id|>`, `<end_of_turn>` …).
     pub fn end_ids(&self) -> &[u32] {

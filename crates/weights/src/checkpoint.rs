@@ -9,6 +9,8 @@ use crate::{CheckpointError, HuggingFace, Metadata, Source, Tensor, gguf_files, 
 
 /// What a model says of itself, in the words of its kind of file.
 #[derive(Debug, Clone, PartialEq)]
+// Of some size where JSON keeps the order of its fields, which another crate of the build decides.
+#[allow(clippy::large_enum_variant, reason = "there is one a model")]
 pub enum Description {
     /// The metadata of a GGUF file.
     Gguf(Metadata),

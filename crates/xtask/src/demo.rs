@@ -19,6 +19,7 @@ pub fn run(workspace: &Workspace, port: u16, open: bool) -> Result<()> {
     setup::web(workspace)?;
     // Served as it is here, the page is isolated and asks for no other.
     wasm::build(workspace, &toolchain, Module::SHARED)?;
+    wasm::build(workspace, &toolchain, Module::GRAMMAR)?;
     page(workspace)?;
     let html = std::fs::read_to_string(workspace.page().join("index.html"))
         .context("the build of web/ made no web/dist/index.html")?;

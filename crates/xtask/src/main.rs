@@ -60,9 +60,9 @@ enum Chore {
     /// Otherwise one line names the packages to install by hand.
     Setup,
 
-    /// Build the wasm modules for the browser: the engine into web/pkg, the same for memory that workers share into web/pkg-shared, the open core into web/pkg-burn
+    /// Build the wasm modules for the browser: the engine into web/pkg, the same for memory that workers share into web/pkg-shared, the grammars into web/pkg-grammar, the open core into web/pkg-burn
     ///
-    /// Compiles conclave-wasm and conclave-wasm-burn for wasm32 in release mode (for shared memory with the
+    /// Compiles conclave-wasm, conclave-wasm-grammar and conclave-wasm-burn for wasm32 in release mode (for shared memory with the
     /// standard library, whose source rustup fetches), makes their JavaScript
     /// and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm) and refuses a module in which
     /// every call from JavaScript would run the static constructors again.

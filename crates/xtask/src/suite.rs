@@ -23,7 +23,7 @@ const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclav
 /// not on the driver that runs them, and on SwiftShader it takes five minutes: on lavapipe alone.
 const BREAKS_KERNELS: &str = "every_kernel_that_is_wrong_is_found";
 
-/// The program of conclave-member whose tests run published models.
+/// The programs whose tests run published models: of conclave-member and conclave-rounds.
 const PUBLISHED: &str = "published";
 
 /// By this variable the tests of remote members learn of the Python that has llama.cpp's server.
@@ -136,6 +136,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         let module = |module| move || wasm::build(workspace, toolchain, module);
         let built = suite.step("wasm build", module(Module::FUSED))
             && suite.step("wasm build for shared memory", module(Module::SHARED))
+            && suite.step("wasm build of the grammars", module(Module::GRAMMAR))
             && suite.step("wasm build of the open core", module(Module::BURN))
             && suite.step("page build", || demo::page(workspace));
         let unbuilt = "not run, there is no page to test";

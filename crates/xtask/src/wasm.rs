@@ -53,8 +53,17 @@ impl Module {
         shared: false,
     };
 
+    /// `crates/wasm-grammar`, which is fetched where an answer is to have a form.
+    pub const GRAMMAR: Self = Self {
+        package: "conclave-wasm-grammar",
+        profile: "grammar",
+        name: "conclave_grammar",
+        folder: "pkg-grammar",
+        shared: false,
+    };
+
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::FUSED, Self::SHARED, Self::BURN];
+    pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
 
     /// A file of its bindings: `.js`, `.d.ts`, `_bg.wasm`.
     pub fn file(self, workspace: &Workspace, ending: &str) -> PathBuf {

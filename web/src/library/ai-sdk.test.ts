@@ -1,6 +1,6 @@
 /** An ensemble as a model of the AI SDK, asked by the SDK itself over scripted members. */
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
-import { generateText, streamText, type ModelMessage } from "ai";
+import { generateText, jsonSchema, Output, streamText, type ModelMessage } from "ai";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Script } from "../testing/scripted.ts";
@@ -117,11 +117,10 @@ test("what an ensemble can't honour is warned of, what it can't read refused", a
     tools: [{ type: "function", name: "clock", inputSchema: {} }],
     presencePenalty: 1,
     frequencyPenalty: 1,
-    responseFormat: { type: "json" },
   });
   assert.deepEqual(
     warnings.map((warning) => [warning.type, "feature" in warning && warning.feature]),
-    ["tools", "presencePenalty", "frequencyPenalty", "responseFormat"].map((feature) => ["unsupported", feature]),
+    ["tools", "presencePenalty", "frequencyPenalty"].map((feature) => ["unsupported", feature]),
   );
   const idle = await model.doGenerate({ prompt, tools: [], presencePenalty: 0, frequencyPenalty: 0, responseFormat: { type: "text" }, headers: { "user-agent": "x" } });
   assert.deepEqual(idle.warnings, []);
@@ -129,6 +128,14 @@ test("what an ensemble can't honour is warned of, what it can't read refused", a
   await assert.rejects(generateText({ model, messages: image }), { name: "Settings", message: /text alone.*"file"/ });
   const tool = { role: "tool", content: [] } as const;
   await assert.rejects(async () => model.doStream({ prompt: [{ ...tool, content: [] }] }), { name: "Settings", message: /no tools/ });
+});
+
+test("a response format holds the members to its schema", async () => {
+  const { conclave, journal } = await open({ Ada: { ...talker, drafts: [{ text: '{"sum": 7}', ended: true }] } });
+  const schema = jsonSchema<{ sum: number }>({ type: "object", properties: { sum: { type: "integer" } } });
+  const { output } = await generateText({ model: conclaveModel(conclave), prompt: "What is 3 + 4?", output: Output.object({ schema }) });
+  assert.deepEqual(output, { sum: 7 });
+  assert.match(journal.find((entry) => entry.startsWith("document of ")) ?? "", /"sum":\{"type":"integer"\}/);
 });
 
 test("who stops gets what there was, and the members stop", async () => {

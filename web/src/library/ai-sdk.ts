@@ -155,11 +155,12 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
 const unfinished = (): BadSettings => new BadSettings("The answer has no end. Close no engine that answers.");
 
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
-  const { maxOutputTokens, stopSequences, temperature, topP, topK, seed, reasoning = "provider-default" } = call;
+  const { maxOutputTokens, stopSequences, temperature, topP, topK, seed, responseFormat, reasoning = "provider-default" } = call;
   const own = checkedOptions("providerOptions.conclave", call.providerOptions?.["conclave"] ?? {}, answerFields);
   return {
     ...(maxOutputTokens !== undefined && { maxTokens: maxOutputTokens }),
     ...(stopSequences !== undefined && { stop: stopSequences }),
+    ...(responseFormat?.type === "json" && { responseFormat: responseFormat.schema ? { type: "json_schema" as const, schema: responseFormat.schema } : { type: "json_object" as const } }),
     sampling: { ...(temperature !== undefined && { temperature }), ...(topP !== undefined && { topP }), ...(topK !== undefined && { topK }), ...(seed !== undefined && { seed }) },
     ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
     // Whether there is such a rule `ask` says.
@@ -168,13 +169,12 @@ function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
 }
 
 /** What of a call is not honoured. Headers are for models behind HTTP alone. */
-function warningsOf({ tools, presencePenalty, frequencyPenalty, responseFormat, reasoning }: LanguageModelV4CallOptions): SharedV4Warning[] {
+function warningsOf({ tools, presencePenalty, frequencyPenalty, reasoning }: LanguageModelV4CallOptions): SharedV4Warning[] {
   const warnings: SharedV4Warning[] = [];
   const unsupported = (feature: string, details: string): void => void warnings.push({ type: "unsupported", feature, details });
   if (tools && tools.length > 0) unsupported("tools", "The members call no tools: they answer in words alone.");
   if (presencePenalty) unsupported("presencePenalty", "Nothing is taken off for what was said before.");
   if (frequencyPenalty) unsupported("frequencyPenalty", "Nothing is taken off for what was said before.");
-  if (responseFormat?.type === "json") unsupported("responseFormat", "Nothing holds the answer to JSON: ask for it in the prompt, and check it.");
   if (reasoning !== undefined && !["provider-default", "none"].includes(reasoning)) {
     warnings.push({ type: "compatibility", feature: "reasoning", details: `Members that can think aloud do so; ${JSON.stringify(reasoning)} does not say for how long.` });
   }

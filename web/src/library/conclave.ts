@@ -31,6 +31,7 @@ import {
 import { Conversation } from "./conversation.ts";
 import { addFields, askFields, beginFields, checked, checkedOptions, loadFields, measureFields, messages as messageList, openFields } from "./options.ts";
 import { places, toys } from "./places.ts";
+import { schemaOf, type ResponseFormat } from "./response-format.ts";
 import { Share } from "./share.ts";
 import { Wire, type Port } from "./wire.ts";
 
@@ -82,6 +83,7 @@ export type {
 } from "../protocol/messages.ts";
 export { parseReference, referenceName, referenceText, type Reference } from "../store/reference.ts";
 export { Conversation } from "./conversation.ts";
+export type { ResponseFormat } from "./response-format.ts";
 export type { Port } from "./wire.ts";
 
 /** How an engine is started. */
@@ -171,10 +173,16 @@ export interface AskOptions {
    * never the system's message nor the last question, and tells how many messages in `begin`.
    */
   overflow?: "error" | "drop-oldest";
+  /**
+   * What the answer is to be as a whole: `text` (the default), `json_object`, or `json_schema` with a `schema`. What
+   * holds members to it is a module of its own, fetched for the first such answer. Throws Settings where a schema
+   * can't be honoured, with the part of it and why. On the GPU every token then waits for the CPU.
+   */
+  responseFormat?: ResponseFormat;
 }
 
 /** How a conversation is begun whose rounds the caller drives. */
-export type BeginOptions = Pick<AskOptions, "signal" | "rule" | "settings" | "sampling" | "members">;
+export type BeginOptions = Pick<AskOptions, "signal" | "rule" | "settings" | "sampling" | "members" | "responseFormat">;
 
 /** Of which conversation the length is asked. */
 export interface MeasureOptions {
@@ -438,6 +446,7 @@ export class Conclave {
     options = checkedOptions("ask", options, askFields) as AskOptions;
     const { signal, maxTokens, stop: texts = [], overflow = "error" } = options;
     if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
+    const schema = schemaOf(options.responseFormat);
     const accepted: { text: string; tokens: number }[] = [];
     const request: Unnumbered<"ask"> = {
       type: "ask",
@@ -449,6 +458,7 @@ export class Conclave {
       ...(maxTokens === undefined ? {} : { maxTokens }),
       stop: texts,
       overflow,
+      ...(schema === undefined ? {} : { schema }),
       accepted,
     };
     let text = "";
@@ -563,9 +573,10 @@ export class Conclave {
     options = checkedOptions("begin", options, beginFields) as BeginOptions;
     const { members = [...this.#members.keys()], signal } = options;
     const settings = this.#settings(options);
+    const schema = schemaOf(options.responseFormat);
     const wire = await this.#live();
     const id = wire.id();
-    const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling) }, signal);
+    const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling), ...(schema === undefined ? {} : { schema }) }, signal);
     if (begun.type !== "begun") throw unexpected(begun, "begin");
     return new Conversation(id, members, begun.prefixes, settings, async (move, expected) => {
       const reply = await wire.request({ ...move, id: wire.id() } as Request);

@@ -261,8 +261,9 @@ test("the download is told from 0 to 1, to all who wait", async () => {
 test("what an ensemble can't do is refused by the names that the API has", async () => {
   const { model } = made();
   const session = await model.create({ expectedInputs: [{ type: "text", languages: ["en"] }], expectedOutputs: [{ type: "text" }] });
+  const digits = /[0-9]+/ as object as Record<string, unknown>;
   const refusals: [Promise<unknown>, string, RegExp][] = [
-    [session.prompt("x", { responseConstraint: {} }), "NotSupportedError", /responseConstraint/],
+    [session.prompt("x", { responseConstraint: digits }), "NotSupportedError", /responseConstraint that is a RegExp/],
     [session.prompt("x", { omitResponseConstraintInput: true }), "TypeError", /omitResponseConstraintInput/],
     [session.prompt([{ role: "assistant", content: "{", prefix: true }]), "NotSupportedError", /prefix/],
     [
@@ -285,7 +286,8 @@ test("what an ensemble can't do is refused by the names that the API has", async
       /first of all/,
     ],
     [session.prompt("x", { thinking: {} } as object), "NotSupportedError", /"thinking"/],
-    [all(session.promptStreaming("x", { responseConstraint: {} })), "NotSupportedError", /responseConstraint/],
+    [all(session.promptStreaming("x", { responseConstraint: digits })), "NotSupportedError", /responseConstraint/],
+    [session.measureContextUsage("x", { responseConstraint: digits }), "NotSupportedError", /responseConstraint/],
     [model.create({ expectedInputs: [{ type: "image" }] }), "NotSupportedError", /"image"/],
     [model.create({ tools: [{ name: "", description: "", inputSchema: {}, execute: async () => "" }] }), "NotSupportedError", /tools/],
     [model.create({ samplingMode: "creative" }), "NotSupportedError", /samplingMode/],
@@ -305,7 +307,9 @@ test("what an ensemble can't do is refused by the names that the API has", async
     ],
   ];
   for (const [refused, name, message] of refusals) await assert.rejects(refused, { name, message });
+  await assert.rejects(session.prompt("x", { responseConstraint: { title: "refused" } }), { name: "NotSupportedError", message: /can't be honoured/ });
   assert.equal(session.contextUsage, 0);
+  assert.equal(await session.prompt("x", { responseConstraint: { type: "string" }, omitResponseConstraintInput: true }), "Hello there.");
   assert.deepEqual(await Promise.all([model.availability({ expectedOutputs: [{ type: "audio" }] }), model.availability({ samplingMode: "creative" })]), ["unavailable", "unavailable"]);
   const hot = await model.create({ temperature: Number.POSITIVE_INFINITY, topK: Number.POSITIVE_INFINITY });
   assert.deepEqual([hot.temperature, hot.topK], [10, 2 ** 32 - 1]);

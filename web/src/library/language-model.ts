@@ -11,14 +11,14 @@
  * Sessions share one engine: the first `create` loads the members, and with the last session that is
  * destroyed they go. Errors are DOMExceptions of the names that the API gives them; `cause` is the error
  * of this library where there is one. Text alone is read and written. What an ensemble can't do is refused
- * by name, as NotSupportedError: tools, images and sounds, `responseConstraint`, an answer that is begun
- * by the caller (`prefix`), and an answer behind a message of the assistant.
+ * by name, as NotSupportedError: tools, images and sounds, a `responseConstraint` that is a RegExp or a schema which
+ * can't be honoured, an answer that is begun by the caller (`prefix`), and an answer behind a message of the assistant.
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
 import { fault, flag, list, optional, text, type Check, type Fields } from "../protocol/check.ts";
-import { Conclave, ConclaveError, defaultSampling, isFatal, parseReference, typed, type ErrorKind, type LoadOptions, type Message, type Sampling } from "./conclave.ts";
+import { Conclave, ConclaveError, defaultSampling, isFatal, parseReference, typed, type ErrorKind, type LoadOptions, type Message, type ResponseFormat, type Sampling } from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { Loading } from "./loading.ts";
 import { callback, checked, checkedOptions, loadFields, object, signal as signalCheck } from "./options.ts";
@@ -77,8 +77,9 @@ export interface SessionOptions extends SessionNeeds {
 export interface PromptOptions {
   /** Stops the answer, and takes the question out of the conversation. */
   signal?: AbortSignal;
-  /** Refused: nothing holds the answer to a shape. */
+  /** A JSON schema: the answer is a document of it, unless a limit ends that. A RegExp is refused. */
   responseConstraint?: object;
+  /** Of no meaning here: members never read the schema. */
   omitResponseConstraintInput?: boolean;
 }
 
@@ -359,7 +360,7 @@ class LanguageModelSession extends EventTarget {
   /** Tokens that a question takes by itself, with what chat templates put around it, of `contextWindow`. Rejects with QuotaExceededError where it is too long for a member. */
   async measureContextUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
     options = known("measureContextUsage", options, promptFields) as PromptOptions;
-    refuseConstraint(options);
+    formatOf(options);
     this.#refuseDestroyed();
     return unlessAborted(usageOf(this.#shared.conclave, messagesOf(input, false)), this.#until(options)).catch((error: unknown) => {
       throw exceptionOf(error);
@@ -389,14 +390,14 @@ class LanguageModelSession extends EventTarget {
 
   #answer(input: PromptInput, options: PromptOptions, tell: (text: string) => void): Promise<void> {
     return this.#inTurn("prompt", options, promptFields, async (signal) => {
-      refuseConstraint(options);
+      const format = formatOf(options);
       const added = messagesOf(input, this.#state.messages.length > 0);
       if (added.at(-1)?.role !== "user") throw unsupported("An ensemble answers the user. Let the last message be the user's.");
       const { messages, usage } = await this.#fitting(added);
       signal.throwIfAborted();
       const { conclave, sampling } = this.#shared;
       let told = "";
-      for await (const event of conclave.ask(joined(messages), { signal, sampling })) {
+      for await (const event of conclave.ask(joined(messages), { signal, sampling, ...format })) {
         if (event.type !== "round" && event.type !== "end") continue;
         if (event.type === "end" && event.stop === "stopped") signal.throwIfAborted();
         // The end may bring what was held back.
@@ -492,9 +493,12 @@ function known(of: string, options: unknown, fields: Fields): object {
   return checkedOptions(of, options ?? {}, fields, { wrong: (message) => new TypeError(message), unknown: unsupported });
 }
 
-function refuseConstraint({ responseConstraint, omitResponseConstraintInput }: PromptOptions): void {
-  if (responseConstraint !== undefined) throw unsupported("An ensemble can't honour responseConstraint. Ask for the shape in the question, and check the answer.");
+/** What holds an answer to its constraint. Throws for one that can't be. */
+function formatOf({ responseConstraint, omitResponseConstraintInput }: PromptOptions): { responseFormat?: ResponseFormat } {
+  if (responseConstraint instanceof RegExp) throw unsupported("An ensemble can't honour a responseConstraint that is a RegExp. Give a JSON schema.");
+  if (responseConstraint !== undefined) return { responseFormat: { type: "json_schema", schema: responseConstraint } };
   if (omitResponseConstraintInput) throw new TypeError("omitResponseConstraintInput goes with responseConstraint. Leave it out.");
+  return {};
 }
 
 /** Throws what of a session's needs an ensemble can't do. */

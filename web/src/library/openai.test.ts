@@ -95,6 +95,22 @@ test("limits end an answer as the client names them", async () => {
   }
 });
 
+test("a response format holds the members to its schema, and is the client's own", async () => {
+  const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"], additionalProperties: false };
+  const formats: [NonNullable<OpenAI.ChatCompletionCreateParams["response_format"]>, string | undefined][] = [
+    [{ type: "json_schema", json_schema: { name: "sum", strict: true, schema } }, JSON.stringify(schema)],
+    [{ type: "json_schema", json_schema: { name: "anything" } }, '{"type":"object"}'],
+    [{ type: "json_object" }, '{"type":"object"}'],
+    [{ type: "text" }, undefined],
+  ];
+  for (const [response_format, held] of formats) {
+    const { conclave, journal } = await open({ Ada: talker });
+    await createChatCompletions(conclave).chat.completions.create({ messages, response_format });
+    const documents = journal.filter((entry) => entry.startsWith("document of "));
+    assert.deepEqual(documents, held === undefined ? [] : [`document of Ada: ${held}`]);
+  }
+});
+
 test("what an ensemble can't honour is refused by its name; who stops hears AbortError", async () => {
   const { conclave } = await open({ Ada: talker });
   const { create } = createChatCompletions(conclave).chat.completions;
@@ -102,7 +118,10 @@ test("what an ensemble can't honour is refused by its name; who stops hears Abor
     [{ tools: [{}] }, /can't honour "tools"/],
     [{ n: 2 }, /"n": 2/],
     [{ logprobs: true }, /"logprobs": true\. Members agree on segments.* in `conclave`/],
-    [{ response_format: { type: "json_object" } }, /"response_format"/],
+    [{ response_format: { type: "yaml" } }, /no response format "yaml"/],
+    [{ response_format: { type: "json_schema" } }, /response_format\.json_schema must be an object/],
+    [{ response_format: { type: "json_schema", json_schema: { name: "x", schema: "{}" } } }, /json_schema\.schema must be an object/],
+    [{ response_format: "json" }, /response_format must be an object/],
     [{ frequency_penalty: 0.5 }, /"frequency_penalty": 0\.5/],
   ] as const) {
     await assert.rejects(create({ messages, ...(params as object) }), { name: "Settings", message });

@@ -13,7 +13,7 @@
  */
 import { flag, list, nullable, optional, shape, text, whole, within, type Check } from "../protocol/check.ts";
 import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
-import { BadSettings, type Conclave, type ConclaveEvent, type Message, type StopReason } from "./conclave.ts";
+import { BadSettings, type Conclave, type ConclaveEvent, type Message, type ResponseFormat, type StopReason } from "./conclave.ts";
 import { checked, ensemble, object, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
@@ -28,6 +28,19 @@ export interface ChatTextPart {
 export interface ChatMessage {
   role: "system" | "developer" | "user" | "assistant";
   content?: string | readonly ChatTextPart[] | null;
+}
+
+/** What the answer is to be. */
+export type ChatResponseFormat = { type: "text" } | { type: "json_object" } | { type: "json_schema"; json_schema: ChatSchema };
+
+/** A schema that the answer is a document of. */
+export interface ChatSchema {
+  /** Of no meaning here, nor are the next two: a schema is always kept to. */
+  name: string;
+  description?: string;
+  strict?: boolean | null;
+  /** Any object if left out. */
+  schema?: Record<string, unknown>;
 }
 
 /** What may be asked for. What is `null` is as if it were left out. */
@@ -47,7 +60,7 @@ export interface ChatParams {
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
   n?: 1 | null;
-  response_format?: { type: "text" };
+  response_format?: ChatResponseFormat;
   logprobs?: false | null;
   /** Of no meaning here. */
   user?: string;
@@ -124,6 +137,8 @@ const fields = {
   user: orNone(text),
 };
 
+const described = shape({ name: text, description: orNone(text), strict: orNone(flag), schema: orNone(object) });
+
 function orNone<T>(check: Check<T>) {
   return optional(nullable(check));
 }
@@ -145,6 +160,7 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
     const events = conclave.ask(params.messages.map(messageOf), {
       ...(signal && { signal }),
       ...(maxTokens != null && { maxTokens }),
+      ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
       sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed: seedOf(seed) }) },
     });
@@ -208,14 +224,19 @@ function refuseForeign(params: ChatParams): void {
   checked("The parameters of create", params, object);
   for (const [name, value] of Object.entries(params)) {
     if (value == null || idle[name]?.includes(value)) continue;
-    if (name === "response_format" && (value as { type?: unknown }).type === "text") continue;
     const reason = name === "logprobs" ? perSegment : "";
-    if (!Object.hasOwn(fields, name) || name === "response_format") throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`);
+    if (!Object.hasOwn(fields, name)) throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`);
   }
   checked("create", params, shape(fields));
 }
 
 const perSegment = " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
+
+function formatOf(format: ChatResponseFormat): ResponseFormat {
+  if (format.type !== "json_schema") return format;
+  const { schema } = checked("response_format.json_schema", format.json_schema, described);
+  return schema ? { type: "json_schema", schema } : { type: "json_object" };
+}
 
 function messageOf(message: ChatMessage, index: number): Message {
   const { role } = message;

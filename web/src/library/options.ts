@@ -111,11 +111,20 @@ export const questionFields = {
   sampling: optional(object),
   maxTokens: optional(whole(1, 2 ** 32 - 1)),
   stop: optional(list(text)),
+  /** `schemaOf` looks into it. */
+  responseFormat: optional(object),
 };
 
 export const askFields = { ...questionFields, signal: optional(signal) };
 
-export const beginFields = { signal: askFields.signal, rule: askFields.rule, settings: askFields.settings, sampling: askFields.sampling, members: askFields.members };
+export const beginFields = {
+  signal: askFields.signal,
+  rule: askFields.rule,
+  settings: askFields.settings,
+  sampling: askFields.sampling,
+  members: askFields.members,
+  responseFormat: askFields.responseFormat,
+};
 export const measureFields = { members: askFields.members, thinking: askFields.thinking };
 export const draftFields = { members: askFields.members, maxTokens: optional(whole(1, 256)) };
 /** Drafts have more fields, and are candidates as they are. */

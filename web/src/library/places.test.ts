@@ -4,10 +4,10 @@ import { test } from "node:test";
 import { places, toys } from "./places.ts";
 
 const files = (assets?: string | URL): string[] => {
-  const { engine, openCore } = places(assets);
-  return [engine.worker, engine.wasm, openCore.worker, openCore.wasm, ...toys(assets).map(({ url }) => url!)];
+  const { engine, openCore, grammar } = places(assets);
+  return [engine.worker, engine.wasm, openCore.worker, openCore.wasm, grammar, ...toys(assets).map(({ url }) => url!)];
 };
-const names = ["engine.js", "engine.wasm", "open-core.js", "open-core.wasm", "members/ada.gguf", "members/quill.gguf", "members/juno.gguf"];
+const names = ["engine.js", "engine.wasm", "open-core.js", "open-core.wasm", "grammar.wasm", "members/ada.gguf", "members/quill.gguf", "members/juno.gguf"];
 
 test("files lie beside the library's script, or below the address that is given", () => {
   assert.deepEqual(

@@ -14,6 +14,7 @@ const beside: Record<string, () => URL> = {
   "engine-shared.wasm": () => new URL("./engine-shared.wasm", import.meta.url),
   "open-core.js": () => new URL("./open-core.js", import.meta.url),
   "open-core.wasm": () => new URL("./open-core.wasm", import.meta.url),
+  "grammar.wasm": () => new URL("./grammar.wasm", import.meta.url),
   "members/ada.gguf": () => new URL("./members/ada.gguf", import.meta.url),
   "members/quill.gguf": () => new URL("./members/quill.gguf", import.meta.url),
   "members/juno.gguf": () => new URL("./members/juno.gguf", import.meta.url),
@@ -28,10 +29,10 @@ function addressOf(file: string, assets: string | URL | undefined): string {
   return new URL(file, base).href;
 }
 
-/** Those of the engine that this page can start, and of the open core. */
+/** Those of the engine that this page can start, of the open core, and of what holds answers to a form. */
 export function places(assets?: string | URL): Places {
   const place = (name: string) => ({ worker: addressOf(`${name}.js`, assets), wasm: addressOf(`${name}.wasm`, assets) });
-  return { engine: place(mayShareMemory() ? "engine-shared" : "engine"), openCore: place("open-core") };
+  return { engine: place(mayShareMemory() ? "engine-shared" : "engine"), openCore: place("open-core"), grammar: addressOf("grammar.wasm", assets) };
 }
 
 /** The bundled members. */

@@ -2,7 +2,7 @@
  * The service worker: keeps the page's own files, so that it opens with the network off. The build
  * writes in which files those are, each with its SHA-256; any change of one makes a new worker. It
  * answers for these files alone: models and requests to other hosts never pass through its cache.
- * What not every visitor needs, the open core, is kept from its first use on, and not asked for before;
+ * What not every visitor needs, the open core and the grammars, is kept from its first use on, and not asked for before;
  * of the engine's two modules the one that the page starts, as its query says.
  *
  * A new version is fetched beside the running one and takes over when its last page has closed, or

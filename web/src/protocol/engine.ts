@@ -79,13 +79,20 @@ export type OnReading = (done: number, total: number) => boolean | Promise<boole
 /** Hears what a member has thought since the last time. Thinking waits for the answer; `false` stops. */
 export type OnThinking = (text: string) => boolean | Promise<boolean>;
 
-type MaybePromise<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;
+/** What an answer is held to: a JSON document of this schema (JSON text), by grammars of this module. */
+export interface Form {
+  compiled: WebAssembly.Module;
+  schema: string;
+}
 
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
   /** Where it lives behind a server, and what it can do there. */
   readonly remote?: RemoteAbout | undefined;
+  /** Whether it leaves the drafting of the answer that has begun to others; left out where it drafts. */
+  readonly onlyJudges?: boolean | undefined;
   about(): ModelAbout;
   /**
    * Tokens of a conversation, of which nothing is run, where it is to be begun with `thinking`
@@ -104,9 +111,10 @@ export interface Member {
   /**
    * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
    * seed draw different numbers by their `stream`. What was read before a stop is kept: the same
-   * call again runs only the rest.
+   * call again runs only the rest. What is drafted behind it is held to the `form`, where there is one; who can't be held to any only
+   * judges that answer.
    */
-  begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading): Promise<Begun>;
+  begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading, form?: Form): Promise<Begun>;
   /**
    * Thinks behind the conversation, as far as the last `measure` lets it. What it thinks is its own:
    * rounds begin behind it, and the next conversation is without it.
@@ -122,13 +130,32 @@ export interface Member {
   free(): void;
 }
 
+/** What drafts are held to, token by token: it follows one answer of one member. */
+export interface Constraint {
+  /**
+   * Which tokens may follow the accepted text and those that the draft has `drawn`: of token t bit t % 32 of
+   * word t / 32, and behind the last one's whether the text may end.
+   */
+  mask(drawn: Uint32Array): Uint32Array;
+  /** Goes on behind a segment that all members have accepted. */
+  accept(text: string): void;
+}
+
 /** A member that an engine runs: it abstains from nothing. */
 export interface EngineMember extends Member {
   draft(maxTokens: number): Promise<Draft>;
 }
 
+/** One as its engine's module has it. It knows no form: `constrain` says what it drafts. */
+export interface ModuleMember extends EngineMember {
+  /** Holds what it drafts to a constraint, which follows the one answer that begins now; left out, to nothing. */
+  constrain(constraint?: Constraint): void;
+  /** What its tokens show as, for whoever makes constraints: of each two bytes of length, the low one first, and its bytes. */
+  vocabulary(): Uint8Array;
+}
+
 /** One of an engine in this very thread: its numbers can be looked at. */
-export interface LocalMember extends EngineMember {
+export interface LocalMember extends ModuleMember {
   /** Logits of the token behind the text so far, one a token of its vocabulary. */
   nextLogits(): Promise<Float32Array>;
 }
@@ -159,12 +186,17 @@ export interface Query {
   free(): void;
 }
 
+/** Whoever loads members as an engine does, wherever they live. */
+export interface Loader {
+  load(...asked: Parameters<Engine["load"]>): Promise<EngineMember>;
+}
+
 /** The device with its members, on either core. */
 export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
   /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
-  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<EngineMember>;
+  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<ModuleMember>;
   /** Why the GPU device is gone; undefined while it is there. */
   lost(): string | undefined;
   free(): void;
@@ -203,3 +235,18 @@ export interface EngineModule extends CoreModule {
 
 /** The open core's module: engines and members, nothing else. */
 export type BurnModule = CoreModule;
+
+/** The grammars' module (crates/wasm-grammar), which is fetched for the first answer that has a form. What it throws is named Settings. */
+export interface GrammarModule {
+  default(input: { module_or_path: WebAssembly.Module }): Promise<unknown>;
+  /** Throws where a schema is none, or can't be honoured. */
+  check(schema: string): void;
+  Vocabulary: new (written: Uint8Array) => Vocabulary;
+}
+
+/** What a member's tokens show as, ready for grammars. */
+export interface Vocabulary {
+  /** A document of a schema, of which nothing is written yet. */
+  document(schema: string): Constraint & { free(): void };
+  free(): void;
+}

@@ -69,7 +69,7 @@ const round = {
 };
 
 const place = { worker: "https://host/engine.js", wasm: "https://host/engine.wasm" };
-const places = { engine: place, openCore: place };
+const places = { engine: place, openCore: place, grammar: "https://host/grammar.wasm" };
 
 test("requests pass as they are", () => {
   assert.deepEqual(parseRequest(ask), ask);

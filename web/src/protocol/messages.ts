@@ -274,7 +274,8 @@ const request = variant({
   open: shape({
     id: number,
     backend: oneOf("auto", "webgpu", "cpu"),
-    places: shape({ engine: place, openCore: place }),
+    /** `grammar`: the module that holds answers to a form. */
+    places: shape({ engine: place, openCore: place, grammar: text }),
     hub: optional(text),
     /** The most threads that members run on, on the CPU. */
     threads: optional(whole(1, 1024)),
@@ -295,12 +296,14 @@ const request = variant({
     maxTokens: optional(whole(1, 2 ** 32 - 1)),
     stop: list(text),
     overflow: oneOf("error", "drop-oldest"),
+    /** JSON text: the answer is a document of this schema. */
+    schema: optional(text),
     /** Segments that an earlier engine has accepted: the answer goes on behind them. */
     accepted: list(shape({ text, tokens: number })),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
   /** Begins a conversation of this number (`id`), whose rounds the caller drives until it ends it. */
-  begin: shape({ id: number, messages: list(message), members: list(text), sampling }),
+  begin: shape({ id: number, messages: list(message), members: list(text), sampling, schema: optional(text) }),
   /** `members`: places in the conversation. */
   draft: shape({ id: number, conversation: number, members: list(whole(0, 7)), maxTokens: whole(1, 256) }),
   verify: shape({ id: number, conversation: number, candidates: list(shape({ text, ended: flag })), settings }),

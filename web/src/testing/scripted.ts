@@ -3,7 +3,26 @@
  * told to and keep a journal of every call. They stand for the loop's order only; what a member
  * computes is tested in Rust.
  */
-import type { Begun, Candidate, Counters, Member, Message, ModelAbout, OnReading, OnThinking, Query, Ranges, Rules, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type {
+  Begun,
+  Candidate,
+  Constraint,
+  Counters,
+  ModuleMember,
+  GrammarModule,
+  Message,
+  ModelAbout,
+  OnReading,
+  OnThinking,
+  Query,
+  Ranges,
+  Rules,
+  Sampling,
+  Score,
+  Settings,
+  Thinking,
+  Thought,
+} from "../protocol/engine.ts";
 
 export const settings: Settings = {
   segmentTokens: 10,
@@ -52,7 +71,7 @@ export interface Script {
 /** Tokens that a member has room for. */
 const room = 64;
 
-export class ScriptedMember implements Member {
+export class ScriptedMember implements ModuleMember {
   readonly #name: string;
   readonly #script: Script;
   readonly #journal: string[];
@@ -60,6 +79,7 @@ export class ScriptedMember implements Member {
   readonly #counters: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
   #busy = false;
   #verified: Candidate[] = [];
+  #constraint: Constraint | undefined;
   messages: Message[] = [];
   sampling: Sampling | undefined;
   stream: number | undefined;
@@ -146,6 +166,15 @@ export class ScriptedMember implements Member {
     });
   }
 
+  constrain(constraint?: Constraint): void {
+    this.#constraint = constraint;
+    this.#journal.push(`${this.#name} ${constraint ? "constrained" : "free to say anything"}`);
+  }
+
+  vocabulary(): Uint8Array {
+    return new TextEncoder().encode(this.#name);
+  }
+
   async think(onThinking: OnThinking): Promise<Thought> {
     return this.#move("think", async () => {
       let text = "";
@@ -159,6 +188,7 @@ export class ScriptedMember implements Member {
 
   async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
     return this.#move(`draft ${maxTokens}`, () => {
+      this.#constraint?.mask(Uint32Array.of());
       const drafts = this.#script.drafts;
       const draft = drafts[Math.min((this.#calls["draft"] ?? 1) - 1, drafts.length - 1)]!;
       this.#counters.draftTokens += maxTokens - 1;
@@ -178,6 +208,7 @@ export class ScriptedMember implements Member {
   async keep(winner: number): Promise<void> {
     return this.#move(`keep ${winner}`, () => {
       this.#counters.prefix += this.#verified[winner]!.text.length;
+      this.#constraint?.accept(this.#verified[winner]!.text);
     });
   }
 
@@ -215,6 +246,42 @@ export class ScriptedMember implements Member {
       this.#busy = false;
     }
   }
+}
+
+/** A module of grammars that allow anything, and note what they are told. A schema that says `refused` can't be honoured. */
+export function scriptedGrammar(journal: string[]): GrammarModule {
+  const refuse = (message: string): never => {
+    throw Object.assign(new Error(message), { name: "Settings" });
+  };
+  return {
+    default: async () => undefined,
+    check: (schema) => void (schema.includes("refused") && refuse("The schema can't be honoured at #: refused.")),
+    Vocabulary: class {
+      readonly #of: string;
+
+      constructor(written: Uint8Array) {
+        this.#of = new TextDecoder().decode(written);
+      }
+
+      document(schema: string): Constraint & { free(): void } {
+        journal.push(`document of ${this.#of}: ${schema}`);
+        return {
+          mask: () => (schema.includes("involved") ? unreachable() : Uint32Array.of(1)),
+          accept: (text) => void journal.push(`${this.#of} accepts ${JSON.stringify(text)}`),
+          free: () => void journal.push(`no document of ${this.#of} any more`),
+        };
+      }
+
+      free(): void {
+        journal.push(`no vocabulary of ${this.#of} any more`);
+      }
+    },
+  };
+}
+
+/** As a wasm module that has come upon what can't be. */
+function unreachable(): never {
+  throw new WebAssembly.RuntimeError("unreachable");
 }
 
 /** What a verifier thinks of a candidate, by whichever number it gives. */

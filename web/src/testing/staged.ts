@@ -6,14 +6,14 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../protocol/backend.ts";
 import { RememberedChoices } from "../worker/remembered-choices.ts";
 import { Conclave, type Port } from "../library/conclave.ts";
-import type { Adapter, Backend, Choices, Core, EngineModule, FusedEngine, Message, Settings } from "../protocol/engine.ts";
+import type { Adapter, Backend, Choices, Core, EngineModule, FusedEngine, GrammarModule, Message, Settings } from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
 import { parseHelperStart, type HelperPort } from "../worker/helpers.ts";
 import { MemberHost } from "../worker/member-host.ts";
 import type { ThreadPort } from "../worker/member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
-import { ranges, rules, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
+import { ranges, rules, scriptedGrammar, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
 import { Service } from "../worker/service.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
@@ -137,6 +137,7 @@ export function stage(
     };
     return { module, memory, compiled };
   };
+  const startGrammar = async (): Promise<GrammarModule> => scriptedGrammar(journal);
   const startThread = (address: string): ThreadPort => {
     const core: Core = address.includes("open-core") ? "burn" : "fused";
     const thread: StagedThread = { members: [], helpers: new Set(), wanted: 0, terminated: false, port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null } };
@@ -146,6 +147,7 @@ export function stage(
         const copy: unknown = structuredClone(reply);
         setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
       },
+      startGrammar,
       () => {
         const helper: HelperPort = { postMessage: (data) => void parseHelperStart(data), terminate: () => void thread.helpers.delete(helper), onmessage: null, onerror: null };
         thread.helpers.add(helper);
@@ -154,7 +156,7 @@ export function stage(
     );
     function postMessage(data: unknown, transfer: Transferable[]): void {
       // A compiled module crosses between workers, but not through structuredClone in Node.
-      const copy: unknown = isStart(data) ? data : structuredClone(data, { transfer });
+      const copy: unknown = hasModule(data) ? data : structuredClone(data, { transfer });
       setImmediate(() => thread.terminated || void host.receive(copy));
     }
     function terminate(): void {
@@ -176,9 +178,16 @@ export function stage(
     await fetching?.();
     return compiled;
   };
+  const fetchGrammar = async (address: string): Promise<WebAssembly.Module> => {
+    journal.push(`fetch ${new URL(address).pathname.split("/").at(-1)}`);
+    await fetching?.();
+    return compiled;
+  };
   const service = new Service({
     startModule: () => startModule("fused"),
     fetchOpenCore,
+    fetchGrammar,
+    startGrammar,
     startThread: workerless ? undefined : startThread,
     cores,
     openStore,
@@ -200,7 +209,7 @@ export function stage(
   return { port, journal, members, threads, inject: deliver };
 }
 
-const isStart = (data: unknown): boolean => typeof data === "object" && data !== null && "type" in data && data.type === "start";
+const hasModule = (data: unknown): boolean => typeof data === "object" && data !== null && ("compiled" in data || "form" in data);
 
 export const file = new Blob(["GGUF"]);
 export const hello: Message[] = [{ role: "user", content: "hello" }];

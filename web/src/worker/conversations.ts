@@ -2,7 +2,7 @@
  * Conversations whose rounds the caller drives, move by move, in the place of `round.ts`. An open one has the
  * engine to itself: what is asked meanwhile waits until it ends.
  */
-import type { Candidate, Draft, Member, Settings, VerifiedScore } from "../protocol/engine.ts";
+import type { Candidate, Draft, Form, Member, Settings, VerifiedScore } from "../protocol/engine.ts";
 import { BadSettings } from "../protocol/errors.ts";
 import type { Request } from "../protocol/messages.ts";
 import { nextTask, together } from "./together.ts";
@@ -29,19 +29,31 @@ export class Conversations {
     this.#inTurn = inTurn;
   }
 
-  /** Waits for the engine; then members read the messages. Resolves with the tokens of each one's prefix. */
-  begin({ id, messages, sampling }: Extract<Request, { type: "begin" }>, membersNow: () => readonly Member[], signal: AbortSignal): Promise<number[]> {
+  /** Waits for the engine; then members read the messages, held to a form where there is one. Resolves with the tokens of each one's prefix. */
+  begin(
+    { id, messages, sampling }: Extract<Request, { type: "begin" }>,
+    membersNow: () => readonly Member[],
+    formNow: (members: readonly Member[]) => Promise<Form | undefined>,
+    signal: AbortSignal,
+  ): Promise<number[]> {
     return new Promise((resolve, reject) => {
       const held = (end: () => void): void => {
         const read = async (): Promise<number[]> => {
           signal.throwIfAborted();
           const members = membersNow();
+          const form = await formNow(members);
           for (const member of members) await member.measure(messages);
           const begun = await together(members, (member, index) =>
-            member.begin(messages, sampling, index, async () => {
-              await nextTask(); // lets a stop in
-              return !signal.aborted;
-            }),
+            member.begin(
+              messages,
+              sampling,
+              index,
+              async () => {
+                await nextTask(); // lets a stop in
+                return !signal.aborted;
+              },
+              form,
+            ),
           );
           signal.throwIfAborted();
           this.#open.set(id, { members, verified: 0, end });

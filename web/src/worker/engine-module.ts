@@ -1,4 +1,4 @@
-/** Fetches and starts the wasm modules: one for each core. */
+/** Fetches and starts the wasm modules: one for each core, and that of the grammars. */
 import type { Core, CoreModule } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
 
@@ -12,7 +12,7 @@ export interface StartedModule<M extends CoreModule = CoreModule> {
 /** Hears how many bytes of a module are here; `total` is 0 while it is unknown. */
 export type OnFetched = (loaded: number, total: number) => void;
 
-const names: Record<Core, string> = { fused: "The engine", burn: "The open core" };
+const names: Record<Core | "grammar", string> = { fused: "The engine", burn: "The open core", grammar: "What holds answers to a form" };
 
 /** Starts a module in this thread; on `memory` where that is given, which another worker has. */
 export async function startModule<M extends CoreModule>(module: M, compiled: WebAssembly.Module, shared?: WebAssembly.Memory): Promise<StartedModule<M>> {
@@ -20,8 +20,8 @@ export async function startModule<M extends CoreModule>(module: M, compiled: Web
   return { module, memory, compiled };
 }
 
-/** What threads start a core from, of this address. Throws Download where there is none. */
-export async function compileModule(core: Core, address: string, onFetched?: OnFetched): Promise<WebAssembly.Module> {
+/** What threads start a module from, of this address. Throws Download where there is none. */
+export async function compileModule(name: Core | "grammar", address: string, onFetched?: OnFetched): Promise<WebAssembly.Module> {
   try {
     const response = await fetch(address);
     if (!response.ok) throw new Error(`it answered ${response.status}`);
@@ -31,7 +31,7 @@ export async function compileModule(core: Core, address: string, onFetched?: OnF
     return await WebAssembly.compile(await told.arrayBuffer());
   } catch (error) {
     const advice = `Check that the file is there, and that the policy it is served with allows it (connect-src, and script-src 'wasm-unsafe-eval'), then reload.`;
-    throw new Download(`${names[core]} could not be started from ${address} (${String(error)}). ${advice}`, { cause: error });
+    throw new Download(`${names[name]} could not be started from ${address} (${String(error)}). ${advice}`, { cause: error });
   }
 }
 

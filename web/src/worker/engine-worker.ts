@@ -4,14 +4,16 @@
  * one compute.
  */
 import * as glue from "engine-glue";
+import * as grammar from "grammar-glue";
 import type { Gpu } from "../protocol/backend.ts";
-import type { EngineModule } from "../protocol/engine.ts";
+import type { EngineModule, GrammarModule } from "../protocol/engine.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { openLocks } from "../store/locks.ts";
 import { openShelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
 import { Store } from "../store/store.ts";
 import { compileModule, startModule } from "./engine-module.ts";
+import { startGrammar } from "./grammars.ts";
 import { parseHelperStart } from "./helpers.ts";
 import { MemberHost } from "./member-host.ts";
 import { RememberedChoices } from "./remembered-choices.ts";
@@ -43,6 +45,8 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
       choices: new RememberedChoices(() => openShelf(scope.navigator.storage, "conclave-choices")),
       startModule: async (address) => startModule(engine, await compileModule("fused", address)),
       fetchOpenCore: (address, onFetched) => compileModule("burn", address, onFetched),
+      fetchGrammar: (address) => compileModule("grammar", address),
+      startGrammar: startGrammar(grammar as GrammarModule),
       startThread: hasWorkers ? (address) => startWorker(address, "conclave member") : undefined,
       cores: scope.navigator.hardwareConcurrency || 1,
     });
@@ -52,6 +56,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
     const host = new MemberHost(
       (compiled) => startModule(engine, compiled),
       (reply) => scope.postMessage(reply),
+      startGrammar(grammar as GrammarModule),
       hasWorkers ? (address) => startWorker(address, "conclave helper") : undefined,
     );
     return (data) => host.receive(data);

@@ -2,6 +2,7 @@
 import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
+import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
 import { diagnosed } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
@@ -24,6 +25,7 @@ interface Started {
 export class MemberHost {
   readonly #startModule: StartModule;
   readonly #post: (reply: ThreadReply) => void;
+  readonly #grammars: Grammars;
   readonly #startHelper: ((address: string) => HelperPort) | undefined;
   readonly #members = new Map<number, EngineMember>();
   /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
@@ -32,9 +34,10 @@ export class MemberHost {
   /** Once it is there. */
   #engine: Engine | undefined;
 
-  constructor(startModule: StartModule, post: (reply: ThreadReply) => void, startHelper?: (address: string) => HelperPort) {
+  constructor(startModule: StartModule, post: (reply: ThreadReply) => void, startGrammar: StartGrammar, startHelper?: (address: string) => HelperPort) {
     this.#startModule = startModule;
     this.#post = post;
+    this.#grammars = new Grammars(startGrammar);
     this.#startHelper = startHelper;
   }
 
@@ -97,7 +100,7 @@ export class MemberHost {
         return { type: "taken", id };
       case "begin": {
         const onReading = (done: number, total: number): Promise<boolean> => this.#mayGoOn({ type: "reading", id, done, total });
-        const begun = await member.begin(request.messages, request.sampling, request.stream, onReading);
+        const begun = await member.begin(request.messages, request.sampling, request.stream, onReading, request.form);
         return { type: "begun", id, begun, counters: member.counters() };
       }
       case "think": {
@@ -132,7 +135,7 @@ export class MemberHost {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
       const { engine, memory, helpers } = await this.#started;
       const member = await engine.load(name, ranges, options, (loaded, total) => this.#post({ type: "loading", id, loaded, total }));
-      this.#members.set(number, member);
+      this.#members.set(number, new FormedMember(member, this.#grammars));
       return { type: "loaded", id, about: member.about(), heap: memory.buffer.byteLength, shared: helpers !== undefined };
     } finally {
       ranges.close();

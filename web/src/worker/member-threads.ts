@@ -5,7 +5,25 @@
  * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The rounds
  * run on, and see members as they are everywhere.
  */
-import type { Begun, Candidate, Counters, Engine, EngineMember, LoadOptions, Message, ModelAbout, OnReading, OnThinking, Sampling, Score, Settings, Thinking, Thought } from "../protocol/engine.ts";
+import type {
+  Begun,
+  Candidate,
+  Counters,
+  Engine,
+  EngineMember,
+  Form,
+  Loader,
+  LoadOptions,
+  Message,
+  ModelAbout,
+  OnReading,
+  OnThinking,
+  Sampling,
+  Score,
+  Settings,
+  Thinking,
+  Thought,
+} from "../protocol/engine.ts";
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { serveFiles } from "./port-files.ts";
@@ -54,7 +72,7 @@ interface Waiting {
 }
 
 /** A place in a worker for a member that is still to come. */
-export interface Reserved extends Pick<Engine, "load"> {
+export interface Reserved extends Loader {
   /** Gives it up, unless a member was loaded. */
   release(): void;
 }
@@ -318,9 +336,9 @@ class ThreadMember implements EngineMember {
     await this.#thread.ask("taken", this.name, { type: "takePrefix", member: this.#member, prefix });
   }
 
-  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
+  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true, form?: Form): Promise<Begun> {
     const listening = this.#listening(async (step) => (step.type === "reading" ? onReading(step.done, step.total) : true));
-    const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream }, listening);
+    const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream, ...(form && { form }) }, listening);
     this.#counters = answer.counters;
     listening.rethrow();
     return answer.begun;

@@ -1,7 +1,9 @@
 /** The worker of the open core, with its module's own script in it: all members that run on that core live in one of these. */
+import * as grammar from "grammar-glue";
 import * as glue from "open-core-glue";
-import type { BurnModule } from "../protocol/engine.ts";
+import type { BurnModule, GrammarModule } from "../protocol/engine.ts";
 import { startModule } from "./engine-module.ts";
+import { startGrammar } from "./grammars.ts";
 import { MemberHost } from "./member-host.ts";
 
 /** The part of DedicatedWorkerGlobalScope that is used here. */
@@ -15,6 +17,7 @@ const scope = globalThis as unknown as Scope;
 const host = new MemberHost(
   (compiled) => startModule(glue as BurnModule, compiled),
   (reply) => scope.postMessage(reply),
+  startGrammar(grammar as GrammarModule),
 );
 
 // A panic in the module rejects nothing that anybody waits for: told as an error of this worker.

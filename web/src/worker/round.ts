@@ -186,7 +186,7 @@ async function play(
 
 /** Whether a device's error may have been heard by another than it concerns. */
 const isAnybodys = (tried: unknown): boolean => tried instanceof ConclaveError && tried.member !== undefined && (tried.kind === "Engine" || tried.kind === "OutOfMemory");
-const canDraft = ({ remote }: Member): boolean => remote?.can !== "judges only";
+const canDraft = ({ onlyJudges }: Member): boolean => !onlyJudges;
 
 /** Who drafted what the winner did. */
 function writers(candidates: Candidate[], winner: number): number[] {

@@ -11,9 +11,10 @@ import {
   type About,
   type Core,
   type Counters,
-  type Engine,
   type EngineModule,
+  type Form,
   type FusedEngine,
+  type Loader,
   type Member,
   type Message,
   type Settings,
@@ -26,6 +27,7 @@ import { readSource } from "../store/load.ts";
 import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { Ending } from "./ending.ts";
+import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Stored, type Usage } from "../protocol/messages.ts";
@@ -56,6 +58,9 @@ export interface Surroundings {
   startModule: (address: string) => Promise<StartedModule<EngineModule>>;
   /** Fetches the open core's, for workers to start it. */
   fetchOpenCore: FetchCore;
+  /** Fetches the grammars' module, for threads to start it; and starts it in this one. */
+  fetchGrammar: (address: string) => Promise<WebAssembly.Module>;
+  startGrammar: StartGrammar;
   /** Starts a worker for members; left out where workers have none of their own. */
   startThread?: StartThread | undefined;
   /** How many threads this machine runs at once. */
@@ -85,6 +90,9 @@ export class Service {
   #choicesOf: string | undefined;
   /** What members run on that name no core; undefined where they may run on either. */
   #core: Core | undefined;
+  readonly #grammars: Grammars;
+  /** Where the grammars' module lies, and what threads start it from once an answer had a form. */
+  #grammar: { address: string; compiled?: Promise<WebAssembly.Module> } | undefined;
   /** Where members live on the CPU; undefined where they live here. */
   #threads: MemberThreads | undefined;
   /** The same, known once a backend is chosen: before the engine is open. */
@@ -102,6 +110,7 @@ export class Service {
 
   constructor(around: Surroundings) {
     this.#around = around;
+    this.#grammars = new Grammars(around.startGrammar);
     this.#store = around.openStore(undefined);
   }
 
@@ -154,7 +163,12 @@ export class Service {
           type: "begun",
           id,
           prefixes: await unlessAborted(
-            this.#conversations.begin(request, () => this.#named(request.members), signal),
+            this.#conversations.begin(
+              request,
+              () => this.#named(request.members),
+              (members) => this.#form(request.schema, members),
+              signal,
+            ),
             signal,
           ),
         });
@@ -209,6 +223,7 @@ export class Service {
   async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core, keepPrompts = true }: RequestOf<"open">): Promise<void> {
     this.#core = core;
     this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
+    this.#grammar = { ...this.#grammar, address: places.grammar };
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
     // The module is fetched beside the search for an adapter and the opening of the store, and beside it members' workers start.
@@ -327,8 +342,11 @@ export class Service {
   }
 
   /** Where members of a core are loaded. */
-  async #home(core: Core, onFetched: OnFetched): Promise<Pick<Engine, "load">> {
-    if (core === "fused") return this.#opened().engine;
+  async #home(core: Core, onFetched: OnFetched): Promise<Loader> {
+    if (core === "fused") {
+      const { engine } = this.#opened();
+      return { load: async (...asked) => new FormedMember(await engine.load(...asked), this.#grammars) };
+    }
     if (this.#openCore) return this.#openCore.fetched(onFetched);
     throw new EngineFailure("The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.");
   }
@@ -387,6 +405,20 @@ export class Service {
     return members;
   }
 
+  /** What answers of these members are held to by this schema, once it is known that they can be. Throws Settings, Download. */
+  async #form(schema: string | undefined, members: readonly Member[]): Promise<Form | undefined> {
+    if (schema === undefined) return undefined;
+    if (members.every(({ remote }) => remote))
+      throw new BadSettings("Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.");
+    const grammar = this.#grammar;
+    if (!grammar) throw notOpen();
+    grammar.compiled ??= this.#around.fetchGrammar(grammar.address);
+    grammar.compiled.catch(() => delete grammar.compiled); // the next answer tries again
+    const form = { compiled: await grammar.compiled, schema };
+    await this.#grammars.check(form);
+    return form;
+  }
+
   /** Tells how long a conversation is for each of some members. */
   async #measure({ id, messages, members: names, thinking }: RequestOf<"measure">): Promise<void> {
     const measured = await together(this.#named(names), async (member, index) => {
@@ -416,16 +448,23 @@ export class Service {
     };
     try {
       let stop: StopReason = "stopped";
+      const form = await this.#form(request.schema, members);
       // Whether it fits everybody is known at once; to read may take minutes.
       const messages = signal.aborted ? request.messages : await fitting(members, request);
       await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
       if (!signal.aborted) {
         const prefixes = await together(members, (member, index) =>
-          member.begin(messages, request.sampling, index, async (done, total) => {
-            emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
-            await nextTask(); // lets a stop in
-            return !signal.aborted;
-          }),
+          member.begin(
+            messages,
+            request.sampling,
+            index,
+            async (done, total) => {
+              emit({ type: "reading", member: request.members[index]!, done, total }); // the member itself is busy
+              await nextTask(); // lets a stop in
+              return !signal.aborted;
+            },
+            form,
+          ),
         );
         promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
         const dropped = request.messages.length - messages.length;

@@ -26,7 +26,7 @@ const request = variant({
   systemKey: shape({ id: number, member: number, messages: list(message) }),
   giveSystem: shape({ id: number, member: number }),
   takePrefix: shape({ id: number, member: number, prefix: bytes }),
-  begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number }),
+  begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number, form: optional(shape({ compiled: compiledModule, schema: text })) }),
   think: shape({ id: number, member: number }),
   /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),

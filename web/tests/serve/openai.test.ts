@@ -54,6 +54,23 @@ test("the client's helper for streams finds a message in it", async () => {
   assert.match((await runner.finalMessage()).content ?? "", /432/);
 });
 
+test("an answer is a document of the schema that the client asks for, whole and in a stream", async () => {
+  const schema = { type: "object", properties: { sum: { type: "integer", minimum: 0, maximum: 9999 }, sure: { type: "boolean" } }, required: ["sum", "sure"], additionalProperties: false };
+  const response_format: OpenAI.ResponseFormatJSONSchema = { type: "json_schema", json_schema: { name: "sum", strict: true, schema } };
+  const whole = await client.chat.completions.create({ model, messages, temperature: 0, response_format });
+  const streamed = await client.chat.completions.stream({ model, messages, temperature: 0, response_format }).finalMessage();
+  for (const content of [whole.choices[0]?.message.content, streamed.content]) {
+    const { sum, sure, ...rest } = JSON.parse(content ?? "") as { sum: number; sure: boolean };
+    assert.ok(Number.isInteger(sum) && sum >= 0 && sum <= 9999 && typeof sure === "boolean", content ?? "");
+    assert.deepEqual(rest, {});
+  }
+  const strange: OpenAI.ResponseFormatJSONSchema = { type: "json_schema", json_schema: { name: "x", schema: { type: "array", uniqueItems: true } } };
+  await assert.rejects(
+    client.chat.completions.create({ model, messages, response_format: strange }),
+    (error) => error instanceof OpenAI.BadRequestError && error.param === "response_format" && /uniqueItems/.test(error.message),
+  );
+});
+
 test("limits, refusals and a wrong key are the client's own errors", async () => {
   const short = await client.chat.completions.create({ model, messages, temperature: 0, max_completion_tokens: 3 });
   assert.equal(short.choices[0]?.finish_reason, "length");

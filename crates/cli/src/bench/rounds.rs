@@ -76,6 +76,7 @@ pub async fn measure(
         settings: &settings,
         sampling,
         limits: Limits::default(),
+        form: None,
     };
     let [mut first, mut later]: [Times; 2] = Default::default();
     let (mut written, mut tokens_run, mut tokens_due, mut rounds_run) = (0, 0, 0, 0);

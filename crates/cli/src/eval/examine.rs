@@ -175,6 +175,7 @@ async fn together(
         settings,
         sampling,
         limits: Limits::default(),
+        form: None,
     };
     let said = answer(members, &asked, &mut EachRound(watch)).await;
     let given = Given {

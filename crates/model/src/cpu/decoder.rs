@@ -463,7 +463,17 @@ fn attend(
             rows::rotate(heads, of.head_dim, rotation);
         }
     };
-    product(&block.query, &s.input, &mut s.query)?;
+    match &block.own {
+        Some(own) => products(
+            [
+                (&block.query, &mut s.query),
+                (&own.key, &mut s.key),
+                (&own.value, &mut s.value),
+            ],
+            &s.input,
+        )?,
+        None => product(&block.query, &s.input, &mut s.query)?,
+    }
     if of.gate {
         take_gates(of.head_dim, s);
     }
@@ -473,8 +483,6 @@ fn attend(
     }
     normalise(&mut s.query, &block.query_norm, true);
     if let Some(own) = &block.own {
-        product(&own.key, &s.input, &mut s.key)?;
-        product(&own.value, &s.input, &mut s.value)?;
         normalise(&mut s.key, &own.key_norm, false);
         if c.value_norm {
             rows::rms_norm(&mut s.value, &vec![1.0; of.head_dim], c.norm_epsilon);
@@ -646,8 +654,7 @@ fn begin(
 
 /// The gated MLP of one block, from `s.input` into `s.added`.
 fn feed_forward(c: &Config, mlp: &Mlp<Matrix, Vector>, s: &mut Scratch) -> Result<(), ModelError> {
-    product(&mlp.gate, &s.input, &mut s.gate)?;
-    product(&mlp.up, &s.input, &mut s.up)?;
+    products([(&mlp.gate, &mut s.gate), (&mlp.up, &mut s.up)], &s.input)?;
     rows::gated(activation(c), &mut s.gate, &s.up);
     s.input.set(&s.gate, mlp.gate.weight.rows());
     product(&mlp.down, &s.input, &mut s.added)
@@ -772,6 +779,24 @@ fn post(c: &Config, norm: &Option<Vector>, s: &mut Scratch) {
         rows::rms_norm(&mut s.added, norm, c.norm_epsilon);
     }
     rows::add(&mut s.stream, &s.added);
+}
+
+/// [`product`] with several matrices, which threads share all at once.
+fn products<const N: usize>(
+    mut of: [(&Linear<Matrix, Vector>, &mut Vec<f32>); N],
+    input: &Input,
+) -> Result<(), ModelError> {
+    let pairs = of.each_mut().map(|(linear, out)| {
+        out.resize(input.rows() * linear.weight.rows(), 0.0);
+        (&linear.weight, &mut out[..])
+    });
+    conclave_cpu::products(input, pairs)?;
+    for (linear, out) in of {
+        if let Some(bias) = &linear.bias {
+            rows::add_bias(out, bias);
+        }
+    }
+    Ok(())
 }
 
 /// `x · Wᵀ + bias`.

@@ -93,6 +93,7 @@ fn ask(
         settings,
         sampling: Sampling::greedy(),
         limits: Limits::default(),
+        form: None,
     };
     pollster::block_on(answer(members, &ask, heard))
 }

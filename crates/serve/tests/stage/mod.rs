@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{Begun, Draft, Judged, JudgedToken, Member, Message, Thought, VerifiedScore};
 use conclave_model::{Cpu, LoadOptions, Sampling};
-use conclave_rounds::{AnyMember, MoveError, TakePart};
+use conclave_rounds::{AnyMember, FormOf, MoveError, TakePart};
 use conclave_serve::{Config, Ensemble, Server};
 use conclave_weights::Memory;
 use serde_json::{Value, json};
@@ -282,6 +282,10 @@ impl TakePart for Moody {
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         TakePart::measure(&self.member, messages).await
+    }
+
+    fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
+        self.member.hold(form)
     }
 
     async fn begin_while(

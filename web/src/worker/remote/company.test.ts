@@ -77,6 +77,48 @@ test("judges alone have nothing to judge", async () => {
   conclave.close();
 });
 
+test("an answer by a schema is drafted by those who can be held to it; a member behind a server scores what they draft", async () => {
+  const { conclave, server } = await company({ Near: near });
+  const responseFormat = { type: "json_schema", schema: { type: "object" } } as const;
+  const before = server.asked.length;
+  const rounds = roundsOf(await answer(conclave, 2, { responseFormat }));
+  assert.equal(rounds.length, 2);
+  for (const { active, drafters, remote, abstained, scores } of rounds) {
+    assert.deepEqual([active, drafters, remote, abstained], [[0, 1], [0], [1], []]);
+    assert.ok(scores[1]![0]!.harmonic! < 0);
+  }
+  const completions = server.asked.slice(before).filter(({ path }) => path === "/v1/completions");
+  assert.ok(completions.length > 0 && completions.every(({ body }) => (body as { echo?: boolean }).echo), "it is asked for scores alone");
+  // In words it drafts again.
+  const [again] = roundsOf(await answer(conclave, 1));
+  assert.deepEqual(again!.drafters, [0, 1]);
+  conclave.close();
+});
+
+test("members behind servers alone are asked for no document", async () => {
+  const { conclave } = await company({ Near: near });
+  const responseFormat = { type: "json_object" } as const;
+  const refused = (error: unknown): boolean => typed(error).kind === "Settings" && /behind servers can't be held to a schema/.test(typed(error).message);
+  await assert.rejects(collect(conclave.ask(hello, { members: ["Far"], responseFormat })), refused);
+  await assert.rejects(conclave.begin(hello, { members: ["Far"], responseFormat }), refused);
+  const [round] = roundsOf(await answer(conclave, 1, { members: ["Far"] }));
+  assert.deepEqual(round!.drafters, [0]);
+  conclave.close();
+});
+
+test("where those who can be held to a schema leave, the answer ends and keeps its text", async () => {
+  const leaves: Script = {
+    ...near,
+    onMove: (move, call) => {
+      if (move === "draft" && call > 1) throw new Error("It broke down.");
+    },
+  };
+  const { conclave } = await company({ Near: leaves });
+  const failed = (error: unknown): boolean => typed(error).kind === "Remote" && /drafts/.test(typed(error).message) && typed(error).partial === " near";
+  await assert.rejects(answer(conclave, 3, { responseFormat: { type: "json_object" } }), failed);
+  conclave.close();
+});
+
 test("members here draft while one elsewhere answers", async () => {
   const takes = 300;
   const wait = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, takes));

@@ -3,7 +3,7 @@
  * it is late it abstains, and after three late rounds it fails, so that the others go on without it.
  */
 import { optional, shape, text, whole } from "../../protocol/check.ts";
-import type { Begun, Candidate, Counters, Draft, Member, Message, ModelAbout, RemoteAbout, Sampling, Settings, Thought, VerifiedScore } from "../../protocol/engine.ts";
+import type { Begun, Candidate, Counters, Draft, Form, Member, Message, ModelAbout, OnReading, RemoteAbout, Sampling, Settings, Thought, VerifiedScore } from "../../protocol/engine.ts";
 import { BadSettings, ContextFull, RemoteFailure } from "../../protocol/errors.ts";
 import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
@@ -29,6 +29,8 @@ export class RemoteMember implements Member {
   readonly #found: Found;
   readonly #timeoutMs: number;
   #judge: Letters | undefined;
+  /** The answer is held to a form, which nobody here can hold its server's tokens to: what it drafts could break the document. */
+  #formed = false;
   #messages: Message[] = [];
   #sampling: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 0 };
   /** The conversation as the server reads it; it is rendered while the others read theirs. */
@@ -60,6 +62,10 @@ export class RemoteMember implements Member {
     return new RemoteMember(name, server, found, timeout);
   }
 
+  get onlyJudges(): boolean {
+    return this.#formed || !this.#found.renderer;
+  }
+
   about(): ModelAbout {
     const { context, parameters, vocabulary } = this.#found;
     const memory = { weights: 0, kv: 0, scratch: 0 };
@@ -83,8 +89,9 @@ export class RemoteMember implements Member {
   takePrefix(): void {}
 
   /** Waits for nothing: what the server has against the conversation is told by the first draft. */
-  async begin(messages: Message[], sampling: Sampling, stream: number): Promise<Begun> {
+  async begin(messages: Message[], sampling: Sampling, stream: number, _onReading?: OnReading, form?: Form): Promise<Begun> {
     this.#messages = messages;
+    this.#formed = form !== undefined;
     this.#sampling = { ...sampling, seed: sampling.seed + 1_000_003 * stream };
     this.#answer = "";
     this.#verified = [];
@@ -105,7 +112,7 @@ export class RemoteMember implements Member {
 
   /** Undefined where it only judges, or abstains. */
   async draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined> {
-    if (!this.#found.renderer) return undefined;
+    if (this.onlyJudges) return undefined;
     // Where nobody has drafted a round is begun anew: late again, it is late once more.
     this.#lateNow = false;
     return this.#inTime(signal, async (limit) => {

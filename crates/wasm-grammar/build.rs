@@ -1,0 +1,10 @@
+//! A larger stack than the usual 1 MiB: llguidance goes into a schema's parts, and into what they refer to,
+//! by calls within calls.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_FAMILY").is_ok_and(|family| family == "wasm") {
+        println!("cargo::rustc-link-arg-cdylib=-z");
+        println!("cargo::rustc-link-arg-cdylib=stack-size=4194304");
+    }
+}
