@@ -229,7 +229,7 @@ fn refined(local: u32, top: f32, listed: u32, cut: Cut, coarse: Found, goal: vec
     return Cut(distance, workgroupUniformLoad(&told));
 }
 
-// The largest logit's id, NONE where a logit is no number or none is finite.
+// The largest logit's id, NONE where a logit is no number or +∞, or none is finite.
 fn largest(local: u32) -> u32 {
     var best = NONE;
     var top = LOWEST;
@@ -237,7 +237,7 @@ fn largest(local: u32) -> u32 {
     for (var i = local; i < params.vocabulary; i += WORKGROUP) {
         let logit = logits[i];
         let bits = bitcast<u32>(logit);
-        broken = broken || (bits & 0x7fffffffu) > 0x7f800000u;
+        broken = broken || (bits & 0x7fffffffu) > 0x7f800000u || bits == 0x7f800000u;
         if (is_finite(bits) && (best == NONE || logit > top)) {
             best = i;
             top = logit;

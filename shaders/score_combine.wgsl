@@ -3,8 +3,8 @@
 struct Params {
     tiles: u32,
     vocabulary: u32,
-    spare_a: u32,
-    spare_b: u32,
+    nan: u32,  // the bits of NaN, which no shader can write as a constant
+    spare: u32,
 }
 
 @group(0) @binding(0) var<storage, read> partials: array<f32>;         // [m, 2 tiles + 1]
@@ -15,6 +15,7 @@ struct Params {
 
 const WORKGROUP: u32 = 64u;
 const LOWEST: f32 = -3.0e38;
+const BROKEN: f32 = 3.3e38;  // as in `score_head`
 
 var<workgroup> parts: array<vec2<f32>, 64>;
 
@@ -48,6 +49,11 @@ fn main(
         if (targets[row] < params.vocabulary) {
             logit = partials[base + 2u * params.tiles];
         }
-        out[row] = vec2<f32>(logit, part.x + log(part.y));
+        if (part.x >= BROKEN) {
+            let nan = bitcast<f32>(params.nan);
+            out[row] = vec2<f32>(nan, nan);
+        } else {
+            out[row] = vec2<f32>(logit, part.x + log(part.y));
+        }
     }
 }

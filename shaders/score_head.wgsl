@@ -6,11 +6,22 @@
 
 const WORKGROUP: u32 = 64u;
 const LOWEST: f32 = -3.0e38;
+// Stands for a logit that is NaN or +∞: being the largest, it is what `score_combine` finds.
+const BROKEN: f32 = 3.3e38;
 
 // Of each row of x and each thread across: the largest logit, the sum relative to it.
 var<workgroup> parts: array<vec2<f32>, 256>;
 
+// By its bits: what a comparison or a clamp makes of NaN is each driver's own.
+fn is_broken(logit: f32) -> bool {
+    let bits = bitcast<u32>(logit);
+    return (bits & 0x7fffffffu) > 0x7f800000u || bits == 0x7f800000u;
+}
+
 fn capped(logit: f32) -> f32 {
+    if (is_broken(logit)) {
+        return BROKEN;
+    }
     if (params.softcap > 0.0) {
         // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
         return params.softcap * tanh(clamp(logit / params.softcap, -10.0, 10.0));

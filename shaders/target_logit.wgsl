@@ -50,7 +50,8 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
         if (params.has_bias == 1u) {
             sum += bias[id];
         }
-        if (params.softcap > 0.0) {
+        // NaN and ±∞ stay what they are: a driver's clamp may make numbers of them.
+        if (params.softcap > 0.0 && (bitcast<u32>(sum) & 0x7f800000u) != 0x7f800000u) {
             // tanh is 1 in f32 from 10 on; some drivers make it NaN far out.
             sum = params.softcap * tanh(clamp(sum / params.softcap, -10.0, 10.0));
         }

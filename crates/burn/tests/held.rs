@@ -3,6 +3,8 @@
 
 #[path = "../../model/tests/held/beyond_f16.rs"]
 mod beyond_f16;
+#[path = "../../model/tests/held/broken.rs"]
+mod broken;
 #[path = "../../model/tests/held/goes_on.rs"]
 mod goes_on;
 #[path = "../../model/tests/held/in_line.rs"]

@@ -162,3 +162,26 @@ impl Work for Fold<'_> {
         *top = new;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wherever it lies among the eight of a vector, and behind the last of them.
+    #[test]
+    fn a_broken_logit_shows_in_the_sum() {
+        for at in 0..19 {
+            for broken in [f32::NAN, f32::INFINITY] {
+                let mut logits = [1.0; 19];
+                logits[at] = broken;
+                let sum = log_sum_exp(&logits);
+                assert!(!sum.is_finite(), "{broken} at {at}: {sum}");
+            }
+            let mut capped = [1.0; 19];
+            capped[at] = f32::NAN;
+            softcap(&mut capped, 30.0);
+            assert!(capped[at].is_nan(), "{at}: {}", capped[at]);
+        }
+        assert!((log_sum_exp(&[1.0; 19]) - (1.0 + 19_f32.ln())).abs() < 1e-6);
+    }
+}

@@ -62,7 +62,7 @@ impl Sampler {
     /// The next token under `logits` (`[vocabulary]`). Ties go to the lowest id.
     ///
     /// # Errors
-    /// [`ModelError::NotFinite`] if the logits hold NaN or no finite number.
+    /// [`ModelError::NotFinite`] if the logits hold NaN, +∞ or no finite number.
     pub fn choose(&mut self, logits: &[f32]) -> Result<u32, ModelError> {
         match sample_cpu(logits, self.draws(), self.random.next_u32()) {
             NO_TOKEN => Err(ModelError::NotFinite),
@@ -169,14 +169,17 @@ mod tests {
 
     #[test]
     fn broken_logits_are_an_error() {
-        let mut sampler = Sampler::new(Sampling::default(), 0);
-        assert!(matches!(
-            sampler.choose(&[0.0, f32::NAN]),
-            Err(ModelError::NotFinite)
-        ));
-        assert!(matches!(
-            sampler.choose(&[f32::NEG_INFINITY]),
-            Err(ModelError::NotFinite)
-        ));
+        for sampling in [Sampling::default(), Sampling::greedy()] {
+            let mut sampler = Sampler::new(sampling, 0);
+            for broken in [
+                &[0.0, f32::NAN][..],
+                &[0.0, f32::INFINITY],
+                &[f32::NEG_INFINITY],
+            ] {
+                let chosen = sampler.choose(broken);
+                assert!(matches!(chosen, Err(ModelError::NotFinite)), "{broken:?}");
+            }
+            assert_eq!(sampler.choose(&[f32::NEG_INFINITY, 0.0]).unwrap(), 1);
+        }
     }
 }

@@ -93,7 +93,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         stages: Vec::new(),
     };
     // Without a network all other tests run none the less.
-    if wants(&[Part::Real]) {
+    if wants(&[Part::Browsers, Part::Real]) {
         let mut published = None;
         suite.step("published models", || {
             published = Some(models::ready(workspace)?);

@@ -170,8 +170,14 @@ test("a member whose weights are broken is named, the others answer, and it can 
 test("broken and alone, its failure is the answer's, with a way on", async (context) => {
   const visitor = await withFolder(context, "Broken", "It works.", { broken: true });
   const { page } = visitor;
+  await visitor.set("maxRounds", "2");
+  assert.notEqual(await visitor.answer(sum), "", "the others go on");
+  const charted = await page.locator("#weights").getAttribute("aria-label");
+  assert.match(charted ?? "", /^Weights after round [12]: /);
+  await page.locator("#new").click();
   for (const box of await page.locator(".member", { hasNotText: "Broken" }).locator(".takes-part input").all()) await box.setChecked(false);
   assert.equal(await visitor.answer(sum), "");
+  assert.equal(await page.locator("#weights").getAttribute("aria-label"), charted, "it failed before it had a round, and leaves the chart of the last answer");
   const failure = page.locator(".exchange .failure");
   assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Broken: the model's logits are not finite numbers/);
   await press(visitor, failure.getByRole("button", { name: "Remove Broken" }));

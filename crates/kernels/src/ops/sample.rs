@@ -147,7 +147,8 @@ pub fn sample(
 pub fn sample_cpu(logits: &[f32], draws: Draws, number: u32) -> u32 {
     let mut best: Option<(u32, f32)> = None;
     for (id, &logit) in logits.iter().enumerate() {
-        if logit.is_nan() {
+        // What is masked is −∞; +∞ is as broken as NaN, and would hide the others.
+        if logit.is_nan() || logit == f32::INFINITY {
             return NO_TOKEN;
         }
         if logit.is_finite() && best.is_none_or(|(_, top)| logit > top) {

@@ -20,7 +20,8 @@ const TARGET: &str = wgsl!("target_logit.wgsl");
 struct CombineParams {
     tiles: u32,
     vocabulary: u32,
-    spare: [u32; 2],
+    nan: u32,
+    spare: u32,
 }
 
 #[repr(C)]
@@ -97,7 +98,7 @@ pub fn score_partials(m: usize, weight: &Matrix) -> usize {
 
 /// For each row of normed hidden states `x` `[m, hidden]` and its id in `targets` `[m]` (u32):
 /// the id's raw logit and the row's log-sum-exp into `out` `[m, 2]`; the difference is the id's
-/// log-probability. Of the logits nothing is kept but [`score_partials`] numbers in `partials`. An
+/// log-probability. Both are NaN where a logit of the row is NaN or +∞. Of the logits nothing is kept but [`score_partials`] numbers in `partials`. An
 /// id past the vocabulary gives a logit of −3·10³⁸.
 ///
 /// # Errors
@@ -153,7 +154,8 @@ pub fn score_head(
     let params = CombineParams {
         tiles: all_tiles as u32,
         vocabulary: weight.rows() as u32,
-        spare: [0; 2],
+        nan: f32::NAN.to_bits(),
+        spare: 0,
     };
     let buffers = [
         Use::Read(partials),

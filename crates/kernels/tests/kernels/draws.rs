@@ -199,7 +199,7 @@ fn a_draw_from_a_large_vocabulary_equals_its_twin() {
     }
 }
 
-/// The lowest of equal best; no number, and nothing finite, are no token.
+/// The lowest of equal best; a logit that is no number or +∞, and nothing finite, are no token.
 #[test]
 fn greedy_and_broken_rows() {
     let greedy = Draws {
@@ -213,12 +213,24 @@ fn greedy_and_broken_rows() {
         ..greedy
     };
     let mut row = vec![-1.0_f32; 700];
-    (row[650], row[300], row[301]) = (3.0, 3.0, f32::INFINITY);
+    (row[650], row[300], row[301]) = (3.0, 3.0, f32::NEG_INFINITY);
     assert_eq!(draw(&row, greedy, &[9], 1).0, [300]);
-    row[8] = f32::NAN;
-    let none = vec![f32::NEG_INFINITY; 300];
-    for draws in [greedy, warm] {
-        for row in [&row, &none] {
+    let with = |at: usize, logit: f32| {
+        let mut row = row.clone();
+        row[at] = logit;
+        row
+    };
+    let broken = [
+        with(8, f32::NAN),
+        with(699, f32::INFINITY),
+        vec![f32::NEG_INFINITY; 300],
+    ];
+    let capped = Draws {
+        softcap: Some(30.0),
+        ..warm
+    };
+    for draws in [greedy, warm, capped] {
+        for row in &broken {
             let (found, state) = draw(row, draws, &[9], 1);
             assert_eq!((found[0], sample_cpu(row, draws, 9)), (NO_TOKEN, NO_TOKEN));
             assert_eq!(state[..2], [NO_TOKEN, 1]);

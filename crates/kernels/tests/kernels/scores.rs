@@ -76,3 +76,43 @@ fn a_softcap_bounds_the_logit_and_the_sum() {
     let refused = scores(&row, &[0], 3, Some(0.0));
     assert!(matches!(refused, Err(GpuError::Shape { .. })));
 }
+
+/// A logit of any token that is NaN or +∞ makes the row's scores NaN, capped or not, wherever it lies.
+#[test]
+fn a_broken_logit_of_any_token_shows_in_the_scores() {
+    let vocabulary = 300;
+    for softcap in [None, Some(30.0)] {
+        for broken in [f32::NAN, f32::INFINITY] {
+            for at in [0, 17, 150, 299] {
+                let mut logits = vec![1.0; vocabulary];
+                logits[at] = broken;
+                let found = scores(&logits, &[5], vocabulary, softcap).unwrap();
+                let case = format!("{broken} at {at}, {softcap:?}: {found:?}");
+                assert!(found.iter().all(|score| score.is_nan()), "{case}");
+            }
+        }
+    }
+}
+
+/// The raw logit of a token alone, which no other shows in.
+#[test]
+fn a_broken_logit_stays_broken_under_a_softcap() {
+    for softcap in [None, Some(30.0)] {
+        for broken in [f32::NAN, f32::INFINITY] {
+            let (weight, states) = making(&[1.0, broken, 1.0], 3);
+            let head = Head {
+                weight: &weight,
+                bias: None,
+                softcap,
+            };
+            let rows = Rows {
+                count: 1,
+                counts: &upload(&[1_u32]),
+            };
+            let out = marked(1);
+            target_logits(gpu(), &states, rows, &upload(&[1_u32]), head, &out).unwrap();
+            let found = read(&[&out]).remove(0)[0];
+            assert!(!found.is_finite(), "{broken}, {softcap:?}: {found}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use crate::fixture::Published;
 const SEGMENT: usize = 64;
 
 /// How far the perplexity may be from llama.cpp's, relative to it.
-const LIMIT: f64 = 3e-3;
+const LIMIT: f64 = 2e-3;
 
 pub fn hold(model: &Published) {
     let wanted = &model.reference.perplexity;

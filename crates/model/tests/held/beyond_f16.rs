@@ -4,7 +4,7 @@ use crate::backends;
 use crate::session::{fixture, relative_error, session_of};
 
 /// The bytes of a tensor in a safetensors file.
-fn tensor<'a>(file: &'a mut [u8], name: &str) -> &'a mut [u8] {
+pub fn tensor<'a>(file: &'a mut [u8], name: &str) -> &'a mut [u8] {
     let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
     let header: serde_json::Value = serde_json::from_slice(&file[8..8 + length]).unwrap();
     assert_eq!(header[name]["dtype"], "BF16");

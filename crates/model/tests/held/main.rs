@@ -2,6 +2,7 @@
 //! way it is run. The open core's tests are these files too (`crates/burn/tests/held.rs`).
 
 mod beyond_f16;
+mod broken;
 mod draws;
 mod experts;
 mod goes_on;
