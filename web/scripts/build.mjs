@@ -115,6 +115,10 @@ await writeFile(`${library}/package.json`, `${JSON.stringify(manifest, undefined
 /** Bytes of the open core as gzip, for the page to tell. */
 const openCoreBytes =
   openCore && (await Promise.all(["js", "wasm"].map(async (ending) => gzipSync(await readFile(`${dist}/open-core.${ending}`), { level: 9 }).length))).reduce((sum, bytes) => sum + bytes);
+/** Tells apart what different builds send each other: by all that has a part in it. */
+const pageVersion = createHash("sha256");
+for (const folder of [dist, `${web}src`])
+  for (const file of (await readdir(folder, { recursive: true })).filter((file) => /(?<!\.test)\.(ts|js|wasm)$/.test(file)).sort()) pageVersion.update(await readFile(join(folder, file)));
 await build({
   ...settings,
   entryPoints: { page: `${web}src/page/main.ts`, style: `${web}style.css`, bench: `${web}src/bench/page.ts` },
@@ -123,7 +127,7 @@ await build({
   loader: { ".woff2": "file" },
   assetNames: "[name]",
   chunkNames: "chunk-[hash]",
-  define: { OPEN_CORE_BYTES: String(openCoreBytes) },
+  define: { OPEN_CORE_BYTES: String(openCoreBytes), PAGE_VERSION: JSON.stringify(pageVersion.digest("hex").slice(0, 16)) },
 });
 for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.

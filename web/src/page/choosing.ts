@@ -1,9 +1,11 @@
 /** Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or the visitor's own. */
 import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../library/conclave.ts";
+import { toys } from "../library/places.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { memoryOf, readCatalogue, type Ensemble } from "./catalogue.ts";
 import { toysTitle } from "./ensembles-list.ts";
+import type { KeyedMember } from "./ensemble-key.ts";
 import { verdict } from "./fit.ts";
 import { total } from "./member-facts.ts";
 import { machineOf, ModelsDialog } from "./models-dialog.ts";
@@ -61,6 +63,12 @@ export class Choosing {
       last.title,
       last.members.map((member) => ({ source: member, model: models.find(({ ref }) => ref === member.ref) })),
     );
+  }
+
+  /** Who will sit down, as far as the last visit tells: known before anybody does. */
+  expected(): KeyedMember[] {
+    const last = recall();
+    return (last?.members ?? toys()).map((source) => ({ source, contextTokens: last?.contextTokens ?? this.#context.roster.contextTokens }));
   }
 
   /** With the engine open: whoever is seated but not whole in the store makes room for the toys, and nothing is fetched unasked. */

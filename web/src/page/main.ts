@@ -1,10 +1,11 @@
 /** The page: opens the engine, seats the members, asks, and shows what comes back. */
 import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
-import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message } from "../library/conclave.ts";
+import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message, type Port } from "../library/conclave.ts";
 import { Choosing } from "./choosing.ts";
 import { button, byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
 import { toysTitle } from "./ensembles-list.ts";
+import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
 import { percent, plural, sentence } from "./figures.ts";
@@ -17,11 +18,14 @@ import { QuestionBox } from "./question-box.ts";
 import { hasOtherTab } from "./other-tabs.ts";
 import { Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
+import { openSharing } from "./sharing.ts";
 import { SideBySide } from "./side-by-side.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /** What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends; undefined where it was not built. */
 declare const OPEN_CORE_BYTES: number | undefined;
+/** Tells apart what different builds send each other. */
+declare const PAGE_VERSION: string;
 
 const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
@@ -46,6 +50,12 @@ class Page {
   #conclave: Conclave | undefined;
   /** The same from its start on, open or not. */
   #starting: Conclave | undefined;
+  readonly #sharing = openSharing((fail) => this.#lost(fail));
+  /** Until the members of the last visit have their seats. */
+  #furnishing = Promise.resolve();
+  #furnished = false;
+  /** The tab that the engine was in has closed in the middle of the last answer. */
+  #moved = false;
   /** Counts engines, so that what an earlier one still reports is not taken for the present one's. */
   #generation = 0;
   #exchanges: Exchange[] = [];
@@ -74,7 +84,9 @@ class Page {
     this.#roster = new Roster(
       this.#members,
       {
+        onChanging: () => this.#changing(),
         onChange: () => {
+          void this.#offer();
           this.#refresh();
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
@@ -117,31 +129,41 @@ class Page {
   }
 
   async start(): Promise<void> {
-    const furnishing = Promise.all([hasOpenCore(), this.#choosing.furnish()]).then(([has]) => {
+    this.#furnishing = Promise.all([hasOpenCore(), this.#choosing.furnish()]).then(([has]) => {
+      this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
     });
-    // The engine takes longest, and waits for nothing.
-    const opened = this.#open(furnishing);
+    // The engine takes longest, and waits for nothing but a word on whether another tab has it.
+    const opened = this.#open();
     // Out of the way of what the visitor waits for first. No later: a large download may outlast the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
     await keepOffline({
       onUpdate: (take) => this.#notices.show("update", "hint", "A newer version of this page is here.", [{ label: "Reload", run: take }]),
     });
     await opened;
-    if (await hasOtherTab()) this.#notices.show("tabs", "hint", "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.");
+    await this.#tellTabs();
   }
 
-  /** Opens an engine on the chosen backend and loads every member into it, once there are seats. */
-  async #open(furnishing: Promise<void> = Promise.resolve()): Promise<void> {
+  /** Says what another tab costs, unless both have the same engine. */
+  async #tellTabs(): Promise<void> {
+    if (!(await hasOtherTab()) || this.#sharing?.shared) return;
+    this.#notices.show("tabs", "hint", "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.");
+  }
+
+  /**
+   * Opens an engine on the chosen backend and loads every member into it, once there are seats. `alone`: for members that the visitor
+   * chooses just now, and this tab's own.
+   */
+  async #open(alone = false): Promise<void> {
     const generation = ++this.#generation;
     this.#engineLine.textContent = "Starting the engine…";
     this.#engineLine.dataset["state"] = "starting";
     this.#refresh();
     try {
       // Members' files are fetched while the engine opens.
-      const conclave = (this.#starting = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) }));
-      await furnishing;
-      await this.#choosing.settle(conclave);
+      const conclave = (this.#starting = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) }, this.#ports(alone)));
+      await this.#furnishing;
+      if (!alone) await this.#choosing.settle(conclave);
       if (generation !== this.#generation) return conclave.close();
       const seated = this.#roster.attach(conclave);
       await conclave.ready;
@@ -161,6 +183,56 @@ class Page {
     this.#refresh();
   }
 
+  /** What engines are started by; undefined where tabs can't share one. */
+  #ports(alone: boolean): (() => Port) | undefined {
+    const sharing = this.#sharing;
+    if (!sharing) return undefined;
+    let first = true;
+    // One in the place of a failed one is looked for among the other tabs as well.
+    return () => {
+      const own = alone && first;
+      first = false;
+      return sharing.startPort(own ? undefined : this.#key());
+    };
+  }
+
+  /** What tabs that share an engine have in common; before members have their seats, as the last visit tells. */
+  #key(): string | undefined {
+    const { slots, contextTokens } = this.#roster;
+    const members: KeyedMember[] = this.#furnished ? slots.map((slot) => ({ source: slot.source, contextTokens: slot.contextTokens ?? contextTokens })) : this.#choosing.expected();
+    return ensembleKey([PAGE_VERSION, new URL("./", document.baseURI).pathname, this.#choice, core, hub], members);
+  }
+
+  /** Before members come or go: an engine that others have as well stays as it is, and this tab opens its own. */
+  #changing(): void {
+    if (!this.#furnished || !this.#sharing) return;
+    if (!this.#sharing.shared) return void this.#sharing.offer(undefined);
+    void this.#startOver(true).then(() => this.#tellTabs());
+  }
+
+  /** Lets other tabs find the engine by its members, once all are there. */
+  async #offer(): Promise<void> {
+    await Promise.resolve(); // whoever else leaves with one that has left
+    if (this.#furnished && this.#roster.slots.every(({ state }) => state === "ready")) await this.#sharing?.offer(this.#key());
+  }
+
+  /** The tab that the engine was in has closed: an answer goes on by itself in another one. */
+  #lost(fail: () => void): void {
+    if (!this.#answering) return void this.#startOver();
+    this.#moved = true;
+    fail();
+  }
+
+  /** Lets go of the engine and opens another one. */
+  async #startOver(alone = false): Promise<void> {
+    this.#stop();
+    this.#notices.clear("engine");
+    this.#starting?.close();
+    this.#conclave = undefined;
+    this.#roster.detach();
+    await this.#open(alone);
+  }
+
   #showEngine(conclave: Conclave): void {
     const { backend, adapter } = conclave;
     this.#notices.clear("engine");
@@ -177,13 +249,14 @@ class Page {
   /** The engine failed, and another one goes on. */
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
-    this.#notices.show("engine", "warning", "The engine failed and was opened anew. The members read the conversation again, and the answer goes on from where it was.");
+    const why = this.#moved ? "The tab that the engine was in has closed, and it was opened anew." : "The engine failed and was opened anew.";
+    this.#notices.show("engine", "warning", `${why} The members read the conversation again, and the answer goes on from where it was.`);
   }
 
   /** What runs the members; on the CPU they may come to run on more threads, and on fewer. */
   #showWhere({ backend, adapter, why, threads }: Conclave): void {
     const where = backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
-    const text = `${where} (${why})`;
+    const text = `${where} (${why})${this.#sharing?.elsewhere ? ", in another tab" : ""}`;
     if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
 
@@ -201,11 +274,7 @@ class Page {
     if (choice === "auto") address.searchParams.delete("backend");
     else address.searchParams.set("backend", choice);
     history.replaceState(null, "", address);
-    this.#notices.clear("engine");
-    this.#starting?.close();
-    this.#conclave = undefined;
-    this.#roster.detach();
-    await this.#open();
+    await this.#startOver();
   }
 
   #reloadActions(): { label: string; run: () => void }[] {
@@ -234,6 +303,7 @@ class Page {
     this.#question.text = "";
     const controller = new AbortController();
     this.#answering = controller;
+    this.#moved = false;
     this.#refresh();
     this.#members.begin(slots);
     try {

@@ -14,6 +14,8 @@ export interface Slot extends Known {
   takesPart: boolean;
   /** Place in the palette. */
   voice: number;
+  /** Room for the conversation that it was last loaded with. */
+  contextTokens?: number;
   /** Ends its download. */
   loading?: AbortController | undefined;
 }

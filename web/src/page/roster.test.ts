@@ -19,7 +19,7 @@ test("of two choices in quick succession the last one holds, in the panel and in
   const host = document.querySelector("ul")!;
   const events = { onRetry: ignored, onStop: ignored, onRemove: ignored, onTakesPart: ignored, onStored: ignored, onNews: ignored };
   const shares: number[] = [];
-  const roster = new Roster(new MembersPanel(host as HTMLElement, events), { onChange: ignored, onShare: (share) => shares.push(share), onFatal: assert.fail }, 512);
+  const roster = new Roster(new MembersPanel(host as HTMLElement, events), { onChanging: ignored, onChange: ignored, onShare: (share) => shares.push(share), onFatal: assert.fail }, 512);
   const seats = (...names: string[]) => names.map((name) => ({ source: { name, files: [file] } }));
   void roster.replaceAll("Both", seats("Ada", "Bo"));
   await roster.attach(conclave);

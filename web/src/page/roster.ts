@@ -8,6 +8,8 @@ import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 export type Seat = Pick<Slot, "source" | "entry" | "model">;
 
 export interface RosterEvents {
+  /** Before members come or go; the engine that they are to come into may be another afterwards. */
+  onChanging: () => void;
   /** The slots, or what they can do, changed. */
   onChange: () => void;
   /** Which share of what is being loaded is here, from 0 to 1. */
@@ -72,8 +74,9 @@ export class Roster {
    */
   async replaceAll(title: string, members: Seat[]): Promise<void> {
     const mine = ++this.#replaced;
+    this.#events.onChanging();
     // The old ones first: memory may not hold both.
-    await Promise.all([...this.slots].map((slot) => this.remove(slot)));
+    await Promise.all([...this.slots].map((slot) => this.#remove(slot)));
     await Promise.allSettled([...this.#underWay]);
     if (mine !== this.#replaced) return;
     this.title = title;
@@ -85,6 +88,7 @@ export class Roster {
   /** Adds one member to those there, under a name that is free. Undefined when all places are taken. */
   add(member: Seat): Slot | undefined {
     if (this.slots.length >= mostMembers) return undefined;
+    this.#events.onChanging();
     const name = freeName(member.source.name, this.slots);
     const slot = this.#place({ ...member, source: { ...member.source, name } });
     void this.load(slot);
@@ -93,6 +97,11 @@ export class Roster {
 
   /** Takes a member out and frees its memory. */
   async remove(slot: Slot): Promise<void> {
+    this.#events.onChanging();
+    await this.#remove(slot);
+  }
+
+  async #remove(slot: Slot): Promise<void> {
     const conclave = this.#conclave;
     const { name } = slot.source;
     const there = slot.state === "ready";
@@ -122,6 +131,7 @@ export class Roster {
     const controller = new AbortController();
     slot.loading = controller;
     slot.state = "loading";
+    slot.contextTokens = this.contextTokens;
     const share = (this.#share ??= this.#shareOf(conclave));
     share.await([slot.source]);
     this.#panel.show(slot);

@@ -239,13 +239,3 @@ for (const width of [360, 390, 1280]) {
     await visitor.leave();
   });
 }
-
-test("a second tab says that the first holds models of its own", async () => {
-  const first = await Visitor.arrive(stand.browser, stand.site);
-  const second = await first.sibling();
-  const told = (visitor: Visitor) => visitor.page.locator('.notice[data-key="tabs"]');
-  assert.match((await told(second).textContent()) ?? "", /open in another tab as well/);
-  assert.equal(await told(first).count(), 0);
-  first.clean();
-  await first.leave();
-});

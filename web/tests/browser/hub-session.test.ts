@@ -145,6 +145,19 @@ test("a second tab says that it waits, and then uses what the first has stored",
   await visitor.leave();
 });
 
+test("models that a tab has chosen for itself are there for the next one, in the same engine", async () => {
+  const visitor = await arrive();
+  await choose(visitor);
+  await visitor.state("ready");
+  const second = await visitor.sibling();
+  assert.match((await second.page.locator("#engine").textContent()) ?? "", /, in another tab$/);
+  assert.equal(await second.page.locator("#ensemble").textContent(), "Three");
+  assert.deepEqual(await names(second), await names(visitor));
+  for (const answer of await Promise.all([visitor, second].map((tab) => tab.answer(sum)))) assert.notEqual(answer, "");
+  assert.equal(await hub.sent(), bytes);
+  await visitor.leave();
+});
+
 test("what fails is told on the card with a way on; the others answer meanwhile", async () => {
   const visitor = await arrive();
   const { page } = visitor;

@@ -73,12 +73,12 @@ export class Visitor {
     return visitor;
   }
 
-  /** The same visitor in another tab. */
-  async sibling(): Promise<Visitor> {
+  /** The same visitor in another tab; waits until the members are loaded, unless `loaded` is false. */
+  async sibling(loaded = true): Promise<Visitor> {
     const page = await this.page.context().newPage();
     const visitor = new Visitor(page, [new URL(this.page.url()).origin]);
     await page.goto(this.page.url());
-    await visitor.state("ready");
+    if (loaded) await visitor.state("ready");
     return visitor;
   }
 

@@ -1,0 +1,264 @@
+/**
+ * One engine that several tabs ask, each by a line of its own. What a tab numbers gets another number in the
+ * engine; questions take turns between lines; `open`, and `add` of the same member, are done once for all.
+ */
+import type { Port } from "../library/conclave.ts";
+import { parseReply, type Reply, type Request, type Usage } from "../protocol/messages.ts";
+
+type Turn = Extract<Request, { type: "ask" | "begin" }>;
+type Once = Extract<Request, { type: "open" | "add" }>;
+
+/** A tab's end of the engine. */
+export interface Line {
+  /** Takes what the tab asks. */
+  receive(data: unknown): void;
+  /** The tab has gone, or asks for nothing more: whatever it has under way ends. The last one's end is the engine's. */
+  end(): void;
+}
+
+export interface LineEvents {
+  onReply: (reply: Reply) => void;
+  /** The engine is of no more use. */
+  onFailed: (event: Pick<ErrorEvent, "message">) => void;
+}
+
+/** What a request of any tab has come upon. */
+const broken = { message: "it broke in an answer, or lost its device" };
+
+interface Tab extends LineEvents {
+  /** The engine's numbers of what it has under way there, by its own. */
+  numbers: Map<number, number>;
+  /** What waits for a turn. */
+  queue: Turn[];
+}
+
+/** A tab that waits for what others may wait for as well, and its own number of that. */
+interface Waiter {
+  tab: Tab;
+  id: number;
+}
+
+/** What is done once for all. */
+interface Common {
+  number: number;
+  waiting: Set<Waiter>;
+  /** Who has stopped it, as the last that waited; it may be done before the engine hears that. */
+  stopped?: Waiter;
+  /** The last that was told of it: progress, or the reply to all who ask later. */
+  told?: Reply;
+}
+
+export class SharedEngine {
+  readonly #port: Port;
+  readonly #onOver: () => void;
+  /** In the order of their turns. */
+  readonly #tabs = new Set<Tab>();
+  /** Who hears the replies to a request, by its number in the engine. */
+  readonly #hearers = new Map<number, (reply: Reply) => void>();
+  readonly #common = new Map<string, Common>();
+  /** The question, or the conversation, that has the engine. */
+  #turn: { tab: Tab; number: number } | undefined;
+  #usage: Usage = { heap: 0, threads: 1 };
+  #last = 0;
+  #over = false;
+
+  /** `onOver`: the engine has ended, because it failed or with its last line. */
+  constructor(port: Port, onOver: () => void) {
+    this.#port = port;
+    this.#onOver = onOver;
+    port.onmessage = ({ data }) => {
+      try {
+        const reply = parseReply(data);
+        this.#hearers.get(reply.id)?.(reply);
+      } catch (error) {
+        this.#fail({ message: `it sent what it should not: ${String(error)}` });
+      }
+    };
+    port.onmessageerror = () => this.#fail({ message: "it sent what can't be read here" });
+    port.onerror = (event) => this.#fail(event);
+  }
+
+  /** How many tabs use it. */
+  get lines(): number {
+    return this.#tabs.size;
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  connect(events: LineEvents): Line {
+    const tab: Tab = { ...events, numbers: new Map(), queue: [] };
+    this.#tabs.add(tab);
+    return { receive: (data) => this.#receive(tab, data), end: () => this.#end(tab) };
+  }
+
+  #receive(tab: Tab, data: unknown): void {
+    if (!this.#tabs.has(tab)) return;
+    const request = data as Request; // the engine's worker checks it
+    switch (request.type) {
+      case "open":
+      case "add":
+        return this.#once(tab, request);
+      case "ask":
+      case "begin":
+        tab.queue.push(request);
+        return this.#nextTurn();
+      case "stop":
+        return this.#stop(tab, request.id);
+      case "pause": {
+        // One that waits for its turn needs no rest from it.
+        const number = tab.numbers.get(request.id);
+        return number === undefined ? undefined : this.#port.postMessage({ ...request, id: number });
+      }
+      case "draft":
+      case "verify":
+      case "keep":
+      case "end": {
+        // No conversation has the number 0: one that is over is told as such.
+        const conversation = tab.numbers.get(request.conversation) ?? 0;
+        this.#send(tab, { ...request, conversation });
+        if (request.type !== "end") return;
+        tab.numbers.delete(request.conversation);
+        return this.#turnOver(conversation);
+      }
+      default:
+        this.#send(tab, request);
+    }
+  }
+
+  /** Sends what is one tab's alone; gives its number in the engine. */
+  #send(tab: Tab, request: Exclude<Request, { type: "stop" | "pause" }>): number {
+    const number = ++this.#last;
+    const { id, type } = request;
+    tab.numbers.set(id, number);
+    this.#hearers.set(number, (reply) => {
+      const over = reply.type === "event" ? reply.event.type === "end" : reply.type !== "progress";
+      if (over) this.#hearers.delete(number);
+      // A conversation goes on, and is called by this number, until it is ended.
+      if (over && reply.type !== "begun") tab.numbers.delete(id);
+      if (reply.type === "removed") this.#usage = reply.usage;
+      if (reply.type === "removed" && request.type === "remove") this.#forget(request.name);
+      if (this.#tabs.has(tab)) tab.onReply({ ...reply, id });
+      // This tab opens another one, and so must the rest.
+      if (reply.type === "failed" && (reply.error.kind === "DeviceLost" || (reply.error.kind === "Engine" && type === "ask"))) return this.#fail(broken);
+      // One whose tab has gone meanwhile is ended already.
+      if (over && (reply.type !== "begun" || !this.#tabs.has(tab))) this.#turnOver(number);
+    });
+    this.#port.postMessage({ ...request, id: number });
+    return number;
+  }
+
+  /** What another tab has asked for already is not asked again: who comes later hears how far it is, or how it ended. */
+  #once(tab: Tab, request: Once): void {
+    const { id, ...rest } = request;
+    const what = JSON.stringify(rest);
+    const known = this.#common.get(what);
+    if (known) {
+      if (known.told) tab.onReply({ ...known.told, ...(known.told.type === "added" ? { usage: this.#usage } : {}), id } as Reply);
+      if (!known.told || known.told.type === "progress") known.waiting.add({ tab, id });
+      return;
+    }
+    const common: Common = { number: ++this.#last, waiting: new Set([{ tab, id }]) };
+    this.#common.set(what, common);
+    this.#hearers.set(common.number, (reply) => {
+      common.told = reply;
+      if (reply.type === "added") this.#usage = reply.usage;
+      if (reply.type === "added" && rest.type === "add" && rest.replace !== undefined) this.#forget(rest.replace);
+      const waiting = [...common.waiting];
+      const over = reply.type !== "progress";
+      if (over) common.waiting.clear();
+      if (over) this.#hearers.delete(common.number);
+      if (over && reply.type !== "opened" && reply.type !== "added") this.#common.delete(what);
+      for (const waiter of waiting) {
+        const { tab, id } = waiter;
+        // Who came while it was being stopped has not stopped it.
+        if (reply.type === "aborted" && waiter !== common.stopped) this.#once(tab, { ...rest, id } as Once);
+        else tab.onReply({ ...reply, id });
+      }
+      if (reply.type === "failed" && reply.error.kind === "DeviceLost") this.#fail(broken);
+    });
+    this.#port.postMessage({ ...rest, id: common.number });
+  }
+
+  /** A member has been taken out. */
+  #forget(name: string): void {
+    for (const [what, { told }] of this.#common) if (told?.type === "added" && (JSON.parse(what) as Once & { type: "add" }).source.name === name) this.#common.delete(what);
+  }
+
+  #nextTurn(): void {
+    if (this.#turn || this.#over) return;
+    for (const tab of this.#tabs) {
+      const request = tab.queue.shift();
+      if (!request) continue;
+      // Whoever has had a turn is behind all others.
+      this.#tabs.delete(tab);
+      this.#tabs.add(tab);
+      this.#turn = { tab, number: this.#last + 1 };
+      this.#send(tab, request);
+      return;
+    }
+  }
+
+  #turnOver(number: number): void {
+    if (this.#turn?.number !== number) return;
+    this.#turn = undefined;
+    this.#nextTurn();
+  }
+
+  #stop(tab: Tab, id: number): void {
+    const waits = tab.queue.find((request) => request.id === id);
+    if (waits) {
+      tab.queue.splice(tab.queue.indexOf(waits), 1);
+      const usage = { promptTokens: 0, answerTokens: 0 };
+      return tab.onReply(waits.type === "begin" ? { type: "aborted", id } : { type: "event", id, event: { type: "end", stop: "stopped", text: "", usage, ms: 0 } });
+    }
+    for (const common of this.#common.values()) {
+      const waiter = [...common.waiting].find((each) => each.tab === tab && each.id === id);
+      // The last that waits is told by the engine how it ended.
+      if (waiter) return void (this.#leave(waiter, common) && tab.onReply({ type: "aborted", id }));
+    }
+    const number = tab.numbers.get(id);
+    if (number !== undefined) this.#port.postMessage({ type: "stop", id: number });
+  }
+
+  /** Lets a tab wait no more, where others do; else stops what it waits for, and gives false. */
+  #leave(waiter: Waiter, common: Common): boolean {
+    if (common.waiting.size > 1) return common.waiting.delete(waiter);
+    common.stopped = waiter;
+    this.#port.postMessage({ type: "stop", id: common.number });
+    return false;
+  }
+
+  #end(tab: Tab): void {
+    if (!this.#tabs.delete(tab)) return;
+    if (this.#tabs.size === 0) return this.#close();
+    tab.queue = [];
+    for (const common of this.#common.values()) {
+      for (const waiter of [...common.waiting]) {
+        if (waiter.tab === tab && !this.#leave(waiter, common)) common.waiting.delete(waiter);
+      }
+    }
+    for (const number of tab.numbers.values()) this.#port.postMessage({ type: "stop", id: number });
+    const turn = this.#turn;
+    if (turn?.tab !== tab) return;
+    // Of an answer, which the stop ends, it ends nothing more; a conversation gives the engine back by it.
+    this.#port.postMessage({ type: "end", id: ++this.#last, conversation: turn.number });
+    if (!this.#hearers.has(turn.number)) this.#turnOver(turn.number);
+  }
+
+  #fail(event: Pick<ErrorEvent, "message">): void {
+    if (this.#over) return;
+    const tabs = [...this.#tabs];
+    this.#close();
+    for (const tab of tabs) tab.onFailed(event);
+  }
+
+  #close(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#tabs.clear();
+    this.#port.terminate();
+    this.#onOver();
+  }
+}
