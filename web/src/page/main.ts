@@ -54,7 +54,7 @@ class Page {
   /** Until the members of the last visit have their seats. */
   #furnishing = Promise.resolve();
   #furnished = false;
-  /** The tab that the engine was in has closed in the middle of the last answer. */
+  /** The tab that the engine was in has closed, or come to rest, in the middle of the last answer. */
   #moved = false;
   /** Counts engines, so that what an earlier one still reports is not taken for the present one's. */
   #generation = 0;
@@ -249,7 +249,7 @@ class Page {
   /** The engine failed, and another one goes on. */
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
-    const why = this.#moved ? "The tab that the engine was in has closed, and it was opened anew." : "The engine failed and was opened anew.";
+    const why = this.#moved ? "The tab that the engine was in has closed or come to rest, and it was opened anew." : "The engine failed and was opened anew.";
     this.#notices.show("engine", "warning", `${why} The members read the conversation again, and the answer goes on from where it was.`);
   }
 

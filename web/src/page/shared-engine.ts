@@ -71,11 +71,11 @@ export class SharedEngine {
         const reply = parseReply(data);
         this.#hearers.get(reply.id)?.(reply);
       } catch (error) {
-        this.#fail({ message: `it sent what it should not: ${String(error)}` });
+        this.fail({ message: `it sent what it should not: ${String(error)}` });
       }
     };
-    port.onmessageerror = () => this.#fail({ message: "it sent what can't be read here" });
-    port.onerror = (event) => this.#fail(event);
+    port.onmessageerror = () => this.fail({ message: "it sent what can't be read here" });
+    port.onerror = (event) => this.fail(event);
   }
 
   /** How many tabs use it. */
@@ -141,7 +141,7 @@ export class SharedEngine {
       if (reply.type === "removed" && request.type === "remove") this.#forget(request.name);
       if (this.#tabs.has(tab)) tab.onReply({ ...reply, id });
       // This tab opens another one, and so must the rest.
-      if (reply.type === "failed" && (reply.error.kind === "DeviceLost" || (reply.error.kind === "Engine" && type === "ask"))) return this.#fail(broken);
+      if (reply.type === "failed" && (reply.error.kind === "DeviceLost" || (reply.error.kind === "Engine" && type === "ask"))) return this.fail(broken);
       // One whose tab has gone meanwhile is ended already.
       if (over && (reply.type !== "begun" || !this.#tabs.has(tab))) this.#turnOver(number);
     });
@@ -176,7 +176,7 @@ export class SharedEngine {
         if (reply.type === "aborted" && waiter !== common.stopped) this.#once(tab, { ...rest, id } as Once);
         else tab.onReply({ ...reply, id });
       }
-      if (reply.type === "failed" && reply.error.kind === "DeviceLost") this.#fail(broken);
+      if (reply.type === "failed" && reply.error.kind === "DeviceLost") this.fail(broken);
     });
     this.#port.postMessage({ ...rest, id: common.number });
   }
@@ -247,7 +247,8 @@ export class SharedEngine {
     if (!this.#hearers.has(turn.number)) this.#turnOver(turn.number);
   }
 
-  #fail(event: Pick<ErrorEvent, "message">): void {
+  /** Ends it for all, who open another one. */
+  fail(event: Pick<ErrorEvent, "message">): void {
     if (this.#over) return;
     const tabs = [...this.#tabs];
     this.#close();

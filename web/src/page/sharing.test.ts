@@ -96,6 +96,19 @@ test("the engine's end in mid-answer: the next tab has it, and the answer goes o
   assert.equal([one, two, three].flatMap(({ stages }) => stages).length, 2);
 });
 
+test("a tab that comes to rest gives up an engine that others use, and keeps its own", async () => {
+  const tab = browser();
+  const [one, two, alone] = [await tab("toys"), await tab("toys"), await tab("others")];
+  const answering = answer(two, 6);
+  for (const { sharing } of [one, alone]) sharing.giveUp();
+  assert.equal(text(await answering), "la ".repeat(6));
+  assert.equal(text(await answer(one)), "la la ");
+  assert.deepEqual(
+    [one.stages[0], alone.stages[0]].map((each) => each?.journal.includes("terminate")),
+    [true, false],
+  );
+});
+
 test("an engine is found by the members that it has now", async () => {
   const tab = browser();
   const one = await tab("toys");

@@ -34,12 +34,15 @@ interface Welcome {
 export function openSharing(onLost: Around["onLost"]): Sharing | undefined {
   const locks: LockManager | undefined = navigator.locks;
   if (!locks || typeof BroadcastChannel === "undefined" || matchMedia("(hover: none) and (pointer: coarse)").matches) return undefined;
-  return new Sharing({
+  const sharing = new Sharing({
     locks: openLocks(locks),
     openChannel: (name) => new BroadcastChannel(name),
     startWorker: () => startWorker(places().engine.worker, "conclave"),
     onLost,
   });
+  // The browser lets nothing run here until the visitor comes back.
+  document.addEventListener("freeze", () => sharing.giveUp());
+  return sharing;
 }
 
 /** What the library talks to: keeps what it is given until there is an engine at the other end. */
@@ -85,6 +88,8 @@ class TabPort implements Port {
 
 export class Sharing {
   readonly #around: Around;
+  /** Those of this tab: others may still use one that this tab has left. */
+  readonly #engines = new Set<SharedEngine>();
   /** The last that was started. */
   #port: TabPort | undefined;
 
@@ -117,6 +122,11 @@ export class Sharing {
     if (key !== undefined) await this.#offer(port, port.own, key);
   }
 
+  /** Ends engines that other tabs use, for those to go on without this one. */
+  giveUp(): void {
+    for (const engine of [...this.#engines]) if (engine.lines > 1 || engine !== this.#port?.own) engine.fail({ message: "its tab came to rest" });
+  }
+
   async #connect(port: TabPort, key: string | undefined): Promise<void> {
     if (key === undefined) return this.#own(port);
     for (let knock = 0; knock < knocks; knock++) {
@@ -136,7 +146,11 @@ export class Sharing {
   #own(port: TabPort, held?: { key: string; release: () => void }): void {
     if (port.ended) return held?.release();
     try {
-      const engine = (port.own = new SharedEngine(this.#around.startWorker(), () => port.offered?.end()));
+      const engine = (port.own = new SharedEngine(this.#around.startWorker(), () => {
+        this.#engines.delete(engine);
+        port.offered?.end();
+      }));
+      this.#engines.add(engine);
       port.connect(engine.connect({ onReply: (reply) => port.hear(reply), onFailed: (event) => port.fail(event) }));
       if (held) this.#serve(port, engine, held);
     } catch (error) {
@@ -206,7 +220,7 @@ export class Sharing {
     const lost = (gone: () => void): void => {
       gone();
       end();
-      if (!port.ended) onLost(() => port.fail({ message: "the tab that it was in has closed" }));
+      if (!port.ended) onLost(() => port.fail({ message: "its tab has closed or come to rest" }));
     };
     void locks.hold(welcome.alive, "shared", over.signal, () => undefined).then(lost, () => undefined);
     port.connect({ receive: (data) => channel.postMessage(data), end });

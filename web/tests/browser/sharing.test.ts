@@ -126,6 +126,20 @@ test("the tab with the engine closes while the next one is still coming", async 
   await late.leave();
 });
 
+test("the tab with the engine comes to rest out of sight: the other goes on without it", async () => {
+  const { first, second } = await tabs();
+  await second.ask(story);
+  await segment(second);
+  // Chromium itself freezes no page that it holds to be in sight, as it does all of a test's.
+  await first.page.evaluate(() => document.dispatchEvent(new Event("freeze")));
+  await second.state("ready");
+  assert.match(await facts(second), /finished/);
+  assert.equal(await engines(second), 1);
+  assert.notEqual(await first.answer(sum), "");
+  assert.match(await engineLine(first), /, in another tab$/);
+  await first.leave();
+});
+
 test("a tab that changes its members opens its own engine and says so; the other's stays", async () => {
   const { first, second } = await tabs();
   await first.ask(story);
