@@ -205,6 +205,11 @@ test("a thread that never starts is given up, and the load says so", async () =>
   }
 });
 
+/** Waits for it, however busy the machine is; what never comes is told by what is asserted then. */
+async function until(there: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 2000 && !there(); turn++) await settled();
+}
+
 test("members' workers start before the module is there, and load side by side", async () => {
   let start = (): void => undefined;
   let build = (): void => undefined;
@@ -213,10 +218,10 @@ test("members' workers start before the module is there, and load side by side",
   const { port, threads, members } = stage(three, 3, { starting, building });
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const added = Promise.all(Object.keys(three).map((name) => conclave.add({ name, files: [file] })));
-  await settled();
+  await until(() => threads.length === 3);
   assert.deepEqual([threads.length, threads.map(({ core }) => core)], [3, [undefined, undefined, undefined]], "all wait for the module");
   start();
-  await settled();
+  await until(() => threads.every(({ core }) => core !== undefined));
   assert.deepEqual([threads.map(({ core }) => core), members.size], [["fused", "fused", "fused"], 0], "all load");
   build();
   await added;
@@ -225,10 +230,10 @@ test("members' workers start before the module is there, and load side by side",
 
 test("a worker that no member comes to is ended", async () => {
   const { conclave, threads } = await open({ Ada: talker }, 4, { shared: true });
-  await settled();
+  await until(() => threads[0]!.helpers.size === 3);
   assert.equal(threads[0]!.helpers.size, 3);
   await assert.rejects(conclave.add({ name: "Bo", url: "http://127.0.0.1:9/none.gguf" }), { name: "Download" });
-  await settled();
+  await until(() => threads.length === 2 && threads[1]!.terminated);
   assert.deepEqual([threads.map(({ terminated }) => terminated), threads[0]!.helpers.size], [[false, true], 3]);
 });
 
@@ -239,6 +244,7 @@ test("of two members of one name that come at once one is refused, and lets go o
   await conclave.add({ name: "Ada", files: [file] });
   const two = await Promise.allSettled([conclave.add({ name: "Bo", files: [file] }), conclave.add({ name: "Bo", files: [file] })]);
   assert.deepEqual(two.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
-  await settled();
-  assert.equal(threads.filter(({ terminated }) => !terminated).length, 2);
+  const running = (): number => threads.filter(({ terminated }) => !terminated).length;
+  await until(() => running() === 2);
+  assert.equal(running(), 2);
 });
