@@ -56,7 +56,7 @@ test("toys answer by a schema, each in its own worker or all in one; the module 
         };
         const deep = async (count: number): Promise<string> => {
           const response_format = { type: "json_schema", json_schema: { name: "deep", schema: chain(count) } };
-          return completions.create({ messages, response_format }).then(
+          return completions.create({ messages, response_format, seed: 1 }).then(
             ({ choices }) => choices[0]!.message.content,
             (error: Error) => `${error.name}: ${error.message}`,
           );
