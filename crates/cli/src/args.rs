@@ -3,13 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
 use conclave_eval::outcome::Samples;
 use conclave_hub::Reference;
 use conclave_member::Thinking;
 use conclave_model::{LoadOptions, Sampling};
 use conclave_weights::Format;
+use serde::Serialize;
 
 /// Several small language models that answer as one.
 ///
@@ -325,6 +326,9 @@ pub struct Bench {
         value_name = "NUMBERS"
     )]
     pub ensembles: Vec<usize>,
+    /// Who drafts in the rounds, which are measured with each of these.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
+    pub drafting: Vec<Drafting>,
     /// L, the tokens of a draft.
     #[arg(long, default_value_t = 10, value_parser = count)]
     pub segment_tokens: usize,
@@ -340,6 +344,16 @@ pub struct Bench {
     /// How members draft.
     #[command(flatten)]
     pub drawing: Drawing,
+}
+
+/// Who drafts in a round that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Drafting {
+    /// All members.
+    All,
+    /// The leader alone, whom nobody doubts here whatever it says.
+    Leader,
 }
 
 /// How tokens are drawn.

@@ -161,10 +161,13 @@ async fn measure(
         }
     }
     for &size in sizes {
-        for &prefix in &args.prefixes {
-            let taking_part = &mut members[..size];
-            rounds.push(rounds::measure(taking_part, prefix, course, meter).await?);
-            (course.tell)(&format!("{size} members, prefix {prefix}"));
+        for &drafting in &args.drafting {
+            for &prefix in &args.prefixes {
+                let taking_part = &mut members[..size];
+                let round = rounds::measure(taking_part, drafting, prefix, course, meter).await?;
+                rounds.push(round);
+                (course.tell)(&format!("{size} members, prefix {prefix}"));
+            }
         }
     }
     Ok((alone, rounds))

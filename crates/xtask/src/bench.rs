@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::toolchain::Toolchain;
 use crate::wasm::Module;
 use crate::workspace::Workspace;
-use crate::{demo, parity, process, python, setup, wasm};
+use crate::{demo, models, parity, process, python, setup, wasm};
 
 /// The peers, as they are on npm: transformers.js, and llama.cpp in wasm.
 const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8.1"];
@@ -22,8 +22,9 @@ const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8
 /// What to measure, and where.
 #[derive(Args)]
 pub struct Options {
-    /// `bundled`, or a shape and a format: SmolLM2-135M:Q4_0, SmolLM2-360M:Q8_0, Qwen2.5-0.5B:Q4_0,
-    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, tiny:Q4_0
+    /// `bundled`; a shape and a format: SmolLM2-135M:Q4_0, SmolLM2-360M:Q8_0, Qwen2.5-0.5B:Q4_0,
+    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, tiny:Q4_0; or GGUF files of the published models, members
+    /// in turn: files:SmolLM2-135M-Instruct.Q4_1.gguf:gemma-3-270m-q4_k_m.gguf
     #[arg(
         long,
         value_delimiter = ',',
@@ -40,6 +41,11 @@ pub struct Options {
         value_name = "NUMBERS"
     )]
     ensembles: Vec<usize>,
+
+    /// Who drafts in the rounds, which are measured with each: all members, or the leader alone, whom
+    /// nobody doubts here whatever it says
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
+    drafting: Vec<Drafting>,
 
     /// Tokens of the conversation
     #[arg(
@@ -120,6 +126,13 @@ enum On {
     Cpu,
 }
 
+/// Who drafts.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Drafting {
+    All,
+    Leader,
+}
+
 /// A shape with a format: random weights.
 struct Random<'a> {
     shape: &'a str,
@@ -129,7 +142,7 @@ struct Random<'a> {
 impl<'a> Random<'a> {
     fn named(name: &'a str) -> Option<Self> {
         let (shape, format) = name.split_once(':')?;
-        Some(Self { shape, format })
+        (shape != "files").then_some(Self { shape, format })
     }
 
     /// Its GGUF file with this seed, written if it is not there yet.
@@ -189,6 +202,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut command = script(workspace, "bench");
     command.arg(plan(options));
     command.args(["--turns", &options.turns.to_string()]);
+    if options.models.iter().any(|name| name.starts_with("files:")) {
+        command.arg("--files").arg(models::ready(workspace)?);
+    }
     if let Some(file) = &options.report {
         command.arg("--report").arg(std::path::absolute(file)?);
     }
@@ -206,10 +222,16 @@ fn plan(options: &Options) -> String {
         On::Gpu => "webgpu",
         On::Cpu => "cpu",
     };
+    let drafting = options.drafting.iter().map(|drafting| match drafting {
+        Drafting::All => "all",
+        Drafting::Leader => "leader",
+    });
+    let drafting: Vec<&str> = drafting.collect();
     format!(
-        "backend={backend}&models={}&ensembles={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}&threads={}",
+        "backend={backend}&models={}&ensembles={}&drafting={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}&threads={}",
         options.models.join(","),
         listed(&options.ensembles),
+        drafting.join(","),
         listed(&options.prefixes),
         options.segment_tokens,
         options.repeats,

@@ -26,7 +26,7 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
     const seriesOf = (run: Run): PeerSeries | undefined => run.theirs[engine]?.[at];
     const workload = (run: Run) => run.ours.workloads[0];
     const member = (run: Run) => workload(run)?.members[at];
-    const round = (run: Run) => workload(run)?.rounds.filter((each) => each.members === most)[at];
+    const round = (run: Run) => workload(run)?.rounds.filter((each) => each.members === most && each.drafting === "all")[at];
     const add = (what: string, ours: (run: Run) => number | null | undefined, theirs: (series: PeerSeries) => Taken | undefined): void => {
       const pairs = runs.flatMap((run) => {
         const [own, series] = [ours(run), seriesOf(run)];

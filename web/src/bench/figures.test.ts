@@ -17,6 +17,7 @@ const member = (name: string, prefix: number, step: number, verify: number): Mem
 });
 const round = (prefix: number, ms: number): RoundReport => ({
   members: 2,
+  drafting: "all",
   prefix,
   cold: false,
   ms: exactly(ms),
@@ -45,7 +46,7 @@ test("every ratio is what it says", () => {
     gpuBytes: 484e6,
     loadMs: 1,
     members: [member("a", 128, 10, 50), member("a", 4096, 20, 100), member("b", 128, 20, 80), member("b", 4096, 40, 160)],
-    rounds: [round(128, 450), round(4096, 1350)],
+    rounds: [round(128, 450), round(4096, 1350), { ...round(128, 210), drafting: "leader" as const }, { ...round(4096, 9999), drafting: "leader" as const }],
   };
   const figures = figuresOf(workload, 10, 50e9);
   const of = (what: RegExp, whom: string, prefix: number | null) => {
@@ -63,6 +64,8 @@ test("every ratio is what it says", () => {
   is(of(/^dispatches a step/, "b", 128), 1500 / 86, "≤ 1");
   is(of(/^round \/ the members' own/, "2 members", 128), 450 / (10 * (10 + 20)), "≤ 1.20 on a GPU");
   is(of(/^round \/ the members' own/, "2 members", 4096), 1350 / (10 * (20 + 40)), "≤ 1.20 on a GPU");
+  is(of(/^round \/ L decode steps/, "2 members", 4096), 1350 / (10 * 20), "≤ 4.0 of 3 on the CPU");
+  is(of(/^round \/ L decode steps/, "2 members, one drafts", 128), 210 / (10 * 10), "≤ 1.6 of 3 on the CPU");
   is(of(/^tokens run/, "2 members", 128), 21 / 19, "≤ 1, + 1 token");
   is(of(/^read-backs/, "2 members", 128), 2, "2");
   is(of(/^dispatches a submit/, "2 members", 128), 60, "64; 32 for the first of a wait");
@@ -89,7 +92,7 @@ test("on the CPU nothing is told of a GPU", () => {
   };
   assert.deepEqual(
     figuresOf(workload, 10, null).map(({ what }) => what.split(" ")[0]),
-    ["verify", "round", "tokens"],
+    ["verify", "round", "round", "tokens"],
   );
 });
 
@@ -106,7 +109,7 @@ test("what was not measured is not told", () => {
   };
   assert.deepEqual(
     figuresOf(empty, 10, null).map(({ what }) => what),
-    ["tokens run / (L − 1 + tokens of the others' candidates)"],
+    ["tokens run / those due"],
   );
 });
 
@@ -116,5 +119,8 @@ test("a member runs its draft and what others wrote", () => {
     [11, 8, 6],
     [9, 8, 4],
   ].map((row) => row.map((tokens) => ({ tokens, meanLogit: 0, meanLogprob: 0 })));
-  assert.equal(tokensDue(scores, 10), 3 * 9 + (7 + 5) + (11 + 6) + (9 + 8));
+  assert.equal(tokensDue([0, 1, 2], scores, 10), 3 * 9 + (7 + 5) + (11 + 6) + (9 + 8));
+  // The second alone drafted.
+  const led = scores.map((row) => row.slice(1, 2));
+  assert.equal(tokensDue([1], led, 10), 9 + 7 + 8);
 });

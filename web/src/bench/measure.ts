@@ -8,7 +8,7 @@ import { rounds } from "../worker/round.ts";
 import { together } from "../worker/together.ts";
 import { ownMicroseconds } from "./figures.ts";
 import { since, type GpuCounters, type GpuCounts } from "./gpu-counters.ts";
-import type { MemberReport, RoundReport } from "./report.ts";
+import type { Drafting, MemberReport, RoundReport } from "./report.ts";
 import { Repeats } from "./repeats.ts";
 import { median, spread } from "./statistics.ts";
 import { othersTexts, textOf } from "./words.ts";
@@ -45,7 +45,7 @@ export const exact = (): Conversation => {
 /** For other vocabularies: a text as long as it takes, found by trying. */
 export const fitted = (sampling: Sampling): Conversation => {
   let asked = 0;
-  const text = (sentences: number): string => `What is ${100 + (asked++ % 900)} plus 586? ` + "What is 347 plus 586? ".repeat(sentences - 1);
+  const text = (sentences: number): string => `What is ${100 + (asked++ % 900)} plus 586? ${"What is 347 plus 586? ".repeat(sentences - 1)}`;
   const found = new Map<string, number>();
   return async (member, tokens) => {
     const known = found.get(`${member.name} ${tokens}`);
@@ -128,10 +128,13 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
   }));
 }
 
+/** A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever these say. */
+const undoubted = { doubt: 1000 };
+
 /** An ensemble at each of the prefixes. */
-export async function measureRounds(bench: Bench, members: readonly Member[], prefixes: readonly number[], conversation: Conversation): Promise<RoundReport[]> {
+export async function measureRounds(bench: Bench, members: readonly Member[], drafting: Drafting, prefixes: readonly number[], conversation: Conversation): Promise<RoundReport[]> {
   const { module, counters, sampling, segmentTokens } = bench;
-  const settings: Settings = { ...module.rules()[defaultRule], segmentTokens, maxRounds: roundsInARow };
+  const settings: Settings = { ...module.rules()[defaultRule], leader: drafting === "leader" ? undoubted : null, segmentTokens, maxRounds: roundsInARow };
   const series = prefixes.map((prefix) => ({
     asked: prefix,
     repeats: new Repeats(bench.repeats, bench.limitSeconds),
@@ -163,7 +166,11 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
             verify: round.ms.verify,
             written: round.candidates[round.winner]!.tokens,
             run: running - ran,
-            due: tokensDue(round.scores as Verified[][], segmentTokens),
+            due: tokensDue(
+              round.drafters.map((drafter) => round.active.indexOf(drafter)),
+              round.scores as Verified[][],
+              segmentTokens,
+            ),
           });
           if (before && now) counts.push(since(before, now));
           [before, ran] = [now, running];
@@ -172,7 +179,7 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
       } finally {
         query.free();
       }
-      bench.tell(`${members.length} members, prefix ${at.asked}`);
+      bench.tell(`${members.length} members, ${drafting === "all" ? "all draft" : "one drafts"}, prefix ${at.asked}`);
       if (!at.repeats.counts(performance.now() - whole)) continue;
       at.first.push(...times.slice(0, 1).map(({ ms }) => ms));
       at.later.push(...times.slice(1));
@@ -185,6 +192,7 @@ export async function measureRounds(bench: Bench, members: readonly Member[], pr
     const sum = (what: keyof RoundTimes): number => all(what).reduce((total, each) => total + each, 0);
     return {
       members: members.length,
+      drafting,
       prefix: at.prefix,
       cold: at.repeats.cold,
       ms: spread(all("ms")),
@@ -222,11 +230,12 @@ function runSoFar(members: readonly Member[]): number {
 }
 
 /**
- * Tokens that the members of a round have to run in all: each L − 1 of its own, and the candidates of
- * the others in its own count. `scores[i][j]`: verifier i's of candidate j.
+ * Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and everyone the candidates
+ * of the others in its own count. `drafters[j]`: who drafted candidate j; `scores[i][j]`: verifier i's of it.
  */
-export function tokensDue(scores: readonly (readonly Pick<Verified, "tokens">[])[], segmentTokens: number): number {
-  return scores.reduce((sum, row, verifier) => row.reduce((own, { tokens }, j) => own + (j === verifier ? 0 : tokens), sum + segmentTokens - 1), 0);
+export function tokensDue(drafters: readonly number[], scores: readonly (readonly Pick<Verified, "tokens">[])[], segmentTokens: number): number {
+  const verified = scores.map((row, verifier) => row.reduce((sum, { tokens }, j) => sum + (drafters[j] === verifier ? 0 : tokens), 0));
+  return verified.reduce((sum, tokens) => sum + tokens, drafters.length * (segmentTokens - 1));
 }
 
 /** Counts of one of `steps` equal steps. */

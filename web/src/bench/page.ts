@@ -3,7 +3,7 @@ import { mayShareMemory } from "../protocol/shared-memory.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { byId, el } from "../page/dom.ts";
 import { tableOf } from "./check.ts";
-import { defaultPlan, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
+import { defaultPlan, draftings, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
 import type { BenchReply, BenchRequest, Models, Plan, Report } from "./report.ts";
 import { shapes } from "./shapes.ts";
 import { tablesOf, type Table } from "./tables.ts";
@@ -41,6 +41,13 @@ function draw(plan: Plan): void {
       plan.ensembles.map(String),
     ),
     group(
+      "Who drafts in a round",
+      "drafting",
+      "checkbox",
+      draftings.map((drafting) => [drafting, drafting === "all" ? "all" : "one alone, undoubted"]),
+      plan.drafting,
+    ),
+    group(
       "Prefix, tokens",
       "prefixes",
       "checkbox",
@@ -69,7 +76,7 @@ function ticked(): Plan {
   const query = new URLSearchParams();
   for (const name of new Set([...form.elements].map((element) => (element as HTMLInputElement).name).filter(Boolean))) {
     const values = new FormData(form).getAll(name).map(String);
-    if (values.length === 0) throw new RangeError("Tick at least one model, one number of members and one prefix.");
+    if (values.length === 0) throw new RangeError("Tick at least one model, one number of members, who drafts and one prefix.");
     query.set(name, values.join(","));
   }
   return planFrom(query);

@@ -1,16 +1,18 @@
 /** The plan of a run: what a visitor ticks, or what the page's address says (`?models=…&start`). */
 import type { Backend } from "../protocol/engine.ts";
-import type { Models, Plan } from "./report.ts";
+import type { Drafting, Models, Plan } from "./report.ts";
 import { shapes, weightBytes, type BlockFormat } from "./shapes.ts";
 
 export const formats: readonly BlockFormat[] = ["Q4_0", "Q8_0"];
 export const ensembleSizes = [1, 2, 3, 5] as const;
+export const draftings: readonly Drafting[] = ["all", "leader"];
 export const prefixLengths = [128, 1024, 4096] as const;
 
 export const defaultPlan: Plan = {
   backend: "webgpu",
   models: [{ kind: "bundled" }],
   ensembles: [1, 3],
+  drafting: ["all"],
   prefixes: [128],
   segmentTokens: 10,
   repeats: 5,
@@ -18,17 +20,39 @@ export const defaultPlan: Plan = {
   threads: 1,
 };
 
-/** A workload's name in addresses and tables: `bundled`, or `SmolLM2-135M:Q4_0`. */
-export const nameOf = (models: Models): string => (models.kind === "bundled" ? "bundled" : `${models.shape}:${models.format}`);
+/** A workload's name in addresses and tables: `bundled`, `SmolLM2-135M:Q4_0`, or `files:one.gguf:other.gguf`. */
+export function nameOf(models: Models): string {
+  switch (models.kind) {
+    case "bundled":
+      return "bundled";
+    case "random":
+      return `${models.shape}:${models.format}`;
+    case "files":
+      return `files:${models.names.join(":")}`;
+  }
+}
 
 function modelsNamed(name: string): Models {
   if (name === "bundled") return { kind: "bundled" };
+  if (name.startsWith("files:")) {
+    const names = name.slice("files:".length).split(":");
+    // They are fetched from one folder beside the page.
+    const strange = names.find((file) => !/^\w[\w.-]*\.gguf$/.test(file));
+    if (strange !== undefined) throw new RangeError(`There is no file ${strange}. Name GGUF files of the folder files beside the page, with a colon between.`);
+    return { kind: "files", names };
+  }
   const [shape, format] = name.split(":");
   const known = formats.find((candidate) => candidate === format);
   if (!known || !shapes.some((candidate) => candidate.name === shape)) {
-    throw new RangeError(`There is no model ${name}. Take "bundled", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`);
+    throw new RangeError(`There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`);
   }
   return { kind: "random", shape: shape!, format: known };
+}
+
+function draftingNamed(name: string): Drafting {
+  const known = draftings.find((candidate) => candidate === name);
+  if (!known) throw new RangeError(`Nobody drafts by ${name}. Take ${draftings.join(" or ")}.`);
+  return known;
 }
 
 /** Reads a plan from an address; what it leaves out is as in {@link defaultPlan}. Throws a RangeError that says what is wrong. */
@@ -48,6 +72,7 @@ export function planFrom(query: URLSearchParams): Plan {
     backend: backend satisfies Backend,
     models: list("models", defaultPlan.models, modelsNamed),
     ensembles: list("ensembles", defaultPlan.ensembles, (text) => whole("ensembles", text, 1, 8)),
+    drafting: list("drafting", defaultPlan.drafting, draftingNamed),
     prefixes: list("prefixes", defaultPlan.prefixes, (text) => whole("prefixes", text, 16, 7_900)),
     segmentTokens: whole("segmentTokens", query.get("segmentTokens") ?? String(defaultPlan.segmentTokens), 1, 32),
     repeats: whole("repeats", query.get("repeats") ?? String(defaultPlan.repeats), 1, 1_000),
@@ -57,14 +82,14 @@ export function planFrom(query: URLSearchParams): Plan {
 }
 
 /** The address that {@link planFrom} reads as this plan. */
-export function queryOf({ backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): string {
-  const values = { backend, models: models.map(nameOf), ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads };
+export function queryOf({ backend, models, ensembles, drafting, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): string {
+  const values = { backend, models: models.map(nameOf), ensembles, drafting, prefixes, segmentTokens, repeats, limitSeconds, threads };
   return Object.entries(values)
     .map(([name, value]) => `${name}=${String(value)}`)
     .join("&");
 }
 
-/** Bytes of weights that are loaded at a time at most; the bundled members are too small to count. */
+/** Bytes of weights that are loaded at a time at most; the bundled members are too small to count, and files tell theirs when they come. */
 export function largestLoad({ models, ensembles }: Plan): number {
   const sizes = models.map((each) => {
     const shape = each.kind === "random" && shapes.find(({ name }) => name === each.shape);

@@ -10,8 +10,11 @@ import type { GpuCounts } from "./gpu-counters.ts";
 import type { BlockFormat } from "./shapes.ts";
 import type { Spread } from "./statistics.ts";
 
-/** The models of one workload: the members that come with the page, or random weights of one shape. */
-export type Models = { kind: "bundled" } | { kind: "random"; shape: string; format: BlockFormat };
+/** The models of one workload: the members that come with the page, random weights of one shape, or GGUF files. */
+export type Models = { kind: "bundled" } | { kind: "random"; shape: string; format: BlockFormat } | { kind: "files"; names: string[] };
+
+/** Who drafts in a round: all members, or the leader alone, whom nobody doubts here whatever it says. */
+export type Drafting = "all" | "leader";
 
 export interface Plan {
   /** Natively `webgpu` is wgpu on any adapter. */
@@ -19,6 +22,8 @@ export interface Plan {
   models: Models[];
   /** Sizes of ensembles. */
   ensembles: number[];
+  /** Each ensemble's rounds are measured with each of these. */
+  drafting: Drafting[];
   /** Lengths of the conversation, in tokens. */
   prefixes: number[];
   /** L. */
@@ -55,6 +60,7 @@ export interface MemberReport {
 /** An ensemble at one prefix. */
 export interface RoundReport {
   members: number;
+  drafting: Drafting;
   prefix: number;
   cold: boolean;
   /** A round after the first. Members draft and verify side by side, but natively on the CPU one after the other. */
@@ -67,7 +73,7 @@ export interface RoundReport {
   tokensPerSecond: number;
   /** Tokens that a member ran in a round, the mean over members and rounds. */
   tokensRun: number;
-  /** Those that it had to run: L − 1, and the candidates of the others in its own count. */
+  /** Those that it had to run: L − 1 where it drafted, and the candidates of the others in its own count. */
   tokensDue: number;
   /** What a later round asks of the GPU; null on the CPU. */
   counts: Counts | null;

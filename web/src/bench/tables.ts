@@ -54,9 +54,10 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   if (rounds.length > 0) {
     tables.push({
       caption: `${title}: rounds`,
-      head: ["members", "prefix", "round ms", "draft ms", "verify ms", "first segment ms", "tok/s", "tokens run", "due", "GPU buffers", "repeats"],
-      rows: rounds.map(({ members: size, prefix, cold, ms, draftMs, verifyMs, firstSegmentMs, tokensPerSecond, tokensRun, tokensDue, gpuBytes: now }) => [
+      head: ["members", "who drafts", "prefix", "round ms", "draft ms", "verify ms", "first segment ms", "tok/s", "tokens run", "due", "GPU buffers", "repeats"],
+      rows: rounds.map(({ members: size, drafting, prefix, cold, ms, draftMs, verifyMs, firstSegmentMs, tokensPerSecond, tokensRun, tokensDue, gpuBytes: now }) => [
         figure(size),
+        drafting === "all" ? "all" : "one",
         figure(prefix),
         times(ms),
         times(draftMs),
@@ -80,7 +81,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
     add(name, "step", prefix, draftStep.counts);
     add(name, "verify", prefix, verify.counts);
   }
-  for (const { members: size, prefix, counts } of rounds) add(`${size} members`, "round", prefix, counts);
+  for (const { members: size, drafting, prefix, counts } of rounds) add(`${size} members${drafting === "all" ? "" : ", one drafts"}`, "round", prefix, counts);
   // The CPU asks nothing of a GPU.
   if (asked.some((row) => row.slice(3).some((cell) => cell !== "0"))) {
     tables.push({

@@ -11,6 +11,7 @@ import { isShared } from "../protocol/shared-memory.ts";
 import { GpuCounters } from "./gpu-counters.ts";
 import { figuresOf } from "./figures.ts";
 import { exact, fitted, measureMember, measureRounds, type Bench } from "./measure.ts";
+import { nameOf } from "./plan.ts";
 import { RandomModel } from "./random-model.ts";
 import type { BenchReply, BenchRequest, Models, Plan, WorkloadReport } from "./report.ts";
 import { shapes } from "./shapes.ts";
@@ -44,7 +45,8 @@ async function run(plan: Plan): Promise<void> {
   scope.postMessage({ type: "surroundings", surroundings: told });
   const most = Math.max(...plan.ensembles);
   // Each member alone at every prefix, then every ensemble; each once more than counted.
-  const steps = plan.models.length * (plan.repeats + 1) * plan.prefixes.length * (most + plan.ensembles.filter((size) => size > 1).length);
+  const rounds = plan.drafting.length * plan.ensembles.filter((size) => size > 1).length;
+  const steps = plan.models.length * (plan.repeats + 1) * plan.prefixes.length * (most + rounds);
   let done = 0;
   for (const models of plan.models) {
     const greedy = models.kind === "random";
@@ -59,7 +61,16 @@ async function run(plan: Plan): Promise<void> {
   engine.free();
 }
 
-const titleOf = (models: Models): string => (models.kind === "bundled" ? "bundled members" : `${models.shape} ${models.format}`);
+function titleOf(models: Models): string {
+  switch (models.kind) {
+    case "bundled":
+      return "bundled members";
+    case "random":
+      return `${models.shape} ${models.format}`;
+    case "files":
+      return models.names.join(" and ");
+  }
+}
 
 async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan, count: number): Promise<Omit<WorkloadReport, "figures">> {
   const members: Member[] = [];
@@ -74,7 +85,7 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
       scope.postMessage(loaded);
     }
     const loadMs = performance.now() - started;
-    const conversation = models.kind === "bundled" ? fitted(bench.sampling) : exact();
+    const conversation = models.kind === "random" ? exact() : fitted(bench.sampling);
     const about = members.map((member) => member.about());
     const context = Math.min(...about.map((each) => each.context));
     const fits = (prefix: number): boolean => prefix + roomBehindPrefix <= context;
@@ -82,10 +93,12 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
     const alone = [];
     for (const member of members) alone.push(await measureMember(bench, member, prefixes, conversation));
     const rounds = [];
-    for (const size of plan.ensembles.filter((each) => each > 1)) rounds.push(...(await measureRounds(bench, members.slice(0, size), prefixes, conversation)));
+    for (const size of plan.ensembles.filter((each) => each > 1)) {
+      for (const drafting of plan.drafting) rounds.push(...(await measureRounds(bench, members.slice(0, size), drafting, prefixes, conversation)));
+    }
     const { seed: _, ...sampling } = bench.sampling;
     return {
-      models: models.kind === "bundled" ? "bundled" : models.shape,
+      models: models.kind === "random" ? models.shape : nameOf(models),
       format: [...new Set(about.map(({ quantisation }) => quantisation))].join(", "),
       sampling,
       loaded: about.map(({ layers, bytes, context, memory }, index) => ({ name: members[index]!.name, layers, bytes, ...memory, kvRow: memory.kv / (context + rowsInLine) })),
@@ -101,7 +114,7 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
   }
 }
 
-/** Member number `number` of a workload: the bundled ones in turn, or random weights of that seed. */
+/** Member number `number` of a workload: the bundled ones or the files in turn, or random weights of that seed. */
 async function filesOf(models: Models, number: number): Promise<{ name: string; files: ModelFiles }> {
   if (models.kind === "bundled") {
     const list = new URL("./members/members.json", import.meta.url);
@@ -109,6 +122,10 @@ async function filesOf(models: Models, number: number): Promise<{ name: string; 
     const entry = entries[number % entries.length]!;
     const name = number < entries.length ? entry.name : `${entry.name} ${Math.floor(number / entries.length) + 1}`;
     return { name, files: await readSource(sourceOf(entry, list), {}) };
+  }
+  if (models.kind === "files") {
+    const file = models.names[number % models.names.length]!;
+    return { name: `${file} ${number + 1}`, files: await readSource({ name: file, url: new URL(`./files/${file}`, import.meta.url).href }, {}) };
   }
   const shape = shapes.find(({ name }) => name === models.shape);
   if (!shape) throw new Error(`There is no shape called ${models.shape}. Choose one of the list.`);

@@ -3,11 +3,12 @@
  *
  *     node scripts/test.mjs bench "models=bundled,SmolLM2-135M:Q4_0&prefixes=128" [--report FILE.json]
  *         [--turns N] [--peer FOLDER] [--graphics hardware]
- *         [--native TOOL --gguf FOLDER [--python PATH --llama-cpp SCRIPT]]
+ *         [--native TOOL --gguf FOLDER [--python PATH --llama-cpp SCRIPT]] [--files FOLDER]
  *
  * In the built bench page in a headless Chromium, or with a built `conclave` natively. With a folder
  * that holds transformers.js, wllama and the same models for them, each workload runs there too, in the
- * same browser, turn about; natively llama.cpp by its Python package does. The tables then end with the
+ * same browser, turn about; natively llama.cpp by its Python package does. Models called `files:…` are
+ * GGUF files of that folder. The tables then end with the
  * ratios. What the report's file has already (same plan, place and turn) is not measured again.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -62,10 +63,14 @@ async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measur
 async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): Promise<Run["theirs"]> {
   const theirs: Run["theirs"] = {};
   const [each] = models;
-  if (each?.kind !== "random") return theirs;
-  const [dtype, device] = [each.format === "Q4_0" ? "q4" : "q8", backend === "webgpu" ? "webgpu" : "wasm"] as const;
-  const model = `${each.shape}-${each.format}`;
-  for (const engine of backend === "cpu" ? (["transformers.js", "llama.cpp"] as const) : (["transformers.js"] as const)) {
+  if (!each || each.kind === "bundled") return theirs;
+  // Of a file transformers.js has no folder.
+  const [model, dtype, engines] =
+    each.kind === "files"
+      ? ([`files/${each.names[0]}`, "q4", ["llama.cpp"]] as const)
+      : ([`${each.shape}-${each.format}`, each.format === "Q4_0" ? "q4" : "q8", ["transformers.js", "llama.cpp"]] as const);
+  const device = backend === "webgpu" ? "webgpu" : "wasm";
+  for (const engine of engines.filter((one) => backend === "cpu" || one !== "llama.cpp")) {
     console.error(`${engine}: ${model} on ${device}`);
     const run = () => peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats, limitSeconds });
     // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is left out.
@@ -96,6 +101,7 @@ const { values, positionals } = parseArgs({
     graphics: { type: "string", default: "swiftshader" },
     native: { type: "string" },
     gguf: { type: "string" },
+    files: { type: "string", default: "." },
     python: { type: "string" },
     "llama-cpp": { type: "string" },
   },
@@ -103,12 +109,12 @@ const { values, positionals } = parseArgs({
 const plan = planFrom(new URLSearchParams(positionals[0] ?? ""));
 const place = values.native === undefined ? "page" : "native";
 const { python, "llama-cpp": script } = values;
-const native = values.native === undefined ? undefined : new Native(values.native, values.gguf ?? ".", python !== undefined && script !== undefined ? { python, script } : undefined);
+const native = values.native === undefined ? undefined : new Native(values.native, values.gguf ?? ".", values.files, python !== undefined && script !== undefined ? { python, script } : undefined);
 const kept = keptIn(values.report);
-const site = new Site(dist);
+const site = new Site(dist, undefined, { files: values.files });
 const browser = native ? undefined : await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
 if (browser) await site.open();
-const peer = browser && values.peer !== undefined ? await Peer.open(browser, values.peer) : undefined;
+const peer = browser && values.peer !== undefined ? await Peer.open(browser, values.peer, values.files) : undefined;
 try {
   const runs: Run[] = [];
   const keep = (): void => {

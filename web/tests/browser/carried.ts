@@ -55,7 +55,7 @@ const plan = planFrom(
     limitSeconds: values.seconds,
   }),
 );
-const native = new Native(`${folder}conclave`, `${folder}models`);
+const native = new Native(`${folder}conclave`, `${folder}models`, folder);
 const runs: { native: Measured; wasm: Measured }[] = [];
 for (const models of plan.models) {
   const one: Plan = { ...plan, models: [models], ensembles: large.test(nameOf(models)) ? [1] : plan.ensembles };
@@ -106,7 +106,7 @@ function beside(name: string, native: WorkloadReport | undefined, wasm: Workload
   }
   for (const [at, round] of (native?.rounds ?? []).entries()) {
     const other = wasm?.rounds[at];
-    add(`${round.members} members: round, ms`, round.prefix, round.ms?.median, other?.ms?.median);
+    add(`${round.members} members${round.drafting === "all" ? "" : ", one drafts"}: round, ms`, round.prefix, round.ms?.median, other?.ms?.median);
     add(`${round.members} members: first segment, ms`, round.prefix, round.firstSegmentMs?.median, other?.firstSegmentMs?.median);
   }
   return { caption: `${name}: native beside wasm`, head: ["what", "prefix", "native", "wasm", "×"], rows };

@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { figuresOf } from "../../src/bench/figures.ts";
+import { nameOf } from "../../src/bench/plan.ts";
 import type { PeerSeries, Plan, Measured, Run, Surroundings, WorkloadReport } from "../../src/bench/report.ts";
 
 /** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
@@ -26,24 +27,27 @@ async function outputOf(program: string, args: string[], tell: (line: string) =>
 export class Native {
   readonly #tool: string;
   readonly #gguf: string;
+  readonly #files: string;
   readonly #peer: { python: string; script: string } | undefined;
 
-  /** `gguf` holds the random models as `SHAPE-FORMAT-SEED.gguf`; `peer`, a Python with llama.cpp's package, and what measures with it. */
-  constructor(tool: string, gguf: string, peer?: { python: string; script: string }) {
+  /** `gguf` holds the random models as `SHAPE-FORMAT-SEED.gguf`, `files` those that a plan names; `peer`: a Python with llama.cpp's package, and what measures with it. */
+  constructor(tool: string, gguf: string, files: string, peer?: { python: string; script: string }) {
     this.#tool = tool;
     this.#gguf = gguf;
+    this.#files = files;
     this.#peer = peer;
   }
 
-  /** Where the random model of a plan with this seed is; undefined for the bundled members. */
-  #file({ models: [models] }: Plan, seed: number): string | undefined {
-    return models?.kind === "random" ? join(this.#gguf, `${models.shape}-${models.format}-${seed}.gguf`) : undefined;
+  /** Where member number `number` of a plan is, from 0 on; undefined for the bundled members. */
+  #file({ models: [models] }: Plan, number: number): string | undefined {
+    if (models?.kind === "random") return join(this.#gguf, `${models.shape}-${models.format}-${number + 1}.gguf`);
+    return models?.kind === "files" ? join(this.#files, models.names[number % models.names.length]!) : undefined;
   }
 
   /** Measures a plan of one workload. */
   async measure(plan: Plan, tell: (line: string) => void): Promise<Measured> {
     const most = Math.max(...plan.ensembles);
-    const files = Array.from({ length: most }, (_, member) => this.#file(plan, member + 1)).filter((file) => file !== undefined);
+    const files = Array.from({ length: most }, (_, member) => this.#file(plan, member)).filter((file) => file !== undefined);
     const args = [
       "bench",
       "--json",
@@ -55,6 +59,8 @@ export class Native {
       plan.prefixes.join(","),
       "--ensembles",
       plan.ensembles.join(","),
+      "--drafting",
+      plan.drafting.join(","),
       "--segment-tokens",
       String(plan.segmentTokens),
       "--repeats",
@@ -65,17 +71,18 @@ export class Native {
       String(Math.max(...plan.prefixes) + roomBehindPrefix),
     ];
     // The page's bench draws greedily from random weights, too: every word is about as probable.
-    if (files.length > 0) args.push("--greedy", "--members", files.join(","));
+    if (plan.models[0]?.kind === "random") args.push("--greedy");
+    if (files.length > 0) args.push("--members", files.join(","));
     const made = new Date().toISOString();
     const { surroundings, workload } = JSON.parse(await outputOf(this.#tool, args, tell)) as { surroundings: Surroundings; workload: Omit<WorkloadReport, "figures"> };
     const [models] = plan.models;
-    workload.models = models?.kind === "random" ? models.shape : "bundled";
+    if (models) workload.models = models.kind === "random" ? models.shape : nameOf(models);
     return { made, plan, surroundings, workloads: [{ ...workload, figures: figuresOf(workload, plan.segmentTokens, surroundings.copyBytesPerSecond) }] };
   }
 
   /** The same prompts and drafts with llama.cpp; nothing where there is no Python for it. */
   async measurePeer(plan: Plan): Promise<Run["theirs"]> {
-    const file = this.#file(plan, 1);
+    const file = this.#file(plan, 0);
     if (!this.#peer || file === undefined) return {};
     const args = [
       this.#peer.script,

@@ -62,21 +62,24 @@ scope.measurePeer = (plan) => (plan.engine === "llama.cpp" ? llamaCpp(plan) : tr
 async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: count, limitSeconds }: PeerPlan): Promise<PeerSeries[]> {
   const { Wllama } = (await import(new URL("./wllama/index.js", document.baseURI).href)) as { Wllama: new (paths: object, options: object) => LlamaCpp };
   const engine = new Wllama({ default: new URL("./wllama/wasm/wllama.wasm", document.baseURI).href }, { logger: { debug() {}, log() {}, warn() {}, error: console.error } });
-  const file = await (await fetch(`./gguf/${model}-1.gguf`)).blob();
+  const file = await (await fetch(model.startsWith("files/") ? `./${model}` : `./gguf/${model}-1.gguf`)).blob();
   await engine.loadModel([file], { n_ctx: Math.max(...prefixes) + 4 * segmentTokens, n_threads: threads, n_gpu_layers: 0 });
   const series = prefixes.map(emptySeries);
   for (const at of series) {
     const repeats = new Repeats(count, limitSeconds);
+    // A token each in the bench's own vocabularies; how many there are in another the first prompt tells, which is not counted.
+    let words = at.prefix;
     for (let repeat = 0; repeats.due; repeat++) {
       // Another first word every time: nothing of the last prompt can be used again.
-      const prompt = textOf(at.prefix + repeat)
+      const prompt = textOf(words + repeat)
         .split(" ")
-        .slice(-at.prefix)
+        .slice(-words)
         .map((word) => ` ${word}`)
         .join("");
       await scope.tellPeer({ series, doing: { prefix: at.prefix, what: "prefill" } });
       const started = performance.now();
       const { timings } = await engine.createCompletion({ prompt, max_tokens: segmentTokens, temperature: 0, ignore_eos: true, cache_prompt: false });
+      if (timings) words = Math.round((words * at.prefix) / timings.prompt_n);
       if (!repeats.counts(performance.now() - started) || !timings) continue;
       at.cold = repeats.cold;
       at.prefillMs.push(timings.prompt_ms * (at.prefix / timings.prompt_n));

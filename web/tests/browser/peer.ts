@@ -25,8 +25,8 @@ export class Peer {
     this.#browser = browser;
   }
 
-  /** `folder` holds `node_modules` with transformers.js and wllama, `models` for the one and `gguf` for the other. */
-  static async open(browser: Browser, folder: string): Promise<Peer> {
+  /** `folder` holds `node_modules` with transformers.js and wllama, `models` for the one; `gguf` beside it and `files` are for the other. */
+  static async open(browser: Browser, folder: string, files: string): Promise<Peer> {
     const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/peer-page.ts`;
     const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
     const made = new Map([
@@ -39,6 +39,7 @@ export class Peer {
       ["models/", join(folder, "models/")],
       ["wllama/", join(folder, "node_modules/@wllama/wllama/esm/")],
       ["gguf/", join(folder, "../gguf/")],
+      ["files/", join(files, "/")],
     ];
     const server = createServer((request, response) => {
       void (async () => {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use conclave_ensemble::Settings;
+use conclave_ensemble::{Leader, Settings};
 use conclave_member::Member;
 use conclave_rounds::{Ask, Limits, Question, Round, answer};
 use serde::Serialize;
@@ -12,17 +12,22 @@ use super::alone::ms_since;
 use super::counts::{Counts, Meter};
 use super::text::{conversation, forget};
 use super::times::{Repeats, Spread, Times};
+use crate::args::Drafting;
 use crate::failure::Failure;
 use crate::progress::EachRound;
 
 /// Rounds in a row; the first is told apart, as it waits for the prompt.
 const ROUNDS_IN_A_ROW: usize = 3;
 
+/// A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever these say.
+const UNDOUBTED: Leader = Leader { doubt: 1e3 };
+
 /// An ensemble at one prefix; times in milliseconds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundReport {
     pub members: usize,
+    pub drafting: Drafting,
     pub prefix: usize,
     /// The first time around was all that there was time for.
     pub cold: bool,
@@ -34,7 +39,7 @@ pub struct RoundReport {
     pub tokens_per_second: f64,
     /// That a member ran in a round, the mean over members and rounds.
     pub tokens_run: f64,
-    /// That it has to: L − 1, and the candidates of the others, in its own count.
+    /// That it has to: L − 1 where it drafts, and the candidates of the others, in its own count.
     pub tokens_due: f64,
     /// What the last round asked of the GPU.
     pub counts: Option<Counts>,
@@ -48,6 +53,7 @@ pub struct RoundReport {
 /// What running reports.
 pub async fn measure(
     members: &mut [Member],
+    drafting: Drafting,
     prefix: usize,
     course: &Course<'_>,
     meter: Meter<'_>,
@@ -56,6 +62,10 @@ pub async fn measure(
     let settings = Settings {
         segment_tokens: course.segment_tokens,
         max_rounds: ROUNDS_IN_A_ROW,
+        leader: match drafting {
+            Drafting::All => None,
+            Drafting::Leader => Some(UNDOUBTED),
+        },
         ..Settings::default()
     };
     let messages = match members.first_mut() {
@@ -113,6 +123,7 @@ pub async fn measure(
     let mean = |tokens: usize| tokens as f64 / rounds_run as f64;
     Ok(RoundReport {
         members: members.len(),
+        drafting,
         prefix: longest,
         cold: repeats.cold,
         ms: later.spread(),
@@ -134,14 +145,16 @@ fn run_so_far(members: &[Member]) -> usize {
     members.iter().map(of).sum()
 }
 
-/// Tokens that the members of a round have to run in all: each L − 1 of its own, and the candidates
-/// of the others.
+/// Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and everyone the
+/// candidates of the others.
 fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
     let of = |(verifier, row): (usize, &Vec<conclave_member::VerifiedScore>)| {
-        let others = row.iter().enumerate().filter(|&(j, _)| j != verifier);
-        segment_tokens - 1 + others.map(|(_, score)| score.tokens).sum::<usize>()
+        let written = row.iter().enumerate();
+        let others = written.filter(|&(j, _)| round.place_of(j) != Some(verifier));
+        others.map(|(_, score)| score.tokens).sum::<usize>()
     };
-    round.scores.iter().enumerate().map(of).sum()
+    let drafted = round.drafters.len() * (segment_tokens - 1);
+    drafted + round.scores.iter().enumerate().map(of).sum::<usize>()
 }
 
 /// Tokens of the segment that was kept, in its writer's count.
@@ -165,7 +178,7 @@ mod tests {
             tokens,
         };
         let rows = [[10, 7, 5], [11, 8, 6], [9, 8, 4]];
-        let round = Round {
+        let mut round = Round {
             active: vec![0, 1, 2],
             drafters: vec![0, 1, 2],
             candidates: Vec::new(),
@@ -185,5 +198,9 @@ mod tests {
             3 * 9 + (7 + 5) + (11 + 6) + (9 + 8)
         );
         assert_eq!(tokens_of_winner(&round), 8);
+        // The second alone drafted.
+        round.drafters = vec![1];
+        round.scores = rows.map(|row| vec![score(row[1])]).to_vec();
+        assert_eq!(tokens_due_in(&round, 10), 9 + 7 + 8);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::Workload;
 use super::counts::Counts;
 use super::times::Spread;
+use crate::args::Drafting;
 
 /// Members, rounds, and what each asked of the GPU.
 pub fn of(device: &str, workload: &Workload) -> String {
@@ -40,14 +41,18 @@ fn of_times(text: &mut String, device: &str, workload: &Workload) -> std::fmt::R
     }
     writeln!(
         text,
-        "\n| members | prefix | round ms | first segment ms | tok/s | tokens run | due |"
+        "\n| members | who drafts | prefix | round ms | first segment ms | tok/s | tokens run | due |"
     )?;
-    writeln!(text, "|---|---|---|---|---|---|---|")?;
+    writeln!(text, "|---|---|---|---|---|---|---|---|")?;
     for each in &workload.rounds {
         writeln!(
             text,
-            "| {} | {} | {} | {} | {:.2} | {:.1} | {:.1} |",
+            "| {} | {} | {} | {} | {} | {:.2} | {:.1} | {:.1} |",
             each.members,
+            match each.drafting {
+                Drafting::All => "all",
+                Drafting::Leader => "one",
+            },
             each.prefix,
             spread(each.ms),
             spread(each.first_segment_ms),
