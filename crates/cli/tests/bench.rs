@@ -25,7 +25,14 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn on_the_cpu_there_are_times_and_no_counts() {
-    let told = bench(&["--device", "cpu", "--ensembles", "1,2"]);
+    let told = bench(&[
+        "--device",
+        "cpu",
+        "--ensembles",
+        "1,2",
+        "--drafting",
+        "all,leader",
+    ]);
     let (place, workload) = (&told["surroundings"], &told["workload"]);
     assert_eq!(
         (place["place"].as_str(), place["backend"].as_str()),
@@ -49,6 +56,15 @@ fn on_the_cpu_there_are_times_and_no_counts() {
     // Each runs at most the last of its own drafted tokens more than it has to.
     let (run, due) = (number(&round["tokensRun"]), number(&round["tokensDue"]));
     assert!(run >= 5.0 && run <= due + 1.0, "{run} of {due}");
+    // One drafts and the other verifies: either runs half of what both would.
+    let led = &workload["rounds"][1];
+    assert_eq!(
+        (&round["drafting"], &led["drafting"]),
+        (&"all".into(), &"leader".into())
+    );
+    let (run, led_due) = (number(&led["tokensRun"]), number(&led["tokensDue"]));
+    assert!(led_due <= 0.75 * due, "{led_due} of {due}");
+    assert!(run >= 2.5 && run <= led_due + 1.0, "{run} of {led_due}");
 }
 
 #[test]

@@ -53,22 +53,27 @@ impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
 
 impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
     const COLS: usize = BLOCK * RUNS;
+    const EMPTY: Self = Self {
+        scales: F::HeldScales::EMPTY,
+        codes: [F::HeldCodes::EMPTY; RUNS],
+    };
 
-    fn pack(rows: [&[u8]; LANES]) -> Self {
-        Self {
-            scales: F::HeldScales::pack(rows.map(F::halves), |lane, group| {
-                F::steps(rows[lane], group)
-            }),
-            codes: std::array::from_fn(|run| {
-                let mut codes = [[0; BLOCK]; LANES];
-                for (codes, row) in codes.iter_mut().zip(rows) {
-                    *codes = F::codes(row, run);
-                    for code in codes {
-                        *code = code.wrapping_sub(Self::LESS[0]);
-                    }
+    fn pack(&mut self, rows: [&[u8]; LANES]) {
+        let mut halves = [[0; 2]; LANES];
+        for (halves, row) in halves.iter_mut().zip(rows) {
+            *halves = F::halves(row);
+        }
+        let steps = |lane: usize, group| F::steps(rows[lane], group);
+        self.scales.pack(halves, steps);
+        for (run, packed) in self.codes.iter_mut().enumerate() {
+            let mut codes = [[0; BLOCK]; LANES];
+            for (codes, row) in codes.iter_mut().zip(rows) {
+                *codes = F::codes(row, run);
+                for code in codes {
+                    *code = code.wrapping_sub(Self::LESS[0]);
                 }
-                F::HeldCodes::pack(&codes)
-            }),
+            }
+            packed.pack(&codes);
         }
     }
 

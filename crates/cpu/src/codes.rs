@@ -11,8 +11,11 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Whether what is packed are levels, as signed bytes.
     const LEVELS: bool = false;
 
-    /// Packs what each lane has.
-    fn pack(codes: &[[u8; BLOCK]; LANES]) -> Self;
+    /// Before anything is packed there.
+    const EMPTY: Self;
+
+    /// Packs here what each lane has.
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]);
 
     /// Pairs of columns that are unpacked at once: vectors have to stay in registers.
     type Few<W>: IntoIterator<Item = W>;
@@ -58,18 +61,18 @@ pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
 impl Codes for Bytes {
     const LEVELS: bool = true;
+    const EMPTY: Self = Self([[0; 2 * LANES]; BLOCK / 2]);
     type Few<W> = [W; 2];
     const FEW: usize = 2;
 
     #[inline(always)]
-    fn pack(codes: &[[u8; BLOCK]; LANES]) -> Self {
-        let mut packed = [[0; 2 * LANES]; BLOCK / 2];
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]) {
         for (lane, codes) in codes.iter().enumerate() {
-            for (packed, pair) in packed.iter_mut().zip(codes.as_chunks::<2>().0) {
-                [packed[2 * lane], packed[2 * lane + 1]] = pair.map(u8::cast_signed);
+            for (packed, [a, b]) in self.0.iter_mut().zip(codes.as_chunks::<2>().0) {
+                packed[2 * lane] = a.cast_signed();
+                packed[2 * lane + 1] = b.cast_signed();
             }
         }
-        Self(packed)
     }
 
     #[inline(always)]
@@ -101,15 +104,17 @@ pub(crate) struct Bits<const LOW: usize, const HIGH: usize> {
 }
 
 impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
+    const EMPTY: Self = Self {
+        low: Plane::EMPTY,
+        high: Plane::EMPTY,
+    };
     type Few<W> = [W; 4];
     const FEW: usize = 4;
 
     #[inline(always)]
-    fn pack(codes: &[[u8; BLOCK]; LANES]) -> Self {
-        Self {
-            low: Plane::pack(codes, 0),
-            high: Plane::pack(codes, LOW),
-        }
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]) {
+        self.low.pack(codes, 0);
+        self.high.pack(codes, LOW);
     }
 
     #[inline(always)]
@@ -152,16 +157,15 @@ struct Plane<const BITS: usize>([[u8; 4 * LANES]; BITS]);
 
 impl<const BITS: usize> Plane<BITS> {
     const MASK: u8 = (1 << BITS) - 1;
+    const EMPTY: Self = Self([[0; 4 * LANES]; BITS]);
 
-    /// Of the bits from `from` on, four columns of a lane at a time: closures that make byte after byte
-    /// took five times as long.
+    /// Of the bits from `from` on, four columns of a lane at a time.
     #[inline(always)]
-    fn pack(codes: &[[u8; BLOCK]; LANES], from: usize) -> Self {
-        let mut packed = [[0; 4 * LANES]; BITS];
+    fn pack(&mut self, codes: &[[u8; BLOCK]; LANES], from: usize) {
         let mask = u32::from_le_bytes([Self::MASK; 4]);
         for (lane, codes) in codes.iter().enumerate() {
             let mut fours = codes.as_chunks::<4>().0.iter();
-            for vector in &mut packed {
+            for vector in &mut self.0 {
                 let mut word = 0;
                 for (at, four) in fours.by_ref().take(8 / BITS).enumerate() {
                     word |= (u32::from_le_bytes(*four) >> from & mask) << (BITS * at);
@@ -170,7 +174,6 @@ impl<const BITS: usize> Plane<BITS> {
                 vector[4 * lane..][..4].copy_from_slice(&[a, c, b, d]);
             }
         }
-        Self(packed)
     }
 
     /// The bits of columns `8 · eight ..`, four and four, in bytes of their own and `up` bits further

@@ -279,13 +279,16 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
 
     fn push(&mut self, rows: &[u8], cols: usize) {
         let row_bytes = rows.len() / LANES;
-        let bytes = row_bytes / (cols / P::COLS);
-        for at in (0..row_bytes).step_by(bytes) {
+        let blocks = cols / P::COLS;
+        let bytes = row_bytes / blocks;
+        let first = self.len();
+        self.resize(first + blocks, P::EMPTY);
+        for (at, packed) in (0..row_bytes).step_by(bytes).zip(&mut self[first..]) {
             let mut eight = [&rows[..0]; LANES];
             for (block, row) in eight.iter_mut().zip(rows.chunks_exact(row_bytes)) {
                 *block = &row[at..][..bytes];
             }
-            Vec::push(self, P::pack(eight));
+            packed.pack(eight);
         }
     }
 

@@ -9,9 +9,12 @@ use crate::lanes::{LANES, Lanes};
 pub(crate) trait Packed: Clone + Debug + Send + Sync + 'static {
     /// Columns of a block.
     const COLS: usize;
+    /// Before anything is packed there.
+    const EMPTY: Self;
 
-    /// Packs one block of each row, as they are stored.
-    fn pack(rows: [&[u8]; LANES]) -> Self;
+    /// Packs one block of each row here, as they are stored: where it lies, since blocks that are made elsewhere are
+    /// copied twice. By loops, as in wasm a closure of `map` or `from_fn` stays a call.
+    fn pack(&mut self, rows: [&[u8]; LANES]);
 
     /// Puts each column's number and the numbers there, a lane for each row.
     fn columns<L: Lanes>(&self, lanes: L, put: impl FnMut(usize, L::Floats));
@@ -35,9 +38,12 @@ pub(crate) type Single = [f32; LANES];
 
 impl Packed for Half {
     const COLS: usize = 1;
+    const EMPTY: Self = [0; LANES];
 
-    fn pack(rows: [&[u8]; LANES]) -> Self {
-        rows.map(|row| u16::from_le_bytes([row[0], row[1]]))
+    fn pack(&mut self, rows: [&[u8]; LANES]) {
+        for (number, row) in self.iter_mut().zip(rows) {
+            *number = u16::from_le_bytes([row[0], row[1]]);
+        }
     }
 
     #[inline(always)]
@@ -48,9 +54,10 @@ impl Packed for Half {
 
 impl Packed for Brain {
     const COLS: usize = 1;
+    const EMPTY: Self = Self([0; LANES]);
 
-    fn pack(rows: [&[u8]; LANES]) -> Self {
-        Self(Half::pack(rows))
+    fn pack(&mut self, rows: [&[u8]; LANES]) {
+        self.0.pack(rows);
     }
 
     #[inline(always)]
@@ -61,9 +68,12 @@ impl Packed for Brain {
 
 impl Packed for Single {
     const COLS: usize = 1;
+    const EMPTY: Self = [0.0; LANES];
 
-    fn pack(rows: [&[u8]; LANES]) -> Self {
-        rows.map(|row| f32::from_le_bytes([row[0], row[1], row[2], row[3]]))
+    fn pack(&mut self, rows: [&[u8]; LANES]) {
+        for (number, row) in self.iter_mut().zip(rows) {
+            *number = f32::from_le_bytes([row[0], row[1], row[2], row[3]]);
+        }
     }
 
     #[inline(always)]

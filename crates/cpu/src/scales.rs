@@ -11,9 +11,12 @@ pub(crate) trait Scales: Clone + Debug + Send + Sync + 'static {
     /// Whether there are minima.
     const MINIMA: bool;
 
-    /// Packs what each lane's block has: the bits of its scale and of its floor, which the integers
+    /// Before anything is packed there.
+    const EMPTY: Self;
+
+    /// Packs here what each lane's block has: the bits of its scale and of its floor, which the integers
     /// that `steps` tells of a lane and a group are multiples of.
-    fn pack(halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) -> Self;
+    fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]);
 
     /// Step and minimum of a group; the minimum means nothing where there are none.
     fn of<L: Lanes>(&self, lanes: L, group: usize) -> [L::Floats; 2];
@@ -26,10 +29,13 @@ pub(crate) struct Halves<const COUNT: usize>([[u16; LANES]; COUNT]);
 impl<const COUNT: usize> Scales for Halves<COUNT> {
     const GROUP: usize = 32;
     const MINIMA: bool = COUNT == 2;
+    const EMPTY: Self = Self([[0; LANES]; COUNT]);
 
     #[inline(always)]
-    fn pack(halves: [[u16; 2]; LANES], _steps: impl Fn(usize, usize) -> [i8; 2]) -> Self {
-        Self(std::array::from_fn(|which| halves.map(|both| both[which])))
+    fn pack(&mut self, halves: [[u16; 2]; LANES], _steps: impl Fn(usize, usize) -> [i8; 2]) {
+        for (which, lanes) in self.0.iter_mut().enumerate() {
+            each(lanes, halves, which);
+        }
     }
 
     #[inline(always)]
@@ -45,10 +51,11 @@ pub(crate) struct Brain([u16; LANES]);
 impl Scales for Brain {
     const GROUP: usize = 32;
     const MINIMA: bool = false;
+    const EMPTY: Self = Self([0; LANES]);
 
     #[inline(always)]
-    fn pack(halves: [[u16; 2]; LANES], _steps: impl Fn(usize, usize) -> [i8; 2]) -> Self {
-        Self(halves.map(|both| both[0]))
+    fn pack(&mut self, halves: [[u16; 2]; LANES], _steps: impl Fn(usize, usize) -> [i8; 2]) {
+        each(&mut self.0, halves, 0);
     }
 
     #[inline(always)]
@@ -67,12 +74,18 @@ pub(crate) struct Steps<const GROUPS: usize, const SHIFT: u32 = 0> {
 impl<const GROUPS: usize, const SHIFT: u32> Scales for Steps<GROUPS, SHIFT> {
     const GROUP: usize = 256 / GROUPS;
     const MINIMA: bool = false;
+    const EMPTY: Self = Self {
+        scales: [0; LANES],
+        steps: [[0; LANES]; GROUPS],
+    };
 
     #[inline(always)]
-    fn pack(halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) -> Self {
-        Self {
-            scales: halves.map(|[scale, _]| scale),
-            steps: std::array::from_fn(|group| std::array::from_fn(|lane| steps(lane, group)[0])),
+    fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) {
+        each(&mut self.scales, halves, 0);
+        for (group, lanes) in self.steps.iter_mut().enumerate() {
+            for (lane, step) in lanes.iter_mut().enumerate() {
+                [*step, _] = steps(lane, group);
+            }
         }
     }
 
@@ -87,9 +100,20 @@ impl<const GROUPS: usize, const SHIFT: u32> Scales for Steps<GROUPS, SHIFT> {
     }
 }
 
+/// Either half of every lane.
+#[inline(always)]
+fn each(lanes: &mut [u16; LANES], halves: [[u16; 2]; LANES], which: usize) {
+    for (lane, both) in lanes.iter_mut().zip(halves) {
+        *lane = both[which];
+    }
+}
+
 /// The f16 of which minima are multiples, with its sign turned: files take them away.
-fn floors(halves: [[u16; 2]; LANES]) -> [u16; LANES] {
-    halves.map(|[_, floor]| floor ^ 0x8000)
+#[inline(always)]
+fn floors(lanes: &mut [u16; LANES], halves: [[u16; 2]; LANES]) {
+    for (lane, [_, floor]) in lanes.iter_mut().zip(halves) {
+        *lane = floor ^ 0x8000;
+    }
 }
 
 /// The same with minima, a byte each too and times an f16 of their own.
@@ -103,16 +127,20 @@ pub(crate) struct StepsAndMinima<const GROUPS: usize> {
 impl<const GROUPS: usize> Scales for StepsAndMinima<GROUPS> {
     const GROUP: usize = 256 / GROUPS;
     const MINIMA: bool = true;
+    const EMPTY: Self = Self {
+        scales: [0; LANES],
+        floors: [0; LANES],
+        both: [[[0; LANES]; 2]; GROUPS],
+    };
 
     #[inline(always)]
-    fn pack(halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) -> Self {
-        let of = |group: usize, which: usize| {
-            std::array::from_fn(|lane: usize| steps(lane, group)[which])
-        };
-        Self {
-            scales: halves.map(|[scale, _]| scale),
-            floors: floors(halves),
-            both: std::array::from_fn(|group| [of(group, 0), of(group, 1)]),
+    fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) {
+        each(&mut self.scales, halves, 0);
+        floors(&mut self.floors, halves);
+        for (group, both) in self.both.iter_mut().enumerate() {
+            for lane in 0..LANES {
+                [both[0][lane], both[1][lane]] = steps(lane, group);
+            }
         }
     }
 
@@ -137,17 +165,21 @@ pub(crate) struct Nibbles {
 impl Scales for Nibbles {
     const GROUP: usize = 16;
     const MINIMA: bool = true;
+    const EMPTY: Self = Self {
+        scales: [0; LANES],
+        floors: [0; LANES],
+        both: [[0; LANES]; 16],
+    };
 
     #[inline(always)]
-    fn pack(halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) -> Self {
-        let both = |lane: usize, group: usize| {
-            let [step, minimum] = steps(lane, group).map(i8::cast_unsigned);
-            step | minimum << 4
-        };
-        Self {
-            scales: halves.map(|[scale, _]| scale),
-            floors: floors(halves),
-            both: std::array::from_fn(|group| std::array::from_fn(|lane| both(lane, group))),
+    fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) {
+        each(&mut self.scales, halves, 0);
+        floors(&mut self.floors, halves);
+        for (group, lanes) in self.both.iter_mut().enumerate() {
+            for (lane, both) in lanes.iter_mut().enumerate() {
+                let [step, minimum] = steps(lane, group);
+                *both = step.cast_unsigned() | minimum.cast_unsigned() << 4;
+            }
         }
     }
 

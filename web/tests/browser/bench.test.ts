@@ -18,7 +18,7 @@ async function reportOf({ page }: Visitor, state: "done" | "failed"): Promise<Re
 }
 
 test("a run on random weights ends in tables and a report", { timeout: patience }, async () => {
-  const visitor = await visit("models=tiny:Q4_0&backend=cpu&ensembles=1,2&prefixes=64&segmentTokens=6&repeats=2&start");
+  const visitor = await visit("models=tiny:Q4_0&backend=cpu&ensembles=1,2&drafting=all,leader&prefixes=64&segmentTokens=6&repeats=2&start");
   const { surroundings, workloads, failure } = await reportOf(visitor, "done");
   assert.equal(failure, undefined);
   assert.deepEqual([surroundings?.backend, surroundings?.adapter.software, workloads.length], ["cpu", false, 1]);
@@ -30,12 +30,16 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
     assert.deepEqual([prefill.ms?.count, draftStep.ms?.count, verify.ms?.count], [2, 2, 2]);
     assert.equal(draftStep.counts?.dispatches ?? 0, 0, "the CPU asks nothing of WebGPU");
   }
-  const [round] = workload!.rounds;
-  assert.deepEqual([round!.members, round!.prefix], [2, 64]);
+  const [round, led] = workload!.rounds;
+  assert.deepEqual([round!.members, round!.drafting, round!.prefix], [2, "all", 64]);
   assert.ok(round!.ms!.median > 0 && round!.firstSegmentMs!.median > round!.ms!.median, "the first segment waits for the prompt");
   // Both draft 6 tokens; each runs 5 of its own, and of the other's what whole words left of them.
   assert.ok(round!.tokensDue > 5 && round!.tokensDue <= 5 + 6, String(round!.tokensDue));
   assert.ok(round!.tokensRun >= 5 && round!.tokensRun <= round!.tokensDue + 1, String(round!.tokensRun));
+  // One drafts, and the other reads that alone.
+  assert.equal(led!.drafting, "leader");
+  assert.ok(led!.tokensDue > 2.5 && led!.tokensDue <= (5 + 6) / 2 && led!.tokensDue < 0.75 * round!.tokensDue, String(led!.tokensDue));
+  assert.ok(led!.tokensRun >= 2.5 && led!.tokensRun <= led!.tokensDue + 1, String(led!.tokensRun));
   const told = workload!.figures.map(({ what, of }) => `${of}: ${what}`);
   assert.ok(told.some((line) => /1: verify pass of 20 tokens/.test(line)) && told.some((line) => /^2 members: round \/ /.test(line)), told.join("\n"));
   assert.equal(await visitor.page.locator("#results table").count(), 3);
