@@ -9,7 +9,7 @@ const exactly = (ms: number) => ({ median: ms, low: ms, high: ms, count: 1 });
 
 /** A run of ours with a step of `step` ms and a round of `round` ms, and what another engine took. */
 function run(turn: number, step: number, round: number, theirs: PeerSeries): Run {
-  const member = { name: "a", prefix: 128, prefill: { ms: exactly(100) }, draftStep: { ms: exactly(step), counts: null } } as MemberReport;
+  const member = { name: "a", prefix: 128, prefill: { tokens: 64, ms: exactly(50) }, draftStep: { ms: exactly(step), counts: null } } as MemberReport;
   const plan = { ...defaultPlan, backend: "cpu" as const };
   const workload = { models: "made up", members: [member], rounds: [{ members: 3, drafting: "all", prefix: 128, ms: exactly(round) } as RoundReport] };
   return { turn, place: "page", ours: { made: "", plan, surroundings: null, workloads: [workload as never] }, theirs: { other: [theirs] } };

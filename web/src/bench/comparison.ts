@@ -1,5 +1,5 @@
 /** Our times beside another engine's in the same run, and how many times as long theirs are. */
-import type { Counts, PeerSeries, Run } from "./report.ts";
+import type { Counts, MemberReport, PeerSeries, Run } from "./report.ts";
 import { median } from "./statistics.ts";
 import { figure, type Table } from "./tables.ts";
 
@@ -12,6 +12,12 @@ interface Taken {
 function taken(values: readonly number[], atLeast: number | undefined): Taken | undefined {
   if (values.length > 0) return { value: median(values), cutOff: false };
   return atLeast === undefined ? undefined : { value: atLeast, cutOff: true };
+}
+
+/** All of the prefix run: what a published template begins with every time was kept. */
+function prefillMs(member: MemberReport | undefined): number | undefined {
+  if (!member?.prefill.ms) return undefined;
+  return (member.prefill.ms.median * member.prefix) / member.prefill.tokens;
 }
 
 /**
@@ -49,7 +55,7 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
     };
     add(
       "prefill ms",
-      (run) => member(run)?.prefill.ms?.median,
+      (run) => prefillMs(member(run)),
       ({ prefillMs, atLeastMs }) => taken(prefillMs, atLeastMs.prefill),
     );
     add(

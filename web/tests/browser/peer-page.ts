@@ -65,10 +65,12 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: coun
   const file = await (await fetch(model.startsWith("files/") ? `./${model}` : `./gguf/${model}-1.gguf`)).blob();
   await engine.loadModel([file], { n_ctx: Math.max(...prefixes) + 4 * segmentTokens, n_threads: threads, n_gpu_layers: 0 });
   const series = prefixes.map(emptySeries);
+  // A token each in the bench's own vocabularies, and more in others.
+  const some = 32;
+  const counted = (await engine.createCompletion({ prompt: textOf(some), max_tokens: 1 })).timings?.prompt_n ?? some;
   for (const at of series) {
     const repeats = new Repeats(count, limitSeconds);
-    // A token each in the bench's own vocabularies; how many there are in another the first prompt tells, which is not counted.
-    let words = at.prefix;
+    const words = Math.round((at.prefix * some) / counted);
     for (let repeat = 0; repeats.due; repeat++) {
       // Another first word every time: nothing of the last prompt can be used again.
       const prompt = textOf(words + repeat)
@@ -79,7 +81,6 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: coun
       await scope.tellPeer({ series, doing: { prefix: at.prefix, what: "prefill" } });
       const started = performance.now();
       const { timings } = await engine.createCompletion({ prompt, max_tokens: segmentTokens, temperature: 0, ignore_eos: true, cache_prompt: false });
-      if (timings) words = Math.round((words * at.prefix) / timings.prompt_n);
       if (!repeats.counts(performance.now() - started) || !timings) continue;
       at.cold = repeats.cold;
       at.prefillMs.push(timings.prompt_ms * (at.prefix / timings.prompt_n));
