@@ -102,7 +102,8 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
       at.prefix = prompt.result.prefix;
       at.prefilled = prompt.result.run;
       at.prefill.push(prompt.ms);
-      if (steps > 0) at.step.push(draft.ms / steps);
+      // A short draft says too much: it draws once more than it steps.
+      if (2 * steps >= segmentTokens) at.step.push(draft.ms / steps);
       at.verify.push(verify.ms);
       at.verified = verified.verifyTokens - drafted.verifyTokens;
       const [begun, said, judged] = reads;

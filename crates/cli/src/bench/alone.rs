@@ -103,7 +103,8 @@ pub async fn measure(
             prefill.0.push(prompt);
             verify.0.push(verifying);
             launch.0.extend(each);
-            if steps > 0 {
+            // A short draft says too much: it draws once more than it steps.
+            if 2 * steps >= segment_tokens {
                 step.0.push(drafting / steps as f64);
             }
             counts = (
