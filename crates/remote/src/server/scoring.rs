@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{Kind, Prefix, Scores, Server, Told};
 use crate::client::Deadline;
 use crate::error::RemoteError;
-use crate::template::Template;
 use crate::wire::{Choice, of_beside, of_forced, of_ids, of_text};
 
 /// Forces a token whatever the model thinks of it: logits are some tens apart.
@@ -20,6 +19,7 @@ impl Server {
         let ways = match self.kind {
             Kind::Vllm => &[Scores::OfPrompt][..],
             Kind::LlamaCpp => &[Scores::Forced],
+            Kind::Conclave => &[Scores::Echo { lists: true }],
             Kind::Plain => &[Scores::Echo { lists: true }, Scores::Echo { lists: false }],
         };
         let texts = ["Yes, it is.", "No."];
@@ -96,7 +96,7 @@ impl Server {
                     .collect())
             }
             (Scores::Echo { lists }, Prefix::Text(prefix)) => {
-                let mark = self.template.as_ref().map_or("", Template::closing);
+                let mark = self.mark.as_str();
                 let mut whole = Vec::with_capacity(texts.len());
                 for (text, &ends) in texts.iter().zip(ends) {
                     let end = if ends || text.is_empty() { mark } else { "" };
@@ -193,9 +193,11 @@ impl Server {
         lists: bool,
         deadline: Deadline,
     ) -> Result<Vec<Told>, RemoteError> {
-        // One token is drawn: of none at all some make an error, others no limit.
+        // One token is drawn: of none at all some make an error, others no limit. An ensemble would draft and
+        // vote for it, and Conclave takes none at its word.
+        let drawn = u8::from(self.kind != Kind::Conclave);
         let body = |prompt: Value| {
-            json!({"model": self.model, "prompt": prompt, "max_tokens": 1,
+            json!({"model": self.model, "prompt": prompt, "max_tokens": drawn,
             "temperature": 0, "echo": true, "logprobs": 1})
         };
         let choices: Vec<Choice> = match lists {

@@ -28,16 +28,23 @@ export function byTurns(turn: string): Renderer {
   };
 }
 
-/** By llama.cpp's server, which has the model's template. */
-export function byTemplate(server: Server): Renderer {
-  return {
-    render: async (messages, limit) => {
-      const answer = await server.ask("apply-template", { messages, chat_template_kwargs: { enable_thinking: false } }, limit, true);
-      return checked(() => rendered(answer, "answer"), server.host).prompt;
-    },
-    end: "",
-    whole: false,
+/** By llama.cpp's server or `conclave serve`, which have the model's template. `closes`: by what a turn is closed is to be known, which costs a request. */
+export async function byTemplate(server: Server, model: string, closes: boolean, limit: Limit): Promise<Renderer> {
+  const render = async (messages: Message[], limit: Limit): Promise<string> => {
+    const answer = await server.ask("apply-template", { model, messages, chat_template_kwargs: { enable_thinking: false } }, limit, true);
+    return checked(() => rendered(answer, "answer"), server.host).prompt;
   };
+  const [said, next] = ["Yes indeed.", "Is it so?"];
+  const turns: Message[] = [
+    { role: "user", content: "Is it?" },
+    { role: "assistant", content: said },
+    { role: "user", content: next },
+  ];
+  const text = await render(closes ? turns : turns.slice(0, 1), limit);
+  const between = text.slice(text.lastIndexOf(said) + said.length, text.lastIndexOf(next)).trim();
+  // A mark, or a line: what is behind it opens the next turn.
+  const end = closes && text.includes(said) ? (/^<[^>]*>|^.+/.exec(between)?.[0] ?? "").trim() : "";
+  return { render, end, whole: false };
 }
 
 /** By vLLM's server: there and back through its tokens. */

@@ -10,7 +10,7 @@ import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
 import { nameLetter } from "./chat.ts";
 import { Letters } from "./letters.ts";
 import { checked, choicesOf, echoed, forced, forcing, scoresEnd } from "./logprobs.ts";
-import { probe, type Found } from "./probe.ts";
+import { echoing, probe, type Found } from "./probe.ts";
 import { ballot, tokenised } from "./prompts.ts";
 import { Late, Server, type Limit } from "./server.ts";
 
@@ -214,7 +214,7 @@ export class RemoteMember implements Member {
     const { host } = this.#server;
     const ends = candidates.map((candidate) => (scoresEnd(candidate, scoreEnd) ? this.#found.renderer?.end || "\n" : ""));
     const prompt = candidates.map(({ text }, place) => prefix + text + ends[place]!);
-    const answer = await this.#complete({ prompt, max_tokens: 1, temperature: 0, echo: true, logprobs: 1 }, limit);
+    const answer = await this.#complete({ prompt, ...echoing(this.#found.kind) }, limit);
     return choicesOf(answer, candidates.length, host).map((choice, place) => echoed(choice, prefix, candidates[place]!.text, ends[place]!, host));
   }
 
