@@ -139,11 +139,16 @@ impl Server {
         deadline: Deadline,
     ) -> Result<Vec<f64>, RemoteError> {
         let (prefix, forced) = ids.split_at(from);
-        // Behind the last it ends, which it does by the token that closes a turn.
+        // Behind the last it ends. Grammars can't name how: of all tokens that end an answer a bias leaves the
+        // one that closes a turn. Before that the grammar lets it end by none.
         let ends = self
             .end
             .first()
             .is_some_and(|end| forced.last() == Some(end));
+        let bias: &[(u32, f64)] = match forced.last() {
+            Some(&end) if ends => &[(end, FORCE)],
+            _ => &[],
+        };
         let written = &forced[..forced.len() - usize::from(ends)];
         let root: Vec<String> = written.iter().map(|id| format!("<[{id}]>")).collect();
         let root = if root.is_empty() {
@@ -152,7 +157,7 @@ impl Server {
             root.join(" ")
         };
         let body = json!({"model": self.model, "prompt": prefix, "max_tokens": forced.len(), "temperature": 0,
-            "logprobs": 1, "grammar": format!("root ::= {root}"), "cache_prompt": true});
+            "logprobs": 1, "grammar": format!("root ::= {root}"), "logit_bias": bias, "cache_prompt": true});
         let [choice] = self.choices(self.complete(&body, deadline)?)?;
         let told = of_forced(&choice.logprobs, forced);
         told.ok_or_else(|| self.nonsense("other tokens than those it was held to"))
