@@ -19,7 +19,7 @@ use conclave_rounds::{
 use conclave_weights::Memory;
 
 use crate::proxy::{Mode, Proxy};
-use crate::server::{Llama, bundled, plain};
+use crate::server::{Llama, bundled, plain, published};
 
 /// A bundled member, on the CPU.
 fn local(name: &str) -> Member {
@@ -109,25 +109,31 @@ fn short() -> Settings {
 
 const SUM: &str = "What is 347 + 85?";
 
-#[test]
-#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
-fn the_same_model_here_and_there_scores_the_same() {
-    let file = plain("Ada");
-    let served = Llama::start(&file, None);
-    let mut here = local_of("Ada", &file);
-    let mut there = Remote::new("Ada", connect(&served.url, None, LONG).unwrap());
+/// How a model here and one behind llama.cpp's server differ over three rounds of an answer.
+#[derive(Debug, Default)]
+struct Apart {
+    /// Their scores of the same candidates, at most, in nats.
+    scores: f64,
+    /// Drafts that are not the same.
+    drafts: usize,
+}
+
+fn apart(here: &Path, served: &Llama, question: &str) -> Apart {
+    let mut here = local_of("here", here);
+    let mut there = Remote::new("there", connect(&served.url, None, LONG).unwrap());
     assert_eq!(there.server().abilities(), Abilities::DraftsAndScores);
-    let messages = [Message::new("user", SUM)];
+    let messages = [Message::new("user", question)];
     let settings = Settings::default();
+    let mut apart = Apart::default();
     pollster::block_on(async {
         let begun = here.begin(&messages, Sampling::greedy(), 0).await;
         begun.unwrap();
         let go_on = async |_, _| true;
         let begun = TakePart::begin_while(&mut there, &messages, Sampling::greedy(), 0, go_on);
         begun.await.unwrap();
-        for round in 0..3 {
+        for _ in 0..3 {
             let drafts = (here.draft(8).await.unwrap(), there.draft(8).await.unwrap());
-            assert_eq!(drafts.0.text, drafts.1.text, "round {round}");
+            apart.drafts += usize::from(drafts.0.text != drafts.1.text);
             let candidates = [
                 candidate(&drafts.0.text, drafts.0.ended),
                 candidate(" The answer is 432.", true),
@@ -136,27 +142,63 @@ fn the_same_model_here_and_there_scores_the_same() {
             ];
             let wanted = here.verify(&candidates, &settings).await.unwrap();
             let row = TakePart::verify(&mut there, &candidates, &settings).await;
-            for (at, (found, wanted)) in row.unwrap().iter().zip(&wanted).enumerate() {
-                assert_eq!(
-                    found.tokens.max(1),
-                    wanted.tokens.min(found.tokens.max(1)).max(1)
-                );
+            for ((found, wanted), candidate) in row.unwrap().iter().zip(&wanted).zip(&candidates) {
+                // What closes a turn is no token of the text.
+                let ends = usize::from(candidate.ended);
+                assert_eq!(found.tokens, wanted.tokens - ends, "{candidate:?}");
                 assert_eq!(found.score.mean_logit, None);
                 for (found, wanted) in [
                     (found.score.mean_logprob, wanted.score.mean_logprob),
                     (found.score.harmonic, wanted.score.harmonic),
                 ] {
-                    let (found, wanted) = (found.unwrap(), wanted.unwrap());
-                    assert!(
-                        (found - wanted).abs() < 2e-3,
-                        "{round} {at}: {found} {wanted}"
-                    );
+                    apart.scores = apart.scores.max((found.unwrap() - wanted.unwrap()).abs());
                 }
             }
             here.keep(0).await.unwrap();
             there.keep(0);
         }
     });
+    apart
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn the_same_model_here_and_there_scores_the_same() {
+    let file = plain(&bundled("Ada"));
+    let apart = apart(&file, &Llama::start(&file, None), SUM);
+    assert!(apart.scores < 2e-3 && apart.drafts == 0, "{apart:?}");
+}
+
+/// Questions for the published model.
+const ASKED: [&str; 5] = [
+    SUM,
+    "What is the capital of France?",
+    "What do bees make, and why?",
+    "Name three fruits that are red.",
+    "Write a sentence about the sea.",
+];
+
+#[test]
+#[ignore = "llama.cpp's server and the published models are needed: cargo xtask test --only remote"]
+fn the_published_model_here_and_there_scores_and_drafts_the_same() {
+    let published = published();
+    let plain = plain(&published);
+    // Where its server has the file as it is published it multiplies by what it has rounded to 8 bits, as no other
+    // engine does: how far that leads is told.
+    for (name, here, there, held) in [
+        ("F32 here and there", &plain, &plain, Some(2e-3)),
+        ("Q4_1 here, F32 there", &published, &plain, Some(5e-3)),
+        ("Q4_1 here and there", &published, &published, None),
+    ] {
+        let served = Llama::start(there, None);
+        let all = ASKED.map(|question| apart(here, &served, question));
+        let furthest = all.iter().fold(0.0_f64, |most, one| most.max(one.scores));
+        let drafts: usize = all.iter().map(|one| one.drafts).sum();
+        println!("{name}: scores {furthest:.1e} nats apart at most, {drafts} of 15 drafts differ");
+        if let Some(held) = held {
+            assert!(furthest < held && drafts == 0, "{name}: {all:?}");
+        }
+    }
 }
 
 #[test]
