@@ -15,6 +15,8 @@ export interface Found {
   can: Capability;
   /** How it tells scores, where it does. */
   scores: "echo" | "forced" | undefined;
+  /** The token that closes a turn, where tokens are forced and the server tells it. */
+  endToken: number | undefined;
   /** There, unless it only judges. */
   renderer: Renderer | undefined;
   model: string;
@@ -61,14 +63,15 @@ export async function probe(server: Server, { model: named, turn, judge = false 
   const judges = async (note: string): Promise<Found> => {
     const letter = await nameLetter(server, facts, [{ role: "user", content: "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else." }], 2, limit);
     if (letter === undefined) throw new RemoteFailure(`${model} at ${host} names no letter where it is asked for one${note === "" ? "" : `, and ${note}`}. Take another model.`);
-    return { ...facts, can: "judges only", scores: undefined, renderer: undefined, note };
+    return { ...facts, can: "judges only", scores: undefined, endToken: undefined, renderer: undefined, note };
   };
   if (judge) return judges("");
   const renderer = turn === undefined ? await rendererOf(server, facts, limit) : byTurns(turn);
   if (!renderer) return judges("it does not tell its chat template: give `turn` to have it draft");
   const scores = await scoring(server, facts, limit);
   if (scores === "none") return judges("it continues no text");
-  return { ...facts, can: scores ? "drafts and scores" : "drafts only", scores, renderer, note: scores ? "" : "it gives no log-probabilities of a text back" };
+  const endToken = scores === "forced" ? await endTokenOf(server, model, limit) : undefined;
+  return { ...facts, can: scores ? "drafts and scores" : "drafts only", scores, endToken, renderer, note: scores ? "" : "it gives no log-probabilities of a text back" };
 }
 
 /** Whatever of the server's own renders conversations. */
@@ -108,6 +111,15 @@ async function scoring(server: Server, { model, kind }: Pick<Found, "model" | "k
   }
   const draft = await unlessRefused(server.ask("completions", { model, prompt: prefix, max_tokens: 1 }, limit));
   return draft === undefined ? "none" : undefined;
+}
+
+/** What closes a turn at llama.cpp's server, whose model may have other tokens beside it that end an answer. */
+async function endTokenOf(server: Server, model: string, limit: Limit): Promise<number | undefined> {
+  const template = await unlessRefused(byTemplate(server, model, true, limit));
+  if (!template?.end) return undefined;
+  const there = await server.ask("tokenize", { content: template.end, add_special: false, parse_special: true }, limit, true);
+  const { tokens } = checked(() => tokenised(there, "answer"), server.host);
+  return tokens.length === 1 ? tokens[0] : undefined;
 }
 
 /** What was asked for; undefined where the server has no such thing. A key that it refuses is an error. */

@@ -9,7 +9,7 @@ import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
 import { nameLetter } from "./chat.ts";
 import { Letters } from "./letters.ts";
-import { checked, choicesOf, echoed, forced, forcing, scoresEnd } from "./logprobs.ts";
+import { checked, choicesOf, echoed, endingBy, forced, forcing, scoresEnd } from "./logprobs.ts";
 import { echoing, probe, type Found } from "./probe.ts";
 import { ballot, tokenised } from "./prompts.ts";
 import { Late, Server, type Limit } from "./server.ts";
@@ -225,8 +225,10 @@ export class RemoteMember implements Member {
     const force = async (candidate: Candidate): Promise<VerifiedScore> => {
       const there = candidate.text === "" ? { tokens: [] } : await this.#server.ask("tokenize", { content: candidate.text, add_special: false, parse_special: false }, limit, true);
       const { tokens } = checked(() => tokenised(there, "answer"), host);
-      const answer = await this.#complete({ prompt, max_tokens: tokens.length + 1, temperature: 0, logprobs: 1, grammar: forcing(tokens) }, limit);
-      return forced(choicesOf(answer, 1, host)[0]!, tokens, scoresEnd(candidate, scoreEnd), host);
+      const ends = scoresEnd(candidate, scoreEnd);
+      const ending = ends ? endingBy(this.#found.endToken) : {};
+      const answer = await this.#complete({ prompt, max_tokens: tokens.length + 1, temperature: 0, logprobs: 1, grammar: forcing(tokens), ...ending }, limit);
+      return forced(choicesOf(answer, 1, host)[0]!, tokens, ends, host);
     };
     return Promise.all(candidates.map(force));
   }
