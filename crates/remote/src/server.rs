@@ -321,14 +321,17 @@ impl Server {
     ) -> Result<Option<usize>, RemoteError> {
         let letters = &LETTERS[..count.min(LETTERS.len())];
         let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
-        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "max_tokens": 8,
+        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "max_tokens": 16,
             "temperature": 0});
+        let thinking = json!({"enable_thinking": false});
         let own = match self.kind {
             Kind::LlamaCpp => {
                 let quoted: Vec<String> = letters.iter().map(|l| format!("\"{l}\"")).collect();
-                json!({"grammar": format!("root ::= {}", quoted.join(" | "))})
+                json!({"grammar": format!("root ::= {}", quoted.join(" | ")), "chat_template_kwargs": thinking})
             }
-            Kind::Vllm => json!({"structured_outputs": {"choice": letters}}),
+            Kind::Vllm => {
+                json!({"structured_outputs": {"choice": letters}, "chat_template_kwargs": thinking})
+            }
             Kind::Conclave | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
@@ -336,7 +339,7 @@ impl Server {
         let completion = self.client.post(&url, &body, deadline)?;
         let [choice] = self.choices(self.read(completion)?)?;
         let content = choice.message.and_then(|message| message.content);
-        Ok(crate::judge::named(&content.unwrap_or_default(), count))
+        Ok(crate::judge::letter_in(&content.unwrap_or_default(), count))
     }
 
     fn complete(&self, body: &Value, deadline: Deadline) -> Result<Completion, RemoteError> {

@@ -69,7 +69,7 @@ export async function byTokens(server: Server, model: string, limit: Limit): Pro
 }
 
 /** The question which of some candidates is the best: `order[k]` gets the k-th letter. */
-export function ballot(messages: readonly Message[], answer: string, candidates: readonly Candidate[], order: readonly number[]): Message[] {
+export function ballot(messages: readonly Message[], answer: string, candidates: readonly Candidate[], order: readonly number[]): string {
   const said = messages.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
   const offered = order.map((candidate, place) => {
     const { text, ended } = candidates[candidate]!;
@@ -77,7 +77,7 @@ export function ballot(messages: readonly Message[], answer: string, candidates:
   });
   const named = [...letters.slice(0, order.length)];
   const question = [
-    "A conversation:",
+    "You judge how an answer should go on. A conversation:",
     said,
     "The answer as far as it is written:",
     answer === "" ? "(nothing yet)" : answer,
@@ -85,8 +85,5 @@ export function ballot(messages: readonly Message[], answer: string, candidates:
     offered.join("\n"),
     `Which of them is right and makes the best answer? Reply with ${named.slice(0, -1).join(", ")} or ${named.at(-1)} and nothing else.`,
   ];
-  return [
-    { role: "system", content: "You judge how an answer should go on. You reply with one letter." },
-    { role: "user", content: question.join("\n\n") },
-  ];
+  return question.join("\n\n");
 }

@@ -8,7 +8,7 @@ import { BadSettings, ContextFull, RemoteFailure } from "../../protocol/errors.t
 import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
 import { nameLetter } from "./chat.ts";
-import { Letters } from "./letters.ts";
+import { Letters, orders } from "./letters.ts";
 import { checked, choicesOf, echoed, endingBy, forced, forcing, scoresEnd } from "./logprobs.ts";
 import { echoing, probe, type Found } from "./probe.ts";
 import { ballot, tokenised } from "./prompts.ts";
@@ -28,7 +28,7 @@ export class RemoteMember implements Member {
   readonly #server: Server;
   readonly #found: Found;
   readonly #timeoutMs: number;
-  #judge: Letters | undefined;
+  readonly #judge = new Letters();
   /** The answer is held to a form, which nobody here can hold its server's tokens to: what it drafts could break the document. */
   #formed = false;
   #messages: Message[] = [];
@@ -97,7 +97,6 @@ export class RemoteMember implements Member {
     this.#verified = [];
     this.#late = this.#round = 0;
     this.#lateNow = false;
-    this.#judge ??= new Letters(this.#sampling.seed);
     this.#prompt = this.#found.renderer?.render(messages, { until: performance.now() + this.#timeoutMs });
     this.#prompt?.catch(() => undefined);
     const prefix = await this.measure(messages);
@@ -235,14 +234,14 @@ export class RemoteMember implements Member {
 
   /** Names the best of the candidates twice, in two orders; those of the same words are shown as one. */
   async #prefer(candidates: readonly Candidate[], limit: Limit): Promise<VerifiedScore[] | undefined> {
-    const judge = (this.#judge ??= new Letters(0));
     const kinds = [...new Map(candidates.map((candidate) => [JSON.stringify(candidate), candidate])).values()];
     const kindOf = candidates.map((candidate) => kinds.findIndex(({ text, ended }) => text === candidate.text && ended === candidate.ended));
     let shares: number[] | undefined = [1];
     if (kinds.length > 1) {
-      const orders = judge.orders(kinds.length);
-      const named = await Promise.all(orders.map((order) => nameLetter(this.#server, this.#found, ballot(this.#messages, this.#answer, kinds, order), kinds.length, limit)));
-      shares = judge.hear(orders, named);
+      const shown = orders(kinds.length, this.#sampling.seed + this.#round);
+      const name = (order: number[]): Promise<number | undefined> =>
+        nameLetter(this.#server, this.#found, [{ role: "user", content: ballot(this.#messages, this.#answer, kinds, order) }], kinds.length, limit);
+      shares = this.#judge.hear(shown, await Promise.all(shown.map(name)));
     }
     return shares && kindOf.map((kind) => ({ preference: shares[kind]!, tokens: 0 }));
   }
