@@ -76,6 +76,11 @@ impl Judge {
         Some(chances.into_iter().map(|chance| chance / sum).collect())
     }
 
+    /// How often it named each of so many letters, and once each before it named any.
+    pub fn named(&self, count: usize) -> &[f64] {
+        &self.named[count][..count]
+    }
+
     /// r: the chance that one answer names what the judge likes best.
     pub fn reliability(&self) -> f64 {
         (self.agreed / self.most).clamp(0.01, 0.97).sqrt()
@@ -84,7 +89,7 @@ impl Judge {
     /// π, `[count]`, summing to 1: how often it names each of so many letters when it does not name what it
     /// likes best.
     pub fn bias(&self, count: usize) -> Vec<f64> {
-        let named = &self.named[count][..count];
+        let named = self.named(count);
         let all: f64 = named.iter().sum();
         let chance = 1.0 / count as f64;
         // What it likes best stands everywhere alike.

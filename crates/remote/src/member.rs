@@ -147,6 +147,11 @@ impl Remote {
         &self.server
     }
 
+    /// What is known of it as a judge by letters.
+    pub fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
     /// Whether it drafts.
     pub fn drafts(&self) -> bool {
         !self.only_judges && self.server.abilities() != Abilities::JudgesOnly

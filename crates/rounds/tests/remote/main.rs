@@ -19,7 +19,7 @@ use conclave_rounds::{
 use conclave_weights::Memory;
 
 use crate::proxy::{Mode, Proxy};
-use crate::server::{Llama, bundled, plain, published};
+use crate::server::{GEMMA, Llama, SMOLLM2, bundled, plain, published};
 
 /// A bundled member, on the CPU.
 fn local(name: &str) -> Member {
@@ -181,7 +181,7 @@ const ASKED: [&str; 5] = [
 #[test]
 #[ignore = "llama.cpp's server and the published models are needed: cargo xtask test --only remote"]
 fn the_published_model_here_and_there_scores_and_drafts_the_same() {
-    let published = published();
+    let published = published(SMOLLM2);
     let plain = plain(&published);
     // Where its server has the file as it is published it multiplies by what it has rounded to 8 bits, as no other
     // engine does: how far that leads is told.
@@ -394,12 +394,95 @@ fn one_that_only_chats_judges_by_letters() {
             (&[0, 1, 2][..], &[0, 1][..])
         );
         let row = &round.scores[2];
-        let sum: f64 = row.iter().filter_map(|score| score.score.preference).sum();
-        assert!(row.len() == 2 && (sum - 1.0).abs() < 1e-9, "{row:?}");
+        let shares: Vec<f64> = row
+            .iter()
+            .filter_map(|score| score.score.preference)
+            .collect();
+        // Candidates of the same words are shown as one, and have its share each.
+        let alike = shares == [1.0, 1.0];
+        let sum: f64 = shares.iter().sum();
+        assert!(
+            shares.len() == 2 && (alike || (sum - 1.0).abs() < 1e-9),
+            "{row:?}"
+        );
         assert!(row.iter().all(|score| score.score.harmonic.is_none()));
     }
     // Alone it has nothing to answer with.
     let [_, _, judge] = members;
     let error = ask(&mut [judge], SUM, &short(), &mut Heard::default()).unwrap_err();
     assert!(error.to_string().contains("can't draft"), "{error}");
+}
+
+/// Questions, each with its answer.
+fn facts() -> Vec<(String, String)> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tasks/facts.jsonl");
+    let lines = std::fs::read_to_string(file).unwrap();
+    let read = |line: &str| {
+        let fact: serde_json::Value = serde_json::from_str(line).unwrap();
+        let question = fact["question"].as_str()?.to_owned();
+        let answer = fact["answer"].as_str().or(fact["answer"][0].as_str())?;
+        Some((question, answer.to_owned()))
+    };
+    lines.lines().filter_map(read).collect()
+}
+
+/// What is said of the right candidate, and of the one that is said most of, over some rounds: means.
+#[derive(Debug, Default)]
+struct Said {
+    right: f64,
+    most: f64,
+}
+
+#[test]
+#[ignore = "llama.cpp's server and the published models are needed: cargo xtask test --only remote"]
+fn the_published_models_liking_of_a_letter_is_measured_and_corrected() {
+    const ROUNDS: usize = 36;
+    const LAST: usize = 12;
+    let facts = facts();
+    for file in [SMOLLM2, GEMMA] {
+        let served = Llama::start(&published(file), None);
+        let proxy = Proxy::before(&served.url);
+        proxy.deny("/v1/completions");
+        let mut judge = Remote::new("judge", connect(&proxy.url, None, LONG).unwrap());
+        let (mut first, mut last) = (Said::default(), Said::default());
+        for round in 0..ROUNDS {
+            // Its answer, and those to two other questions.
+            let texts = [0, 7, 13].map(|on| facts[round + on].1.as_str());
+            let candidates = texts.map(|text| candidate(text, true));
+            let messages = [Message::new("user", &facts[round].0)];
+            let row = pollster::block_on(async {
+                let sampling = Sampling {
+                    seed: round as u64,
+                    ..Sampling::greedy()
+                };
+                let go_on = async |_, _| true;
+                let begun = TakePart::begin_while(&mut judge, &messages, sampling, 0, go_on);
+                begun.await.unwrap();
+                TakePart::verify(&mut judge, &candidates, &Settings::default()).await
+            });
+            let row = row.unwrap();
+            let row: Vec<f64> = row.iter().filter_map(|one| one.score.preference).collect();
+            let most = row.iter().copied().fold(0.0, f64::max);
+            for (said, within) in [
+                (&mut first, round < LAST),
+                (&mut last, round >= ROUNDS - LAST),
+            ] {
+                if within {
+                    said.right += row[0] / LAST as f64;
+                    said.most += most / LAST as f64;
+                }
+            }
+        }
+        let known = judge.judge();
+        let (named, sure) = (known.named(3), known.reliability());
+        println!(
+            "{file}: letters named {named:?}, reliability {sure:.2}, bias {:.2?}",
+            known.bias(3)
+        );
+        println!("    rounds 1 to {LAST}: {first:.2?}; the last {LAST}: {last:.2?}");
+        // Who names one letter whatever stands there says nothing: a third each. Who knows may say more.
+        let answers = 2.0 * ROUNDS as f64;
+        let liking = (named.iter().copied().fold(0.0, f64::max) - 1.0) / answers;
+        assert!(liking < 0.9 || last.most < 0.4, "{liking} {last:?}");
+    }
 }

@@ -11,11 +11,17 @@ pub fn bundled(name: &str) -> PathBuf {
 }
 
 /// The published SmolLM2-135M-Instruct, whose weights are Q4_1, those of its embedding Q8_0.
-pub fn published() -> PathBuf {
+pub const SMOLLM2: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// The published Gemma 3 270M, a base model.
+pub const GEMMA: &str = "gemma-3-270m-q4_k_m.gguf";
+
+/// The file of a published model.
+pub fn published(file: &str) -> PathBuf {
     let folder = std::env::var_os("CONCLAVE_PUBLISHED").expect(
         "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only remote` fetches the models and sets it",
     );
-    Path::new(&folder).join("SmolLM2-135M-Instruct.Q4_1.gguf")
+    Path::new(&folder).join(file)
 }
 
 /// A model with plain numbers, in which both engines compute alike.
