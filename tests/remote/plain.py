@@ -1,16 +1,20 @@
-"""Writes a GGUF file whose weights are Q8_0 anew with plain numbers (F32).
+"""Writes a GGUF file whose weights are Q8_0 or Q4_1 anew with plain numbers (F32).
 
     python plain.py FROM.gguf TO.gguf
 
-llama.cpp rounds what it multiplies Q8_0 by to 8 bits, the engine does not: only with plain numbers do both
-compute the same.
+llama.cpp rounds what it multiplies such weights by to 8 bits, the engine to other numbers: only with plain
+weights do both compute the same.
 """
 
 import array
 import struct
 import sys
 
-Q8_0, F32 = 8, 0
+Q4_1, Q8_0, F32 = 3, 8, 0
+# Bytes of a block of 32 numbers.
+BLOCKS = {Q4_1: 20, Q8_0: 34, F32: 128}
+LOW = bytes(byte & 15 for byte in range(256))
+HIGH = bytes(byte >> 4 for byte in range(256))
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
 
@@ -42,12 +46,29 @@ class Reader:
         return None
 
 
-def plain(blocks):
-    """Numbers of Q8_0 blocks: a scale of 16 bits, then 32 codes."""
-    numbers = array.array("f")
+def of_q8_0(blocks):
+    """A scale of 16 bits, then 32 codes."""
     for at in range(0, len(blocks), 34):
         (scale,) = struct.unpack_from("<e", blocks, at)
-        numbers.extend(scale * code for code in struct.unpack_from("<32b", blocks, at + 2))
+        yield [scale * code for code in struct.unpack_from("<32b", blocks, at + 2)]
+
+
+def of_q4_1(blocks):
+    """A scale and a least number of 16 bits, then the low halves of 16 bytes, and their high halves."""
+    for at in range(0, len(blocks), 20):
+        scale, least = struct.unpack_from("<2e", blocks, at)
+        numbers = [scale * code + least for code in range(16)]
+        codes = blocks[at + 4 : at + 20]
+        yield [numbers[code] for code in codes.translate(LOW) + codes.translate(HIGH)]
+
+
+def plain(kind, blocks):
+    """Numbers of blocks, as bytes of F32."""
+    if kind == F32:
+        return blocks
+    numbers = array.array("f")
+    for block in {Q8_0: of_q8_0, Q4_1: of_q4_1}[kind](blocks):
+        numbers.extend(block)
     return numbers.tobytes()
 
 
@@ -75,12 +96,12 @@ def main(source, target):
         count = 1
         for length in shape:
             count *= length
-        assert kind in (Q8_0, F32), f"{name} is neither Q8_0 nor F32"
-        size = count // 32 * 34 if kind == Q8_0 else count * 4
+        assert kind in BLOCKS, f"{name} is neither Q8_0, Q4_1 nor F32"
+        size = count * BLOCKS[kind] // 32
         numbers = data[begin + offset : begin + offset + size]
         head += struct.pack("<Q", len(name)) + name + struct.pack("<I", len(shape))
         head += struct.pack(f"<{len(shape)}Q", *shape) + struct.pack("<IQ", F32, len(body))
-        body += plain(numbers) if kind == Q8_0 else numbers
+        body += plain(kind, numbers)
         body += bytes(-len(body) % alignment)
     head += bytes(-len(head) % alignment)
     with open(target, "wb") as file:

@@ -236,6 +236,14 @@ impl Member {
         Ok(tokens.len())
     }
 
+    /// A conversation as its template writes it, up to where the answer begins.
+    ///
+    /// # Errors
+    /// [`MemberError::Text`] of one that the template refuses.
+    pub fn render(&self, messages: &[Message]) -> Result<String, MemberError> {
+        Ok(self.template.render(messages, true)?.text().to_owned())
+    }
+
     /// The ids of a prompt behind the prefix that spares it most, those of what is shown there already
     /// among them; and which of the kept prefixes that is, if not the present one.
     fn nearest(&self, prompt: &Prompt) -> Result<(Vec<u32>, Option<usize>), MemberError> {

@@ -1,166 +1,227 @@
-//! A judge that can only chat: it is shown the question, the answer so far and the candidates under
-//! letters, and names one.
+//! A judge that can only chat: it is shown the conversation, the answer so far and the candidates under
+//! letters, and names one. It is asked twice, in a shuffled order and in that order rotated.
 //!
-//! Its row is made of what it says of the same candidates in two orders, the second with each candidate half
-//! way further: a model that prefers a place names different candidates then, and one that knows names
-//! the same. How often the two agree is its reliability; how often each place is named, whatever stands
-//! there, its bias. A vote counts for less the more the place is named anyway, and the row is softened by
-//! how little the judge agrees with itself:
+//! With n candidates, agreement a between the two and chance 1/n, κ = (a − 1/n) / (1 − 1/n) is r², r the
+//! chance that a single answer names what the judge likes best. Otherwise, so the model, it names the k-th
+//! letter with its bias π_k, whatever stands there. A candidate's preference is then the chance that it is
+//! the one liked best, given both answers and no preference before them: proportional to the product over
+//! the answers of r·[it was named] + (1 − r)·π_k, where k was named. Both r and π are counted over the whole
+//! time that the judge is in use, and begin with a few rounds of no certainty.
 //!
-//! preference_j = ρ · v_j / Σ v + (1 − ρ) / M
-//!
-//! with v_j the votes for candidate j, each over how often its place is named relative to chance, and ρ
-//! the agreement beyond chance, (a − 1/M) / (1 − 1/M), between 0 and [`SUREST`]. Both are counted over
-//! the whole time that the judge is in use, and begin with a few rounds of nobody's votes, so that one
-//! vote makes no certainty.
+//! The page has the same in `web/src/worker/remote/letters.ts`; `tests/judging/letters.json` holds both to it.
 
-/// ρ at most: nobody is never wrong.
-const SUREST: f64 = 0.9;
+use conclave_ensemble::Candidate;
 
-/// Rounds of no preference that every count begins with.
-const BEFORE: f64 = 2.0;
+use crate::template::Said;
 
 /// The letters of candidates: as many as an ensemble has members.
 pub const LETTERS: &[u8; 8] = b"ABCDEFGH";
 
+/// κ before it has judged.
+const KAPPA: f64 = 0.5;
+
+/// Rounds between two candidates that κ before them counts for.
+const ROUNDS: f64 = 4.0;
+
 /// What is known of a judge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judge {
-    /// How often each place was named beyond its chance, `[8]`; relative to 1 a round.
-    named: [f64; 8],
-    /// Rounds that both orders were asked in, and in how many both named the same.
-    rounds: f64,
+    /// Σ (agreed − 1/n) and Σ (1 − 1/n) over the rounds that were answered twice.
     agreed: f64,
-    seed: u64,
+    most: f64,
+    /// How often each letter was named among n candidates, `[n]` by n: once each before any was.
+    named: [[f64; 8]; 9],
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self {
+            agreed: KAPPA * ROUNDS * 0.5,
+            most: ROUNDS * 0.5,
+            named: [[1.0; 8]; 9],
+        }
+    }
 }
 
 impl Judge {
-    /// A judge that nobody knows yet; `seed` shuffles its candidates.
-    pub fn new(seed: u64) -> Self {
-        Self {
-            named: [0.0; 8],
-            rounds: 0.0,
-            agreed: 0.0,
-            seed,
-        }
-    }
-
-    /// Two orders of `candidates` for this round: `order[place]` is a candidate. One candidate needs no
-    /// order, and none is given.
-    pub fn orders(&self, candidates: usize, round: u64) -> Vec<Vec<usize>> {
-        if !(2..=LETTERS.len()).contains(&candidates) {
-            return Vec::new();
-        }
-        let mut order: Vec<usize> = (0..candidates).collect();
-        let mut state = self.seed ^ round.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Fisher and Yates, by splitmix64.
-        for place in (1..candidates).rev() {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = state;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^= mixed >> 31;
-            order.swap(place, (mixed % (place as u64 + 1)) as usize);
-        }
-        let mut turned = order.clone();
-        turned.rotate_left(candidates / 2);
-        vec![order, turned]
-    }
-
-    /// The row (`[candidates]`, positive, summing to 1) of what was named in `orders`: a place each, `None`
-    /// where no letter was understood. What it says of the judge is counted.
-    pub fn row(&mut self, orders: &[Vec<usize>], named: &[Option<usize>]) -> Vec<f64> {
-        let count = orders.first().map_or(1, Vec::len);
-        let even = 1.0 / count as f64;
-        let mut votes = vec![0.0; count];
-        let named: Vec<(usize, usize)> = orders
+    /// The preferences (`[n]`, positive, summing to 1) after it has named the `named[i]`-th letter of
+    /// `orders[i]`; `None` where it named none. What that says of the judge is counted.
+    pub fn hear(&mut self, orders: &[Vec<usize>], named: &[Option<usize>]) -> Option<Vec<f64>> {
+        let count = orders.first().map_or(0, Vec::len);
+        let heard: Vec<(usize, usize)> = orders
             .iter()
             .zip(named)
-            .filter_map(|(order, &place)| Some((place?, *order.get(place?)?)))
+            .filter_map(|(order, &letter)| Some((letter?, *order.get(letter?)?)))
             .collect();
-        if let [(_, a), (_, b)] = named[..] {
-            self.rounds += 1.0;
-            self.agreed += f64::from(u8::from(a == b));
-        }
-        for &(place, _) in &named {
-            self.named[place] += 1.0;
-        }
-        for &(place, candidate) in &named {
-            votes[candidate] += 1.0 / self.bias(place, count);
-        }
-        let sum: f64 = votes.iter().sum();
-        if sum == 0.0 {
-            return vec![even; count];
-        }
-        let sure = self.reliability(count);
-        let soft = |vote: f64| sure * vote / sum + (1.0 - sure) * even;
-        votes.into_iter().map(soft).collect()
-    }
-
-    /// How often a place is named, relative to chance among `count` of them: 1 is no bias.
-    pub fn bias(&self, place: usize, count: usize) -> f64 {
-        let all: f64 = self.named[..count].iter().sum();
-        (self.named[place] + BEFORE) * count as f64 / (all + BEFORE * count as f64)
-    }
-
-    /// ρ among `count` candidates: its agreement with itself beyond chance.
-    pub fn reliability(&self, count: usize) -> f64 {
-        let chance = 1.0 / count as f64;
-        // As if it had agreed in half of what chance leaves, before anything is known.
-        let before = BEFORE * (chance + (1.0 - chance) / 2.0);
-        let agreement = (self.agreed + before) / (self.rounds + BEFORE);
-        ((agreement - chance) / (1.0 - chance)).clamp(0.0, SUREST)
-    }
-}
-
-/// What the judge is told: the question, the answer so far, and the candidates in this order.
-pub fn prompt(question: &str, answer: &str, candidates: &[&str], order: &[usize]) -> String {
-    let so_far = if answer.is_empty() {
-        "(nothing yet)"
-    } else {
-        answer
-    };
-    let mut out = format!(
-        "Several assistants write an answer together. Choose how it goes on best.\n\nQuestion:\n{question}\n\nAnswer so far:\n{so_far}\n\nContinuations:\n"
-    );
-    for (&letter, &candidate) in LETTERS.iter().zip(order) {
-        let text = candidates.get(candidate).copied().unwrap_or_default();
-        let text = if text.is_empty() {
-            "(the answer ends here)"
-        } else {
-            text
-        };
-        out += &format!("{}: {text}\n", char::from(letter));
-    }
-    out + "\nReply with the letter of the best continuation and nothing else."
-}
-
-/// The place that an answer names among `count`: its first word that is one of the letters.
-pub fn named(answer: &str, count: usize) -> Option<usize> {
-    let words = answer.split(|c: char| !c.is_alphanumeric());
-    let place = |word: &str| {
-        let [letter] = word.as_bytes() else {
+        if heard.is_empty() || count > LETTERS.len() {
             return None;
+        }
+        for &(letter, _) in &heard {
+            self.named[count][letter] += 1.0;
+        }
+        let chance = 1.0 / count as f64;
+        if let [(_, first), (_, second)] = heard[..] {
+            self.agreed += f64::from(u8::from(first == second)) - chance;
+            self.most += 1.0 - chance;
+        }
+        let (sure, bias) = (self.reliability(), self.bias(count));
+        let best = |candidate: usize| -> f64 {
+            let answers = heard.iter().map(|&(letter, named)| {
+                sure * f64::from(u8::from(named == candidate)) + (1.0 - sure) * bias[letter]
+            });
+            answers.product()
         };
-        LETTERS[..count.min(LETTERS.len())]
-            .iter()
-            .position(|known| known == letter)
+        let chances: Vec<f64> = (0..count).map(best).collect();
+        let sum: f64 = chances.iter().sum();
+        Some(chances.into_iter().map(|chance| chance / sum).collect())
+    }
+
+    /// How often it named each of so many letters, and once each before it named any.
+    pub fn named(&self, count: usize) -> &[f64] {
+        &self.named[count][..count]
+    }
+
+    /// r: the chance that one answer names what the judge likes best.
+    pub fn reliability(&self) -> f64 {
+        (self.agreed / self.most).clamp(0.01, 0.97).sqrt()
+    }
+
+    /// π, `[count]`, summing to 1: how often it names each of so many letters when it does not name what it
+    /// likes best.
+    pub fn bias(&self, count: usize) -> Vec<f64> {
+        let named = self.named(count);
+        let all: f64 = named.iter().sum();
+        let chance = 1.0 / count as f64;
+        // What it likes best stands everywhere alike.
+        let beyond = |&named: &f64| (named / all - self.reliability() * chance).max(0.1 * chance);
+        let rest: Vec<f64> = named.iter().map(beyond).collect();
+        let sum: f64 = rest.iter().sum();
+        rest.into_iter().map(|each| each / sum).collect()
+    }
+}
+
+/// Two orders to show so many candidates in: `order[k]` is the candidate with the k-th letter. Fewer than
+/// two, or more than there are letters for, are not shown.
+pub fn orders(candidates: usize, seed: u64) -> Vec<Vec<usize>> {
+    if !(2..=LETTERS.len()).contains(&candidates) {
+        return Vec::new();
+    }
+    let mut order: Vec<usize> = (0..candidates).collect();
+    // Fisher and Yates, by mulberry32, a generator of 32 bits in the public domain.
+    let mut state = seed as u32;
+    for last in (1..candidates).rev() {
+        state = state.wrapping_add(0x6d2b_79f5);
+        let mut mixed = (state ^ (state >> 15)).wrapping_mul(state | 1);
+        mixed ^= mixed.wrapping_add((mixed ^ (mixed >> 7)).wrapping_mul(mixed | 61));
+        let drawn = f64::from(mixed ^ (mixed >> 14)) / f64::from(2).powi(32);
+        order.swap(last, (drawn * (last + 1) as f64) as usize);
+    }
+    let mut turned = order.clone();
+    turned.rotate_left(candidates / 2);
+    vec![order, turned]
+}
+
+/// The question which of some candidates is the best: `order[k]` gets the k-th letter.
+pub fn ballot(
+    messages: &[Said],
+    answer: &str,
+    candidates: &[&Candidate],
+    order: &[usize],
+) -> String {
+    let said: Vec<String> = messages
+        .iter()
+        .map(|said| format!("{}: {}", said.role, said.content))
+        .collect();
+    let letters: Vec<char> = LETTERS.iter().map(|&letter| char::from(letter)).collect();
+    let offered = order.iter().zip(&letters).map(|(&candidate, letter)| {
+        let candidate = candidates[candidate];
+        // In quotes no candidate can pass for another's line.
+        let text = match candidate.text.is_empty() {
+            true => String::new(),
+            false => serde_json::Value::from(candidate.text.as_str()).to_string(),
+        };
+        let end = if candidate.ended {
+            " (and the answer ends there)"
+        } else {
+            ""
+        };
+        format!("{letter}: {text}{end}")
+    });
+    let offered: Vec<String> = offered.collect();
+    let named: Vec<String> = letters[..order.len()].iter().map(char::to_string).collect();
+    let (last, others) = named.split_last().expect("there are candidates");
+    [
+        "You judge how an answer should go on. A conversation:",
+        &said.join("\n\n"),
+        "The answer as far as it is written:",
+        match answer {
+            "" => "(nothing yet)",
+            answer => answer,
+        },
+        "Ways to go on from there:",
+        &offered.join("\n"),
+        &format!(
+            "Which of them is right and makes the best answer? Reply with {} or {last} and nothing else.",
+            others.join(", ")
+        ),
+    ]
+    .join("\n\n")
+}
+
+/// The letter of so many that an answer names, as its place; `None` where it names none, or several. What a
+/// model thinks first is passed over.
+pub fn letter_in(answer: &str, count: usize) -> Option<usize> {
+    let said = without_thought(answer);
+    let said: Vec<char> = said.trim().chars().collect();
+    let letters = &LETTERS[..count.min(LETTERS.len())];
+    let letter = |at: usize| letters.iter().position(|&own| char::from(own) == said[at]);
+    let apostrophe = |c: char| matches!(c, '\'' | '’');
+    // "B." and "B: the second one" name B, whatever comes behind it.
+    let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    if let Some(at) = said.iter().position(word)
+        && let Some(named) = letter(at)
+    {
+        let next = said.get(at + 1).copied();
+        let goes_on =
+            |c: char| c.is_alphanumeric() || apostrophe(c) || (c.is_whitespace() && c != '\n');
+        if !next.is_some_and(goes_on) {
+            return Some(named);
+        }
+    }
+    let alone = |at: usize| {
+        let before = at.checked_sub(1).map(|at| said[at]);
+        let next = said.get(at + 1).copied();
+        !before.is_some_and(char::is_alphanumeric)
+            && !next.is_some_and(|c| c.is_alphanumeric() || apostrophe(c))
     };
-    words.into_iter().find_map(place)
+    let mut named = (0..said.len()).filter(|&at| alone(at)).filter_map(letter);
+    let first = named.next()?;
+    named.all(|other| other == first).then_some(first)
+}
+
+fn without_thought(answer: &str) -> String {
+    let (mut said, mut rest) = (String::new(), answer);
+    while let Some((before, thought)) = rest.split_once("<think>") {
+        said.push_str(before);
+        rest = thought.split_once("</think>").map_or("", |(_, rest)| rest);
+    }
+    said + rest
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    /// Judges `rounds` rounds of three candidates; `names` says which candidate or place it is for.
+    /// Judges `rounds` rounds of three candidates; `names` says which letter of an order.
     fn after(rounds: u64, names: impl Fn(&[usize]) -> usize) -> (Judge, Vec<f64>) {
-        let mut judge = Judge::new(7);
+        let mut judge = Judge::default();
         let mut row = Vec::new();
         for round in 0..rounds {
-            let orders = judge.orders(3, round);
+            let orders = orders(3, round);
             let named: Vec<_> = orders.iter().map(|order| Some(names(order))).collect();
-            row = judge.row(&orders, &named);
+            row = judge.hear(&orders, &named).unwrap();
         }
         (judge, row)
     }
@@ -173,109 +234,60 @@ mod tests {
     fn one_that_knows_is_believed_more_the_longer_it_agrees_with_itself() {
         let knows = |order: &[usize]| place_of(order, 1);
         let (_, first) = after(1, knows);
-        let (judge, later) = after(30, knows);
-        for row in [&first, &later] {
-            assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12 && row.iter().all(|&x| x > 0.0));
-            assert!(row[1] > row[0] && row[1] > row[2]);
-        }
-        assert!(
-            later[1] > first[1] && later[1] > 0.9 && first[1] < 0.85,
-            "{first:?} {later:?}"
-        );
-        assert!(judge.reliability(3) <= SUREST);
-        // It names no place more than another.
-        assert!((0..3).all(|place| (judge.bias(place, 3) - 1.0).abs() < 0.4));
+        let (judge, later) = after(60, knows);
+        assert!(later[1] > first[1] && later[1] > 0.95 && first[1] < 0.985);
+        assert!(judge.reliability() > 0.95);
     }
 
     #[test]
-    fn one_that_likes_a_place_is_not_believed() {
-        let (judge, row) = after(30, |_| 0);
-        assert!(judge.reliability(3) < 0.05);
-        assert!(
-            row.iter().all(|&share| (share - 1.0 / 3.0).abs() < 0.05),
-            "{row:?}"
-        );
-        assert!(judge.bias(0, 3) > 2.0);
+    fn one_that_likes_a_letter_is_not_believed() {
+        let (judge, row) = after(80, |_| 0);
+        assert!(row.iter().all(|&share| share < 1.35 / 3.0), "{row:?}");
+        assert!(judge.bias(3)[0] > 0.8);
     }
 
     #[test]
     fn the_same_candidates_rotated_have_the_same_row() {
-        // One that knows half of the time, and names the first place otherwise: what is left of its
-        // likings after the correction is for the candidate, wherever that stands.
-        let mut judge = Judge::new(3);
+        // One that knows half of the time, and names the first letter otherwise: what is left of its likings
+        // after the correction is for the candidate, wherever that stands.
+        let mut judge = Judge::default();
         let mut sums = [0.0; 3];
         for round in 0..300 {
-            let orders = judge.orders(3, round);
+            let orders = orders(3, round);
             let knows = round % 2 == 0;
             let named: Vec<_> = orders
                 .iter()
                 .map(|order| Some(if knows { place_of(order, 2) } else { 0 }))
                 .collect();
-            for (sum, share) in sums.iter_mut().zip(judge.row(&orders, &named)) {
+            for (sum, share) in sums.iter_mut().zip(judge.hear(&orders, &named).unwrap()) {
                 *sum += share / 300.0;
             }
         }
+        assert!(sums[2] > sums[0].max(sums[1]) + 0.1, "{sums:?}");
         assert!(
-            sums[2] > sums[0] + 0.1 && sums[2] > sums[1] + 0.1,
-            "{sums:?}"
-        );
-        assert!(
-            (sums[0] - sums[1]).abs() < 0.03,
-            "no place is left in it: {sums:?}"
+            (sums[0] - sums[1]).abs() < 0.05,
+            "no place is left: {sums:?}"
         );
     }
 
     #[test]
-    fn a_vote_for_a_place_that_is_always_named_counts_for_less() {
-        let mut judge = Judge::new(1);
-        judge.named[0] = 20.0;
-        // Candidate 0 was named where all are; candidate 2 in spite of its place.
-        let row = judge.row(&[vec![0, 1, 2], vec![1, 2, 0]], &[Some(0), Some(1)]);
-        assert!(row[2] > row[0], "{row:?}");
+    fn silence_is_no_vote() {
+        let mut judge = Judge::default();
+        let orders_of_four = orders(4, 0);
+        assert_eq!(judge.hear(&orders_of_four, &[None, None]), None);
+        assert_eq!(judge.hear(&orders_of_four, &[Some(7), None]), None);
+        assert_eq!(judge, Judge::default());
+        assert_eq!(judge.hear(&[], &[]), None);
+        assert!(orders(1, 0).is_empty() && orders(9, 0).is_empty());
     }
 
     #[test]
-    fn silence_is_no_preference() {
-        let mut judge = Judge::new(1);
-        let orders = judge.orders(4, 0);
-        assert_eq!(judge.row(&orders, &[None, None]), [0.25; 4]);
-        assert_eq!(judge.rounds, 0.0);
-        assert_eq!(judge.row(&[], &[]), [1.0]);
-        assert!(judge.orders(1, 0).is_empty());
-    }
-
-    #[test]
-    fn orders_are_seeded_and_the_second_moves_every_candidate() {
-        let judge = Judge::new(5);
-        assert_eq!(judge.orders(5, 3), judge.orders(5, 3));
-        let firsts: std::collections::BTreeSet<_> = (0..40)
-            .map(|round| judge.orders(3, round)[0].clone())
-            .collect();
-        assert_eq!(firsts.len(), 6, "all orders come");
+    fn all_orders_come_and_the_second_moves_every_candidate() {
+        let firsts: BTreeSet<_> = (0..60).map(|seed| orders(3, seed)[0].clone()).collect();
+        assert_eq!(firsts.len(), 6);
         for count in 2..=8 {
-            let orders = judge.orders(count, 1);
+            let orders = orders(count, 1);
             assert!((0..count).all(|place| orders[0][place] != orders[1][place]));
         }
-    }
-
-    #[test]
-    fn letters_are_read_as_models_write_them() {
-        for (said, place) in [
-            ("B", Some(1)),
-            (" B.", Some(1)),
-            ("**C**", Some(2)),
-            ("Letter: A", Some(0)),
-            ("The best is (B)", Some(1)),
-            ("D", None),
-            ("banana", None),
-            ("", None),
-        ] {
-            assert_eq!(named(said, 3), place, "{said}");
-        }
-        let told = prompt("Why?", "", &["one", ""], &[1, 0]);
-        assert!(
-            told.contains("A: (the answer ends here)\nB: one\n"),
-            "{told}"
-        );
     }
 }

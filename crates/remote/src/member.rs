@@ -94,11 +94,6 @@ impl Held {
         Ok(prefix)
     }
 
-    fn question(&self) -> String {
-        let asked = self.messages.iter().rev().find(|said| said.role == "user");
-        asked.map_or_else(String::new, |said| said.content.clone())
-    }
-
     fn answer(&self) -> String {
         self.kept.iter().map(|(text, _)| text.as_str()).collect()
     }
@@ -131,7 +126,7 @@ impl Remote {
         Self {
             name: name.to_owned(),
             server: Arc::new(server),
-            judge: Judge::new(0),
+            judge: Judge::default(),
             drawing: Drawing::greedy(),
             only_judges: false,
             held: Held::default(),
@@ -150,6 +145,11 @@ impl Remote {
     /// Where its model runs, and what it can do there.
     pub fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// What is known of it as a judge by letters.
+    pub fn judge(&self) -> &Judge {
+        &self.judge
     }
 
     /// Whether it drafts.
@@ -203,7 +203,7 @@ impl Remote {
     }
 
     /// What it thinks of every candidate, `[candidates]`; with `score_end`, of one that ends also whether
-    /// it should. A judge of one candidate has nothing to say, and gives an empty row.
+    /// it should. One that names no letter has nothing to say, and gives an empty row.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -216,7 +216,7 @@ impl Remote {
         self.in_line = texts.iter().map(|text| (text.clone(), None)).collect();
         match self.server.abilities() {
             Abilities::DraftsOnly => Ok(Vec::new()),
-            Abilities::JudgesOnly => self.name_one(texts).await,
+            Abilities::JudgesOnly => self.name_one(candidates).await,
             Abilities::DraftsAndScores => {
                 let ends: Vec<bool> = candidates.iter().map(|c| c.ended && score_end).collect();
                 let (server, mut held) = (Arc::clone(&self.server), self.held.clone());
@@ -242,20 +242,44 @@ impl Remote {
         }
     }
 
-    async fn name_one(&mut self, texts: Vec<String>) -> Result<Vec<Verified>, RemoteError> {
-        let orders = self
-            .judge
-            .orders(texts.len(), self.drawing.seed ^ self.round);
-        if orders.is_empty() {
-            return Ok(Vec::new());
+    /// Names the best twice, in two orders; candidates of the same words are shown as one.
+    async fn name_one(&mut self, candidates: &[Candidate]) -> Result<Vec<Verified>, RemoteError> {
+        let mut kinds: Vec<&Candidate> = Vec::with_capacity(candidates.len());
+        let mut kind_of = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            let known = kinds.iter().position(|&kind| kind == candidate);
+            kind_of.push(known.unwrap_or(kinds.len()));
+            if known.is_none() {
+                kinds.push(candidate);
+            }
         }
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let (question, answer) = (self.held.question(), self.held.answer());
+        let shares = match kinds.len() {
+            1 => Some(vec![1.0]),
+            _ => self.shares_of(&kinds).await?,
+        };
+        let preference = |kind: usize, shares: &[f64]| Verified {
+            score: Score {
+                preference: Some(shares[kind]),
+                ..Score::default()
+            },
+            tokens: 0,
+        };
+        let row = |shares: Vec<f64>| {
+            let row = kind_of.into_iter().map(|kind| preference(kind, &shares));
+            row.collect()
+        };
+        Ok(shares.map_or_else(Vec::new, row))
+    }
+
+    async fn shares_of(&mut self, kinds: &[&Candidate]) -> Result<Option<Vec<f64>>, RemoteError> {
+        let seed = self.drawing.seed.wrapping_add(self.round);
+        let orders = judge::orders(kinds.len(), seed);
+        let (messages, answer) = (&self.held.messages, self.held.answer());
         let asked: Vec<String> = orders
             .iter()
-            .map(|order| judge::prompt(&question, &answer, &texts, order))
+            .map(|order| judge::ballot(messages, &answer, kinds, order))
             .collect();
-        let (server, count) = (Arc::clone(&self.server), texts.len());
+        let (server, count) = (Arc::clone(&self.server), kinds.len());
         let named = on_thread(&self.server, move || {
             let deadline = server.deadline();
             let asked = asked
@@ -264,15 +288,7 @@ impl Remote {
             asked.collect::<Result<Vec<_>, _>>()
         });
         let named = self.told(named.await)?;
-        let row = self.judge.row(&orders, &named).into_iter();
-        let preference = |share| Verified {
-            score: Score {
-                preference: Some(share),
-                ..Score::default()
-            },
-            tokens: 0,
-        };
-        Ok(row.map(preference).collect())
+        Ok(self.judge.hear(&orders, &named))
     }
 
     /// Makes a candidate of the last [`verify`](Self::verify) part of its text, whether it came to score it

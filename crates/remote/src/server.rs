@@ -66,6 +66,8 @@ impl Default for Options {
 enum Kind {
     Vllm,
     LlamaCpp,
+    /// `conclave serve`: an ensemble, or one member of it.
+    Conclave,
     Plain,
 }
 
@@ -109,8 +111,10 @@ pub struct Server {
     abilities: Abilities,
     model: String,
     template: Option<Template>,
-    /// What closes a turn: its ids, where the server counts in those.
+    /// What closes a turn: its ids, where the server counts in those, and else its text. Empty where
+    /// nobody knows.
     end: Vec<u32>,
+    mark: String,
     patience: Duration,
 }
 
@@ -135,6 +139,7 @@ impl Server {
             address,
             template: options.template,
             end: Vec::new(),
+            mark: String::new(),
             patience: options.patience,
         };
         server.look()?;
@@ -186,7 +191,7 @@ impl Server {
             match self.draft(&prefix, 1, &Drawing::greedy(), 0, deadline) {
                 Ok(_) => {
                     self.scores = self.way_to_score(&prefix, deadline);
-                    self.end = self.closing(deadline).unwrap_or_default();
+                    (self.end, self.mark) = self.closing(deadline).unwrap_or_default();
                     self.abilities = match self.scores {
                         Scores::None => Abilities::DraftsOnly,
                         _ => Abilities::DraftsAndScores,
@@ -230,11 +235,15 @@ impl Server {
         let shown = |model: &Model| model.id.len() <= 300 && !model.id.contains(char::is_control);
         models.data.retain(shown);
         let names: Vec<&str> = models.data.iter().map(|model| model.id.as_str()).collect();
+        let owner = |model: &Model| model.owned_by.clone().unwrap_or_default();
         let found = match self.model.is_empty() {
-            true => models.data.first().filter(|_| names.len() == 1),
+            // What `conclave serve` lists first is the ensemble.
+            true => models
+                .data
+                .first()
+                .filter(|first| names.len() == 1 || owner(first) == "conclave"),
             false => models.data.iter().find(|model| model.id == self.model),
         };
-        let owner = |model: &Model| model.owned_by.clone().unwrap_or_default();
         // llama.cpp's server has one model, whatever it is called.
         let found = found.or_else(|| {
             let only = models.data.first().filter(|_| names.len() == 1);
@@ -254,8 +263,10 @@ impl Server {
             });
         };
         self.model.clone_from(&found.id);
-        if owner(found) == "llamacpp" {
-            self.kind = Kind::LlamaCpp;
+        match owner(found).as_str() {
+            "llamacpp" => self.kind = Kind::LlamaCpp,
+            "conclave" => self.kind = Kind::Conclave,
+            _ => {}
         }
         Ok(())
     }
@@ -280,7 +291,7 @@ impl Server {
             Kind::LlamaCpp => {
                 json!({"top_k": drawing.top_k, "min_p": 0.0, "repeat_penalty": 1.0, "cache_prompt": true})
             }
-            Kind::Plain => json!({}),
+            Kind::Conclave | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
         let completion = self.complete(&body, deadline)?;
@@ -310,22 +321,25 @@ impl Server {
     ) -> Result<Option<usize>, RemoteError> {
         let letters = &LETTERS[..count.min(LETTERS.len())];
         let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
-        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "max_tokens": 8,
+        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "max_tokens": 16,
             "temperature": 0});
+        let thinking = json!({"enable_thinking": false});
         let own = match self.kind {
             Kind::LlamaCpp => {
                 let quoted: Vec<String> = letters.iter().map(|l| format!("\"{l}\"")).collect();
-                json!({"grammar": format!("root ::= {}", quoted.join(" | "))})
+                json!({"grammar": format!("root ::= {}", quoted.join(" | ")), "chat_template_kwargs": thinking})
             }
-            Kind::Vllm => json!({"structured_outputs": {"choice": letters}}),
-            Kind::Plain => json!({}),
+            Kind::Vllm => {
+                json!({"structured_outputs": {"choice": letters}, "chat_template_kwargs": thinking})
+            }
+            Kind::Conclave | Kind::Plain => json!({}),
         };
         merge(&mut body, own);
         let url = format!("{}/chat/completions", self.address.base());
         let completion = self.client.post(&url, &body, deadline)?;
         let [choice] = self.choices(self.read(completion)?)?;
         let content = choice.message.and_then(|message| message.content);
-        Ok(crate::judge::named(&content.unwrap_or_default(), count))
+        Ok(crate::judge::letter_in(&content.unwrap_or_default(), count))
     }
 
     fn complete(&self, body: &Value, deadline: Deadline) -> Result<Completion, RemoteError> {

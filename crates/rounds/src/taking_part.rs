@@ -54,6 +54,14 @@ pub trait TakePart {
     /// A conversation that it has no room for, or that its template refuses.
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError>;
 
+    /// A conversation as its template writes it, up to where the answer begins.
+    ///
+    /// # Errors
+    /// One that its template refuses; [`MoveError::Unknown`] of a member whose template nobody here has.
+    fn render(&self, _messages: &[Message]) -> Result<String, MoveError> {
+        Err(MoveError::Unknown("render a conversation"))
+    }
+
     /// Holds what it drafts for the answer that begins next to a form; `None`: to nothing. A member that
     /// can't be held to any only judges that answer.
     ///
@@ -147,6 +155,10 @@ impl TakePart for Member {
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
         Ok(self.measure(messages)?)
+    }
+
+    fn render(&self, messages: &[Message]) -> Result<String, MoveError> {
+        Ok(self.render(messages)?)
     }
 
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
@@ -320,26 +332,31 @@ impl From<Member> for AnyMember {
     }
 }
 
+/// What the member inside does of a move, whatever its kind.
+macro_rules! its {
+    ($member:expr, $inside:ident => $move:expr) => {
+        match $member {
+            AnyMember::Local($inside) => $move,
+            AnyMember::Remote($inside) => $move,
+        }
+    };
+}
+
 impl TakePart for AnyMember {
     fn name(&self) -> &str {
-        match self {
-            Self::Local(member) => member.name(),
-            Self::Remote(member) => member.name(),
-        }
+        its!(self, member => member.name())
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
-        match self {
-            Self::Local(member) => TakePart::measure(member.as_ref(), messages).await,
-            Self::Remote(member) => TakePart::measure(member.as_ref(), messages).await,
-        }
+        its!(self, member => TakePart::measure(&**member, messages).await)
+    }
+
+    fn render(&self, messages: &[Message]) -> Result<String, MoveError> {
+        its!(self, member => TakePart::render(&**member, messages))
     }
 
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
-        match self {
-            Self::Local(member) => member.hold(form),
-            Self::Remote(member) => member.hold(form),
-        }
+        its!(self, member => member.hold(form))
     }
 
     async fn begin_while(
@@ -349,14 +366,7 @@ impl TakePart for AnyMember {
         stream: u64,
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        match self {
-            Self::Local(member) => {
-                TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
-            }
-            Self::Remote(member) => {
-                TakePart::begin_while(member.as_mut(), messages, sampling, stream, go_on).await
-            }
-        }
+        its!(self, member => TakePart::begin_while(&mut **member, messages, sampling, stream, go_on).await)
     }
 
     async fn begin_text_while(
@@ -366,14 +376,7 @@ impl TakePart for AnyMember {
         stream: u64,
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MoveError> {
-        match self {
-            Self::Local(member) => {
-                TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
-            }
-            Self::Remote(member) => {
-                TakePart::begin_text_while(member.as_mut(), text, sampling, stream, go_on).await
-            }
-        }
+        its!(self, member => TakePart::begin_text_while(&mut **member, text, sampling, stream, go_on).await)
     }
 
     async fn judge_text(
@@ -381,34 +384,22 @@ impl TakePart for AnyMember {
         text: &str,
         judged: &mut Judged,
     ) -> Result<Vec<JudgedToken>, MoveError> {
-        match self {
-            Self::Local(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
-            Self::Remote(member) => TakePart::judge_text(member.as_mut(), text, judged).await,
-        }
+        its!(self, member => TakePart::judge_text(&mut **member, text, judged).await)
     }
 
     async fn think_while(
         &mut self,
         go_on: impl AsyncFnMut(&str) -> bool,
     ) -> Result<Thought, MoveError> {
-        match self {
-            Self::Local(member) => TakePart::think_while(member.as_mut(), go_on).await,
-            Self::Remote(member) => TakePart::think_while(member.as_mut(), go_on).await,
-        }
+        its!(self, member => TakePart::think_while(&mut **member, go_on).await)
     }
 
     fn drafts(&self) -> bool {
-        match self {
-            Self::Local(_) => true,
-            Self::Remote(member) => member.drafts(),
-        }
+        its!(self, member => TakePart::drafts(&**member))
     }
 
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
-        match self {
-            Self::Local(member) => TakePart::draft(member.as_mut(), limit).await,
-            Self::Remote(member) => TakePart::draft(member.as_mut(), limit).await,
-        }
+        its!(self, member => TakePart::draft(&mut **member, limit).await)
     }
 
     async fn verify(
@@ -416,23 +407,14 @@ impl TakePart for AnyMember {
         candidates: &[Candidate],
         settings: &Settings,
     ) -> Result<Vec<VerifiedScore>, MoveError> {
-        match self {
-            Self::Local(member) => TakePart::verify(member.as_mut(), candidates, settings).await,
-            Self::Remote(member) => TakePart::verify(member.as_mut(), candidates, settings).await,
-        }
+        its!(self, member => TakePart::verify(&mut **member, candidates, settings).await)
     }
 
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
-        match self {
-            Self::Local(member) => TakePart::keep(member.as_mut(), winner).await,
-            Self::Remote(member) => TakePart::keep(member.as_mut(), winner).await,
-        }
+        its!(self, member => TakePart::keep(&mut **member, winner).await)
     }
 
     fn release(&mut self) {
-        match self {
-            Self::Local(member) => member.release(),
-            Self::Remote(member) => member.release(),
-        }
+        its!(self, member => member.release());
     }
 }

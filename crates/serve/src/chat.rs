@@ -1,26 +1,43 @@
 //! `/v1/chat/completions`: what is asked for.
 
 use conclave_member::Message;
-use conclave_model::Sampling;
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
-use crate::options::{Common, Options};
+use crate::options::Options;
 use crate::work::Task;
 
-/// Reads a request: what all may ask for, the conversation, and the most tokens of the answer.
+/// Takes the conversation and the form of the answer, and the most tokens of it.
 ///
 /// # Errors
-/// 400 with the option's name, 404 for a model that there isn't.
-pub(crate) fn read(
-    body: &[u8],
-    models: &[String],
-    sampling: Sampling,
-) -> Result<(Common, Task, Option<usize>), ApiError> {
-    let mut options = Options::read(body)?;
-    let common = options.common(models, sampling)?;
+/// 400 with the option's name.
+pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
     let older = options.tokens("max_tokens", 1)?;
     let tokens = options.tokens("max_completion_tokens", 1)?.or(older);
+    let schema = options.response_format()?;
+    let messages = messages(options)?;
+    Ok((Task::Chat { messages, schema }, tokens))
+}
+
+/// Reads a request to render a conversation and to answer nothing: which member, and the conversation.
+///
+/// # Errors
+/// As [`read`]; 404 for a model that there isn't.
+pub(crate) fn read_to_render(
+    body: &[u8],
+    models: &[String],
+) -> Result<(Option<usize>, Task), ApiError> {
+    let mut options = Options::read(body)?;
+    let (_, member) = options.model(models)?;
+    // Whether members think was said when they were loaded.
+    options.take("chat_template_kwargs");
+    let messages = messages(&mut options)?;
+    options.nothing_else()?;
+    Ok((member, Task::Render { messages }))
+}
+
+/// Takes the conversation.
+fn messages(options: &mut Options) -> Result<Vec<Message>, ApiError> {
     let messages = match options.take("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => messages,
         _ => {
@@ -28,8 +45,6 @@ pub(crate) fn read(
             return Err(ApiError::option("messages", message));
         }
     };
-    let schema = options.response_format()?;
-    options.nothing_else()?;
     let messages: Vec<Message> = messages
         .into_iter()
         .map(message)
@@ -38,7 +53,7 @@ pub(crate) fn read(
         let message = "There is nothing to answer. Let the last message be the user's.";
         return Err(ApiError::option("messages", message));
     }
-    Ok((common, Task::Chat { messages, schema }, tokens))
+    Ok(messages)
 }
 
 fn message(message: Value) -> Result<Message, ApiError> {
@@ -111,6 +126,7 @@ fn nothing_else(fields: &Map<String, Value>) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use conclave_model::Sampling;
     use serde_json::json;
 
     use super::*;
@@ -118,9 +134,10 @@ mod tests {
     fn read_all(messages: Value) -> Result<Vec<Message>, ApiError> {
         let body = json!({ "messages": messages }).to_string();
         let models = ["conclave".to_owned()];
-        match read(body.as_bytes(), &models, Sampling::default())?.1 {
+        let (_, (task, _)) = Options::request(body.as_bytes(), &models, Sampling::default(), read)?;
+        match task {
             Task::Chat { messages, .. } => Ok(messages),
-            Task::Texts { .. } => unreachable!("it is a conversation"),
+            _ => unreachable!("it is a conversation"),
         }
     }
 
@@ -183,12 +200,9 @@ mod tests {
             let mut body = body;
             body["messages"] = json!([{ "role": "user", "content": "Well?" }]);
             let body = body.to_string();
-            read(
-                body.as_bytes(),
-                &["conclave".to_owned()],
-                Sampling::default(),
-            )
-            .map(|read| read.2)
+            let models = ["conclave".to_owned()];
+            Options::request(body.as_bytes(), &models, Sampling::default(), read)
+                .map(|(_, (_, tokens))| tokens)
         };
         assert_eq!(limit(json!({})).unwrap(), None);
         assert_eq!(limit(json!({ "max_tokens": 5 })).unwrap(), Some(5));

@@ -1,10 +1,9 @@
 //! `/v1/completions`: what is asked for. Bare texts are continued, or judged: how probable is each token?
 
-use conclave_model::Sampling;
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::options::{Common, Options};
+use crate::options::Options;
 use crate::work::Task;
 
 /// Tokens of a continuation, where a request names no limit: as OpenAI has it.
@@ -13,17 +12,11 @@ const USUAL_TOKENS: usize = 16;
 /// Texts of one request: eight members' candidates, and as many again.
 const MOST_TEXTS: usize = 16;
 
-/// Reads a request: what all may ask for, the texts, and the most tokens behind each.
+/// Takes the texts and what is wanted of them, and the most tokens behind each.
 ///
 /// # Errors
-/// 400 with the option's name, 404 for a model that there isn't.
-pub(crate) fn read(
-    body: &[u8],
-    models: &[String],
-    sampling: Sampling,
-) -> Result<(Common, Task, Option<usize>), ApiError> {
-    let mut options = Options::read(body)?;
-    let common = options.common(models, sampling)?;
+/// 400 with the option's name.
+pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
     let echo = options.flag("echo")?;
     let judge = match options.take("logprobs") {
         None | Some(Value::Bool(false)) => false,
@@ -47,9 +40,7 @@ pub(crate) fn read(
         return Err(ApiError::option("best_of", message));
     }
     let texts = texts(options.take("prompt"))?;
-    options.nothing_else()?;
-    let task = Task::Texts { texts, echo, judge };
-    Ok((common, task, Some(tokens)))
+    Ok((Task::Texts { texts, echo, judge }, Some(tokens)))
 }
 
 fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
@@ -74,6 +65,7 @@ fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use conclave_model::Sampling;
     use serde_json::json;
 
     use super::*;
@@ -81,9 +73,9 @@ mod tests {
     fn read_one(body: Value) -> Result<(Vec<String>, bool, bool, Option<usize>), ApiError> {
         let models = ["conclave".to_owned()];
         let body = body.to_string();
-        match read(body.as_bytes(), &models, Sampling::default())? {
-            (_, Task::Texts { texts, echo, judge }, tokens) => Ok((texts, echo, judge, tokens)),
-            (_, Task::Chat { .. }, _) => unreachable!("they are texts"),
+        match Options::request(body.as_bytes(), &models, Sampling::default(), read)?.1 {
+            (Task::Texts { texts, echo, judge }, tokens) => Ok((texts, echo, judge, tokens)),
+            _ => unreachable!("they are texts"),
         }
     }
 

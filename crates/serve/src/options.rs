@@ -58,6 +58,24 @@ impl Options {
         }
     }
 
+    /// Reads a request: what every kind may ask for, and by `own` what only its kind may; `models` and
+    /// `sampling` as of [`common`](Self::common).
+    ///
+    /// # Errors
+    /// 400 with the option's name, 404 for a model that there isn't.
+    pub fn request<T>(
+        body: &[u8],
+        models: &[String],
+        sampling: Sampling,
+        own: impl FnOnce(&mut Self) -> Result<T, ApiError>,
+    ) -> Result<(Common, T), ApiError> {
+        let mut options = Self::read(body)?;
+        let common = options.common(models, sampling)?;
+        let own = own(&mut options)?;
+        options.nothing_else()?;
+        Ok((common, own))
+    }
+
     /// Takes an option out; `null` is as if it were left out.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|value| !value.is_null())
@@ -121,7 +139,7 @@ impl Options {
 
     /// Takes what every kind of request may ask for; `models` are all names, of which the first stands
     /// for all members, and `sampling` is what holds where a request says nothing.
-    pub fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
+    fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
         if self.whole("n", 1, 128)?.is_some_and(|n| n != 1) {
             let message =
@@ -164,7 +182,10 @@ impl Options {
     }
 
     /// Whom the request asks: a name of `models`, the first if it says none.
-    fn model(&mut self, models: &[String]) -> Result<(String, Option<usize>), ApiError> {
+    ///
+    /// # Errors
+    /// 404 for a model that there isn't.
+    pub fn model(&mut self, models: &[String]) -> Result<(String, Option<usize>), ApiError> {
         let Some(name) = self.text("model")? else {
             return Ok((models.first().cloned().unwrap_or_default(), None));
         };

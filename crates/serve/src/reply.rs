@@ -144,7 +144,7 @@ pub(crate) async fn whole(
     let (mut content, mut segments, mut stopped) = (String::new(), Vec::new(), "");
     while let Some(event) = events.recv().await {
         match event {
-            Event::Begun => {}
+            Event::Begun | Event::Rendered(_) => {}
             Event::Text { text, vote, .. } => {
                 content.push_str(&text);
                 segments.extend(vote.map(|vote| vote.told(&text)));
@@ -239,7 +239,7 @@ impl Stream {
     /// What an event is told as, `None` being that no more come.
     fn chunks_of(&mut self, event: Option<Event>) -> Vec<String> {
         match event {
-            Some(Event::Begun) => Vec::new(),
+            Some(Event::Begun | Event::Rendered(_)) => Vec::new(),
             Some(Event::Text { choice, text, vote }) => {
                 let mut chunk = self.head.chunk(choice, Some(&text), None, Value::Null);
                 if let Some(vote) = vote {

@@ -13,6 +13,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{Json, Response};
 use axum::routing::{get, post};
 use conclave_model::Sampling;
+use conclave_rounds::Limits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 use tower_http::cors::{AllowHeaders, CorsLayer};
@@ -23,7 +24,7 @@ use crate::options::{Common, Options};
 use crate::queue::Queue;
 use crate::reply::{self, Head, Kind};
 use crate::turns::Client;
-use crate::work::{Job, Task};
+use crate::work::{Event, Job, Task};
 use crate::{chat, completions};
 
 /// Bytes of a request's body, at most: a conversation that fills the largest context has less.
@@ -47,6 +48,7 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     let keyed = Router::new()
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/completions", post(text_completions))
+        .route("/apply-template", post(apply_template))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
         .fallback(nothing_here)
@@ -78,7 +80,8 @@ async fn chat_completions(
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Response, ApiError> {
-    let read = chat::read(&json_in(&headers, body)?, &shared.models, shared.drawn())?;
+    let body = json_in(&headers, body)?;
+    let read = Options::request(&body, &shared.models, shared.drawn(), chat::read)?;
     shared.answer(Kind::Chat, from, read).await
 }
 
@@ -88,8 +91,38 @@ async fn text_completions(
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Response, ApiError> {
-    let read = completions::read(&json_in(&headers, body)?, &shared.models, shared.drawn())?;
+    let body = json_in(&headers, body)?;
+    let read = Options::request(&body, &shared.models, shared.drawn(), completions::read)?;
     shared.answer(Kind::Text, from, read).await
+}
+
+/// A conversation as the member writes it that a text is judged by, at the address that llama.cpp's server
+/// has for it: whoever has the text can go on with it at `/v1/completions`.
+async fn apply_template(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Asked,
+) -> Result<Json<Value>, ApiError> {
+    let (member, task) = chat::read_to_render(&json_in(&headers, body)?, &shared.models)?;
+    let (sender, mut events) = unbounded_channel();
+    let client = Client {
+        address: from.ip().to_canonical(),
+        user: String::new(),
+    };
+    let job = Job {
+        member,
+        task,
+        sampling: shared.sampling,
+        limits: Limits::default(),
+        events: sender,
+    };
+    shared.queue.push(&client, job)?;
+    match events.recv().await {
+        Some(Event::Rendered(prompt)) => Ok(Json(json!({ "prompt": prompt }))),
+        Some(Event::Failed(error)) => Err(error),
+        _ => Err(ApiError::closing()),
+    }
 }
 
 /// A body of JSON that is not too long.
@@ -129,7 +162,7 @@ impl Shared {
         &self,
         kind: Kind,
         from: SocketAddr,
-        (common, task, tokens): (Common, Task, Option<usize>),
+        (common, (task, tokens)): (Common, (Task, Option<usize>)),
     ) -> Result<Response, ApiError> {
         let (sender, events) = unbounded_channel();
         let limits = Options::limits(&common, tokens);
@@ -192,7 +225,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
 
 async fn nothing_here(method: Method, uri: axum::http::Uri) -> ApiError {
     let message = format!(
-        "There is no {method} {}. There are POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health.",
+        "There is no {method} {}. There are POST /v1/chat/completions, POST /v1/completions, POST /apply-template, GET /v1/models and GET /health.",
         uri.path()
     );
     ApiError::refused(StatusCode::NOT_FOUND, "not_found", message)

@@ -1,5 +1,6 @@
 //! The members' thread: one request after the other, in the queue's order.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,8 +9,8 @@ use conclave_ensemble::Settings;
 use conclave_member::{Judged, JudgedToken, Message};
 use conclave_model::Sampling;
 use conclave_rounds::{
-    Answer, Ask, Form, Left, Lexicon, Limits, Question, Round, STOPPED, TakePart, Watch, answer,
-    check_schema,
+    Answer, Ask, Form, Left, Lexicon, Limits, MoveError, Question, Round, STOPPED, TakePart, Watch,
+    answer, check_schema,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -38,6 +39,8 @@ pub(crate) enum Task {
         /// The schema, JSON text, of the document that the answer is to be; words if `None`.
         schema: Option<String>,
     },
+    /// A conversation as a member's template writes it; nothing is run.
+    Render { messages: Vec<Message> },
     /// Bare texts, each to be continued by so many tokens as the limits say, or judged.
     Texts {
         texts: Vec<String>,
@@ -68,6 +71,8 @@ pub(crate) enum Event {
         /// The tokens of its text, where it was judged.
         tokens: Option<Vec<JudgedToken>>,
     },
+    /// The conversation as the template writes it.
+    Rendered(String),
     /// All of it is there.
     End(Usage),
     /// There is no more.
@@ -192,6 +197,11 @@ impl<M: TakePart> Run<'_, M> {
                     answer: said.answer_tokens,
                 })
             }
+            Task::Render { messages } => {
+                let prompt = self.rendered(messages)?;
+                self.tell(Event::Rendered(prompt));
+                Ok(Usage::default())
+            }
             Task::Texts { texts, echo, judge } => {
                 let mut usage = Usage::default();
                 for (choice, text) in texts.iter().enumerate() {
@@ -202,6 +212,40 @@ impl<M: TakePart> Run<'_, M> {
                 Ok(usage)
             }
         }
+    }
+
+    /// Places of those who are asked.
+    fn asked(&self) -> Range<usize> {
+        match self.job.member {
+            Some(member) => member..member + 1,
+            None => 0..self.members.len(),
+        }
+    }
+
+    /// The conversation by the template of the first of those who are asked that knows its own.
+    fn rendered(&self, messages: &[Message]) -> Result<String, ApiError> {
+        let mut told = Err(MoveError::Unknown("render a conversation"));
+        for member in &self.members[self.asked()] {
+            told = member.render(messages);
+            if !matches!(told, Err(MoveError::Unknown(_))) {
+                break;
+            }
+        }
+        Ok(told?)
+    }
+
+    /// How probable the tokens of `text` are to the first of those who are asked that can tell: whose
+    /// numbers they are has to be one, and the one by whose template conversations are rendered.
+    async fn judged(&mut self, text: &str) -> Result<Vec<JudgedToken>, ApiError> {
+        let mut told = Err(MoveError::Unknown("judge a bare text"));
+        for place in self.asked() {
+            let judged = &mut self.judged[place];
+            told = self.members[place].judge_text(text, judged).await;
+            if !matches!(told, Err(MoveError::Unknown(_))) {
+                break;
+            }
+        }
+        Ok(told?)
     }
 
     /// Continues a text, judges it, or both.
@@ -229,10 +273,7 @@ impl<M: TakePart> Run<'_, M> {
         }
         let mut tokens = None;
         if judge {
-            // The first of those who are asked: whose numbers they are has to be one.
-            let judge = self.job.member.unwrap_or(0);
-            let member = &mut self.members[judge];
-            let mut all = member.judge_text(&whole, &mut self.judged[judge]).await?;
+            let mut all = self.judged(&whole).await?;
             if !continued {
                 usage.prompt = all.len();
             }
@@ -264,11 +305,7 @@ impl<M: TakePart> Run<'_, M> {
         schema: Option<&str>,
         echoed: &str,
     ) -> Result<Answer, ApiError> {
-        let job = self.job;
-        let asked = match job.member {
-            Some(member) => member..member + 1,
-            None => 0..self.members.len(),
-        };
+        let (job, asked) = (self.job, self.asked());
         let ask = Ask {
             question,
             settings: self.settings,

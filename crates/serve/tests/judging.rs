@@ -139,3 +139,34 @@ fn a_text_beyond_the_context_is_refused() {
         "{told}"
     );
 }
+
+#[test]
+fn a_conversation_is_written_as_its_template_has_it_and_goes_on_as_a_chat_does() {
+    let stage = Stage::new();
+    let messages = json!([{ "role": "user", "content": stage::SUM }]);
+    for model in ["conclave", "Ada", "Quill"] {
+        let body = json!({ "model": model, "messages": messages,
+            "chat_template_kwargs": { "enable_thinking": false } });
+        let (status, told) = stage.post("/apply-template", &body);
+        assert_eq!(status, 200, "{told}");
+        let prompt = told["prompt"].as_str().unwrap();
+        assert!(prompt.contains(stage::SUM) && prompt.len() > stage::SUM.len());
+        let options = json!({ "model": model, "temperature": 0 });
+        let answer = stage.chat(stage::SUM, options);
+        let body = json!({ "model": model, "prompt": prompt, "temperature": 0, "max_tokens": 200 });
+        let went_on = stage.complete(&body);
+        assert_eq!(
+            went_on["choices"][0]["text"].as_str().unwrap().trim_start(),
+            answer["choices"][0]["message"]["content"]
+        );
+    }
+    for (body, name) in [
+        (json!({}), "messages"),
+        (json!({ "messages": messages, "model": "nobody" }), "model"),
+        (json!({ "messages": messages, "tools": [1] }), "tools"),
+    ] {
+        let (status, told) = stage.post("/apply-template", &body);
+        assert!((400..=404).contains(&status), "{status}");
+        assert_eq!(told["error"]["param"], name, "{told}");
+    }
+}

@@ -55,7 +55,7 @@ pub enum Part {
     Native,
     /// The server: its own tests, and OpenAI's clients for Node and Python against it
     Serve,
-    /// Members behind llama.cpp's server, natively
+    /// Members behind llama.cpp's server, natively: the bundled ones, and a published model
     Remote,
     /// Published models against transformers and llama.cpp, natively and in Chromium
     Real,
@@ -93,7 +93,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
         stages: Vec::new(),
     };
     // Without a network all other tests run none the less.
-    if wants(&[Part::Browsers, Part::Real]) {
+    if wants(&[Part::Browsers, Part::Real, Part::Remote]) {
         let mut published = None;
         suite.step("published models", || {
             published = Some(models::ready(workspace)?);
@@ -296,7 +296,10 @@ impl Suite<'_> {
         };
         let mut command = Command::new(process::cargo());
         command.arg("test").args(selection);
-        command.args(["--test", "remote", "--", "--ignored"]);
+        command.args(["--test", "remote", "--", "--ignored", "--show-output"]);
+        if self.published.is_none() {
+            command.args(["--skip", "the_published_model"]);
+        }
         self.inform(&mut command);
         self.tests(name, command.current_dir(&self.workspace.root));
     }

@@ -27,10 +27,8 @@ impl Server {
                 Ok(Prefix::Ids(tokens.tokens))
             }
             Kind::LlamaCpp => {
-                let body = json!({"messages": messages, "chat_template_kwargs": thinking});
-                let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
-                let body =
-                    json!({"content": rendered.prompt, "add_special": true, "parse_special": true});
+                let prompt = self.rendered(messages, deadline)?;
+                let body = json!({"content": prompt, "add_special": true, "parse_special": true});
                 let mut ids = self.tokens(&body, deadline)?;
                 // What begins a text stands in some templates, too.
                 if let [first, second, ..] = ids[..]
@@ -40,11 +38,22 @@ impl Server {
                 }
                 Ok(Prefix::Ids(ids))
             }
-            Kind::Plain => match &self.template {
+            Kind::Conclave | Kind::Plain => match &self.template {
                 Some(template) => Ok(Prefix::Text(template.render(messages)?)),
+                None if self.kind == Kind::Conclave => {
+                    Ok(Prefix::Text(self.rendered(messages, deadline)?))
+                }
                 None => Err(self.nonsense("it has no way to render a conversation")),
             },
         }
+    }
+
+    /// The conversation as text, where the server writes it: llama.cpp's and Conclave's.
+    fn rendered(&self, messages: &[Said], deadline: Deadline) -> Result<String, RemoteError> {
+        let body = json!({"model": self.model, "messages": messages,
+            "chat_template_kwargs": {"enable_thinking": false}});
+        let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
+        Ok(rendered.prompt)
     }
 
     /// Ids of a bare text.
@@ -82,8 +91,9 @@ impl Server {
         Ok(tokens.tokens)
     }
 
-    /// The ids of what closes an assistant's turn: the first, as far as a control token does.
-    pub(super) fn closing(&self, deadline: Deadline) -> Result<Vec<u32>, RemoteError> {
+    /// What closes an assistant's turn: its first id, as far as a control token does it, where the server
+    /// counts in ids; else its text.
+    pub(super) fn closing(&self, deadline: Deadline) -> Result<(Vec<u32>, String), RemoteError> {
         let turns = [
             said("user", "Well?"),
             said("assistant", "Yes."),
@@ -99,18 +109,26 @@ impl Server {
                 said.extend(self.ids_of("Yes.", deadline)?);
                 let whole = self.tokens(&body(&turns[..2], false), deadline)?;
                 let rest = whole.strip_prefix(&said[..]).unwrap_or_default();
-                Ok(rest.first().copied().into_iter().collect())
+                Ok((rest.first().copied().into_iter().collect(), String::new()))
             }
             Kind::LlamaCpp => {
-                let body =
-                    json!({"messages": turns, "chat_template_kwargs": {"enable_thinking": false}});
-                let rendered: Rendered = self.post_beside("apply-template", &body, deadline)?;
-                let mark = closing(&rendered.prompt, "Yes.", "Then?");
+                let prompt = self.rendered(&turns, deadline)?;
+                let mark = closing(&prompt, "Yes.", "Then?");
                 let body = json!({"content": mark, "add_special": false, "parse_special": true});
                 let ids = self.tokens(&body, deadline)?;
-                Ok(ids.first().copied().into_iter().collect())
+                Ok((ids.first().copied().into_iter().collect(), String::new()))
             }
-            Kind::Plain => Ok(Vec::new()),
+            Kind::Conclave | Kind::Plain => {
+                let mark = match &self.template {
+                    Some(template) => template.closing().to_owned(),
+                    None if self.kind == Kind::Conclave => {
+                        let prompt = self.rendered(&turns, deadline)?;
+                        closing(&prompt, "Yes.", "Then?").to_owned()
+                    }
+                    None => String::new(),
+                };
+                Ok((Vec::new(), mark))
+            }
         }
     }
 }

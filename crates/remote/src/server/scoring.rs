@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{Kind, Prefix, Scores, Server, Told};
 use crate::client::Deadline;
 use crate::error::RemoteError;
-use crate::template::Template;
 use crate::wire::{Choice, of_beside, of_forced, of_ids, of_text};
 
 /// Forces a token whatever the model thinks of it: logits are some tens apart.
@@ -20,6 +19,7 @@ impl Server {
         let ways = match self.kind {
             Kind::Vllm => &[Scores::OfPrompt][..],
             Kind::LlamaCpp => &[Scores::Forced],
+            Kind::Conclave => &[Scores::Echo { lists: true }],
             Kind::Plain => &[Scores::Echo { lists: true }, Scores::Echo { lists: false }],
         };
         let texts = ["Yes, it is.", "No."];
@@ -96,7 +96,7 @@ impl Server {
                     .collect())
             }
             (Scores::Echo { lists }, Prefix::Text(prefix)) => {
-                let mark = self.template.as_ref().map_or("", Template::closing);
+                let mark = self.mark.as_str();
                 let mut whole = Vec::with_capacity(texts.len());
                 for (text, &ends) in texts.iter().zip(ends) {
                     let end = if ends || text.is_empty() { mark } else { "" };
@@ -139,11 +139,16 @@ impl Server {
         deadline: Deadline,
     ) -> Result<Vec<f64>, RemoteError> {
         let (prefix, forced) = ids.split_at(from);
-        // Behind the last it ends, which it does by the token that closes a turn.
+        // Behind the last it ends. Grammars can't name how: of all tokens that end an answer a bias leaves the
+        // one that closes a turn. Before that the grammar lets it end by none.
         let ends = self
             .end
             .first()
             .is_some_and(|end| forced.last() == Some(end));
+        let bias: &[(u32, f64)] = match forced.last() {
+            Some(&end) if ends => &[(end, FORCE)],
+            _ => &[],
+        };
         let written = &forced[..forced.len() - usize::from(ends)];
         let root: Vec<String> = written.iter().map(|id| format!("<[{id}]>")).collect();
         let root = if root.is_empty() {
@@ -152,7 +157,7 @@ impl Server {
             root.join(" ")
         };
         let body = json!({"model": self.model, "prompt": prefix, "max_tokens": forced.len(), "temperature": 0,
-            "logprobs": 1, "grammar": format!("root ::= {root}"), "cache_prompt": true});
+            "logprobs": 1, "grammar": format!("root ::= {root}"), "logit_bias": bias, "cache_prompt": true});
         let [choice] = self.choices(self.complete(&body, deadline)?)?;
         let told = of_forced(&choice.logprobs, forced);
         told.ok_or_else(|| self.nonsense("other tokens than those it was held to"))
@@ -193,9 +198,11 @@ impl Server {
         lists: bool,
         deadline: Deadline,
     ) -> Result<Vec<Told>, RemoteError> {
-        // One token is drawn: of none at all some make an error, others no limit.
+        // One token is drawn: of none at all some make an error, others no limit. An ensemble would draft and
+        // vote for it, and Conclave takes none at its word.
+        let drawn = u8::from(self.kind != Kind::Conclave);
         let body = |prompt: Value| {
-            json!({"model": self.model, "prompt": prompt, "max_tokens": 1,
+            json!({"model": self.model, "prompt": prompt, "max_tokens": drawn,
             "temperature": 0, "echo": true, "logprobs": 1})
         };
         let choices: Vec<Choice> = match lists {

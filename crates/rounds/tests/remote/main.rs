@@ -19,7 +19,7 @@ use conclave_rounds::{
 use conclave_weights::Memory;
 
 use crate::proxy::{Mode, Proxy};
-use crate::server::{Llama, bundled, plain};
+use crate::server::{GEMMA, Llama, SMOLLM2, bundled, plain, published};
 
 /// A bundled member, on the CPU.
 fn local(name: &str) -> Member {
@@ -109,25 +109,31 @@ fn short() -> Settings {
 
 const SUM: &str = "What is 347 + 85?";
 
-#[test]
-#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
-fn the_same_model_here_and_there_scores_the_same() {
-    let file = plain("Ada");
-    let served = Llama::start(&file, None);
-    let mut here = local_of("Ada", &file);
-    let mut there = Remote::new("Ada", connect(&served.url, None, LONG).unwrap());
+/// How a model here and one behind llama.cpp's server differ over three rounds of an answer.
+#[derive(Debug, Default)]
+struct Apart {
+    /// Their scores of the same candidates, at most, in nats.
+    scores: f64,
+    /// Drafts that are not the same.
+    drafts: usize,
+}
+
+fn apart(here: &Path, served: &Llama, question: &str) -> Apart {
+    let mut here = local_of("here", here);
+    let mut there = Remote::new("there", connect(&served.url, None, LONG).unwrap());
     assert_eq!(there.server().abilities(), Abilities::DraftsAndScores);
-    let messages = [Message::new("user", SUM)];
+    let messages = [Message::new("user", question)];
     let settings = Settings::default();
+    let mut apart = Apart::default();
     pollster::block_on(async {
         let begun = here.begin(&messages, Sampling::greedy(), 0).await;
         begun.unwrap();
         let go_on = async |_, _| true;
         let begun = TakePart::begin_while(&mut there, &messages, Sampling::greedy(), 0, go_on);
         begun.await.unwrap();
-        for round in 0..3 {
+        for _ in 0..3 {
             let drafts = (here.draft(8).await.unwrap(), there.draft(8).await.unwrap());
-            assert_eq!(drafts.0.text, drafts.1.text, "round {round}");
+            apart.drafts += usize::from(drafts.0.text != drafts.1.text);
             let candidates = [
                 candidate(&drafts.0.text, drafts.0.ended),
                 candidate(" The answer is 432.", true),
@@ -136,27 +142,63 @@ fn the_same_model_here_and_there_scores_the_same() {
             ];
             let wanted = here.verify(&candidates, &settings).await.unwrap();
             let row = TakePart::verify(&mut there, &candidates, &settings).await;
-            for (at, (found, wanted)) in row.unwrap().iter().zip(&wanted).enumerate() {
-                assert_eq!(
-                    found.tokens.max(1),
-                    wanted.tokens.min(found.tokens.max(1)).max(1)
-                );
+            for ((found, wanted), candidate) in row.unwrap().iter().zip(&wanted).zip(&candidates) {
+                // What closes a turn is no token of the text.
+                let ends = usize::from(candidate.ended);
+                assert_eq!(found.tokens, wanted.tokens - ends, "{candidate:?}");
                 assert_eq!(found.score.mean_logit, None);
                 for (found, wanted) in [
                     (found.score.mean_logprob, wanted.score.mean_logprob),
                     (found.score.harmonic, wanted.score.harmonic),
                 ] {
-                    let (found, wanted) = (found.unwrap(), wanted.unwrap());
-                    assert!(
-                        (found - wanted).abs() < 2e-3,
-                        "{round} {at}: {found} {wanted}"
-                    );
+                    apart.scores = apart.scores.max((found.unwrap() - wanted.unwrap()).abs());
                 }
             }
             here.keep(0).await.unwrap();
             there.keep(0);
         }
     });
+    apart
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn the_same_model_here_and_there_scores_the_same() {
+    let file = plain(&bundled("Ada"));
+    let apart = apart(&file, &Llama::start(&file, None), SUM);
+    assert!(apart.scores < 2e-3 && apart.drafts == 0, "{apart:?}");
+}
+
+/// Questions for the published model.
+const ASKED: [&str; 5] = [
+    SUM,
+    "What is the capital of France?",
+    "What do bees make, and why?",
+    "Name three fruits that are red.",
+    "Write a sentence about the sea.",
+];
+
+#[test]
+#[ignore = "llama.cpp's server and the published models are needed: cargo xtask test --only remote"]
+fn the_published_model_here_and_there_scores_and_drafts_the_same() {
+    let published = published(SMOLLM2);
+    let plain = plain(&published);
+    // Where its server has the file as it is published it multiplies by what it has rounded to 8 bits, as no other
+    // engine does: how far that leads is told.
+    for (name, here, there, held) in [
+        ("F32 here and there", &plain, &plain, Some(2e-3)),
+        ("Q4_1 here, F32 there", &published, &plain, Some(5e-3)),
+        ("Q4_1 here and there", &published, &published, None),
+    ] {
+        let served = Llama::start(there, None);
+        let all = ASKED.map(|question| apart(here, &served, question));
+        let furthest = all.iter().fold(0.0_f64, |most, one| most.max(one.scores));
+        let drafts: usize = all.iter().map(|one| one.drafts).sum();
+        println!("{name}: scores {furthest:.1e} nats apart at most, {drafts} of 15 drafts differ");
+        if let Some(held) = held {
+            assert!(furthest < held && drafts == 0, "{name}: {all:?}");
+        }
+    }
 }
 
 #[test]
@@ -352,12 +394,95 @@ fn one_that_only_chats_judges_by_letters() {
             (&[0, 1, 2][..], &[0, 1][..])
         );
         let row = &round.scores[2];
-        let sum: f64 = row.iter().filter_map(|score| score.score.preference).sum();
-        assert!(row.len() == 2 && (sum - 1.0).abs() < 1e-9, "{row:?}");
+        let shares: Vec<f64> = row
+            .iter()
+            .filter_map(|score| score.score.preference)
+            .collect();
+        // Candidates of the same words are shown as one, and have its share each.
+        let alike = shares == [1.0, 1.0];
+        let sum: f64 = shares.iter().sum();
+        assert!(
+            shares.len() == 2 && (alike || (sum - 1.0).abs() < 1e-9),
+            "{row:?}"
+        );
         assert!(row.iter().all(|score| score.score.harmonic.is_none()));
     }
     // Alone it has nothing to answer with.
     let [_, _, judge] = members;
     let error = ask(&mut [judge], SUM, &short(), &mut Heard::default()).unwrap_err();
     assert!(error.to_string().contains("can't draft"), "{error}");
+}
+
+/// Questions, each with its answer.
+fn facts() -> Vec<(String, String)> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tasks/facts.jsonl");
+    let lines = std::fs::read_to_string(file).unwrap();
+    let read = |line: &str| {
+        let fact: serde_json::Value = serde_json::from_str(line).unwrap();
+        let question = fact["question"].as_str()?.to_owned();
+        let answer = fact["answer"].as_str().or(fact["answer"][0].as_str())?;
+        Some((question, answer.to_owned()))
+    };
+    lines.lines().filter_map(read).collect()
+}
+
+/// What is said of the right candidate, and of the one that is said most of, over some rounds: means.
+#[derive(Debug, Default)]
+struct Said {
+    right: f64,
+    most: f64,
+}
+
+#[test]
+#[ignore = "llama.cpp's server and the published models are needed: cargo xtask test --only remote"]
+fn the_published_models_liking_of_a_letter_is_measured_and_corrected() {
+    const ROUNDS: usize = 36;
+    const LAST: usize = 12;
+    let facts = facts();
+    for file in [SMOLLM2, GEMMA] {
+        let served = Llama::start(&published(file), None);
+        let proxy = Proxy::before(&served.url);
+        proxy.deny("/v1/completions");
+        let mut judge = Remote::new("judge", connect(&proxy.url, None, LONG).unwrap());
+        let (mut first, mut last) = (Said::default(), Said::default());
+        for round in 0..ROUNDS {
+            // Its answer, and those to two other questions.
+            let texts = [0, 7, 13].map(|on| facts[round + on].1.as_str());
+            let candidates = texts.map(|text| candidate(text, true));
+            let messages = [Message::new("user", &facts[round].0)];
+            let row = pollster::block_on(async {
+                let sampling = Sampling {
+                    seed: round as u64,
+                    ..Sampling::greedy()
+                };
+                let go_on = async |_, _| true;
+                let begun = TakePart::begin_while(&mut judge, &messages, sampling, 0, go_on);
+                begun.await.unwrap();
+                TakePart::verify(&mut judge, &candidates, &Settings::default()).await
+            });
+            let row = row.unwrap();
+            let row: Vec<f64> = row.iter().filter_map(|one| one.score.preference).collect();
+            let most = row.iter().copied().fold(0.0, f64::max);
+            for (said, within) in [
+                (&mut first, round < LAST),
+                (&mut last, round >= ROUNDS - LAST),
+            ] {
+                if within {
+                    said.right += row[0] / LAST as f64;
+                    said.most += most / LAST as f64;
+                }
+            }
+        }
+        let known = judge.judge();
+        let (named, sure) = (known.named(3), known.reliability());
+        println!(
+            "{file}: letters named {named:?}, reliability {sure:.2}, bias {:.2?}",
+            known.bias(3)
+        );
+        println!("    rounds 1 to {LAST}: {first:.2?}; the last {LAST}: {last:.2?}");
+        // Who names one letter whatever stands there says nothing: a third each. Who knows may say more.
+        let answers = 2.0 * ROUNDS as f64;
+        let liking = (named.iter().copied().fold(0.0, f64::max) - 1.0) / answers;
+        assert!(liking < 0.9 || last.most < 0.4, "{liking} {last:?}");
+    }
 }

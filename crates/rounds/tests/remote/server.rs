@@ -10,13 +10,28 @@ pub fn bundled(name: &str) -> PathBuf {
     Path::new(folder).join(format!("{}.gguf", name.to_lowercase()))
 }
 
-/// The file of a bundled member with plain numbers, in which both engines compute alike.
-pub fn plain(name: &str) -> PathBuf {
+/// The published SmolLM2-135M-Instruct, whose weights are Q4_1, those of its embedding Q8_0.
+pub const SMOLLM2: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// The published Gemma 3 270M, a base model.
+pub const GEMMA: &str = "gemma-3-270m-q4_k_m.gguf";
+
+/// The file of a published model.
+pub fn published(file: &str) -> PathBuf {
+    let folder = std::env::var_os("CONCLAVE_PUBLISHED").expect(
+        "CONCLAVE_PUBLISHED names no folder; `cargo xtask test --only remote` fetches the models and sets it",
+    );
+    Path::new(&folder).join(file)
+}
+
+/// A model with plain numbers, in which both engines compute alike.
+pub fn plain(model: &Path) -> PathBuf {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/remote/plain.py");
+    let name = model.file_stem().expect("it is a file").to_string_lossy();
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-f32.gguf"));
     let written = Command::new(python())
         .arg(script)
-        .arg(bundled(name))
+        .arg(model)
         .arg(&file)
         .status();
     assert!(written.expect("it starts").success());

@@ -7,6 +7,8 @@
  * names what the judge likes best. Otherwise, so the model, it names the k-th letter with its bias π_k. A candidate's
  * preference is then the chance that it is the one liked best, given both answers and no preference before them:
  * proportional to the product over the answers of r·[it was named] + (1 − r)·π_k, where k was named.
+ *
+ * The tool has the same in crates/remote/src/judge.rs; tests/judging/letters.json holds both to it.
  */
 
 /** Letters that candidates get. */
@@ -16,16 +18,11 @@ export const letters = "ABCDEFGH";
 const before = { kappa: 0.5, rounds: 4, named: 1 };
 
 export class Letters {
-  readonly #random: () => number;
   /** Σ (agreed − 1/n) and Σ (1 − 1/n) over the rounds that were answered twice. */
   #agreed = before.kappa * before.rounds * 0.5;
   #most = before.rounds * 0.5;
   /** How often each letter was named among n candidates, by n. */
   readonly #named = new Map<number, number[]>();
-
-  constructor(seed: number) {
-    this.#random = seeded(seed);
-  }
 
   /** The chance that one answer names what the judge likes best. */
   get reliability(): number {
@@ -41,17 +38,6 @@ export class Letters {
     const rest = named.map((count) => Math.max(count / all - r / n, 0.1 / n));
     const sum = rest.reduce((all, each) => all + each, 0);
     return rest.map((each) => each / sum);
-  }
-
-  /** Two orders to show n candidates in: `order[k]` is the candidate with the k-th letter. */
-  orders(n: number): [number[], number[]] {
-    const order = [...Array(n).keys()];
-    for (let last = n - 1; last > 0; last--) {
-      const other = Math.floor(this.#random() * (last + 1));
-      [order[last], order[other]] = [order[other]!, order[last]!];
-    }
-    const turn = Math.max(1, Math.floor(n / 2));
-    return [order, [...order.slice(turn), ...order.slice(0, turn)]];
   }
 
   /** The preferences, summing to 1, after the judge has named the `named[i]`-th letter of `orders[i]`; none where it named none. Learns from it. */
@@ -79,6 +65,18 @@ export class Letters {
     this.#named.set(n, named);
     return named;
   }
+}
+
+/** Two orders to show n candidates in: `order[k]` is the candidate with the k-th letter. */
+export function orders(n: number, seed: number): [number[], number[]] {
+  const random = seeded(seed);
+  const order = [...Array(n).keys()];
+  for (let last = n - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1));
+    [order[last], order[other]] = [order[other]!, order[last]!];
+  }
+  const turn = Math.max(1, Math.floor(n / 2));
+  return [order, [...order.slice(turn), ...order.slice(0, turn)]];
 }
 
 /** The letter of n that an answer names, as its place; undefined where it names none, or several. What a model thinks first is passed over. */

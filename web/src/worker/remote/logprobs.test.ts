@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RemoteFailure } from "../../protocol/errors.ts";
-import { choicesOf, echoed, forced, forcing, scoreOf } from "./logprobs.ts";
+import { choicesOf, echoed, endingBy, forced, forcing, scoreOf } from "./logprobs.ts";
 
 const close = (a: number | undefined, b: number): void => assert.ok(Math.abs((a ?? Number.NaN) - b) < 1e-9, `${a} is not ${b}`);
 /** ln Σ 1/p as it is written, without care for overflow. */
@@ -88,6 +88,7 @@ test("forced tokens are scored as they were written, the one behind them where t
   const ended = forced(recorded, tokens, true, "host");
   close(ended.harmonic, harmonic([...own, -1.2071208953857422]));
   assert.equal(ended.tokens, 4);
+  assert.deepEqual([endingBy(1), endingBy(undefined)], [{ logit_bias: [[1, 10_000]] }, {}]);
 });
 
 test("a server that wrote something else than it was told is refused", () => {

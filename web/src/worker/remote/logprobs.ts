@@ -86,6 +86,9 @@ function placesOf(tokens: readonly string[], prompt: string): { begins: number; 
 /** A grammar that lets nothing but these tokens be written, and the answer end behind them. */
 export const forcing = (tokens: readonly number[]): string => `root ::= ${tokens.length === 0 ? '""' : tokens.map((token) => `<[${token}]>`).join(" ")}`;
 
+/** Behind them a server ends by whichever of its end tokens is likeliest: this leaves the one that closes a turn. Logits are some tens apart. */
+export const endingBy = (token: number | undefined): object => (token === undefined ? {} : { logit_bias: [[token, 10_000]] });
+
 /** The score of tokens that were forced; the one that ended the answer counts where `scoresEnd` says so. */
 export function forced(choice: Record<string, unknown>, tokens: readonly number[], scoresEnd: boolean, host: string): VerifiedScore {
   const { content } = checked(() => entries(choice["logprobs"], "logprobs"), host);

@@ -8,13 +8,15 @@ import { byTemplate, byTokens, byTurns, tokenised, type Renderer } from "./promp
 import { Late, Refused, type Limit, type Server } from "./server.ts";
 
 /** Software that is asked for more than the protocol has. */
-export type Kind = "llama.cpp" | "vLLM" | undefined;
+export type Kind = "llama.cpp" | "vLLM" | "Conclave" | undefined;
 
 /** What is known of a server. */
 export interface Found {
   can: Capability;
   /** How it tells scores, where it does. */
   scores: "echo" | "forced" | undefined;
+  /** The token that closes a turn, where tokens are forced and the server tells it. */
+  endToken: number | undefined;
   /** There, unless it only judges. */
   renderer: Renderer | undefined;
   model: string;
@@ -55,34 +57,38 @@ export async function probe(server: Server, { model: named, turn, judge = false 
   const its = known.find(({ id }) => id === named) ?? (named === undefined ? known[0] : undefined);
   const model = named ?? its?.id;
   if (model === undefined) throw new RemoteFailure(`${host} does not tell which models it has. Name one.`);
-  const kind = ({ llamacpp: "llama.cpp", vllm: "vLLM" } as const)[(its ?? known[0])?.owned_by ?? ""];
+  const kind = ({ llamacpp: "llama.cpp", vllm: "vLLM", conclave: "Conclave" } as const)[(its ?? known[0])?.owned_by ?? ""];
   const facts = { model, kind, context: its?.max_model_len ?? its?.meta?.n_ctx ?? 0, parameters: its?.meta?.n_params ?? 0, vocabulary: its?.meta?.n_vocab ?? 0 };
 
   const judges = async (note: string): Promise<Found> => {
     const letter = await nameLetter(server, facts, [{ role: "user", content: "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else." }], 2, limit);
     if (letter === undefined) throw new RemoteFailure(`${model} at ${host} names no letter where it is asked for one${note === "" ? "" : `, and ${note}`}. Take another model.`);
-    return { ...facts, can: "judges only", scores: undefined, renderer: undefined, note };
+    return { ...facts, can: "judges only", scores: undefined, endToken: undefined, renderer: undefined, note };
   };
   if (judge) return judges("");
-  const renderer = turn === undefined ? await rendererOf(server, model, limit) : byTurns(turn);
+  const renderer = turn === undefined ? await rendererOf(server, facts, limit) : byTurns(turn);
   if (!renderer) return judges("it does not tell its chat template: give `turn` to have it draft");
   const scores = await scoring(server, facts, limit);
   if (scores === "none") return judges("it continues no text");
-  return { ...facts, can: scores ? "drafts and scores" : "drafts only", scores, renderer, note: scores ? "" : "it gives no log-probabilities of a text back" };
+  const endToken = scores === "forced" ? await endTokenOf(server, model, limit) : undefined;
+  return { ...facts, can: scores ? "drafts and scores" : "drafts only", scores, endToken, renderer, note: scores ? "" : "it gives no log-probabilities of a text back" };
 }
 
 /** Whatever of the server's own renders conversations. */
-async function rendererOf(server: Server, model: string, limit: Limit): Promise<Renderer | undefined> {
-  const template = byTemplate(server);
-  const works = await unlessRefused(template.render([{ role: "user", content: "Is it?" }], limit));
-  return works === undefined ? unlessRefused(byTokens(server, model, limit)) : template;
+async function rendererOf(server: Server, { model, kind }: Pick<Found, "model" | "kind">, limit: Limit): Promise<Renderer | undefined> {
+  // llama.cpp's ends an answer by itself wherever its template does, also one that it is forced to write.
+  const template = await unlessRefused(byTemplate(server, model, kind === "Conclave", limit));
+  return template ?? unlessRefused(byTokens(server, model, limit));
 }
+
+/** What asks for the log-probabilities of a prompt. Of no tokens at all some servers make an error, others no limit; an ensemble would draft and vote for one. */
+export const echoing = (kind: Kind): object => ({ max_tokens: kind === "Conclave" ? 0 : 1, temperature: 0, echo: true, logprobs: 1 });
 
 /** How it scores; `undefined` where it does not, `none` where it continues no text either. */
 async function scoring(server: Server, { model, kind }: Pick<Found, "model" | "kind">, limit: Limit): Promise<Found["scores"] | "none"> {
   const { host } = server;
   const [prefix, candidates] = ["One, two, three,", [" four", " five, six"]];
-  const body = { model, prompt: candidates.map((text) => prefix + text), max_tokens: 1, temperature: 0, echo: true, logprobs: 1 };
+  const body = { model, prompt: candidates.map((text) => prefix + text), ...echoing(kind) };
   try {
     const answer = await unlessRefused(server.ask("completions", body, limit));
     const echoes = answer === undefined ? undefined : choicesOf(answer, candidates.length, host);
@@ -105,6 +111,15 @@ async function scoring(server: Server, { model, kind }: Pick<Found, "model" | "k
   }
   const draft = await unlessRefused(server.ask("completions", { model, prompt: prefix, max_tokens: 1 }, limit));
   return draft === undefined ? "none" : undefined;
+}
+
+/** What closes a turn at llama.cpp's server, whose model may have other tokens beside it that end an answer. */
+async function endTokenOf(server: Server, model: string, limit: Limit): Promise<number | undefined> {
+  const template = await unlessRefused(byTemplate(server, model, true, limit));
+  if (!template?.end) return undefined;
+  const there = await server.ask("tokenize", { content: template.end, add_special: false, parse_special: true }, limit, true);
+  const { tokens } = checked(() => tokenised(there, "answer"), server.host);
+  return tokens.length === 1 ? tokens[0] : undefined;
 }
 
 /** What was asked for; undefined where the server has no such thing. A key that it refuses is an error. */

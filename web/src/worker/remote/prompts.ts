@@ -28,16 +28,23 @@ export function byTurns(turn: string): Renderer {
   };
 }
 
-/** By llama.cpp's server, which has the model's template. */
-export function byTemplate(server: Server): Renderer {
-  return {
-    render: async (messages, limit) => {
-      const answer = await server.ask("apply-template", { messages, chat_template_kwargs: { enable_thinking: false } }, limit, true);
-      return checked(() => rendered(answer, "answer"), server.host).prompt;
-    },
-    end: "",
-    whole: false,
+/** By llama.cpp's server or `conclave serve`, which have the model's template. `closes`: by what a turn is closed is to be known, which costs a request. */
+export async function byTemplate(server: Server, model: string, closes: boolean, limit: Limit): Promise<Renderer> {
+  const render = async (messages: Message[], limit: Limit): Promise<string> => {
+    const answer = await server.ask("apply-template", { model, messages, chat_template_kwargs: { enable_thinking: false } }, limit, true);
+    return checked(() => rendered(answer, "answer"), server.host).prompt;
   };
+  const [said, next] = ["Yes indeed.", "Is it so?"];
+  const turns: Message[] = [
+    { role: "user", content: "Is it?" },
+    { role: "assistant", content: said },
+    { role: "user", content: next },
+  ];
+  const text = await render(closes ? turns : turns.slice(0, 1), limit);
+  const between = text.slice(text.lastIndexOf(said) + said.length, text.lastIndexOf(next)).trim();
+  // A mark, or a line: what is behind it opens the next turn.
+  const end = closes && text.includes(said) ? (/^<[^>]*>|^.+/.exec(between)?.[0] ?? "").trim() : "";
+  return { render, end, whole: false };
 }
 
 /** By vLLM's server: there and back through its tokens. */
@@ -62,7 +69,7 @@ export async function byTokens(server: Server, model: string, limit: Limit): Pro
 }
 
 /** The question which of some candidates is the best: `order[k]` gets the k-th letter. */
-export function ballot(messages: readonly Message[], answer: string, candidates: readonly Candidate[], order: readonly number[]): Message[] {
+export function ballot(messages: readonly Message[], answer: string, candidates: readonly Candidate[], order: readonly number[]): string {
   const said = messages.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
   const offered = order.map((candidate, place) => {
     const { text, ended } = candidates[candidate]!;
@@ -70,7 +77,7 @@ export function ballot(messages: readonly Message[], answer: string, candidates:
   });
   const named = [...letters.slice(0, order.length)];
   const question = [
-    "A conversation:",
+    "You judge how an answer should go on. A conversation:",
     said,
     "The answer as far as it is written:",
     answer === "" ? "(nothing yet)" : answer,
@@ -78,8 +85,5 @@ export function ballot(messages: readonly Message[], answer: string, candidates:
     offered.join("\n"),
     `Which of them is right and makes the best answer? Reply with ${named.slice(0, -1).join(", ")} or ${named.at(-1)} and nothing else.`,
   ];
-  return [
-    { role: "system", content: "You judge how an answer should go on. You reply with one letter." },
-    { role: "user", content: question.join("\n\n") },
-  ];
+  return question.join("\n\n");
 }

@@ -8,9 +8,9 @@ import { BadSettings, ContextFull, RemoteFailure } from "../../protocol/errors.t
 import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
 import { nameLetter } from "./chat.ts";
-import { Letters } from "./letters.ts";
-import { checked, choicesOf, echoed, forced, forcing, scoresEnd } from "./logprobs.ts";
-import { probe, type Found } from "./probe.ts";
+import { Letters, orders } from "./letters.ts";
+import { checked, choicesOf, echoed, endingBy, forced, forcing, scoresEnd } from "./logprobs.ts";
+import { echoing, probe, type Found } from "./probe.ts";
 import { ballot, tokenised } from "./prompts.ts";
 import { Late, Server, type Limit } from "./server.ts";
 
@@ -28,7 +28,7 @@ export class RemoteMember implements Member {
   readonly #server: Server;
   readonly #found: Found;
   readonly #timeoutMs: number;
-  #judge: Letters | undefined;
+  readonly #judge = new Letters();
   /** The answer is held to a form, which nobody here can hold its server's tokens to: what it drafts could break the document. */
   #formed = false;
   #messages: Message[] = [];
@@ -97,7 +97,6 @@ export class RemoteMember implements Member {
     this.#verified = [];
     this.#late = this.#round = 0;
     this.#lateNow = false;
-    this.#judge ??= new Letters(this.#sampling.seed);
     this.#prompt = this.#found.renderer?.render(messages, { until: performance.now() + this.#timeoutMs });
     this.#prompt?.catch(() => undefined);
     const prefix = await this.measure(messages);
@@ -214,7 +213,7 @@ export class RemoteMember implements Member {
     const { host } = this.#server;
     const ends = candidates.map((candidate) => (scoresEnd(candidate, scoreEnd) ? this.#found.renderer?.end || "\n" : ""));
     const prompt = candidates.map(({ text }, place) => prefix + text + ends[place]!);
-    const answer = await this.#complete({ prompt, max_tokens: 1, temperature: 0, echo: true, logprobs: 1 }, limit);
+    const answer = await this.#complete({ prompt, ...echoing(this.#found.kind) }, limit);
     return choicesOf(answer, candidates.length, host).map((choice, place) => echoed(choice, prefix, candidates[place]!.text, ends[place]!, host));
   }
 
@@ -225,22 +224,24 @@ export class RemoteMember implements Member {
     const force = async (candidate: Candidate): Promise<VerifiedScore> => {
       const there = candidate.text === "" ? { tokens: [] } : await this.#server.ask("tokenize", { content: candidate.text, add_special: false, parse_special: false }, limit, true);
       const { tokens } = checked(() => tokenised(there, "answer"), host);
-      const answer = await this.#complete({ prompt, max_tokens: tokens.length + 1, temperature: 0, logprobs: 1, grammar: forcing(tokens) }, limit);
-      return forced(choicesOf(answer, 1, host)[0]!, tokens, scoresEnd(candidate, scoreEnd), host);
+      const ends = scoresEnd(candidate, scoreEnd);
+      const ending = ends ? endingBy(this.#found.endToken) : {};
+      const answer = await this.#complete({ prompt, max_tokens: tokens.length + 1, temperature: 0, logprobs: 1, grammar: forcing(tokens), ...ending }, limit);
+      return forced(choicesOf(answer, 1, host)[0]!, tokens, ends, host);
     };
     return Promise.all(candidates.map(force));
   }
 
   /** Names the best of the candidates twice, in two orders; those of the same words are shown as one. */
   async #prefer(candidates: readonly Candidate[], limit: Limit): Promise<VerifiedScore[] | undefined> {
-    const judge = (this.#judge ??= new Letters(0));
     const kinds = [...new Map(candidates.map((candidate) => [JSON.stringify(candidate), candidate])).values()];
     const kindOf = candidates.map((candidate) => kinds.findIndex(({ text, ended }) => text === candidate.text && ended === candidate.ended));
     let shares: number[] | undefined = [1];
     if (kinds.length > 1) {
-      const orders = judge.orders(kinds.length);
-      const named = await Promise.all(orders.map((order) => nameLetter(this.#server, this.#found, ballot(this.#messages, this.#answer, kinds, order), kinds.length, limit)));
-      shares = judge.hear(orders, named);
+      const shown = orders(kinds.length, this.#sampling.seed + this.#round);
+      const name = (order: number[]): Promise<number | undefined> =>
+        nameLetter(this.#server, this.#found, [{ role: "user", content: ballot(this.#messages, this.#answer, kinds, order) }], kinds.length, limit);
+      shares = this.#judge.hear(shown, await Promise.all(shown.map(name)));
     }
     return shares && kindOf.map((kind) => ({ preference: shares[kind]!, tokens: 0 }));
   }
