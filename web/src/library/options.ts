@@ -67,7 +67,13 @@ export function callback<F>(): Check<F> {
 /** A list of them, or the address of one. */
 const members: Check<string | URL | Checked<typeof source>[]> = (data, path) => {
   if (typeof data === "object" && !Array.isArray(data) && data !== null) return address(data, path);
-  return typeof data === "string" ? data : list(source)(data, path);
+  if (typeof data === "string") return data;
+  const sources = list(source)(data, path);
+  // Before either is fetched.
+  const names = sources.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice !== undefined) throw new TypeError(`${path} has two members called ${JSON.stringify(twice)}`);
+  return sources;
 };
 
 export const messages = list(message);

@@ -20,7 +20,7 @@ import {
   type Settings,
   type Thinking,
 } from "../protocol/engine.ts";
-import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import { BadSettings, EngineFailure, isAbort, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
@@ -321,7 +321,7 @@ export class Service {
       throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
     }
     if (this.#members.has(source.name) && source.name !== replace) {
-      throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+      throw new BadSettings(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
     }
   }
 
