@@ -71,7 +71,7 @@ const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };
 const score = shape(scores);
 
-const member = exact({
+const source = exact({
   /** What it is called in events; no two members share a name. */
   name: text,
   /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */
@@ -106,8 +106,8 @@ const member = exact({
 const origins = ["ref", "files", "url", "remote"] as const;
 
 /** Where a member comes from: one of `ref`, `files`, `url`, `remote`. */
-export const source: typeof member = (data, path) => {
-  const told = member(data, path);
+export const memberSource: typeof source = (data, path) => {
+  const told = source(data, path);
   if (told.name === "") throw fault(`${path}.name`, "a name", told.name);
   const given = origins.filter((origin) => told[origin] !== undefined);
   if (given.length !== 1) throw new TypeError(`${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`);
