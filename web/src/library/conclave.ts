@@ -17,7 +17,7 @@ import { text } from "../protocol/check.ts";
 import {
   sampling as wholeSampling,
   settings as wholeSettings,
-  source as memberSource,
+  memberSource,
   type ConclaveEvent,
   type Measured,
   type MemberSource,

@@ -15,8 +15,8 @@
  *
  * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and by its kind
  * `round`, `end`, `progress` (`detail`: the `share` of the load that is done, from 0 to 1, and `loaded` of
- * `total` bytes of downloads) and `error` (`detail` is the {@link ConclaveError}). Style it through `::part(…)`: answer, segment, thought, status, progress,
- * consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
+ * `total` bytes of downloads) and `error` (`detail` is the {@link ConclaveError}). Style it through `::part(…)`: log, question, answer, earlier (both
+ * of them, above the last), segment, writers, thought, status, progress, consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
  */
 import { text as words } from "../protocol/check.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
@@ -41,17 +41,21 @@ import { Share } from "./share.ts";
 const style = `
   :host { display: block; font: inherit; max-width: 40rem; --conclave-gap: .75em; --conclave-rule: 1px; }
   [hidden] { display: none !important; }
-  [part=answer] { white-space: pre-wrap; overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
+  [part~=question] { font-weight: 600; overflow-wrap: anywhere; margin: 0 0 calc(var(--conclave-gap) / 3); }
+  [part~=answer] { white-space: pre-wrap; overflow-wrap: anywhere; min-height: 1.5em; margin: 0 0 var(--conclave-gap); }
+  [part~=answer]:empty { min-height: 0; margin: 0; }
+  [part=writers] { font-size: .875em; opacity: .8; margin: 0 0 var(--conclave-gap); }
   [part=thought] { margin: 0 0 var(--conclave-gap); opacity: .8; white-space: pre-wrap; }
   [part=status], [part=consent] { margin: 0 0 var(--conclave-gap); }
   [part=consent] { display: flex; flex-wrap: wrap; gap: .5em; } [part=consent] span { flex-basis: 100%; }
   [part=progress] { display: block; width: 100%; margin: 0 0 var(--conclave-gap); }
   form { display: flex; flex-wrap: wrap; gap: .5em; }
   [part=box], button { font: inherit; color: inherit; background: transparent; border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: .35em; }
-  [part=box] { flex: 1 1 12em; min-width: 0; padding: .4em .6em; }
+  [part=box] { flex: 1 1 8em; min-width: 0; padding: .4em .6em; }
+  [part=box]::placeholder { color: inherit; opacity: .7; }
   button { padding: .4em .9em; cursor: pointer; }
   button:hover { border-color: currentColor; }
-  [part=segment] { text-decoration-line: underline; text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
+  [part=segment], [part=writers] > span { text-decoration-line: underline; text-underline-offset: .25em; text-decoration-thickness: var(--conclave-rule); }
   .s2 { text-decoration-style: dashed; } .s3 { text-decoration-style: dotted; text-decoration-thickness: calc(2 * var(--conclave-rule)); } .s0 { text-decoration-style: double; }
 `;
 
@@ -62,9 +66,14 @@ let sheet: CSSStyleSheet | undefined;
 /** Thrown where the visitor wants no download. */
 class Declined extends Error {}
 
-/** The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `rule` and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and `error`, the parts `answer`, `segment`, `thought`, `status`, `progress`, `consent`, `box`, `ask` and `reset`. */
+/** The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `rule` and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and `error`, the parts `log`, `question`, `answer`, `earlier`, `segment`, `writers`, `thought`, `status`, `progress`, `consent`, `box`, `ask` and `reset`. */
 export class ConclaveChat extends Base {
+  /** The questions before the last, with their answers. */
+  readonly #log = made("div", "log");
+  readonly #question = made("p", "question");
   readonly #answer = made("div", "answer");
+  /** Which line is whose. */
+  readonly #writers = made("p", "writers", "Written by ");
   readonly #thought = made("details", "thought");
   readonly #status = made("p", "status");
   readonly #progress = made("progress", "progress");
@@ -91,8 +100,10 @@ export class ConclaveChat extends Base {
     this.#status.setAttribute("role", "status");
     this.#progress.setAttribute("aria-label", "Loading the members");
     this.#box.setAttribute("aria-label", "Your question");
+    this.#box.placeholder = "Ask a question";
     this.#again.type = "button";
-    for (const hidden of [this.#thought, this.#status, this.#progress, this.#consent, this.#again]) hidden.hidden = true;
+    this.#again.title = "Begin a new conversation";
+    for (const hidden of [this.#question, this.#writers, this.#thought, this.#status, this.#progress, this.#consent, this.#again]) hidden.hidden = true;
     form.append(this.#box, this.#ask, this.#again);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -100,7 +111,7 @@ export class ConclaveChat extends Base {
       else if (this.#box.value.trim() !== "") void this.ask(this.#box.value.trim());
     });
     this.#again.addEventListener("click", () => this.reset());
-    root.append(this.#thought, this.#answer, this.#status, this.#progress, this.#consent, form);
+    root.append(this.#log, this.#question, this.#thought, this.#answer, this.#writers, this.#status, this.#progress, this.#consent, form);
   }
 
   /** The members, for what an attribute can't say: files that were picked, names, `quantise`. Set, they are loaded at the next question; a text is set as the attribute, as some frameworks mean it. */
@@ -137,9 +148,9 @@ export class ConclaveChat extends Base {
     this.#answering = controller;
     this.#ask.textContent = "Stop";
     this.#box.value = "";
-    this.#answer.textContent = "";
-    this.#thought.replaceChildren();
-    this.#thought.hidden = true;
+    this.#logLast();
+    this.#question.textContent = question;
+    this.#question.hidden = false;
     this.#tell("Loading the members…");
     let text = "";
     try {
@@ -173,6 +184,8 @@ export class ConclaveChat extends Base {
       if (text === "") this.#box.value = question;
     } finally {
       if (text !== "") messages.push({ role: "user", content: question }, { role: "assistant", content: text });
+      // One that has no answer is in the box again.
+      if (isCurrent()) this.#question.hidden = text === "";
       this.#answering = undefined;
       this.#ask.textContent = "Ask";
       this.#progress.hidden = true;
@@ -184,8 +197,9 @@ export class ConclaveChat extends Base {
   reset(): void {
     this.#answering?.abort();
     this.#messages = [];
-    this.#answer.textContent = "";
-    this.#thought.hidden = true;
+    this.#logLast();
+    this.#log.replaceChildren();
+    this.#question.hidden = true;
     this.#tell("");
     this.#again.hidden = true;
     this.#box.focus();
@@ -198,6 +212,19 @@ export class ConclaveChat extends Base {
       this.#answering?.abort();
       this.#unload();
     });
+  }
+
+  /** Moves the last question and its answer to those before, and makes room for the next. */
+  #logLast(): void {
+    if (this.#answer.hasChildNodes()) {
+      const answer = made("div", "answer earlier");
+      answer.append(...this.#answer.childNodes);
+      this.#log.append(made("p", "question earlier", this.#question.textContent ?? ""), answer);
+    }
+    this.#answer.replaceChildren();
+    this.#thought.replaceChildren();
+    this.#writers.replaceChildren("Written by ");
+    this.#thought.hidden = this.#writers.hidden = true;
   }
 
   #show(event: ConclaveEvent, text: string): void {
@@ -220,6 +247,18 @@ export class ConclaveChat extends Base {
     segment.className = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
     segment.title = event.writers.map((place) => event.candidates[place]?.member).join(" and ");
     this.#answer.append(segment);
+    this.#name(event.candidates[event.winner]?.member ?? "", segment.className);
+  }
+
+  /** Tells whose line this is, once an answer. */
+  #name(writer: string, line: string): void {
+    const named = [...this.#writers.children];
+    if (named.some(({ textContent }) => textContent === writer)) return;
+    const name = document.createElement("span");
+    name.className = line;
+    name.textContent = writer;
+    this.#writers.append(named.length > 0 ? ", " : "", name);
+    this.#writers.hidden = false;
   }
 
   #tell(status: string): void {

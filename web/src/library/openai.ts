@@ -242,6 +242,8 @@ function messageOf(message: ChatMessage, index: number): Message {
   const { role } = message;
   const content = checked(`messages[${index}].content`, message.content, contents);
   const parts: readonly ChatTextPart[] = typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
+  // An assistant that called a tool has said nothing.
+  if ((content ?? undefined) === undefined && role !== "assistant") throw new BadSettings(`messages[${index}].content must be a string or a list; it is missing. Say what it says.`);
   const other = parts.find(({ type }) => type !== "text");
   if (other) throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`);
   const pieces = checked(`messages[${index}].content`, parts, list(shape({ text })));

@@ -44,6 +44,18 @@ test("the library names the option that is of a wrong type", async () => {
     [add({}, { name: 5, files: [file] }), "a member.name must be a string; it was 5."],
     [add({}, { name: "Bo", files: ["bo.gguf"] }), 'a member.files[0] must be a file; it was "bo.gguf".'],
     [add({}, { name: "Bo", files: [file], quantise: "Q4_K" }), 'a member.quantise must be "Q8_0" or "Q4_0"; it was "Q4_K".'],
+    [add({}, { name: "", files: [file] }), 'a member.name must be a name; it was "".'],
+    [add({}, { name: "Bo" }), 'a member must have one of ref, files, url, remote; "Bo" has none.'],
+    [add({}, { name: "Bo", files: [file], url: "bo.gguf" }), 'a member must have one of ref, files, url, remote; "Bo" has files and url.'],
+    [
+      load({
+        members: [
+          { name: "Bo", url: "bo.gguf" },
+          { name: "Bo", url: "other.gguf" },
+        ],
+      }),
+      'load.members has two members called "Bo".',
+    ],
     [add({ contextTokens: 1 }), "add.contextTokens must be a whole number from 32 to 4294967295; it was 1."],
     [add({ onProgress: true }), "add.onProgress must be a function; it was true."],
     [conclave.remove(any(null)), "name must be a string; it was null."],
@@ -95,6 +107,7 @@ test("the interfaces of other clients do so, each in its own words", async () =>
     [null, "The parameters of create must be an object; it was null."],
     [{}, "create.messages must be a list; it was missing."],
     [{ messages: [null] }, "create.messages[0] must be an object; it was null."],
+    [{ messages: [{ role: "user", content: null }] }, "messages[0].content must be a string or a list; it is missing. Say what it says."],
     [{ messages: [{ role: "user", content: 5 }] }, "messages[0].content must be a list; it was 5."],
     [{ messages: [{ role: "user", content: [{ type: "text", text: 5 }] }] }, "messages[0].content[0].text must be a string; it was 5."],
     [{ messages: [{ role: "tool", content: "x" }] }, 'messages[0].role must be "system" or "user" or "assistant"; it was "tool".'],

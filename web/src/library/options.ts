@@ -4,7 +4,7 @@
  */
 import { fault, flag, list, misnamed, oneOf, optional, shape, text, whole, type Check, type Checked, type Fields } from "../protocol/check.ts";
 import { BadSettings } from "../protocol/errors.ts";
-import { contextTokens, core, message, source, thinking } from "../protocol/messages.ts";
+import { contextTokens, core, memberSource, message, thinking } from "../protocol/messages.ts";
 
 /** How a fault is told: a value of a wrong type, and a name that is not known. */
 export interface Refusals {
@@ -65,9 +65,15 @@ export function callback<F>(): Check<F> {
 }
 
 /** A list of them, or the address of one. */
-const members: Check<string | URL | Checked<typeof source>[]> = (data, path) => {
+const members: Check<string | URL | Checked<typeof memberSource>[]> = (data, path) => {
   if (typeof data === "object" && !Array.isArray(data) && data !== null) return address(data, path);
-  return typeof data === "string" ? data : list(source)(data, path);
+  if (typeof data === "string") return data;
+  const sources = list(memberSource)(data, path);
+  // Before either is fetched.
+  const names = sources.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice !== undefined) throw new TypeError(`${path} has two members called ${JSON.stringify(twice)}`);
+  return sources;
 };
 
 export const messages = list(message);

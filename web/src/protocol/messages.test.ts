@@ -100,7 +100,7 @@ test("what is wrong in a request is named by its path", () => {
 test("a setting out of its range is named, with the range and what was given", () => {
   const asked = (given: object, exit: object = {}) => ({ ...ask, settings: { ...settings, exit: { warmup: 3, temperature: 6, threshold: 0.5, ...exit }, ...given } });
   const sampled = (given: object) => ({ ...ask, sampling: { ...ask.sampling, ...given } });
-  const add = (contextTokens: number) => ({ type: "add", id: 1, contextTokens, source: { name: "x" } });
+  const add = (contextTokens: number) => ({ type: "add", id: 1, contextTokens, source: { name: "x", url: "x.gguf" } });
   for (const sound of [
     asked({ segmentTokens: 64, alpha: 0, fixedShare: 1, maxRounds: 10_000, maxCharacters: 1 }),
     sampled({ temperature: 0, topP: 1, topK: 0, seed: 2 ** 53 - 1 }),

@@ -2,7 +2,7 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { exact, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
+import { exact, fault, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 import { capabilities } from "./remote.ts";
 
@@ -71,8 +71,7 @@ const candidate = shape({ member: text, text, ended: flag, tokens: number });
 export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };
 const score = shape(scores);
 
-/** Where a member comes from: one of `ref`, `files`, `url`, `remote`. */
-export const source = exact({
+const source = exact({
   /** What it is called in events; no two members share a name. */
   name: text,
   /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */
@@ -104,6 +103,16 @@ export const source = exact({
   /** Ms that the server may take for a draft, or for scores; 10,000 if left out. A member that is late abstains, and leaves an answer with its third late round. */
   timeout: optional(within(100, 600_000)),
 });
+const origins = ["ref", "files", "url", "remote"] as const;
+
+/** Where a member comes from: one of `ref`, `files`, `url`, `remote`. */
+export const memberSource: typeof source = (data, path) => {
+  const told = source(data, path);
+  if (told.name === "") throw fault(`${path}.name`, "a name", told.name);
+  const given = origins.filter((origin) => told[origin] !== undefined);
+  if (given.length !== 1) throw new TypeError(`${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`);
+  return told;
+};
 
 /** How far a member is, in bytes. */
 const progress = shape({

@@ -39,7 +39,7 @@ export async function readManifest(url: string | URL, signal?: AbortSignal): Pro
   try {
     return manifestList(JSON.parse(new TextDecoder().decode(data)), "members");
   } catch (error) {
-    throw new Download(`The list of members at ${url} is not what it should be (${String(error)}). Build the page again.`, { cause: error });
+    throw new Download(`The list of members at ${url} is not what it should be (${String(error)}). Check that the address is that of a list, as members/members.json is one.`, { cause: error });
   }
 }
 

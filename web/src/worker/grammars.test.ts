@@ -96,6 +96,22 @@ test("a module that is not there can be asked for again", async () => {
   assert.equal((await collect(conclave.ask(hello, { responseFormat: sum }))).at(-1)?.type, "end");
 });
 
+test("a stop does not wait until the module is fetched, nor does what is asked next", async () => {
+  const { port, journal } = stage({ Ada: talker }, 1, { fetching: () => new Promise<void>(() => undefined) });
+  const conclave = await Conclave.load({ backend: "cpu", members: [{ name: "Ada", files: [file] }] }, port);
+  const soon = (): AbortSignal => {
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(), 20);
+    return stop.signal;
+  };
+  const [end, ...others] = await collect(conclave.ask(hello, { responseFormat: sum, signal: soon() }));
+  assert.ok(end?.type === "end" && end.stop === "stopped" && end.text === "" && others.length === 0);
+  assert.ok(journal.includes("fetch grammar.wasm"), journal.join("\n"));
+  await assert.rejects(conclave.begin(hello, { responseFormat: sum, signal: soon() }), { name: "AbortError" });
+  const next = (await collect(conclave.ask(hello))).at(-1);
+  assert.ok(next?.type === "end" && next.text === "Hello there.");
+});
+
 test("a conversation by hand is held to its form as well", async () => {
   const { conclave, journal } = await open({ Ada: talker });
   const conversation = await conclave.begin(hello, { responseFormat: sum });

@@ -335,7 +335,7 @@ test("a conversation too long for everybody names nobody", async () => {
 
 test("two members of one name are refused", async () => {
   const { conclave } = await open({ Ada: talker });
-  await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "ModelFile" });
+  await assert.rejects(conclave.add({ name: "Ada", files: [file] }), { name: "Settings" });
 });
 
 test("kernels are chosen by measure with the first model, and the next visit remembers", async () => {

@@ -20,7 +20,7 @@ import {
   type Settings,
   type Thinking,
 } from "../protocol/engine.ts";
-import { BadSettings, EngineFailure, isAbort, ModelFile, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import { BadSettings, EngineFailure, isAbort, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
@@ -166,7 +166,7 @@ export class Service {
             this.#conversations.begin(
               request,
               () => this.#named(request.members),
-              (members) => this.#form(request.schema, members),
+              (members) => this.#form(request.schema, members, signal),
               signal,
             ),
             signal,
@@ -321,7 +321,7 @@ export class Service {
       throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
     }
     if (this.#members.has(source.name) && source.name !== replace) {
-      throw new ModelFile(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+      throw new BadSettings(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
     }
   }
 
@@ -405,8 +405,8 @@ export class Service {
     return members;
   }
 
-  /** What answers of these members are held to by this schema, once it is known that they can be. Throws Settings, Download. */
-  async #form(schema: string | undefined, members: readonly Member[]): Promise<Form | undefined> {
+  /** What answers of these members are held to by this schema, once it is known that they can be; a stop is not kept waiting for a fetch. Throws Settings, Download, the signal's reason. */
+  async #form(schema: string | undefined, members: readonly Member[], signal: AbortSignal): Promise<Form | undefined> {
     if (schema === undefined) return undefined;
     if (members.every(({ remote }) => remote))
       throw new BadSettings("Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.");
@@ -414,7 +414,7 @@ export class Service {
     if (!grammar) throw notOpen();
     grammar.compiled ??= this.#around.fetchGrammar(grammar.address);
     grammar.compiled.catch(() => delete grammar.compiled); // the next answer tries again
-    const form = { compiled: await grammar.compiled, schema };
+    const form = { compiled: await unlessAborted(grammar.compiled, signal), schema };
     await this.#grammars.check(form);
     return form;
   }
@@ -448,7 +448,7 @@ export class Service {
     };
     try {
       let stop: StopReason = "stopped";
-      const form = await this.#form(request.schema, members);
+      const form = await this.#form(request.schema, members, signal);
       // Whether it fits everybody is known at once; to read may take minutes.
       const messages = signal.aborted ? request.messages : await fitting(members, request);
       await Promise.all(members.map((member) => this.#prompts?.recall(member, messages)));
@@ -507,6 +507,7 @@ export class Service {
       }
       end(stop);
     } catch (thrown) {
+      if (signal.aborted && isAbort(thrown)) return end("stopped");
       const error = this.#diagnose(thrown);
       // Who has stopped asks no more whether it would have fitted.
       if (signal.aborted && error.kind === "ContextFull") return end("stopped");

@@ -5,8 +5,11 @@ import { basename } from "node:path";
 import type { Site } from "./site.ts";
 import { dist } from "./stage.ts";
 
-/** What pages start, from the page's own folder and from the package; isolated ones the first, where the browser lets threads wait for each other. */
-const workers = ["engine-shared.js", "engine.js"];
+/**
+ * What pages start, from the page's own folder and from the package; isolated ones the first, where the browser lets threads wait for
+ * each other. Members on the open core live in the last.
+ */
+const workers = ["engine-shared.js", "engine.js", "open-core.js"];
 const files = workers.flatMap((worker) => [worker, `library/${worker}`]);
 /** Which part workers have, by their names. */
 export type Part = "conclave" | "conclave member" | "conclave helper";

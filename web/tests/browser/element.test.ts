@@ -33,8 +33,19 @@ test("the element answers in any page, goes on with the conversation, and begins
   await part("ask").click();
   await part("segment").first().waitFor();
   await part("ask").filter({ hasText: "Ask" }).waitFor();
-  assert.match((await part("answer").textContent()) ?? "", /\w/);
+  const first = (await part("answer").textContent()) ?? "";
+  assert.match(first, /\w/);
+  assert.equal(await part("question").textContent(), "What is 3 + 4?");
   assert.equal(await part("status").isVisible(), false);
+  // Each writer is named once, underlined as what it wrote is.
+  const lines = await part("segment").evaluateAll((segments) => [...new Set(segments.map(({ className }) => className))]);
+  assert.deepEqual(
+    await part("writers")
+      .locator("span")
+      .evaluateAll((names) => names.map(({ className }) => className)),
+    lines,
+  );
+  assert.match((await part("writers").textContent()) ?? "", /^Written by (Ada|Quill|Juno)(, (Ada|Quill|Juno))*$/);
 
   // A rule is read at each question; one that there isn't is told with those that there are.
   const told = await chat.evaluate(async (element: Chat) => {
@@ -52,11 +63,18 @@ test("the element answers in any page, goes on with the conversation, and begins
     return { scorings, kinds: [...kinds] };
   });
   assert.deepEqual(told, { scorings: ["logit"], kinds: ["round", "end", "error"] });
+  // What was asked and answered before stays above; a question without an answer is in the box alone.
+  const log = part("log").locator("> *");
+  const earlier = await log.allTextContents();
+  assert.deepEqual([earlier.length, earlier[0], earlier[1], earlier[2]], [4, "What is 3 + 4?", first, "What is 1 + 2?"]);
+  assert.deepEqual(await log.evaluateAll((parts) => parts.map((one) => one.getAttribute("part"))), ["question earlier", "answer earlier", "question earlier", "answer earlier"]);
+  assert.equal(await part("question").isVisible(), false);
   await part("status").filter({ hasText: 'There is no rule "none". Choose one of harmonic, leader, paper.' }).waitFor();
   assert.equal(await part("box").inputValue(), "What is 1 + 2?", "the question is there to be asked again");
 
   await part("reset").click();
   assert.deepEqual([await part("answer").textContent(), await part("status").isVisible(), await part("reset").isVisible()], ["", false, false]);
+  assert.deepEqual([await log.count(), await part("question").isVisible(), await part("writers").isVisible()], [0, false, false]);
   visitor.clean();
   await visitor.leave();
 });

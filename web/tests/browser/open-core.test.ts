@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Report } from "../../src/bench/report.ts";
+import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { writeRecitingFolder } from "./reciting-folder.ts";
 import { stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
@@ -90,6 +91,24 @@ test("members of both cores draft, verify and keep in one answer", { timeout: pa
   // Every member scored every candidate.
   assert.ok(told.scores.length >= 2 && told.scores.flat().every((score) => Number.isFinite(score) && score <= 0), JSON.stringify(told.scores));
   await visitor.leave();
+});
+
+test("a panic of the open core that nobody waits for is told, instead of an answer that never ends", { timeout: patience }, async () => {
+  // As the module's own queue of promises rejects: nobody hears of it but the worker, and what was asked is never answered.
+  const panic = 'if (data.type === "draft") { event.stopImmediatePropagation(); Promise.reject(new Error("unreachable")); }';
+  runBeforeWorker(stand.site, `addEventListener("message", (event) => { const { data } = event; ${panic} });`, "conclave member");
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&core=burn", loaded: false, serviceWorkers: "block" });
+  try {
+    await visitor.state("ready", patience);
+    await visitor.ask("What is 3 + 4?");
+    const alert = visitor.page.locator(".failure [role=alert]");
+    await alert.waitFor();
+    assert.match((await alert.textContent()) ?? "", /unreachable/);
+    assert.match((await visitor.page.locator(".member .about").first().textContent()) ?? "", /open core/);
+  } finally {
+    putNothingBeforeWorker(stand.site);
+    await visitor.leave();
+  }
 });
 
 test("a model whose heads no kernel reads goes to the open core by itself, and answers beside the toys", { timeout: patience }, async () => {
