@@ -18,6 +18,7 @@ set -e
 cd "$(dirname "$0")"
 [ -x deno/package/deno ] || { mkdir -p deno && tar -xzf deno.tgz -C deno; }
 [ -x conclave ] || { gzip -dk conclave.gz && chmod +x conclave; }
+[ -f engine.wasm ] || gzip -dk engine.wasm.gz
 DENO_NO_UPDATE_CHECK=1 exec deno/package/deno run --quiet --no-remote --allow-all --unstable-webgpu carried.js "$@"
 `;
 
@@ -32,7 +33,7 @@ await copyFile(`${web}pkg/conclave_bg.wasm`, `${folder}/engine.wasm`);
 await cp(`${web}members`, `${folder}/members`, { recursive: true });
 await copyFile(tool, `${folder}/conclave`);
 execFileSync("strip", [`${folder}/conclave`]);
-execFileSync("gzip", ["-9", `${folder}/conclave`]);
+for (const large of ["conclave", "engine.wasm"]) execFileSync("gzip", ["-9", `${folder}/${large}`]);
 execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, deno]);
 const [packed] = (await readdir(folder)).filter((file) => file.startsWith("deno-") && file.endsWith(".tgz"));
 await rename(`${folder}/${packed}`, `${folder}/deno.tgz`);
