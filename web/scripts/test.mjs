@@ -4,7 +4,7 @@
  * of examples/), `browsers` (the page in Firefox and WebKit), `published` (with models that are fetched by
  * `cargo xtask models`), `serve` (OpenAI's client against `conclave serve`, which `cargo xtask test --only serve`
  * starts). Further arguments go to the runner.
- * `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page;
+ * `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page, or one with other members;
  * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
  */
 import { build } from "esbuild";

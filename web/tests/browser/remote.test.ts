@@ -19,20 +19,6 @@ let locked: LlamaServer;
 before(async () => void ([open, locked] = await Promise.all([LlamaServer.open(model), LlamaServer.open(model, { key })])));
 after(() => Promise.all([open?.close(), locked?.close()]));
 
-/** Adds a member by the dialog, as a visitor does; gives its name. */
-async function join({ page }: Visitor, { base, key, judges = false, name }: { base: string; key?: string; judges?: boolean; name: string }): Promise<void> {
-  await page.locator("#add-model").click();
-  await page.locator(".remote").evaluate((details: HTMLDetailsElement) => (details.open = true));
-  await page.getByLabel("Address", { exact: true }).fill(base);
-  assert.equal(await page.locator("#remote-hint").textContent(), `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`);
-  await page.getByLabel("Model", { exact: true }).fill(name);
-  await page.getByLabel("Key", { exact: true }).fill(key ?? "");
-  // Nothing is to be late on a busy machine.
-  await page.getByLabel("Wait, s", { exact: true }).fill("60");
-  await page.getByLabel("It only judges").setChecked(judges);
-  await page.getByRole("button", { name: "Ask it to join" }).click();
-}
-
 /** What a visitor may see and keep of an answer: its record, which the button gives. */
 async function record({ page }: Visitor): Promise<{ text: string; cores: string[]; members: string[]; rounds: (RoundEvent & { verified: boolean })[] }> {
   const coming = page.waitForEvent("download");
@@ -45,9 +31,9 @@ test("two members of the tab, one behind a server and a judge by letters answer 
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu", also: [open.address, locked.address] });
   const { page } = visitor;
   await page.getByRole("button", { name: "Remove Ada" }).click();
-  await join(visitor, { base: locked.base, key, name: "ada" });
+  await visitor.join({ base: locked.base, key, name: "ada" });
   await page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(locked.base).host} · ada · drafts and scores` }).waitFor();
-  await join(visitor, { base: open.base, judges: true, name: "judge" });
+  await visitor.join({ base: open.base, judges: true, name: "judge" });
   const judge = page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(open.base).host} · judge · judges only` });
   await judge.waitFor();
   assert.match((await judge.locator(".description").textContent()) ?? "", /hears what is asked and answered/);

@@ -116,6 +116,21 @@ export class Visitor {
     await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
   }
 
+  /** Adds a member behind a server by the dialog; it may still be asking that. */
+  async join({ base, key, judges = false, name }: { base: string; key?: string; judges?: boolean; name: string }): Promise<void> {
+    const { page } = this;
+    await page.locator("#add-model").click();
+    await page.locator(".remote").evaluate((details: HTMLDetailsElement) => (details.open = true));
+    await page.getByLabel("Address", { exact: true }).fill(base);
+    assert.equal(await page.locator("#remote-hint").textContent(), `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`);
+    await page.getByLabel("Model", { exact: true }).fill(name);
+    await page.getByLabel("Key", { exact: true }).fill(key ?? "");
+    // Nothing is to be late on a busy machine.
+    await page.getByLabel("Wait, s", { exact: true }).fill("60");
+    await page.getByLabel("It only judges").setChecked(judges);
+    await page.getByRole("button", { name: "Ask it to join" }).click();
+  }
+
   /** Waits until the page's own files are kept for visits without a network. */
   async offlineCopy(): Promise<void> {
     await this.page.waitForFunction(() => navigator.serviceWorker.controller !== null);

@@ -15,6 +15,8 @@ export interface Renderer {
 
 const rendered = shape({ prompt: text });
 export const tokenised = shape({ tokens: list(number) });
+/** llama.cpp's, with what each stands for: a text, or bytes where that is none. */
+export const pieces = shape({ tokens: list(shape({ id: number, piece: (data) => data })) });
 
 /** Fills in a turn as a template has it: `<|im_start|>{role}\n{content}<|im_end|>\n`. */
 export function byTurns(turn: string): Renderer {

@@ -11,7 +11,7 @@ import { nameLetter } from "./chat.ts";
 import { Letters, orders } from "./letters.ts";
 import { checked, choicesOf, echoed, endingBy, forced, forcing, scoresEnd } from "./logprobs.ts";
 import { echoing, probe, type Found } from "./probe.ts";
-import { ballot, tokenised } from "./prompts.ts";
+import { ballot, pieces } from "./prompts.ts";
 import { Late, Server, type Limit } from "./server.ts";
 
 /** Rounds of an answer that it may be late in, less one. */
@@ -217,19 +217,31 @@ export class RemoteMember implements Member {
     return choicesOf(answer, candidates.length, host).map((choice, place) => echoed(choice, prefix, candidates[place]!.text, ends[place]!, host));
   }
 
-  /** Each candidate in a request of its own, which can write nothing else; side by side. */
-  async #force(candidates: readonly Candidate[], { scoreEnd }: Settings, limit: Limit): Promise<VerifiedScore[]> {
+  /** Each candidate in a request of its own, which can write nothing else; side by side. Undefined where a token is a part of a character: no grammar can name it, and the server trips over it. */
+  async #force(candidates: readonly Candidate[], { scoreEnd }: Settings, limit: Limit): Promise<VerifiedScore[] | undefined> {
     const prompt = await this.#prefix(limit);
     const { host } = this.#server;
-    const force = async (candidate: Candidate): Promise<VerifiedScore> => {
-      const there = candidate.text === "" ? { tokens: [] } : await this.#server.ask("tokenize", { content: candidate.text, add_special: false, parse_special: false }, limit, true);
-      const { tokens } = checked(() => tokenised(there, "answer"), host);
+    const tokensOf = async (text: string): Promise<{ id: number; piece: unknown }[]> => {
+      if (text === "") return [];
+      const there = await this.#server.ask("tokenize", { content: text, add_special: false, parse_special: false, with_pieces: true }, limit, true);
+      return checked(() => pieces(there, "answer"), host).tokens;
+    };
+    const force = async (candidate: Candidate, tokens: number[]): Promise<VerifiedScore> => {
       const ends = scoresEnd(candidate, scoreEnd);
       const ending = ends ? endingBy(this.#found.endToken) : {};
       const answer = await this.#complete({ prompt, max_tokens: tokens.length + 1, temperature: 0, logprobs: 1, grammar: forcing(tokens), ...ending }, limit);
       return forced(choicesOf(answer, 1, host)[0]!, tokens, ends, host);
     };
-    return Promise.all(candidates.map(force));
+    const all = await Promise.all(candidates.map(({ text }) => tokensOf(text)));
+    if (all.some((tokens) => tokens.some(({ piece }) => typeof piece !== "string"))) return undefined;
+    return Promise.all(
+      candidates.map((candidate, place) =>
+        force(
+          candidate,
+          all[place]!.map(({ id }) => id),
+        ),
+      ),
+    );
   }
 
   /** Names the best of the candidates twice, in two orders; those of the same words are shown as one. */
