@@ -83,6 +83,18 @@ test("a streamed answer comes in chunks that join to it, and says why it is over
   assert.deepEqual(usage, { prompt_tokens: 5, completion_tokens: 12, total_tokens: 17 });
 });
 
+test("a stream is stopped by its controller, and read once", async () => {
+  const { conclave } = await open({ Ada: talker });
+  const stream = await createChatCompletions(conclave).chat.completions.create({ messages, stream: true });
+  const texts: (string | undefined)[] = [];
+  for await (const { choices } of stream) {
+    texts.push(choices[0]?.delta.content);
+    if (choices[0]?.delta.content === "Hello") stream.controller.abort();
+  }
+  assert.deepEqual(texts, ["", "Hello"], "what would follow is not told, nor why it is over");
+  assert.throws(() => stream[Symbol.asyncIterator](), { name: "Settings", message: /read already/ });
+});
+
 test("limits end an answer as the client names them", async () => {
   for (const [params, content, finish] of [
     [{ max_tokens: 5 }, "Hello", "length"],

@@ -102,11 +102,16 @@ export interface ChatCompletionChunk {
   conclave?: SegmentVote;
 }
 
+/** An answer as it is written, to be read once. `controller.abort()` stops it, and ends the reading. */
+export interface ChatStream extends AsyncIterable<ChatCompletionChunk> {
+  controller: AbortController;
+}
+
 /** What of the client an ensemble stands in for. */
 export interface ChatCompletions {
   chat: {
     completions: {
-      create(params: ChatParams & { stream: true }, options?: ChatOptions): Promise<AsyncIterable<ChatCompletionChunk>>;
+      create(params: ChatParams & { stream: true }, options?: ChatOptions): Promise<ChatStream>;
       create(params: ChatParams & { stream?: false | null }, options?: ChatOptions): Promise<ChatCompletion>;
     };
   };
@@ -151,21 +156,25 @@ function stops(data: unknown, path: string): string | string[] {
 /** The interface of OpenAI's client over these members. `create` throws as `Conclave.ask` does, and AbortError when its signal stops it. */
 export function createChatCompletions(conclave: Conclave): ChatCompletions {
   checked("The ensemble", conclave, ensemble);
-  async function create(params: ChatParams, options: ChatOptions = {}): Promise<ChatCompletion | AsyncIterable<ChatCompletionChunk>> {
+  async function create(params: ChatParams, options: ChatOptions = {}): Promise<ChatCompletion | ChatStream> {
     refuseForeign(params);
     // The client's own options (a timeout, retries) mean nothing here.
     const { signal } = checked("The options of create", options, shape({ signal: orNone(signalCheck) }));
     const { model = "conclave", temperature, top_p: topP, seed, stop, stream_options: streamOptions } = params;
     const maxTokens = params.max_completion_tokens ?? params.max_tokens;
+    const controller = new AbortController();
+    if (signal?.aborted) controller.abort(signal.reason);
+    signal?.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
     const events = conclave.ask(params.messages.map(messageOf), {
-      ...(signal && { signal }),
+      signal: controller.signal,
       ...(maxTokens != null && { maxTokens }),
       ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
       sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed: seedOf(seed) }) },
     });
     const head = { id: `chatcmpl-${crypto.randomUUID()}`, created: Math.floor(Date.now() / 1000), model };
-    return params.stream ? chunks(events, head, streamOptions?.include_usage ?? false, signal) : completed(events, head, signal);
+    if (!params.stream) return completed(events, head, signal);
+    return streamOf(chunks(events, head, streamOptions?.include_usage ?? false, signal), controller);
   }
   return { chat: { completions: { create: create as ChatCompletions["chat"]["completions"]["create"] } } };
 }
@@ -185,6 +194,18 @@ async function completed(events: AsyncIterable<ConclaveEvent>, head: Head, signa
     return { ...head, object: "chat.completion", choices: [choice], usage: usageOf(event.usage), conclave: { stop, segments } };
   }
   throw new BadSettings("The answer has no end. Close no engine that answers.");
+}
+
+function streamOf(chunks: AsyncGenerator<ChatCompletionChunk>, controller: AbortController): ChatStream {
+  let read = false;
+  return {
+    controller,
+    [Symbol.asyncIterator]() {
+      if (read) throw new BadSettings("This stream was read already. Keep its chunks, or ask again.");
+      read = true;
+      return chunks;
+    },
+  };
 }
 
 async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsage: boolean, signal: AbortSignal | null | undefined): AsyncGenerator<ChatCompletionChunk> {
@@ -208,7 +229,11 @@ async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsa
       yield { ...chunk({ content: event.text }), conclave: voteOf(event, members) };
     }
     if (event.type !== "end") continue;
-    if (event.stop === "stopped") signal?.throwIfAborted();
+    // Whose own signal stops it hears so; who stops the stream, as with OpenAI's, reads no more.
+    if (event.stop === "stopped") {
+      signal?.throwIfAborted();
+      return;
+    }
     // What was held back, since it might have begun a text to stop before.
     const rest = event.text.slice(told.length);
     if (rest !== "") yield chunk({ content: rest });
