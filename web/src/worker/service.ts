@@ -35,6 +35,7 @@ import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { ReadAhead } from "./read-ahead.ts";
+import { Judge } from "./remote/judge.ts";
 import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
@@ -587,7 +588,7 @@ export class Service {
 async function replay(member: Member, accepted: readonly { text: string }[], settings: Settings, signal: AbortSignal): Promise<void> {
   for (const { text } of accepted) {
     if (signal.aborted) return;
-    if (member instanceof RemoteMember) {
+    if (member instanceof Judge) {
       member.take(text);
       continue;
     }
