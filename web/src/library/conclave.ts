@@ -28,6 +28,7 @@ import {
   type Stored,
   type Usage,
 } from "../protocol/messages.ts";
+import { BuiltIn } from "./built-in.ts";
 import { Conversation } from "./conversation.ts";
 import { addFields, askFields, beginFields, checked, checkedOptions, loadFields, measureFields, messages as messageList, openFields } from "./options.ts";
 import { places, toys } from "./places.ts";
@@ -220,7 +221,7 @@ export class Conclave {
   readonly #startPort: (() => Port) | undefined;
   readonly #members = new Map<string, About>();
   /** What they were loaded from. */
-  readonly #sources = new Map<string, { source: MemberSource; options: AddOptions }>();
+  readonly #sources = new Map<string, { source: MemberSource; options: AddOptions; builtIn: BuiltIn | undefined }>();
   #wire: Wire;
   /** The opening of the last engine that took the place of a failed one, under way or over. */
   #reopening: Promise<boolean> | undefined;
@@ -354,17 +355,17 @@ export class Conclave {
   }
 
   /**
-   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
+   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage, Remote,
    * Reference, ModelFile, NoPlan, OutOfMemory, Settings; members already loaded stay, and so does what
    * was downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     source = checked("a member", source, memberSource);
     options = checkedOptions("add", options, addFields) as AddOptions;
-    const { about, usage } = await added(await this.#live(), source, options);
+    const { about, usage, builtIn } = await added(await this.#live(), source, options);
     if (options.replace !== undefined) this.#forget(options.replace);
     this.#members.set(source.name, about);
-    this.#sources.set(source.name, { source, options: given({ contextTokens: options.contextTokens }) });
+    this.#sources.set(source.name, { source, options: given({ contextTokens: options.contextTokens }), builtIn });
     this.#usage = usage;
     return about;
   }
@@ -381,6 +382,7 @@ export class Conclave {
 
   #forget(name: string): void {
     this.#members.delete(name);
+    this.#sources.get(name)?.builtIn?.close();
     this.#sources.delete(name);
   }
 
@@ -555,9 +557,11 @@ export class Conclave {
     this.#wire.close(error);
     this.#wire = this.#wireTo(startPort());
     this.#opened = await opened(this.#wire, given({ ...this.#options, signal: undefined }));
-    for (const [name, { source, options }] of [...this.#sources]) {
-      const { about, usage } = await added(this.#wire, source, options);
+    for (const [name, { source, options, builtIn: last }] of [...this.#sources]) {
+      last?.close();
+      const { about, usage, builtIn } = await added(this.#wire, source, options);
       this.#members.set(name, about);
+      this.#sources.set(name, { source, options, builtIn });
       this.#usage = usage;
     }
     return true;
@@ -625,6 +629,7 @@ export class Conclave {
   close(): void {
     this.#closed = true;
     this.#wire.close();
+    for (const { builtIn } of this.#sources.values()) builtIn?.close();
   }
 }
 
@@ -651,15 +656,30 @@ async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened"
   return reply;
 }
 
-async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added">> {
+/** `builtIn`: the browser's own model, where the member is that; it is to be closed with it. */
+async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
   const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
   if (source.ref !== undefined) askToPersist();
   // The worker lies elsewhere than the page.
   if (source.url !== undefined) source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
-  const request: Request = { type: "add", id: wire.id(), source, contextTokens, ...(replace === undefined ? {} : { replace }) };
-  const reply = await wire.request(request, signal, (progress) => onProgress?.({ member: source.name, ...progress }));
-  if (reply.type !== "added") throw unexpected(reply, "add");
-  return reply;
+  const onStep = (progress: Progress): void => onProgress?.({ member: source.name, ...progress });
+  const builtIn = source.builtIn ? await BuiltIn.create(source.name, signal, onStep) : undefined;
+  const request: Request = {
+    type: "add",
+    id: wire.id(),
+    source,
+    contextTokens,
+    ...(replace === undefined ? {} : { replace }),
+    ...(builtIn ? { builtIn: { port: builtIn.port, context: builtIn.context } } : {}),
+  };
+  try {
+    const reply = await wire.request(request, signal, onStep);
+    if (reply.type !== "added") throw unexpected(reply, "add");
+    return { ...reply, builtIn };
+  } catch (error) {
+    builtIn?.close();
+    throw error;
+  }
 }
 
 /** The members to load, from their list where they are not given. */

@@ -45,8 +45,8 @@ test("the library names the option that is of a wrong type", async () => {
     [add({}, { name: "Bo", files: ["bo.gguf"] }), 'a member.files[0] must be a file; it was "bo.gguf".'],
     [add({}, { name: "Bo", files: [file], quantise: "Q4_K" }), 'a member.quantise must be "Q8_0" or "Q4_0"; it was "Q4_K".'],
     [add({}, { name: "", files: [file] }), 'a member.name must be a name; it was "".'],
-    [add({}, { name: "Bo" }), 'a member must have one of ref, files, url, remote; "Bo" has none.'],
-    [add({}, { name: "Bo", files: [file], url: "bo.gguf" }), 'a member must have one of ref, files, url, remote; "Bo" has files and url.'],
+    [add({}, { name: "Bo" }), 'a member must have one of ref, files, url, remote, builtIn; "Bo" has none.'],
+    [add({}, { name: "Bo", files: [file], url: "bo.gguf" }), 'a member must have one of ref, files, url, remote, builtIn; "Bo" has files and url.'],
     [
       load({
         members: [
@@ -69,7 +69,7 @@ test("the library names the option that is of a wrong type", async () => {
     [load({ members: 5 }), "load.members must be a list; it was 5."],
     [
       load({ members: [{ name: "Bo", contextTokens: 5 }] }),
-      'load.members[0] knows no "contextTokens". It knows name, ref, files, url, bytes, sha256, quantise, core, remote, model, key, turn, judge, timeout.',
+      'load.members[0] knows no "contextTokens". It knows name, ref, files, url, bytes, sha256, quantise, core, remote, model, key, turn, judge, builtIn, timeout.',
     ],
     [load({ contextTokens: "1024" }), 'load.contextTokens must be a whole number from 32 to 4294967295; it was "1024".'],
     [load({ backend: "gpu" }), 'load.backend must be "auto" or "webgpu" or "cpu"; it was "gpu".'],

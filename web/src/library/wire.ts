@@ -1,10 +1,10 @@
 /** The library's end of the line to the worker: pairs replies with requests by id. */
 import { BadSettings, EngineFailure, fromRecord, typed, type ConclaveError } from "../protocol/errors.ts";
-import { parseReply, type Progress, type Reply, type Request } from "../protocol/messages.ts";
+import { moved, parseReply, type Progress, type Reply, type Request } from "../protocol/messages.ts";
 
 /** The port of a Worker, as far as it is used; tests put a service in its place. */
 export interface Port {
-  postMessage(data: unknown): void;
+  postMessage(data: unknown, moved?: Transferable[]): void;
   terminate(): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
   onmessageerror: ((event: MessageEvent<unknown>) => void) | null;
@@ -48,7 +48,7 @@ export class Wire {
   post(request: Request): void {
     if (this.#broken) return;
     try {
-      this.#port.postMessage(request);
+      this.#port.postMessage(request, moved(request));
     } catch (error) {
       throw new BadSettings(`The request can't cross to the worker (${String(error)}). Pass plain data.`, { cause: error });
     }

@@ -3,7 +3,7 @@
  * engine; questions take turns between lines; `open`, and `add` of the same member, are done once for all.
  */
 import type { Port } from "../library/conclave.ts";
-import { parseReply, type Reply, type Request, type Usage } from "../protocol/messages.ts";
+import { moved, parseReply, type Reply, type Request, type Usage } from "../protocol/messages.ts";
 
 type Turn = Extract<Request, { type: "ask" | "begin" }>;
 type Once = Extract<Request, { type: "open" | "add" }>;
@@ -178,7 +178,7 @@ export class SharedEngine {
       }
       if (reply.type === "failed" && reply.error.kind === "DeviceLost") this.fail(broken);
     });
-    this.#port.postMessage({ ...rest, id: common.number });
+    this.#port.postMessage({ ...rest, id: common.number }, moved(rest));
   }
 
   /** A member has been taken out. */

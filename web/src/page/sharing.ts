@@ -64,9 +64,9 @@ class TabPort implements Port {
     for (const data of this.#kept.splice(0)) line.receive(data);
   }
 
-  postMessage(data: unknown): void {
+  postMessage(data: unknown, transfer: Transferable[] = []): void {
     // As it is now, and refused at once where it can't cross.
-    const copy: unknown = structuredClone(data);
+    const copy: unknown = structuredClone(data, { transfer });
     if (this.#line) this.#line.receive(copy);
     else this.#kept.push(copy);
   }

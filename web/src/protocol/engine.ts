@@ -51,9 +51,9 @@ export const defaultRule: Rule = "harmonic";
 /** What each number of the settings may be, by its name: `exit.warmup` within `exit`. */
 export type Ranges = Record<string, SettingRange>;
 
-/** What a member behind a server is: where it lives, and what it can do there. */
+/** What a member behind a server is, or the browser's own language model: where it lives, and what it can do there. */
 export interface RemoteAbout {
-  /** Who hears what is asked and answered. */
+  /** Who hears what is asked and answered; empty of the browser's own. */
   host: string;
   /** What the server calls it. */
   model: string;
@@ -64,7 +64,7 @@ export interface RemoteAbout {
 
 /** What a loaded member is, and what it runs on. */
 export interface About extends ModelAbout {
-  /** Left out where it runs on a server. */
+  /** Left out where it runs on a server, or is the browser's own. */
   core?: Core;
   /** Where it does. */
   remote?: RemoteAbout;
@@ -89,7 +89,7 @@ export interface Form {
 /** One model and its conversation. Every call of one member must settle before its next. */
 export interface Member {
   readonly name: string;
-  /** Where it lives behind a server, and what it can do there. */
+  /** Where it lives behind a server, or in the browser itself, and what it can do there. */
   readonly remote?: RemoteAbout | undefined;
   /** Whether it leaves the drafting of the answer that has begun to others; left out where it drafts. */
   readonly onlyJudges?: boolean | undefined;

@@ -64,7 +64,7 @@ export class Download extends kindOf("Download") {}
 export class StorageFailure extends kindOf("Storage") {}
 /** The name of a model is none. */
 export class BadReference extends kindOf("Reference") {}
-/** A remote member's server refuses, fails, or is late again and again. */
+/** A remote member's server, or the browser's own language model, refuses, fails, or is late again and again. */
 export class RemoteFailure extends kindOf("Remote") {}
 
 const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) => ConclaveError> = {

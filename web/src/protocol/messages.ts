@@ -2,7 +2,7 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { exact, fault, flag, list, blob, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
+import { exact, fault, flag, list, blob, messagePort, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
 import { errorKinds } from "./errors.ts";
 import { capabilities } from "./remote.ts";
 
@@ -100,21 +100,26 @@ const source = exact({
   turn: optional(text),
   /** It only judges, by letters, whatever else its server can. */
   judge: optional(flag),
-  /** Ms that the server may take for a draft, or for scores; 10,000 if left out. A member that is late abstains, and leaves an answer with its third late round. */
+  /**
+   * It is the browser's own language model, the `LanguageModel` that windows of some browsers have, and only judges, by letters.
+   * Where the browser has to download it first, that takes a visitor's press.
+   */
+  builtIn: optional(flag),
+  /** Ms that the server, or the browser's model, may take for a draft, or for scores; 10,000 if left out. A member that is late abstains, and leaves an answer with its third late round. */
   timeout: optional(within(100, 600_000)),
 });
-const origins = ["ref", "files", "url", "remote"] as const;
+const origins = ["ref", "files", "url", "remote", "builtIn"] as const;
 
-/** Where a member comes from: one of `ref`, `files`, `url`, `remote`. */
+/** Where a member comes from: one of `ref`, `files`, `url`, `remote`, `builtIn`. */
 export const memberSource: typeof source = (data, path) => {
   const told = source(data, path);
   if (told.name === "") throw fault(`${path}.name`, "a name", told.name);
-  const given = origins.filter((origin) => told[origin] !== undefined);
+  const given = origins.filter((origin) => told[origin] !== undefined && told[origin] !== false);
   if (given.length !== 1) throw new TypeError(`${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`);
   return told;
 };
 
-/** How far a member is, in bytes. */
+/** How far a member is, in bytes; as a share of 1 where the browser downloads its own model, of which it tells no more. */
 const progress = shape({
   /**
    * waiting: another tab downloads or deletes the same model; checking: what is stored is asked for
@@ -228,7 +233,7 @@ const event = variant({
     round: number,
     /** Who took part, as indices into the members. */
     active: list(number),
-    /** Those of them that live behind a server. */
+    /** Those of them that live behind a server, or are the browser's own. */
     remote: list(number),
     /** Those of them that gave no scores where there was a vote: late, or their server tells none. */
     abstained: list(number),
@@ -293,7 +298,8 @@ const request = variant({
     /** Whether system prompts are kept as members have read them, for later visits; left out, they are. */
     keepPrompts: optional(flag),
   }),
-  add: shape({ id: number, source, contextTokens, replace: optional(text) }),
+  /** `builtIn`: where the browser's own language model is asked, and its room in tokens. */
+  add: shape({ id: number, source, contextTokens, replace: optional(text), builtIn: optional(shape({ port: messagePort, context: number })) }),
   remove: shape({ id: number, name: text }),
   ask: shape({
     id: number,
@@ -372,6 +378,9 @@ export type Measured = Checked<typeof measured>;
 export type EndEvent = Extract<ConclaveEvent, { type: "end" }>;
 export type Request = Checked<typeof request>;
 export type Reply = Checked<typeof reply>;
+
+/** What moves to the worker with a request, and is not copied. */
+export const moved = ({ builtIn }: { type: Request["type"]; builtIn?: { port: MessagePort } }): Transferable[] => (builtIn ? [builtIn.port] : []);
 
 /** Throws a TypeError that names the fault when `data` is no request. */
 export const parseRequest = (data: unknown): Request => request(data, "request");

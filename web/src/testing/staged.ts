@@ -197,8 +197,8 @@ export function stage(
     post: deliver,
   });
   const port: Port = {
-    postMessage: (data) => {
-      const copy: unknown = structuredClone(data);
+    postMessage: (data, transfer = []) => {
+      const copy: unknown = structuredClone(data, { transfer });
       setImmediate(() => void service.receive(copy));
     },
     terminate: () => journal.push("terminate"),

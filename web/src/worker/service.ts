@@ -35,6 +35,8 @@ import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
 import { ReadAhead } from "./read-ahead.ts";
+import { BuiltInJudge } from "./remote/built-in.ts";
+import { Judge } from "./remote/judge.ts";
 import { RemoteMember } from "./remote/remote-member.ts";
 import { rounds } from "./round.ts";
 import type { KeptPrompt, Prompts } from "../store/prompts.ts";
@@ -261,7 +263,7 @@ export class Service {
     if (!this.#opening) throw notOpen();
     if (this.#unopened) throw this.#unopened;
     const { id, source } = request;
-    if (source.remote !== undefined) return this.#addRemote(request, signal);
+    if (source.remote !== undefined || source.builtIn) return this.#addElsewhere(request, signal);
     const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
     const named = source.core ?? this.#core;
     // Its worker starts while its files come.
@@ -307,11 +309,16 @@ export class Service {
     return reserved ? this.#turns.beside(load) : this.#turns.alone(load);
   }
 
-  /** Asks a server what it can, and seats a member that lives behind it. */
-  async #addRemote(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
-    const member = await RemoteMember.connect(request.source, signal);
+  /** Asks a server, or the browser's own model, what it can, and seats a member that lives there. */
+  async #addElsewhere(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
+    const { source, builtIn } = request;
+    const member = builtIn ? await BuiltInJudge.connect(source, builtIn, signal) : await RemoteMember.connect(source, signal);
     await unlessAborted(this.#opening ?? Promise.resolve(), signal);
-    await this.#inTurn(async () => this.#seat(request, member, signal, { remote: member.remote }));
+    // Who stops while an answer has the engine is told at once.
+    await unlessAborted(
+      this.#inTurn(async () => this.#seat(request, member, signal, { remote: member.remote })),
+      signal,
+    );
   }
 
   /** Throws where there is no place for a member. */
@@ -587,7 +594,7 @@ export class Service {
 async function replay(member: Member, accepted: readonly { text: string }[], settings: Settings, signal: AbortSignal): Promise<void> {
   for (const { text } of accepted) {
     if (signal.aborted) return;
-    if (member instanceof RemoteMember) {
+    if (member instanceof Judge) {
       member.take(text);
       continue;
     }

@@ -97,6 +97,12 @@ test("a judge that always names the same letter comes to say nothing", () => {
   }
 });
 
+test("whose letter is always A has hardly a say from the third round on", () => {
+  const { rows } = play(12, 3, 23, () => 0);
+  const largest = rows.map(({ row }) => Math.max(...row).toFixed(2));
+  assert.deepEqual(largest, ["0.41", "0.38", ...Array<string>(10).fill("0.35")]);
+});
+
 test("where a letter is named out of habit, another letter says more than that one", () => {
   // Three times of four it names what it likes, else A.
   const { judge } = play(400, 3, 11, (best, order, random) => (random() < 0.75 ? order.indexOf(best) : 0));

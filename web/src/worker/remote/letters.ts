@@ -11,8 +11,13 @@
  * The tool has the same in crates/remote/src/judge.rs; tests/judging/letters.json holds both to it.
  */
 
+import type { Limit } from "./server.ts";
+
 /** Letters that candidates get. */
 export const letters = "ABCDEFGH";
+
+/** The place of the letter among the first `n` that a model names in answer to a question; undefined where it names none. */
+export type NameLetter = (question: string, n: number, limit: Limit) => Promise<number | undefined>;
 
 /** Of rounds that were never played: what is believed of a judge before it has judged, and how firmly. */
 const before = { kappa: 0.5, rounds: 4, named: 1 };

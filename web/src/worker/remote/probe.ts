@@ -2,7 +2,8 @@
 import { list, number, optional, shape, text } from "../../protocol/check.ts";
 import { RemoteFailure } from "../../protocol/errors.ts";
 import type { Capability } from "../../protocol/remote.ts";
-import { nameLetter } from "./chat.ts";
+import { byChat } from "./chat.ts";
+import { knowsLetters } from "./judge.ts";
 import { checked, choicesOf, echoed, forced, forcing } from "./logprobs.ts";
 import { byTemplate, byTokens, byTurns, tokenised, type Renderer } from "./prompts.ts";
 import { Late, Refused, type Limit, type Server } from "./server.ts";
@@ -61,8 +62,8 @@ export async function probe(server: Server, { model: named, turn, judge = false 
   const facts = { model, kind, context: its?.max_model_len ?? its?.meta?.n_ctx ?? 0, parameters: its?.meta?.n_params ?? 0, vocabulary: its?.meta?.n_vocab ?? 0 };
 
   const judges = async (note: string): Promise<Found> => {
-    const letter = await nameLetter(server, facts, [{ role: "user", content: "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else." }], 2, limit);
-    if (letter === undefined) throw new RemoteFailure(`${model} at ${host} names no letter where it is asked for one${note === "" ? "" : `, and ${note}`}. Take another model.`);
+    if (!(await knowsLetters(byChat(server, facts), limit)))
+      throw new RemoteFailure(`${model} at ${host} names no letter where it is asked for one${note === "" ? "" : `, and ${note}`}. Take another model.`);
     return { ...facts, can: "judges only", scores: undefined, endToken: undefined, renderer: undefined, note };
   };
   if (judge) return judges("");

@@ -1,0 +1,175 @@
+/**
+ * A member that lives outside the engine and judges by letters: it can chat, and nobody sees its scores. Where it is late it
+ * abstains, and after three late rounds it fails, so that the others go on without it.
+ */
+import type { Begun, Candidate, Counters, Draft, Form, Member, Message, ModelAbout, OnReading, RemoteAbout, Sampling, Settings, Thought, VerifiedScore } from "../../protocol/engine.ts";
+import { ContextFull, RemoteFailure } from "../../protocol/errors.ts";
+import { Letters, orders, type NameLetter } from "./letters.ts";
+import { ballot } from "./prompts.ts";
+import { Late, type Limit } from "./server.ts";
+
+/** Rounds of an answer that it may be late in, less one. */
+const lateRounds = 3;
+/** Whoever loads its model answers when that is there. */
+const joiningMs = 30_000;
+
+/** How long it may take to say what it can. */
+export const joining = (timeoutMs: number, signal: AbortSignal): Limit => ({ until: performance.now() + Math.max(joiningMs, timeoutMs), signal });
+
+/** What is known of a member that lives elsewhere. */
+export interface Elsewhere {
+  name: string;
+  remote: RemoteAbout;
+  /** Tokens that it has room for; 0 where nobody tells. */
+  context: number;
+  parameters: number;
+  vocabulary: number;
+  /** For a draft, or for its scores. */
+  timeoutMs: number;
+}
+
+export class Judge implements Member {
+  readonly name: string;
+  readonly remote: RemoteAbout;
+  readonly #known: Elsewhere;
+  readonly #nameLetter: NameLetter;
+  readonly #letters = new Letters();
+  protected messages: Message[] = [];
+  protected sampling: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 0 };
+  protected answer = "";
+  protected round = 0;
+  protected readonly spent: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
+  /** What can be kept. */
+  #verified: readonly Candidate[] = [];
+  #tokens: readonly number[] = [];
+  #late = 0;
+  #lateNow = false;
+
+  constructor(known: Elsewhere, nameLetter: NameLetter) {
+    this.name = known.name;
+    this.remote = known.remote;
+    this.#known = known;
+    this.#nameLetter = nameLetter;
+  }
+
+  get onlyJudges(): boolean {
+    return true;
+  }
+
+  about(): ModelAbout {
+    const { context, parameters, vocabulary } = this.#known;
+    const memory = { weights: 0, kv: 0, scratch: 0 };
+    return { name: this.name, architecture: "", parameters, quantisation: "", bytes: 0, context, vocabulary, layers: 0, hidden: 0, template: true, formats: [], memory };
+  }
+
+  /** An estimate, of some four characters a token: nothing is asked for it. */
+  async measure(messages: Message[]): Promise<number> {
+    const tokens = Math.ceil(messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4);
+    const { context, remote } = this.#known;
+    const where = remote.host === "" ? "" : ` at ${remote.host}`;
+    if (context > 0 && tokens >= context) throw new ContextFull(`Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for${where}. Ask less, or begin a new conversation.`);
+    return tokens;
+  }
+
+  /** What it makes of a system prompt is kept where it lives, or by nobody. */
+  systemKey(): undefined {}
+
+  async giveSystem(): Promise<undefined> {}
+
+  takePrefix(): void {}
+
+  /** Waits for nothing. */
+  async begin(messages: Message[], sampling: Sampling, stream: number, _onReading?: OnReading, _form?: Form): Promise<Begun> {
+    this.messages = messages;
+    this.sampling = { ...sampling, seed: sampling.seed + 1_000_003 * stream };
+    this.answer = "";
+    this.#verified = [];
+    this.#late = this.round = 0;
+    this.#lateNow = false;
+    const prefix = await this.measure(messages);
+    this.spent.prefix = prefix;
+    this.spent.prefillTokens += prefix;
+    return { prefix, run: prefix, stopped: false };
+  }
+
+  /** What it thinks stays where it lives. */
+  async think(): Promise<Thought> {
+    return { text: "", tokens: 0, stopped: false };
+  }
+
+  /** Undefined: it leaves that to others. */
+  async draft(_maxTokens: number, _signal?: AbortSignal): Promise<Draft | undefined> {
+    return undefined;
+  }
+
+  /** Empty where it tells no scores, or abstains. */
+  async verify(candidates: Candidate[], settings: Settings, signal?: AbortSignal): Promise<VerifiedScore[]> {
+    this.#verified = candidates;
+    const row = (await this.inTime(signal, (limit) => this.score(candidates, settings, limit))) ?? [];
+    this.#tokens = row.map(({ tokens }) => tokens);
+    this.spent.verifyTokens += this.#tokens.reduce((sum, tokens) => sum + tokens, 0);
+    return row;
+  }
+
+  async keep(winner: number): Promise<void> {
+    this.take(this.#verified[winner]?.text ?? "", this.#tokens[winner]);
+  }
+
+  /** Puts a segment behind the answer so far. */
+  take(text: string, tokens = Math.ceil(text.length / 4)): void {
+    this.answer += text;
+    this.spent.prefix += tokens;
+    this.#verified = [];
+    this.round++;
+    this.#lateNow = false;
+  }
+
+  counters(): Counters {
+    return { ...this.spent };
+  }
+
+  release(): void {
+    this.spent.prefix = 0;
+  }
+
+  free(): void {
+    this.release();
+  }
+
+  /** Names the best of the candidates twice, in two orders; those of the same words are shown as one. */
+  protected async score(candidates: readonly Candidate[], _settings: Settings, limit: Limit): Promise<VerifiedScore[] | undefined> {
+    const kinds = [...new Map(candidates.map((candidate) => [JSON.stringify(candidate), candidate])).values()];
+    const kindOf = candidates.map((candidate) => kinds.findIndex(({ text, ended }) => text === candidate.text && ended === candidate.ended));
+    let shares: number[] | undefined = [1];
+    if (kinds.length > 1) {
+      const shown = orders(kinds.length, this.sampling.seed + this.round);
+      const name = (order: number[]): Promise<number | undefined> => this.#nameLetter(ballot(this.messages, this.answer, kinds, order), kinds.length, limit);
+      shares = this.#letters.hear(shown, await Promise.all(shown.map(name)));
+    }
+    return shares && kindOf.map((kind) => ({ preference: shares[kind]!, tokens: 0 }));
+  }
+
+  /** A round that nobody has drafted in is begun anew: late again, it is late once more. */
+  protected roundAnew(): void {
+    this.#lateNow = false;
+  }
+
+  /** What comes of it in time; undefined where it is stopped or late. Throws where it was late too often. */
+  protected async inTime<T>(signal: AbortSignal | undefined, work: (limit: Limit) => Promise<T | undefined>): Promise<T | undefined> {
+    try {
+      return await work({ until: performance.now() + this.#known.timeoutMs, signal });
+    } catch (error) {
+      if (signal?.aborted) return undefined;
+      if (!(error instanceof Late)) throw error;
+      if (!this.#lateNow) this.#late++;
+      this.#lateNow = true;
+      if (this.#late < lateRounds) return undefined;
+      throw new RemoteFailure(`${this.name} was late in ${lateRounds} rounds. ${error.message}`, { cause: error });
+    }
+  }
+}
+
+/** Whether it names a letter where it is asked for one. */
+export async function knowsLetters(nameLetter: NameLetter, limit: Limit): Promise<boolean> {
+  return (await nameLetter("Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.", 2, limit)) !== undefined;
+}
