@@ -48,7 +48,7 @@ export class Choosing {
       },
       onAdd: (source, signal) => this.#add(source, signal),
       onPicked: (picked) => this.addPicked(picked),
-      onRemote: (source) => void this.#seat({ source }),
+      onElsewhere: (source) => void this.#seat({ source }),
     });
   }
 

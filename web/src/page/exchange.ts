@@ -1,12 +1,12 @@
 /** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
-import type { Adapter, Backend, Core, Message } from "../protocol/engine.ts";
+import type { Adapter, Backend, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed, written } from "./figures.ts";
 import { inspector } from "./inspector.ts";
 import type { SideBySide } from "./side-by-side.ts";
-import { runRecord, saveFile, type Run } from "./run-record.ts";
+import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
 /** Why an answer is over, in words. */
 export const stops: Record<string, string> = {
@@ -26,7 +26,7 @@ export interface ExchangeContext {
   messages: Message[];
   members: string[];
   /** What each of them runs on. */
-  cores: (Core | "remote")[];
+  cores: RunsOn[];
   voices: number[];
   backend: Backend;
   adapter: Adapter;

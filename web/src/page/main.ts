@@ -9,7 +9,7 @@ import { ensembleKey, type KeyedMember } from "./ensemble-key.ts";
 import { showExamples } from "./examples.ts";
 import { Exchange } from "./exchange.ts";
 import { percent, plural, sentence } from "./figures.ts";
-import { memoryTogether } from "./member-facts.ts";
+import { memoryTogether, whereabouts } from "./member-facts.ts";
 import { MembersPanel, type Slot } from "./members-panel.ts";
 import { hubNamed } from "./named-hub.ts";
 import { Notices } from "./notices.ts";
@@ -291,7 +291,7 @@ class Page {
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map((slot) => slot.about?.core ?? "remote"); // they are loaded
+    const cores = slots.map((slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote")); // they are loaded
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
@@ -476,11 +476,8 @@ class Page {
     byId("about-toys", HTMLElement).hidden = !toys;
     const about = byId("about-models", HTMLElement);
     about.hidden = toys || slots.length === 0;
-    const hosts = [...new Set(slots.flatMap(({ source }) => (source.remote === undefined ? [] : (URL.parse(source.remote)?.host ?? []))))];
-    const here = slots.filter(({ source }) => source.remote === undefined).length;
-    const where =
-      hosts.length === 0 ? "here, on this machine. Nothing you type leaves it" : `${here > 0 ? "together, here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
-    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${where}.`;
+    about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${whereabouts(slots)}.`;
+    byId("tagline", HTMLElement).textContent = `Several small models, one answer, ${whereabouts(slots, true)}.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
     showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
       this.#question.text = question;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { About } from "../protocol/engine.ts";
-import { description, facts, formats, graphicsMemory, memoryTogether } from "./member-facts.ts";
+import type { MemberSource } from "../protocol/messages.ts";
+import { description, facts, formats, graphicsMemory, memoryTogether, whereabouts } from "./member-facts.ts";
 
 const about = (stored: [string, string | null][], change: Partial<About> = {}): About => ({
   name: "a",
@@ -70,4 +71,20 @@ test("graphics memory is told of each and of all, on the GPU only", () => {
   assert.equal(memoryTogether([one, { source }, one], 5), "Together 2.5\u00a0GB of graphics memory: weights 2.0\u00a0GB, keys and values 400\u00a0MB, working room 80\u00a0MB.");
   assert.equal(memoryTogether([{ ...one, backend: "cpu" }], 2e8), "Loaded, they hold 200\u00a0MB of memory.");
   assert.equal(memoryTogether([{ source }], 2e8), "");
+});
+
+test("who hears what is asked is named wherever members are elsewhere", () => {
+  const far = (host: string): { source: MemberSource } => ({ source: { name: host, remote: `https://${host}/v1` } });
+  const own = { source: { name: "own", builtIn: true } };
+  assert.equal(whereabouts([{ source }], true), "inside this tab");
+  assert.equal(whereabouts([{ source }, own], true), "inside this browser");
+  assert.equal(whereabouts([{ source }, own]), "here, on this machine. Nothing you type leaves it");
+  assert.equal(whereabouts([{ source }, far("a.example"), far("b.example"), far("a.example")], true), "here and at a.example and b.example: what you ask and what is answered goes there");
+  assert.equal(whereabouts([far("a.example")]), "at a.example: what you ask and what is answered goes there");
+});
+
+test("the browser's own model is told as such", () => {
+  const known = { source: { name: "own", builtIn: true }, about: about([], { remote: { host: "", model: "LanguageModel", can: "judges only", note: "" } }) };
+  assert.equal(facts(known), "the browser's own model · judges only");
+  assert.match(description(known), /goes nowhere/);
 });

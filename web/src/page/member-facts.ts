@@ -3,7 +3,7 @@ import type { About, Backend, Core, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import type { CatalogueModel } from "./catalogue.ts";
-import { bytes, parameters } from "./figures.ts";
+import { bytes, parameters, sentence } from "./figures.ts";
 
 export interface Known {
   source: MemberSource;
@@ -17,12 +17,22 @@ export interface Known {
 }
 
 /** Where a member lives that is not on this machine. */
-const elsewhere = ({ source, about }: Known): string | undefined => about?.remote?.host ?? (source.remote === undefined ? undefined : URL.parse(source.remote)?.host);
+const elsewhere = ({ source }: Pick<Known, "source">): string | undefined => (source.remote === undefined ? undefined : URL.parse(source.remote)?.host);
+
+/** Where an ensemble answers; `short`: below the page's name. Who hears what is asked, where anybody does. */
+export function whereabouts(members: Pick<Known, "source">[], short = false): string {
+  const hosts = [...new Set(members.flatMap((member) => elsewhere(member) ?? []))];
+  const here = members.some((member) => elsewhere(member) === undefined);
+  if (hosts.length > 0) return `${here ? "here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
+  if (!short) return "here, on this machine. Nothing you type leaves it";
+  return members.some(({ source }) => source.builtIn) ? "inside this browser" : "inside this tab";
+}
 
 /** Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its module, while that is not here. */
 export function facts(known: Known, openCore?: number): string {
   const { source, entry, model, about, core } = known;
   const host = elsewhere(known);
+  if (source.builtIn) return ["the browser's own model", about?.remote?.can].filter(Boolean).join(" · ");
   if (host !== undefined) return [`at ${host}`, about?.remote?.model ?? source.model, about?.remote?.can].filter(Boolean).join(" · ");
   const family = entry?.architecture ?? model?.family;
   const named = (about?.core ?? core) === "burn" ? `runs on the open core${openCore === undefined ? "" : `, + ${bytes(openCore)}`}` : undefined;
@@ -33,8 +43,9 @@ export function facts(known: Known, openCore?: number): string {
 
 /** What it can do, as far as anybody has said so; and what to expect of it where it was never taught to converse. */
 export function description(known: Known): string {
-  const { entry, about } = known;
+  const { source, entry, about } = known;
   const host = elsewhere(known);
+  if (source.builtIn) return "The browser runs it, on this machine: what it hears goes nowhere.";
   if (host !== undefined) return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
   const base = about?.template === false ? "Base model, no chat template: it reads questions with examples and answers in one paragraph." : undefined;
   return [entry?.description, base].filter(Boolean).join(" ");

@@ -111,7 +111,8 @@ export class MembersPanel {
     if (phase !== card.phase) for (const [other, { about }] of this.#cards) about.textContent = facts(other, this.openCore);
     if (total > 0) card.progress.value = loaded / total;
     else card.progress.removeAttribute("value");
-    const measured = `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
+    // Of its own model a browser tells shares alone.
+    const measured = slot.source.builtIn ? percent(loaded / total) : `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
     const parts = phase === "waiting" || phase === "checking" ? [phases[phase]] : phase === "downloading" ? [measured] : [phases[phase], measured];
     if (note !== undefined) parts.push(note);
     else if (phase === "downloading" && rate !== null) parts.push(`${bytes(Math.round(rate))}/s`, secondsLeft === null ? "" : timeLeft(secondsLeft));

@@ -1,6 +1,7 @@
 /** The dialog for choosing models: ensembles of the catalogue, models added by hand, what is stored here. */
 import { parseReference, referenceName, referenceText, typed, type Conclave, type Stored } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
+import { BuiltInOffer } from "./built-in-offer.ts";
 import type { Ensemble } from "./catalogue.ts";
 import { byId, button, el } from "./dom.ts";
 import { filePicker } from "./drop.ts";
@@ -23,7 +24,8 @@ export interface DialogEvents {
   onToys: () => Promise<void>;
   onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
   onPicked: (picked: PickedFile[]) => void;
-  onRemote: (source: MemberSource) => void;
+  /** One that lives behind a server, or is the browser's own. */
+  onElsewhere: (source: MemberSource) => void;
 }
 
 const contexts = [1024, 2048, 4096, 8192, 16384];
@@ -36,6 +38,7 @@ export class ModelsDialog {
   readonly #host: string;
   readonly #about = el("p", { class: "description" });
   readonly #ensembles = el("div", {});
+  readonly #builtIn = new BuiltInOffer((source) => this.#elsewhere(source));
   readonly #stored = el("div", {});
   readonly #status = el("p", { class: "dialog-status", role: "status" });
   readonly #reference = el("input", { id: "reference", type: "text", inputmode: "url", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": "reference-hint" });
@@ -57,7 +60,7 @@ export class ModelsDialog {
       this.#about,
       this.#status,
       el("section", { "aria-labelledby": "ensembles-title" }, el("div", { class: "dialog-head" }, title("ensembles-title", "Ensembles"), this.#contextChoice()), this.#ensembles),
-      el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm(), this.#remoteForm()),
+      el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm(), this.#builtIn.root, new RemoteForm((source) => this.#elsewhere(source)).root),
       el("section", { "aria-labelledby": "stored-title" }, title("stored-title", "Stored in this browser"), this.#stored),
     );
     this.#dialog.addEventListener("close", () => this.#choice?.abort());
@@ -89,6 +92,7 @@ export class ModelsDialog {
   /** Brings sizes, what is stored and what is in use up to date. */
   async refresh(): Promise<void> {
     if (!this.#dialog.open) return;
+    void this.#builtIn.refresh();
     const library = this.#events.library();
     const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false, prompts: 0 };
     this.#about.textContent = this.#promise(stored.keeps);
@@ -199,12 +203,9 @@ export class ModelsDialog {
     return form;
   }
 
-  #remoteForm(): HTMLElement {
-    const { root } = new RemoteForm((source) => {
-      this.close();
-      this.#events.onRemote(source);
-    });
-    return root;
+  #elsewhere(source: MemberSource): void {
+    this.close();
+    this.#events.onElsewhere(source);
   }
 
   #picked(picked: PickedFile[]): void {

@@ -5,11 +5,14 @@
 import type { Adapter, Core, Message, Sampling, Settings, Thinking } from "../protocol/engine.ts";
 import type { LeftEvent, RoundEvent, ThoughtEvent } from "../protocol/messages.ts";
 
+/** What a member runs on: a core of this machine's, a server, or the browser's own. */
+export type RunsOn = Core | "remote" | "built-in";
+
 export interface RunRecord {
   format: "conclave run 1";
   members: string[];
   /** What each of them ran on, in their order. */
-  cores: (Core | "remote")[];
+  cores: RunsOn[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -28,7 +31,7 @@ export interface RunRecord {
 
 export interface Run {
   members: string[];
-  cores: (Core | "remote")[];
+  cores: RunsOn[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;

@@ -37,7 +37,8 @@ test("two members of the tab, one behind a server and a judge by letters answer 
   const judge = page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(open.base).host} · judge · judges only` });
   await judge.waitFor();
   assert.match((await judge.locator(".description").textContent()) ?? "", /hears what is asked and answered/);
-  assert.match((await page.locator("#about-models").textContent()) ?? "", /what you ask and what is answered goes there/);
+  for (const line of ["#tagline", "#about-models"])
+    assert.match((await page.locator(line).textContent()) ?? "", /here and at 127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+: what you ask and what is answered goes there/);
   await visitor.set("seed", "1");
   const answer = await visitor.answer("What is 347 + 586?");
   assert.match(answer, /933/, "the toy that can add sits behind the server");

@@ -60,7 +60,7 @@ export class Visitor {
 
   /** Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: other origins that it may ask. */
   static async arrive(
-    browser: Browser,
+    browser: Pick<Browser, "newContext">,
     site: Pick<Site, "address">,
     { search = "", loaded = true, host = "127.0.0.1", also, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string; also?: string | string[] } = {},
   ): Promise<Visitor> {

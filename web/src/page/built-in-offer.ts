@@ -1,0 +1,25 @@
+/** Offers the browser's own language model as a judge, where the browser has one. */
+import { availability } from "../library/built-in.ts";
+import type { MemberSource } from "../protocol/messages.ts";
+import { button, el } from "./dom.ts";
+
+export class BuiltInOffer {
+  readonly root = el("div", { class: "built-in add-form", hidden: true });
+  readonly #about = el("p", { class: "hint" });
+  readonly #take: HTMLButtonElement;
+
+  constructor(onAdd: (source: MemberSource) => void) {
+    // The press by which the browser may download the model.
+    this.#take = button("Let it judge", () => onAdd({ name: "Browser", builtIn: true }));
+    this.root.append(this.#about, el("p", { class: "actions" }, this.#take));
+  }
+
+  /** Asks the browser whether it has one. */
+  async refresh(): Promise<void> {
+    const found = await availability().catch(() => "unavailable" as const);
+    const here = found === "available";
+    this.root.hidden = found === "unavailable";
+    this.#about.textContent = `This browser has a language model of its own. It judges what the others draft, and what it hears stays on this machine.${here ? "" : " The browser has to download it first, once for all pages: that can be some gigabytes."}`;
+    this.#take.textContent = here ? "Let it judge" : "Download it and let it judge";
+  }
+}
