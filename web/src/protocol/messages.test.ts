@@ -93,6 +93,7 @@ test("what is wrong in a request is named by its path", () => {
     [{ type: "open", id: 1, backend: "auto", places, core: "candle" }, /^request\.core must be "fused" or "burn"; it was "candle"$/],
     [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", core: true } }, /^request\.source\.core must be "fused" or "burn"; it was true$/],
     [{ type: "add", id: 1, contextTokens: 10, source: { name: "x", files: ["not a file".repeat(1000)] } }, /^request\.source\.files\[0\] must be a file; it was "not a file.{50}…"$/],
+    [{ type: "add", id: 1, contextTokens: 40, source: { name: "x", ref: "hf:a/b", builtIn: true } }, /^request\.source must have one of .*"x" has ref and builtIn$/],
   ];
   for (const [data, message] of wrong) assert.throws(() => parseRequest(data), { name: "TypeError", message });
 });

@@ -299,7 +299,7 @@ const request = variant({
     keepPrompts: optional(flag),
   }),
   /** `builtIn`: where the browser's own language model is asked, and its room in tokens. */
-  add: shape({ id: number, source, contextTokens, replace: optional(text), builtIn: optional(shape({ port: messagePort, context: number })) }),
+  add: shape({ id: number, source: memberSource, contextTokens, replace: optional(text), builtIn: optional(shape({ port: messagePort, context: number })) }),
   remove: shape({ id: number, name: text }),
   ask: shape({
     id: number,
