@@ -163,10 +163,8 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
     const { model = "conclave", temperature, top_p: topP, seed, stop, stream_options: streamOptions } = params;
     const maxTokens = params.max_completion_tokens ?? params.max_tokens;
     const controller = new AbortController();
-    if (signal?.aborted) controller.abort(signal.reason);
-    signal?.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
     const events = conclave.ask(params.messages.map(messageOf), {
-      signal: controller.signal,
+      signal: signal ? AbortSignal.any([signal, controller.signal]) : controller.signal,
       ...(maxTokens != null && { maxTokens }),
       ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
