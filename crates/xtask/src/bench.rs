@@ -44,8 +44,8 @@ pub struct Options {
 
     /// Who drafts in the rounds, which are measured with each: all members, or the leader alone, whom
     /// nobody doubts here whatever it says
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
-    drafting: Vec<Drafting>,
+    #[arg(long, value_parser = ["all", "leader"], value_delimiter = ',', default_value = "all")]
+    drafting: Vec<String>,
 
     /// Tokens of the conversation
     #[arg(
@@ -124,13 +124,6 @@ pub struct Options {
 enum On {
     Gpu,
     Cpu,
-}
-
-/// Who drafts.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Drafting {
-    All,
-    Leader,
 }
 
 /// A shape with a format: random weights.
@@ -222,16 +215,11 @@ fn plan(options: &Options) -> String {
         On::Gpu => "webgpu",
         On::Cpu => "cpu",
     };
-    let drafting = options.drafting.iter().map(|drafting| match drafting {
-        Drafting::All => "all",
-        Drafting::Leader => "leader",
-    });
-    let drafting: Vec<&str> = drafting.collect();
     format!(
         "backend={backend}&models={}&ensembles={}&drafting={}&prefixes={}&segmentTokens={}&repeats={}&limitSeconds={}&threads={}",
         options.models.join(","),
         listed(&options.ensembles),
-        drafting.join(","),
+        options.drafting.join(","),
         listed(&options.prefixes),
         options.segment_tokens,
         options.repeats,

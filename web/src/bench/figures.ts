@@ -37,6 +37,9 @@ function bytesOf(round: RoundReport, loaded: readonly Loaded[], segmentTokens: n
   return roundBytes(loaded.slice(0, round.members), round.prefix, segmentTokens, round.tokensRun - (segmentTokens - 1));
 }
 
+/** An ensemble in tables: how many they are, and where not all of them draft. */
+export const ensembleOf = ({ members, drafting }: Pick<RoundReport, "members" | "drafting">): string => `${members} members${drafting === "all" ? "" : ", one drafts"}`;
+
 /** All that can be said of a workload. `copyBytesPerSecond`: the adapter's, where it is known. */
 export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentTokens: number, copyBytesPerSecond: number | null): Figure[] {
   const { members, rounds, loaded, gpuBytes } = workload;
@@ -60,7 +63,7 @@ export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentToke
   }
   for (const round of rounds) {
     const led = round.drafting === "leader";
-    const of = `${round.members} members${led ? ", one drafts" : ""}`;
+    const of = ensembleOf(round);
     const counts = asked(round.counts);
     const own = loaded.slice(0, round.members).reduce((sum, { name }) => sum + segmentTokens * stepNear(workload, name, round.prefix), 0);
     if (!led) add("round / the members' own L decode steps", of, round.prefix, (round.ms?.median ?? NaN) / own, "≤ 1.20 on a GPU");

@@ -6,7 +6,7 @@
 import { defaultRule, type EngineModule, type Member, type Message, type Sampling, type Score, type Settings } from "../protocol/engine.ts";
 import { rounds } from "../worker/round.ts";
 import { together } from "../worker/together.ts";
-import { ownMicroseconds } from "./figures.ts";
+import { ensembleOf, ownMicroseconds } from "./figures.ts";
 import { since, type GpuCounters, type GpuCounts } from "./gpu-counters.ts";
 import type { Drafting, MemberReport, RoundReport } from "./report.ts";
 import { Repeats } from "./repeats.ts";
@@ -180,7 +180,7 @@ export async function measureRounds(bench: Bench, members: readonly Member[], dr
       } finally {
         query.free();
       }
-      bench.tell(`${members.length} members, ${drafting === "all" ? "all draft" : "one drafts"}, prefix ${at.asked}`);
+      bench.tell(`${ensembleOf({ members: members.length, drafting })}, prefix ${at.asked}`);
       if (!at.repeats.counts(performance.now() - whole)) continue;
       at.first.push(...times.slice(0, 1).map(({ ms }) => ms));
       at.later.push(...times.slice(1));

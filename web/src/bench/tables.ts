@@ -1,4 +1,5 @@
 /** A workload's report as rows of text: the same tables on the page and in a terminal. */
+import { ensembleOf } from "./figures.ts";
 import type { Counts, WorkloadReport } from "./report.ts";
 import type { Spread } from "./statistics.ts";
 
@@ -81,7 +82,7 @@ export function tablesOf(workload: WorkloadReport): Table[] {
     add(name, "step", prefix, draftStep.counts);
     add(name, "verify", prefix, verify.counts);
   }
-  for (const { members: size, drafting, prefix, counts } of rounds) add(`${size} members${drafting === "all" ? "" : ", one drafts"}`, "round", prefix, counts);
+  for (const round of rounds) add(ensembleOf(round), "round", round.prefix, round.counts);
   // The CPU asks nothing of a GPU.
   if (asked.some((row) => row.slice(3).some((cell) => cell !== "0"))) {
     tables.push({

@@ -5,6 +5,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
+import { ensembleOf } from "../../src/bench/figures.ts";
 import { nameOf, planFrom } from "../../src/bench/plan.ts";
 import type { BenchReply, Measured, Plan, WorkloadReport } from "../../src/bench/report.ts";
 import { figure, type Table } from "../../src/bench/tables.ts";
@@ -106,7 +107,7 @@ function beside(name: string, native: WorkloadReport | undefined, wasm: Workload
   }
   for (const [at, round] of (native?.rounds ?? []).entries()) {
     const other = wasm?.rounds[at];
-    add(`${round.members} members${round.drafting === "all" ? "" : ", one drafts"}: round, ms`, round.prefix, round.ms?.median, other?.ms?.median);
+    add(`${ensembleOf(round)}: round, ms`, round.prefix, round.ms?.median, other?.ms?.median);
     add(`${round.members} members: first segment, ms`, round.prefix, round.firstSegmentMs?.median, other?.firstSegmentMs?.median);
   }
   return { caption: `${name}: native beside wasm`, head: ["what", "prefix", "native", "wasm", "×"], rows };
