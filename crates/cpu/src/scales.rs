@@ -137,9 +137,9 @@ impl<const GROUPS: usize> Scales for StepsAndMinima<GROUPS> {
     fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]) {
         each(&mut self.scales, halves, 0);
         floors(&mut self.floors, halves);
-        for (group, both) in self.both.iter_mut().enumerate() {
-            for lane in 0..LANES {
-                [both[0][lane], both[1][lane]] = steps(lane, group);
+        for (group, [scaled, minima]) in self.both.iter_mut().enumerate() {
+            for (lane, (step, minimum)) in scaled.iter_mut().zip(minima).enumerate() {
+                [*step, *minimum] = steps(lane, group);
             }
         }
     }
