@@ -170,8 +170,9 @@ export interface AskOptions {
   stop?: string[];
   /**
    * What becomes of a conversation that is too long for a member: `error` (the default) throws
-   * ContextFull; `drop-oldest` leaves out as many of the oldest questions with their answers as it takes,
-   * never the system's message nor the last question, and tells how many messages in `begin`.
+   * ContextFull; `drop-oldest` leaves out as many of the oldest questions with their answers as it takes for
+   * the answer to have a quarter of the context (or `maxTokens`, where that is less), never the system's
+   * message nor the last question, and tells how many messages in `begin`.
    */
   overflow?: "error" | "drop-oldest";
   /**

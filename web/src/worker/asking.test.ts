@@ -93,6 +93,21 @@ test("of a conversation that is too long the oldest questions are left out, if t
   await assert.rejects(collect(none.ask(hello, { overflow: "drop-oldest" })), ContextFull, "the last question is not left out");
 });
 
+test("what is left of a conversation leaves an answer a quarter of the context, or what it may take at most", async () => {
+  // Of 64 tokens 16 are the quarter.
+  const dropped = async (perMessage: number, limits: { maxTokens?: number } = {}) => {
+    const { conclave } = await open({ Ada: { ...talker, tokens: (messages) => messages.length * perMessage } });
+    return begun(await collect(conclave.ask(long, { overflow: "drop-oldest", ...limits }))).dropped;
+  };
+  assert.equal(await dropped(8), 0, "6 messages take 48");
+  assert.equal(await dropped(9), 2, "6 messages take 54, which fits, but leaves 10");
+  assert.equal(await dropped(9, { maxTokens: 10 }), 0);
+  assert.equal(await dropped(9, { maxTokens: 11 }), 2);
+  assert.equal(await dropped(30), 4, "the system's message and the last question take 60");
+  const { conclave } = await open({ Ada: { ...talker, tokens: (messages) => messages.length * 9 } });
+  assert.equal(begun(await collect(conclave.ask(long))).dropped, 0, "nothing is left out unless the caller says so");
+});
+
 test("who stops while another question is answered is told at once, and is not answered later", async () => {
   let goOn = (): void => {};
   const held = new Promise<void>((resolve) => (goOn = resolve));

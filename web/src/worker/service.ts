@@ -20,7 +20,7 @@ import {
   type Settings,
   type Thinking,
 } from "../protocol/engine.ts";
-import { BadSettings, EngineFailure, isAbort, toRecord, typed, type ConclaveError } from "../protocol/errors.ts";
+import { BadSettings, ConclaveError, ContextFull, EngineFailure, isAbort, toRecord, typed } from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
@@ -603,29 +603,37 @@ async function replay(member: Member, accepted: readonly { text: string }[], set
   }
 }
 
-/** Throws where a conversation does not fit a member, naming it unless it fits nobody. */
-async function fit(members: readonly Member[], messages: Message[], thinking: Thinking): Promise<void> {
-  const failures = await together(members, (member) => member.measure(messages, thinking).then(() => undefined, typed));
-  const which = failures.findIndex((error) => error !== undefined);
-  const error = failures[which];
-  if (error === undefined) return;
-  if (!failures.every((other) => other?.kind === "ContextFull")) error.member ??= members[which]!.name;
+/** The tokens of a conversation for each member; throws where it does not fit one, naming it unless it fits nobody. */
+async function fit(members: readonly Member[], messages: Message[], thinking: Thinking): Promise<number[]> {
+  const measured = await together(members, (member) => member.measure(messages, thinking).catch(typed));
+  const which = measured.findIndex((length) => length instanceof ConclaveError);
+  const error = measured[which];
+  if (!(error instanceof ConclaveError)) return measured.map(Number);
+  if (!measured.every((other) => other instanceof ContextFull)) error.member ??= members[which]!.name;
   throw error;
 }
 
-/** The messages that every member has room for: all of them, or without the oldest where those may be left out. */
-async function fitting(members: readonly Member[], { messages, thinking, overflow }: RequestOf<"ask">): Promise<Message[]> {
+/**
+ * The messages that every member has room for: all of them, or without the oldest where those may be left out. Then
+ * an answer has room, too: a quarter of each context, or what it may take at most.
+ */
+async function fitting(members: readonly Member[], { messages, thinking, overflow, maxTokens = Number.POSITIVE_INFINITY }: RequestOf<"ask">): Promise<Message[]> {
   for (let kept = messages; ; ) {
-    try {
-      await fit(members, kept, thinking);
-      return kept;
-    } catch (error) {
-      const oldest = kept.findIndex(({ role }) => role !== "system");
-      // An answer goes with its question, so that the conversation still begins with the user.
-      const next = kept.findIndex(({ role }, index) => index > oldest && role === "user");
-      if (overflow === "error" || typed(error).kind !== "ContextFull" || next < 0) throw error;
-      kept = kept.toSpliced(oldest, next - oldest);
+    const lengths = await fit(members, kept, thinking).catch(typed);
+    const oldest = kept.findIndex(({ role }) => role !== "system");
+    // An answer goes with its question, so that the conversation still begins with the user.
+    const next = kept.findIndex(({ role }, index) => index > oldest && role === "user");
+    const last = overflow === "error" || next < 0;
+    if (lengths instanceof ConclaveError) {
+      if (last || !(lengths instanceof ContextFull)) throw lengths;
+    } else {
+      const roomy = members.every((member, index) => {
+        const { context } = member.about(); // 0 where a server tells of none
+        return context === 0 || lengths[index]! + Math.min(maxTokens, context / 4) <= context;
+      });
+      if (last || roomy) return kept;
     }
+    kept = kept.toSpliced(oldest, next - oldest);
   }
 }
 
