@@ -33,6 +33,7 @@ struct Inner {
     ledger: Arc<Ledger>,
     adapter: AdapterInfo,
     limits: Limits,
+    subgroups: bool,
     reports: Reports,
     heard: Heard,
     zeros: Buffer,
@@ -62,10 +63,16 @@ impl Gpu {
             max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size.max(128 << 20),
             ..wgpu::Limits::default()
         };
+        // Only twins of kernels use them. wgpu 30 can't ask a browser for any.
+        let optional = if cfg!(target_family = "wasm") {
+            wgpu::Features::empty()
+        } else {
+            adapter.features() & wgpu::Features::SUBGROUP
+        };
         let (device, queue) = adapter
             .request_device(&wgpu::DeviceDescriptor {
                 label: Some("conclave"),
-                required_features: wgpu::Features::empty(),
+                required_features: optional,
                 required_limits: wanted,
                 memory_hints: wgpu::MemoryHints::MemoryUsage,
                 ..Default::default()
@@ -95,6 +102,7 @@ impl Gpu {
                     buffer_bytes: granted.max_buffer_size,
                     groups_per_dimension: granted.max_compute_workgroups_per_dimension,
                 },
+                subgroups: !optional.is_empty(),
                 heard: reports.listen(),
                 reports,
                 zeros,
@@ -112,6 +120,11 @@ impl Gpu {
     /// What the device can bind.
     pub fn limits(&self) -> Limits {
         self.inner.limits
+    }
+
+    /// Whether kernels may use subgroups on it.
+    pub fn has_subgroups(&self) -> bool {
+        self.inner.subgroups
     }
 
     /// The device itself.
