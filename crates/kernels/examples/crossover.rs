@@ -6,7 +6,6 @@ use std::time::Instant;
 use conclave_kernels::*;
 
 const RUNS: usize = 9;
-const KERNELS: [ProductKernel; 5] = ProductKernel::ALL;
 
 fn main() -> Result<(), GpuError> {
     let numbers: Vec<usize> = (std::env::args().skip(1))
@@ -19,7 +18,11 @@ fn main() -> Result<(), GpuError> {
     pollster::block_on(async {
         let gpu = Launcher::init(AdapterChoice::Best).await?;
         println!("{} · [m, {k}] × [{n}, {k}], ms", gpu.adapter().name);
-        println!("format |  m | vector |  block |   tile | serial vector | serial block");
+        let mut kernels = ProductKernel::ALL.to_vec();
+        kernels.retain(|&kernel| kernel != ProductKernel::VectorSubgroups || gpu.has_subgroups());
+        println!(
+            "format |  m | vector |  block |   tile | serial vector | serial block | vector by subgroups"
+        );
         for format in Format::ALL {
             // Bytes whose f16 are small numbers in every format.
             let blocks = vec![0x11; n * k / format.block() * format.block_bytes()];
@@ -32,9 +35,9 @@ fn main() -> Result<(), GpuError> {
                     count: m,
                     counts: &counts,
                 };
-                let mut times = [const { Vec::new() }; KERNELS.len()];
+                let mut times = vec![Vec::new(); kernels.len()];
                 for _ in 0..RUNS {
-                    for (kernel, times) in KERNELS.into_iter().zip(&mut times) {
+                    for (&kernel, times) in kernels.iter().zip(&mut times) {
                         gpu.sync().await?;
                         let begun = Instant::now();
                         let fused = Fused::default();
@@ -43,10 +46,11 @@ fn main() -> Result<(), GpuError> {
                         times.push(begun.elapsed().as_secs_f64() * 1e3);
                     }
                 }
-                let medians = times.map(|mut times| {
+                let medians = times.iter_mut().map(|times| {
                     times.sort_by(f64::total_cmp);
                     format!("{:6.2}", times[RUNS / 2])
                 });
+                let medians: Vec<String> = medians.collect();
                 println!("{format:?} | {m:2} | {}", medians.join(" | "));
             }
         }

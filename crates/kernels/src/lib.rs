@@ -21,12 +21,13 @@
 //! A kernel is three of one name: `shaders/NAME.wgsl`, `ops/NAME.rs` here (parameters, launcher), and
 //! `NAME_cpu`, the same in plain Rust, which the tests hold it to, and the self-test on the adapter in
 //! use. Shaders stay within what every WebGPU device has: 16 KB of workgroup memory, 256 threads,
-//! eight storage buffers, neither f16 arithmetic nor subgroups.
+//! eight storage buffers, neither f16 arithmetic nor, but for native twins of some, subgroups.
 //!
 //! A [`Launcher`] is a [`Gpu`] with what is chosen and what is proved on it: kernels that there is a
 //! choice of are launched on it, others on any [`Gpu`]. Where a CPU plays GPU, barriers cost more than
 //! the work between them: there the same kernels run with a thread for each item, and products and
-//! attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]).
+//! attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]). Natively the
+//! product of one row has `subgroups.wgsl` as well, which is launched where it was measured faster.
 //!
 //! [`embed_dispatch`], [`product_dispatch`], [`append_dispatch`] and [`attention_dispatch`] make a
 //! [`Dispatch`], for devices of another maker, and say which buffers are bound.
@@ -50,6 +51,9 @@ mod pack;
 mod place;
 mod proving;
 mod serial;
+// What visitors of a page load has no room for what no browser launches.
+#[cfg_attr(target_family = "wasm", path = "subgroups/none.rs")]
+mod subgroups;
 mod upload;
 #[cfg(test)]
 mod validation;

@@ -24,7 +24,7 @@ pub(crate) mod score_head;
 
 use conclave_gpu::Shader;
 
-use crate::serial;
+use crate::{serial, subgroups};
 
 /// Every shader variant.
 pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
@@ -41,6 +41,7 @@ pub(crate) fn shaders() -> impl Iterator<Item = &'static Shader> {
     embed::SHADERS
         .iter()
         .chain(product::FAMILIES.into_iter().flatten())
+        .chain(subgroups::families().into_iter().flatten())
         .chain(experts::FAMILIES.into_iter().flatten().flatten())
         .chain(append::SHADERS.as_flattened())
         .chain(convolve::SHADERS.as_flattened())

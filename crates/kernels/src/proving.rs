@@ -55,6 +55,8 @@ pub struct Kernels {
 pub(crate) struct Proofs {
     /// With serial threads, or cooperative ones.
     pub passed: HashSet<(Subject, bool)>,
+    /// Twins with subgroups have failed, and are not tried again.
+    pub without_subgroups: bool,
     /// When choices change, they change for all of these.
     purposes: Vec<Purpose>,
 }
@@ -197,6 +199,7 @@ impl Launcher {
                     kernel,
                     reason,
                 })?;
+                self.proofs().without_subgroups |= self.choices().subgroups && !safe.subgroups;
                 self.choose(safe);
             }
         }
@@ -256,10 +259,10 @@ impl Launcher {
 }
 
 /// Chooses again what was chosen before a test that failed, or that nobody waits for any more.
-struct Before<'a> {
-    launcher: &'a Launcher,
+pub(crate) struct Before<'a> {
+    pub launcher: &'a Launcher,
     /// None once it has passed.
-    choices: Option<Choices>,
+    pub choices: Option<Choices>,
 }
 
 impl Drop for Before<'_> {

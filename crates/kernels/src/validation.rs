@@ -11,20 +11,27 @@ const WORKGROUP_BYTES: u32 = 16 << 10;
 const THREADS: u32 = 256;
 const STORAGE_BUFFERS: usize = 8;
 
-/// Nothing optional: neither f16 nor subgroups. naga counts `unpack2x16float` apart, since
-/// OpenGL may lack it; WebGPU always has it.
-fn validator() -> Validator {
-    Validator::new(
-        ValidationFlags::all(),
-        Capabilities::SHADER_FLOAT16_IN_FLOAT32,
-    )
+/// Nothing optional: neither f16 nor subgroups, which only the twins that use them may. naga counts
+/// `unpack2x16float` apart, since OpenGL may lack it; WebGPU always has it.
+fn validator(of: &Shader) -> Validator {
+    let mut capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    if is_twin(of) {
+        capabilities |= Capabilities::SUBGROUP;
+    }
+    Validator::new(ValidationFlags::all(), capabilities)
+}
+
+/// Whether it is one that a page does not have.
+fn is_twin(shader: &Shader) -> bool {
+    let mut twins = crate::subgroups::families().into_iter().flatten();
+    twins.any(|twin| std::ptr::eq(twin, shader))
 }
 
 fn validated(shader: &Shader) -> naga::Module {
     let text = shader.text();
     let module = naga::front::wgsl::parse_str(&text)
         .unwrap_or_else(|error| panic!("{}: {}", shader.name, error.emit_to_string(&text)));
-    validator()
+    validator(shader)
         .validate(&module)
         .unwrap_or_else(|error| panic!("{}: {}", shader.name, error.emit_to_string(&text)));
     module
@@ -95,12 +102,29 @@ fn launchers_agree_with_their_shaders() {
             assert_eq!(*binding, (i as u32, i == last), "{}", shader.name);
         }
         // A binding the entry point does not use is missing from the automatic layout.
-        let info = validator().validate(&module).expect("validated before");
+        let info = validator(shader)
+            .validate(&module)
+            .expect("validated before");
         for (handle, global) in module.global_variables.iter() {
             let used = global.binding.is_none() || !info.get_entry_point(0)[handle].is_empty();
             assert!(used, "{}: {:?} is not used", shader.name, global.name);
         }
     }
+}
+
+/// What is admitted to twins is needed by each of them, and refused to all others.
+#[test]
+fn shaders_with_subgroups_are_twins_alone() {
+    let mut twins = 0;
+    for shader in crate::ops::shaders() {
+        let module = naga::front::wgsl::parse_str(&shader.text()).expect("parsed before");
+        let plain = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+        let valid = Validator::new(ValidationFlags::all(), plain).validate(&module);
+        assert_eq!(valid.is_err(), is_twin(shader), "{}", shader.name);
+        assert_eq!(shader.name.contains("_subgroups"), is_twin(shader));
+        twins += usize::from(is_twin(shader));
+    }
+    assert_eq!(twins, 4 * crate::Format::ALL.len());
 }
 
 #[test]

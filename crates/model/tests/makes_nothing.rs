@@ -86,6 +86,16 @@ fn rounds_after_the_first_make_nothing() {
     }
 }
 
+/// One row by subgroups, where the adapter has them.
+#[test]
+fn rounds_by_twins_with_subgroups_make_nothing() {
+    let twins = Choices {
+        subgroups: gpu().has_subgroups(),
+        ..Choices::usual(false)
+    };
+    make_nothing(["qwen3-gguf", "gemma4-gguf"], 7, twins, true, 30);
+}
+
 /// Recurrent states change their slots, and take no more than they did: of three candidates they are
 /// what was foretold.
 #[test]

@@ -10,6 +10,9 @@
 //! Where a CPU plays GPU a barrier costs more than what it saves: there `product_vector_serial` and
 //! `product_block_serial`, of whose threads each makes its rows of W by itself, serve any number.
 //!
+//! On devices with subgroups `product_vector_subgroups` may stand in for `product_vector`: it adds up
+//! without workgroup memory and barriers.
+//!
 //! How many rows there are is read from the GPU ([`Rows`]), so that one bind group
 //! serves passes of any size.
 
@@ -20,6 +23,7 @@ use conclave_gpu::{Shader, Use, count, grid, number_in};
 
 use crate::block::per_format;
 use crate::serial::product as serial;
+use crate::subgroups;
 use crate::{
     Activation, Buffer, Dispatch, Format, GpuError, Launcher, Matrix, gated_cpu, rms_norm,
 };
@@ -32,7 +36,7 @@ pub(crate) const BLOCKS: &str = wgsl!("shared/product/block.wgsl");
 const TILE: &str = wgsl!("product_tile.wgsl");
 pub(crate) const TILES: &str = wgsl!("shared/product/tile.wgsl");
 pub(crate) const PLAIN: &str = wgsl!("shared/product/input_plain.wgsl");
-const NORM: &str = wgsl!("shared/product/input_norm.wgsl");
+pub(crate) const NORM: &str = wgsl!("shared/product/input_norm.wgsl");
 pub(crate) const ROWS: &str = wgsl!("shared/product/output_rows.wgsl");
 pub(crate) const GATED: &str = wgsl!("shared/product/output_gated.wgsl");
 
@@ -169,17 +173,25 @@ pub enum ProductKernel {
     VectorSerial,
     /// Four rows of x at a time, without barriers.
     BlockSerial,
+    /// [`Self::Vector`] by subgroups, on devices that [have them](crate::Gpu::has_subgroups).
+    VectorSubgroups,
 }
 
 impl ProductKernel {
     /// Each of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Vector,
         Self::Block,
         Self::Tile,
         Self::VectorSerial,
         Self::BlockSerial,
+        Self::VectorSubgroups,
     ];
+
+    /// Whether it can have the norm of x inside.
+    pub(crate) fn takes_norms(self) -> bool {
+        matches!(self, Self::Vector | Self::VectorSubgroups)
+    }
 }
 
 /// `out = norm(x) · Wᵀ + bias`, gated or added: x `[m, k]`; W the given matrices `[nᵢ, k]`
@@ -215,7 +227,7 @@ pub fn product(
 }
 
 /// [`product`] by a kernel of the caller's choice; [`ProductKernel::Vector`] takes any number
-/// of rows, one by one.
+/// of rows, one by one. A kernel with subgroups on a device without is an error of the next read.
 ///
 /// # Errors
 /// As [`product`].
@@ -259,7 +271,7 @@ pub fn product_by(
     }
     // Of several rows, a norm of its own is cheaper than one in each workgroup.
     let (x, norm) = match fused.norm {
-        Some(norm) if kernel != ProductKernel::Vector || !norm.inside => {
+        Some(norm) if !kernel.takes_norms() || !norm.inside => {
             let Norm {
                 weight,
                 epsilon,
@@ -340,11 +352,12 @@ fn dispatch(
     m: usize,
     params: Params,
 ) -> Result<Dispatch<Params>, GpuError> {
+    use ProductKernel::{Vector, VectorSubgroups};
     let (family, pairs, rows_at_once) = match (kernel, normed, gated) {
-        (ProductKernel::Vector, false, false) => (&VECTOR_ROWS, VECTOR_PAIRS, 1),
-        (ProductKernel::Vector, false, true) => (&VECTOR_GATED, VECTOR_PAIRS, 1),
-        (ProductKernel::Vector, true, false) => (&NORM_VECTOR_ROWS, VECTOR_PAIRS, 1),
-        (ProductKernel::Vector, true, true) => (&NORM_VECTOR_GATED, VECTOR_PAIRS, 1),
+        (Vector | VectorSubgroups, false, false) => (&VECTOR_ROWS, VECTOR_PAIRS, 1),
+        (Vector | VectorSubgroups, false, true) => (&VECTOR_GATED, VECTOR_PAIRS, 1),
+        (Vector | VectorSubgroups, true, false) => (&NORM_VECTOR_ROWS, VECTOR_PAIRS, 1),
+        (Vector | VectorSubgroups, true, true) => (&NORM_VECTOR_GATED, VECTOR_PAIRS, 1),
         (ProductKernel::Block, _, false) => (&BLOCK_ROWS_OUT, BLOCK_PAIRS, BLOCK_ROWS),
         (ProductKernel::Block, _, true) => (&BLOCK_GATED, BLOCK_PAIRS, BLOCK_ROWS),
         (ProductKernel::Tile, _, false) => (&TILE_ROWS_OUT, TILE_PAIRS, TILE_ROWS),
@@ -358,6 +371,11 @@ fn dispatch(
             (&serial::BLOCK_GATED, serial::BLOCK_PAIRS, BLOCK_ROWS)
         }
     };
+    let twin = match kernel {
+        VectorSubgroups => subgroups::product_vector(normed, gated),
+        _ => None,
+    };
+    let (family, pairs) = twin.unwrap_or((family, pairs));
     let shader = &family[format.index()];
     let params = Params {
         rows: rows.len() as u32,

@@ -33,15 +33,17 @@ const FASTER: f64 = 0.95;
 /// Two ways to make the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rivals {
-    /// The norm of one row inside of its product, and apart.
-    Norm,
+    /// One row by `product_vector_subgroups`, and by `product_vector`.
+    Subgroups,
+    /// The norm of one row inside of its product by this kernel, and apart.
+    Norm(ProductKernel),
     /// So many rows by `product_tile`, and by `product_block`.
     Tile(usize),
 }
 
 impl Choices {
     /// These, but for what `time` says: how long rivals take, in their order. A tie leaves things as
-    /// they are, and so does what is not among these: it has failed its self-test.
+    /// the rule has them, and what is not among these stays away: it has failed its self-test.
     async fn measured(
         self,
         mut time: impl AsyncFnMut(Rivals) -> Result<[Duration; 2], GpuError>,
@@ -51,8 +53,12 @@ impl Choices {
         if self.serial {
             return Ok(self);
         }
+        if self.subgroups {
+            let [subgroups, plain] = time(Rivals::Subgroups).await?;
+            measured.subgroups = faster(subgroups, plain);
+        }
         if self.norm_inside {
-            let [inside, apart] = time(Rivals::Norm).await?;
+            let [inside, apart] = time(Rivals::Norm(measured.product(1))).await?;
             measured.norm_inside = !faster(apart, inside);
         }
         if let (Some(usual), true) = (self.as_a_tile, self.blocks) {
@@ -77,10 +83,11 @@ impl Choices {
 
 impl Launcher {
     /// Measures on products with weights of this format what [`Choices::usual`] can only guess, and
-    /// chooses by it: whether the norm is part of a product, and from how many rows on a tile is
-    /// worth it. To be called behind the self-test of a model with such weights, while nothing else
-    /// runs; ends in a fifth of a second or little more. `false`: nothing was measured. That is so
-    /// on software adapters, where the rule stands: other kernels serve there, and those measured
+    /// chooses by it: whether one row's product is made by subgroups, whether the norm is part of it,
+    /// and from how many rows on a tile is worth it. To be called behind the self-test of a model with
+    /// such weights, while nothing else runs; ends in a fifth of a second or little more, and takes
+    /// the self-test of twins with subgroups before. `false`: nothing was measured. That is so on
+    /// software adapters, where the rule stands: other kernels serve there, and those measured
     /// here would be built first, which takes seconds.
     ///
     /// # Errors
@@ -100,7 +107,7 @@ impl Launcher {
         side: usize,
         patience: Duration,
     ) -> Result<(), GpuError> {
-        let before = self.choices();
+        let before = self.try_subgroups().await?;
         let race = Race::new(self, format, side, Instant::now() + patience)?;
         let mut measured = before
             .measured(async |rivals| race.time(rivals).await)
@@ -110,7 +117,11 @@ impl Launcher {
             self.choose(measured);
             match self.test().await {
                 Err(GpuError::Kernel { .. }) => measured.norm_inside = true,
-                tested => tested?,
+                // A twin may have given way.
+                tested => {
+                    tested?;
+                    measured = self.choices();
+                }
             }
         }
         self.choose(measured);
@@ -164,7 +175,12 @@ impl<'a> Race<'a> {
             self.launcher.product_passed(kernel, format, normed)
         };
         let (count, fair) = match rivals {
-            Rivals::Norm => (1, [true, false].map(|n| passed(ProductKernel::Vector, n))),
+            Rivals::Subgroups => (
+                1,
+                [ProductKernel::VectorSubgroups, ProductKernel::Vector]
+                    .map(|kernel| passed(kernel, false)),
+            ),
+            Rivals::Norm(kernel) => (1, [true, false].map(|normed| passed(kernel, normed))),
             Rivals::Tile(rows) => (
                 rows,
                 [ProductKernel::Tile, ProductKernel::Block].map(|kernel| passed(kernel, false)),
@@ -216,8 +232,10 @@ impl<'a> Race<'a> {
             inside: true,
         };
         let (count, x, norm, kernel) = match (rivals, first) {
-            (Rivals::Norm, true) => (1, &self.x, Some(norm), ProductKernel::Vector),
-            (Rivals::Norm, false) => {
+            (Rivals::Subgroups, true) => (1, &self.x, None, ProductKernel::VectorSubgroups),
+            (Rivals::Subgroups, false) => (1, &self.x, None, ProductKernel::Vector),
+            (Rivals::Norm(kernel), true) => (1, &self.x, Some(norm), kernel),
+            (Rivals::Norm(kernel), false) => {
                 let size = [1, self.matrix.cols()];
                 rms_norm(
                     self.launcher,
@@ -227,7 +245,7 @@ impl<'a> Race<'a> {
                     size,
                     &self.normed,
                 )?;
-                (1, &self.normed, None, ProductKernel::Vector)
+                (1, &self.normed, None, kernel)
             }
             (Rivals::Tile(rows), true) => (rows, &self.x, None, ProductKernel::Tile),
             (Rivals::Tile(rows), false) => (rows, &self.x, None, ProductKernel::Block),
@@ -260,20 +278,37 @@ mod tests {
 
     #[test]
     fn what_is_clearly_faster_is_chosen() {
-        use Rivals::{Norm, Tile};
+        use ProductKernel::{Vector, VectorSubgroups};
+        use Rivals::{Norm, Subgroups, Tile};
         let usual = Choices::usual(false);
         let tie = |_| [100, 100];
-        assert_eq!(decided(usual, tie), (usual, vec![Norm, Tile(28), Tile(24)]));
+        let asked = vec![Norm(Vector), Tile(28), Tile(24)];
+        assert_eq!(decided(usual, tie), (usual, asked));
         for (apart, norm_inside) in [(94, false), (96, true), (200, true)] {
             let ms = |rivals| match rivals {
-                Norm => [100, apart],
-                Tile(_) => [100; 2],
+                Norm(_) => [100, apart],
+                _ => [100; 2],
             };
             let chosen = Choices {
                 norm_inside,
                 ..usual
             };
             assert_eq!(decided(usual, ms).0, chosen, "{apart}");
+        }
+        // Twins with subgroups that have passed are no choice yet, nor by a tie.
+        let passed = Choices {
+            subgroups: true,
+            ..usual
+        };
+        for (time, subgroups) in [(94, true), (96, false), (100, false), (200, false)] {
+            let ms = |rivals| match rivals {
+                Subgroups => [time, 100],
+                _ => [100; 2],
+            };
+            let chosen = Choices { subgroups, ..usual };
+            let kernel = if subgroups { VectorSubgroups } else { Vector };
+            let asked = vec![Subgroups, Norm(kernel), Tile(28), Tile(24)];
+            assert_eq!(decided(passed, ms), (chosen, asked), "{time}");
         }
         // A block's time goes by its rows, a tile's does not.
         for (tile, as_a_tile) in [
@@ -286,8 +321,8 @@ mod tests {
             (300, 32),
         ] {
             let ms = |rivals| match rivals {
-                Norm => [100; 2],
                 Tile(rows) => [tile, 10 * rows as u64],
+                _ => [100; 2],
             };
             let (chosen, asked) = decided(usual, ms);
             assert_eq!(chosen.as_a_tile, Some(as_a_tile), "{tile}");
@@ -352,6 +387,9 @@ mod tests {
         (launcher, kernels)
     }
 
+    /// Of one format: with the norm inside and without, gated and not.
+    const TWINS: u64 = 4;
+
     fn measure(launcher: &Launcher) -> Choices {
         let patience = Duration::from_secs(60);
         pollster::block_on(launcher.measure(FORMAT, 256, patience)).unwrap();
@@ -413,18 +451,31 @@ mod tests {
         let (memory, counted) = (launcher.memory_in_use(), launcher.counters());
         let chosen = measure(&launcher);
         let made = launcher.counters() - counted;
-        // Two pairs of rivals at least, run after run, all built before.
+        // Two pairs of rivals at least, run after run, all built before but twins with subgroups.
         assert!(made.read_backs as usize > 2 * 2 * RUNS, "{made:?}");
-        assert_eq!(made.pipelines, 0);
+        let twins = if launcher.has_subgroups() { TWINS } else { 0 };
+        assert_eq!(made.pipelines, twins);
         assert!(matches!(chosen.as_a_tile, Some(16..=32)), "{chosen:?}");
         let of_the_rule = Choices {
             norm_inside: true,
+            subgroups: false,
             as_a_tile: Some(28),
             ..chosen
         };
         assert_eq!(of_the_rule, Choices::usual(false), "the rest stays");
         assert_eq!(launcher.memory_in_use(), memory, "memory comes back");
         products_are_right(&launcher);
+        if launcher.has_subgroups() {
+            // They have passed, whatever was measured.
+            launcher.choose(Choices {
+                subgroups: true,
+                ..Choices::usual(false)
+            });
+            let counted = launcher.counters();
+            pollster::block_on(launcher.self_test(&kernels)).unwrap();
+            assert_eq!(launcher.counters(), counted);
+            products_are_right(&launcher);
+        }
         // With the norm apart, what is launched then is tried once.
         launcher.choose(Choices {
             norm_inside: false,
@@ -453,13 +504,53 @@ mod tests {
             ..Choices::usual(false)
         };
         assert_eq!(launcher.choices(), dropped);
-        assert_eq!(measure(&launcher), dropped);
+        let measured = measure(&launcher);
+        let without = Choices {
+            subgroups: false,
+            ..measured
+        };
+        assert_eq!(without, dropped);
         products_are_right(&launcher);
+    }
+
+    /// What fails only in one of its forms is not chosen in any.
+    #[test]
+    fn a_wrong_twin_with_subgroups_is_never_chosen() {
+        for (name, right, wrong) in [
+            (
+                "product_vector_subgroups_q8_0",
+                "subgroupAdd(swept.sums)",
+                "swept.sums",
+            ),
+            (
+                "product_vector_subgroups_norm_gated_q8_0",
+                "subgroupAdd(swept.squares)",
+                "swept.squares",
+            ),
+            // Not WGSL.
+            ("product_vector_subgroups_gated_q8_0", "lanes", "no lanes"),
+        ] {
+            let (launcher, _) = tested(&[(name, right, wrong)]);
+            if !launcher.has_subgroups() {
+                println!("the adapter has no subgroups");
+                return;
+            }
+            let tried = pollster::block_on(launcher.try_subgroups()).unwrap();
+            assert_eq!(tried, Choices::usual(false), "{name}");
+            assert_eq!(launcher.choices(), Choices::usual(false), "{name}");
+            assert!(!measure(&launcher).subgroups, "{name}");
+            products_are_right(&launcher);
+        }
+        let (launcher, _) = tested(&[]);
+        let tried = pollster::block_on(launcher.try_subgroups()).unwrap();
+        assert!(tried.subgroups, "the rest of this test is worth something");
+        assert_eq!(launcher.choices(), Choices::usual(false));
     }
 
     #[test]
     fn without_time_or_kernels_that_have_passed_the_rule_stands() {
         let (launcher, _) = tested(&[]);
+        pollster::block_on(launcher.try_subgroups()).unwrap();
         let counted = launcher.counters().dispatches;
         // No kernel of this format has been tried.
         let other = launcher.measure(Format::Q4_0, 256, Duration::from_secs(60));

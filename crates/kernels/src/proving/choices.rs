@@ -1,5 +1,7 @@
 //! Which of the kernels that make the same a device launches.
 
+use std::fmt;
+
 use crate::ops::product::{ProductKernel, TILE_ROWS};
 
 /// What a device launches where there is a choice: the faster, unless it fails its
@@ -11,6 +13,9 @@ pub struct Choices {
     pub serial: bool,
     /// The norm before a product of one row is part of the product, not a launch of its own.
     pub norm_inside: bool,
+    /// The product of one row adds up by subgroups: never by the rule, and only on devices that
+    /// [have them](crate::Gpu::has_subgroups).
+    pub subgroups: bool,
     /// `product_block` makes the products of a few rows; else `product_vector`, row by row.
     pub blocks: bool,
     /// Rows of x that `product_block` makes while `product_tile` makes 32; `None`: no tiles.
@@ -30,6 +35,7 @@ impl Choices {
         Self {
             serial: software,
             norm_inside: !software,
+            subgroups: false,
             blocks: true,
             as_a_tile: Some(28),
             chunks: true,
@@ -44,14 +50,38 @@ impl Choices {
     /// The kernel of a product with so many rows of x.
     pub fn product(&self, rows: usize) -> ProductKernel {
         let tiles = rows.div_ceil(TILE_ROWS as usize);
+        let vector = match self.subgroups {
+            true => ProductKernel::VectorSubgroups,
+            false => ProductKernel::Vector,
+        };
         let fills_tiles = |as_a_tile: usize| rows >= as_a_tile * tiles;
         match rows {
             0..=1 if self.serial => ProductKernel::VectorSerial,
             _ if self.serial => ProductKernel::BlockSerial,
-            0..=1 => ProductKernel::Vector,
+            0..=1 => vector,
             _ if self.as_a_tile.is_some_and(fills_tiles) => ProductKernel::Tile,
             _ if self.blocks => ProductKernel::Block,
-            _ => ProductKernel::Vector,
+            _ => vector,
+        }
+    }
+}
+
+impl fmt::Display for Choices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.serial {
+            return f.write_str("serial threads");
+        }
+        let or = |chosen, one, other| if chosen { one } else { other };
+        write!(
+            f,
+            "one row by {}, its norm {}, ",
+            or(self.subgroups, "subgroups", "workgroup memory"),
+            or(self.norm_inside, "inside", "apart"),
+        )?;
+        f.write_str(or(self.blocks, "few in blocks, ", "few one by one, "))?;
+        match self.as_a_tile {
+            Some(rows) => write!(f, "a tile from {rows} rows on"),
+            None => f.write_str("no tiles"),
         }
     }
 }

@@ -414,6 +414,27 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "total * factor(all)",
         "total * factor(all) + vec2<f32>(1e-2)",
     ),
+    (
+        "product_vector_subgroups",
+        "subgroupAdd(swept.sums)",
+        "swept.sums",
+    ),
+    (
+        "product_vector_subgroups",
+        "group.z, lane, lanes)",
+        "group.z, lane + 1u, lanes)",
+    ),
+    (
+        "product_vector_subgroups",
+        "min(first + PAIRS, pairs())",
+        "min(first + PAIRS, pairs() - 1u)",
+    ),
+    ("product_vector_subgroups", "total.zw", "total.xw"),
+    (
+        "product_vector_subgroups_norm",
+        "subgroupAdd(swept.squares)",
+        "swept.squares",
+    ),
     ("product_vector_serial", "sums.zw", "sums.xw"),
     ("product_vector_serial", "2u * local", "local"),
     (
@@ -512,6 +533,8 @@ fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
         safe.as_a_tile = None;
     } else if name.starts_with("product_block") || name.starts_with("experts_block") {
         safe.blocks = false;
+    } else if name.starts_with("product_vector_subgroups") {
+        safe.subgroups = false;
     } else if name.starts_with("product_vector_norm") {
         safe.norm_inside = false;
     } else {
@@ -587,21 +610,27 @@ fn is_found(
 #[test]
 fn every_kernel_that_is_wrong_is_found() {
     let launcher = open();
-    // The norm inside of products; everything serial.
-    let usuals = [false, true].map(Choices::usual);
+    // The norm inside of products; everything serial; by subgroups, where there are some.
+    let mut usuals = [false, true].map(Choices::usual).to_vec();
+    if launcher.has_subgroups() {
+        usuals.push(Choices {
+            subgroups: true,
+            ..usuals[0]
+        });
+    }
     for kernels in models() {
         // So that of each broken kernel only its own trials are run.
         let apart = Choices {
             norm_inside: false,
             ..usuals[0]
         };
-        for choices in [usuals[0], usuals[1], apart] {
+        for &choices in usuals.iter().chain([&apart]) {
             again(&launcher, &kernels, &[], choices).unwrap();
         }
     }
     let (mut broken, mut found) = (HashSet::new(), HashSet::new());
     let mut tried = HashSet::new();
-    for usual in usuals {
+    for &usual in &usuals {
         let all = launched(&launcher, usual);
         for launched in &all {
             let (name, text) = (launched.shader.name, launched.shader.text());
@@ -630,8 +659,42 @@ fn every_kernel_that_is_wrong_is_found() {
         assert!(missed.is_empty(), "never broken: {missed:?}");
     }
     let faults = FAULTS.iter().chain(MISREADINGS);
-    let idle: Vec<_> = faults.filter(|fault| !found.contains(fault)).collect();
+    let of_twins = |name: &str| name.starts_with("product_vector_subgroups");
+    let idle: Vec<_> = faults
+        .filter(|fault| launcher.has_subgroups() || !of_twins(fault.0))
+        .filter(|fault| !found.contains(fault))
+        .collect();
     assert!(idle.is_empty(), "in no kernel: {idle:?}");
+}
+
+/// However many lanes a subgroup has, and subgroups a workgroup: what an adapter's own size leaves
+/// untried, workgroups of other sizes try.
+#[test]
+fn twins_with_subgroups_are_right_whatever_there_is_of_them() {
+    let launcher = open();
+    if !launcher.has_subgroups() {
+        println!("the adapter has no subgroups");
+        return;
+    }
+    let usual = Choices::usual(false);
+    let twins = Choices {
+        subgroups: true,
+        ..usual
+    };
+    let kernels = all_in(Format::Q4_0);
+    again(&launcher, &kernels, &[], usual).unwrap();
+    // Lavapipe of Mesa 22.3 leaves a last subgroup out of num_subgroups that is not full and not the
+    // only one; workgroups of 64 have none.
+    for threads in [1, 2, 3, 4, 8, 16, 32, 64, 128, 256] {
+        for shader in crate::subgroups::families().into_iter().flatten() {
+            let wide = format!("@workgroup_size({threads})");
+            let text = shader.text().replace("@workgroup_size(64)", &wide);
+            assert!(text.contains(&wide));
+            launcher.alter(shader, text);
+        }
+        again(&launcher, &kernels, &subjects(&kernels, twins), twins).unwrap();
+        assert_eq!(launcher.choices(), twins, "{threads} threads");
+    }
 }
 
 /// The kernel that attention of one token launches first.

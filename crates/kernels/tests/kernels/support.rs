@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use conclave_kernels::{
-    AdapterChoice, Buffer, Choices, Format, Fused, Launcher, Matrix, Rows, product,
+    AdapterChoice, Buffer, Choices, Format, Fused, Launcher, Matrix, ProductKernel, Rows, product,
 };
 
 static GPU: OnceLock<Launcher> = OnceLock::new();
@@ -14,13 +14,22 @@ pub fn gpu() -> &'static Launcher {
             panic!("the kernel tests need an adapter (Debian: mesa-vulkan-drivers): {error}")
         });
         println!("adapter: {:?}", gpu.adapter());
-        // These files are built twice: for cooperative threads, and for serial ones.
+        // These files are built for cooperative threads, for serial ones, and some for subgroups.
+        let of = |kind| env!("CARGO_CRATE_NAME") == kind;
         gpu.choose(Choices {
-            serial: env!("CARGO_CRATE_NAME") == "serial",
+            serial: of("serial"),
+            subgroups: of("subgroups") && gpu.has_subgroups(),
             ..gpu.choices()
         });
         gpu
     })
+}
+
+/// The kernels of products that it can run.
+pub fn products() -> impl Iterator<Item = ProductKernel> {
+    let twin = |kernel: &_| *kernel == ProductKernel::VectorSubgroups;
+    let all = ProductKernel::ALL.into_iter();
+    all.filter(move |kernel| gpu().has_subgroups() || !twin(kernel))
 }
 
 /// What the GPU holds in these buffers.

@@ -27,7 +27,9 @@ pub(super) fn product(gpu: &Gpu, product: Product) -> Result<Trial, GpuError> {
         gated,
     } = product;
     let (m, k) = match kernel {
-        ProductKernel::Vector | ProductKernel::VectorSerial => (1, 768),
+        ProductKernel::Vector | ProductKernel::VectorSerial | ProductKernel::VectorSubgroups => {
+            (1, 768)
+        }
         ProductKernel::Block | ProductKernel::BlockSerial => (6, 768),
         ProductKernel::Tile => (35, 256),
     };

@@ -135,7 +135,7 @@ impl Kernels {
             }
         };
         let one = choices.product(1);
-        let normed = |kernel| kernel == ProductKernel::Vector && choices.norm_inside;
+        let normed = |kernel: ProductKernel| kernel.takes_norms() && choices.norm_inside;
         add(one, self.head, normed(one), false);
         for (formats, gated) in [(&self.products, false), (&self.gates, true)] {
             for &format in formats {
@@ -157,6 +157,13 @@ impl Subject {
         let safe = match self {
             Self::Chunks { .. } => Choices {
                 chunks: false,
+                ..choices
+            },
+            Self::Product(Product {
+                kernel: ProductKernel::VectorSubgroups,
+                ..
+            }) => Choices {
+                subgroups: false,
                 ..choices
             },
             Self::Product(Product { normed: true, .. }) => Choices {

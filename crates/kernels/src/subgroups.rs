@@ -1,0 +1,82 @@
+//! Kernels that add up across the lanes of *subgroups*, twins of those that do so through workgroup
+//! memory and barriers: for devices that [have them](crate::Gpu::has_subgroups), natively. They are
+//! proved by the trials of what they stand in for, and launched where [`crate::Choices::subgroups`]
+//! says so: where autotune found them faster.
+//!
+//! WGSL's `enable subgroups;` is left out: naga 30 does not know it, and needs none.
+
+use conclave_gpu::number_in;
+
+use crate::block::per_format;
+use crate::ops::product::{Family, GATED, NORM, PLAIN, Params, ROWS, SHARED, VECTORS};
+use crate::proving::Before;
+use crate::{Choices, GpuError, Launcher};
+
+const VECTOR: &str = wgsl!("product_vector/subgroups.wgsl");
+
+/// Pairs of weight rows that a workgroup takes.
+const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+
+static VECTOR_ROWS: Family = per_format!(
+    "product_vector_subgroups",
+    [VECTOR, VECTORS, SHARED, PLAIN, ROWS],
+    Params
+);
+static VECTOR_GATED: Family = per_format!(
+    "product_vector_subgroups_gated",
+    [VECTOR, VECTORS, SHARED, PLAIN, GATED],
+    Params
+);
+static NORM_VECTOR_ROWS: Family = per_format!(
+    "product_vector_subgroups_norm",
+    [VECTOR, VECTORS, SHARED, NORM, ROWS],
+    Params
+);
+static NORM_VECTOR_GATED: Family = per_format!(
+    "product_vector_subgroups_norm_gated",
+    [VECTOR, VECTORS, SHARED, NORM, GATED],
+    Params
+);
+
+/// Every family.
+pub(crate) fn families() -> [&'static Family; 4] {
+    [
+        &VECTOR_ROWS,
+        &VECTOR_GATED,
+        &NORM_VECTOR_ROWS,
+        &NORM_VECTOR_GATED,
+    ]
+}
+
+/// The twins of `product_vector` with the norm inside, gated; pairs of weight rows that a workgroup takes.
+pub(crate) fn product_vector(normed: bool, gated: bool) -> Option<(&'static Family, u32)> {
+    let family = match (normed, gated) {
+        (false, false) => &VECTOR_ROWS,
+        (false, true) => &VECTOR_GATED,
+        (true, false) => &NORM_VECTOR_ROWS,
+        (true, true) => &NORM_VECTOR_GATED,
+    };
+    Some((family, VECTOR_PAIRS))
+}
+
+impl Launcher {
+    /// The choices with these twins, if they are right here. They are built and tried now, for all
+    /// that the device is for, and not launched yet.
+    pub(crate) async fn try_subgroups(&self) -> Result<Choices, GpuError> {
+        let choices = self.choices();
+        let failed = self.proofs().without_subgroups;
+        if choices.serial || failed || !self.has_subgroups() {
+            return Ok(choices);
+        }
+        let _before = Before {
+            launcher: self,
+            choices: Some(choices),
+        };
+        self.choose(Choices {
+            subgroups: true,
+            ..choices
+        });
+        self.test().await?;
+        Ok(self.choices())
+    }
+}

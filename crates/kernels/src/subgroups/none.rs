@@ -1,0 +1,20 @@
+//! A page has no kernels with subgroups: wgpu 30 can't ask a browser for them.
+
+use crate::ops::product::Family;
+use crate::{Choices, GpuError, Launcher};
+
+pub(crate) fn families() -> [&'static Family; 0] {
+    []
+}
+
+/// No twin of `product_vector`, which is launched itself.
+pub(crate) fn product_vector(_normed: bool, _gated: bool) -> Option<(&'static Family, u32)> {
+    None
+}
+
+impl Launcher {
+    /// The choices as they are.
+    pub(crate) async fn try_subgroups(&self) -> Result<Choices, GpuError> {
+        Ok(self.choices())
+    }
+}
