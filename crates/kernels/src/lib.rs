@@ -38,7 +38,15 @@
 /// The text of a shader by its path below `shaders/`, without comments and indentation: see `build.rs`.
 macro_rules! wgsl {
     ($($path:expr),+) => {
-        include_str!(concat!(env!("OUT_DIR"), "/", $($path),+))
+        const {
+            // There is one of a static; of a constant, one in each of the compiler's units that names it.
+            static TEXT: [u8; include_bytes!(concat!(env!("OUT_DIR"), "/", $($path),+)).len()] =
+                *include_bytes!(concat!(env!("OUT_DIR"), "/", $($path),+));
+            match str::from_utf8(&TEXT) {
+                Ok(text) => text,
+                Err(_) => panic!("not UTF-8"),
+            }
+        }
     };
 }
 
