@@ -97,6 +97,7 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
     let started = Instant::now();
     let mut members = members::load(&args.members, device.backend())?;
     let load_ms = alone::ms_since(started);
+    device.tune(&members).await?;
     let course = Course {
         sampling: args.drawing.sampling(),
         segment_tokens: args.segment_tokens,
@@ -124,6 +125,7 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
         Some(adapter) => json!({ "name": adapter.name, "software": adapter.software }),
         None => json!({ "name": device.name, "software": false }),
     };
+    let kernels = device.choices().map(|choices| choices.to_string());
     let surroundings = json!({
         "place": "native",
         "browser": null,
@@ -131,9 +133,14 @@ pub async fn run(args: &Bench, device: &Device) -> Result<(Value, String), Failu
         "isolated": true,
         "backend": if meter.gpu().is_some() { "webgpu" } else { "cpu" },
         "adapter": adapter,
+        "kernels": kernels,
         "copyBytesPerSecond": copy,
     });
-    let tables = tables::of(&device.name, &workload);
+    let on = match &kernels {
+        Some(kernels) => format!("{}: {kernels}", device.name),
+        None => device.name.clone(),
+    };
+    let tables = tables::of(&on, &workload);
     Ok((
         json!({ "surroundings": surroundings, "workload": workload }),
         tables,

@@ -29,7 +29,7 @@ pub async fn run(chat: &args::Chat, device: &Device, json: bool) -> Result<(), F
             tell_remote(member);
         }
     };
-    let mut members = members::load_any(&chat.members, device.backend(), tell)?;
+    let mut members = members::load_any(&chat.members, device, tell)?;
     if let Some(name) = &chat.member {
         let known: Vec<_> = members.iter().map(|m| m.name().to_owned()).collect();
         members.retain(|m| m.name().eq_ignore_ascii_case(name));

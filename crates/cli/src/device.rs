@@ -1,6 +1,7 @@
 //! `--device`: from a word to where models run.
 
-use conclave_kernels::{AdapterChoice, Gpu, Launcher};
+use conclave_kernels::{AdapterChoice, Choices, Gpu, Launcher};
+use conclave_member::Member;
 use conclave_model::{Backend, Cpu, Threads};
 
 use crate::failure::Failure;
@@ -88,6 +89,30 @@ impl Device {
     pub fn gpu(&self) -> Option<&Gpu> {
         match &self.runs {
             Runs::Gpu(gpu) => Some(gpu),
+            _ => None,
+        }
+    }
+
+    /// Chooses by measure which kernels a GPU launches for these members, the first's format deciding;
+    /// software adapters keep to the rule. What is chosen may differ from run to run, and with it the
+    /// last bits of logits.
+    ///
+    /// # Errors
+    /// [`Failure::Gpu`] for what the device reports.
+    pub async fn tune(&self, members: &[Member]) -> Result<(), Failure> {
+        let most = members.first().and_then(|one| one.about().most_on_gpu());
+        if let (Runs::Gpu(gpu), Some(format)) = (&self.runs, most) {
+            // Uploads only fail once the device has run them.
+            gpu.sync().await?;
+            gpu.autotune(format).await?;
+        }
+        Ok(())
+    }
+
+    /// Which kernels a GPU of the fused engine launches where there is a choice.
+    pub fn choices(&self) -> Option<Choices> {
+        match &self.runs {
+            Runs::Gpu(gpu) => Some(gpu.choices()),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ use conclave_rounds::AnyMember;
 use conclave_weights::{Disk, Memory, Source};
 
 use crate::args::Members;
+use crate::device::Device;
 use crate::failure::Failure;
 
 /// The bundled members: name and GGUF file.
@@ -34,13 +35,13 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
 }
 
 /// Loads the members asked for, and asks the servers of those behind them what they can do. `tell` hears
-/// of each.
+/// of each. A GPU's kernels are chosen for them.
 ///
 /// # Errors
 /// As [`load`]; [`Failure::Remote`], naming the server.
 pub fn load_any(
     members: &Members,
-    backend: &dyn Backend,
+    device: &Device,
     mut tell: impl FnMut(&Remote),
 ) -> Result<Vec<AnyMember>, Failure> {
     // A server that can't be asked is told before gigabytes are read.
@@ -50,10 +51,9 @@ pub fn load_any(
         tell(&member);
         remote.push((*place, member));
     }
-    let mut all: Vec<AnyMember> = local(members, backend)?
-        .into_iter()
-        .map(AnyMember::from)
-        .collect();
+    let local = local(members, device.backend())?;
+    pollster::block_on(device.tune(&local))?;
+    let mut all: Vec<AnyMember> = local.into_iter().map(AnyMember::from).collect();
     // In the order in which they were named.
     for (place, member) in remote {
         all.insert(place.min(all.len()), member.into());

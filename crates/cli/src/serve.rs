@@ -27,7 +27,7 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
         origins: serve.origins.clone(),
         waiting: serve.waiting,
     })?;
-    let mut members = members::load_any(&serve.members, device.backend(), tell_remote)?;
+    let mut members = members::load_any(&serve.members, device, tell_remote)?;
     let names: Vec<_> = members.iter().map(TakePart::name).collect();
     eprintln!("{} on {}. Ctrl-C ends.", names.join(", "), device.name);
     print(&format!("http://{}/v1\n", server.address()))?;

@@ -38,6 +38,7 @@ fn on_the_cpu_there_are_times_and_no_counts() {
         (place["place"].as_str(), place["backend"].as_str()),
         (Some("native"), Some("cpu"))
     );
+    assert!(place["kernels"].is_null());
     assert!(place["copyBytesPerSecond"].is_null() && workload["gpuBytes"].is_null());
     let members = workload["members"].as_array().unwrap();
     assert_eq!(members.len(), 3);
@@ -71,6 +72,8 @@ fn on_the_cpu_there_are_times_and_no_counts() {
 fn on_a_gpu_everything_asked_for_is_counted() {
     let told = bench(&["--device", "gpu", "--ensembles", "3"]);
     assert!(number(&told["surroundings"]["copyBytesPerSecond"]) > 1e6);
+    let kernels = told["surroundings"]["kernels"].as_str().unwrap();
+    assert!(!kernels.is_empty(), "which ran is told");
     let workload = &told["workload"];
     let loaded = &workload["loaded"][0];
     let per_row = number(&loaded["kv"]) / number(&loaded["kvRow"]);

@@ -131,6 +131,8 @@ export interface Surroundings {
   isolated: boolean;
   backend: Backend;
   adapter: { name: string; software: boolean };
+  /** Which kernels ran where there is a choice, in words; natively only, null on the CPU. */
+  kernels?: string | null;
   /** Bytes read and written a second when a GPU buffer is copied; null on the CPU. */
   copyBytesPerSecond: number | null;
 }

@@ -12,9 +12,10 @@ export function printed({ caption, note, head, rows }: Table): string {
 /** Where it ran, and all tables. */
 export function tell({ surroundings, workloads }: Measured): void {
   if (surroundings) {
-    const { adapter, browser: name, cores, copyBytesPerSecond } = surroundings;
+    const { adapter, browser: name, cores, kernels, copyBytesPerSecond } = surroundings;
     const copy = copyBytesPerSecond === null ? "" : `, copies ${figure(copyBytesPerSecond / 1e9)} GB/s`;
-    console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name ?? "natively"}${copy}\n`);
+    const chosen = kernels ? `; ${kernels}` : "";
+    console.log(`${adapter.name}${adapter.software ? " (software: the counts hold, the times do not)" : ""}, ${cores} cores, ${name ?? "natively"}${copy}${chosen}\n`);
   }
   for (const workload of workloads) for (const table of tablesOf(workload)) console.log(printed(table));
 }
