@@ -209,6 +209,15 @@ test("answers that are none, and those without an end, are refused", async () =>
   await assert.rejects(member.draft(3), /must be a string/);
 });
 
+test("a draft longer than was asked for is none: the others would have to read it", async () => {
+  const server = await serve();
+  const member = await begun(server);
+  server.writes = { text: "x".repeat(353), ends: false };
+  await assert.rejects(member.draft(3), /more tokens than Far was asked for/);
+  server.writes = { text: "x".repeat(352), ends: false };
+  assert.equal((await member.draft(3))?.text.length, 352);
+});
+
 test("a redirect is not followed: neither the key nor the question goes elsewhere", async () => {
   const [server, other] = [await serve(), await serve()];
   const member = await begun(server, { key, timeout: 400 });
