@@ -19,7 +19,7 @@ pub enum RemoteError {
     #[error("the chat template can't be rendered: {0}; give another with --template")]
     Template(String),
     /// Nothing came in the time that a round waits.
-    #[error("{host} has not answered within {seconds} s")]
+    #[error("{host} has not answered within {seconds} s; --patience gives it longer")]
     Late {
         /// The server.
         host: String,
@@ -65,7 +65,9 @@ pub enum RemoteError {
         why: String,
     },
     /// It can neither draft nor judge.
-    #[error("{host} can neither draft nor judge: {why}")]
+    #[error(
+        "{host} can neither draft nor judge: {why}; check the address, which usually ends with /v1, and the model's name behind the #"
+    )]
     Useless {
         /// The server.
         host: String,
