@@ -65,13 +65,11 @@ pub enum RemoteError {
         why: String,
     },
     /// It can neither draft nor judge.
-    #[error(
-        "{host} can neither draft nor judge: {why}; check the address, which usually ends with /v1, and the model's name behind the #"
-    )]
+    #[error("{host} can neither draft nor judge: {why}")]
     Useless {
         /// The server.
         host: String,
-        /// What it said to the last that was tried.
+        /// What it said to the last that was tried, and what to do.
         why: String,
     },
     /// It was away for so many rounds in a row.

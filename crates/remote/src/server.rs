@@ -220,10 +220,12 @@ impl Server {
             Ok(Some(_)) => Ok(()),
             // It would abstain in every round.
             Ok(None) => Err(useless(
-                "it names no letter where it is asked for one".to_owned(),
+                "it names no letter where it is asked for one; take another model".to_owned(),
             )),
             Err(RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. }) => {
-                Err(useless(why))
+                Err(useless(format!(
+                    "{why}; check the address, which usually ends with /v1, and the model's name behind the #"
+                )))
             }
             Err(error) => Err(error),
         }
