@@ -334,7 +334,10 @@ impl Member {
         let system = messages.first().filter(|first| first.role == "system");
         // What is the same whatever is asked is the system prompt's, and nothing of a question.
         let of = |question| {
-            let asked = system.cloned().into_iter().chain([Message::new("user", question)]);
+            let asked = system
+                .cloned()
+                .into_iter()
+                .chain([Message::new("user", question)]);
             let prompt = self.template.render(&asked.collect::<Vec<_>>(), true)?;
             self.tokenizer.encode_prompt(&prompt)
         };

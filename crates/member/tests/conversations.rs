@@ -269,7 +269,10 @@ fn a_template_s_own_beginning_is_read_once_for_all_visits() {
     assert!(begun.run < 64 && begun.prefix > 128, "{begun:?}");
     // Spelt out it is the same text, and has the same tokens.
     assert_eq!(next.system_key(&with_system(&own, "Zebras?")).unwrap(), key);
-    assert_ne!(next.system_key(&with_system(&own[1..], "Zebras?")).unwrap(), key);
+    assert_ne!(
+        next.system_key(&with_system(&own[1..], "Zebras?")).unwrap(),
+        key
+    );
 }
 
 #[test]
