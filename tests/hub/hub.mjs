@@ -68,10 +68,10 @@ let faults = [];
 let log = [];
 let cdnOrigin = "";
 
-/** Digests by path, size and time of change: hashing a gigabyte once is enough. */
+/** Digests by path, number, size and time of change, which two files in a row may have in common: hashing a gigabyte once is enough. */
 const digests = new Map();
-async function digestsOf(path, { size, mtimeMs }) {
-  const key = `${path} ${size} ${mtimeMs}`;
+async function digestsOf(path, { ino, size, mtimeMs }) {
+  const key = `${path} ${ino} ${size} ${mtimeMs}`;
   if (!digests.has(key)) {
     const compute = async () => {
       const sha256 = createHash("sha256");

@@ -1,5 +1,6 @@
 //! `conclave chat`: a question, or a conversation from the terminal.
 
+use std::borrow::Cow;
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
@@ -148,7 +149,8 @@ async fn ask(
     }
     if !quiet {
         if chat.show_votes {
-            print(&format!("{}\n", answer.text.trim()))?;
+            let text = for_reading(answer.text.trim(), std::io::stdout().is_terminal());
+            print(&format!("{text}\n"))?;
         } else {
             print("\n")?;
         }
@@ -188,12 +190,22 @@ impl Watch for Shown {
         let _ = if self.votes {
             print(&votes(&self.names, round))
         } else {
-            print(text)
+            print(&for_reading(text, std::io::stdout().is_terminal()))
         };
     }
 
     fn left(&mut self, member: &str, left: &Left) {
         tell_of(member, left);
+    }
+}
+
+/// A text as a terminal may show it: some characters are commands to it, and a member, or whoever runs its
+/// server, could write them. Whatever else reads along gets the text as it is.
+fn for_reading(text: &str, terminal: bool) -> Cow<'_, str> {
+    let command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    match terminal && text.contains(command) {
+        true => text.replace(command, "\u{fffd}").into(),
+        false => text.into(),
     }
 }
 
@@ -283,4 +295,19 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     Ok(Some(line.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_shown_no_commands() {
+        let text = "é\u{1b}]0;title\u{7}\n\t🙂\u{9b}2J";
+        assert_eq!(
+            for_reading(text, true),
+            "é\u{fffd}]0;title\u{fffd}\n\t🙂\u{fffd}2J"
+        );
+        assert_eq!(for_reading(text, false), text);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_member::{Member, MemberError};
 use conclave_model::{Backend, LoadOptions};
 use conclave_remote::{Address, Key, Options, Remote, Server, Template, key};
-use conclave_rounds::AnyMember;
+use conclave_rounds::{AnyMember, TakePart};
 use conclave_weights::{Disk, Memory, Source};
 
 use crate::args::Members;
@@ -57,6 +57,13 @@ pub fn load_any(
     // In the order in which they were named.
     for (place, member) in remote {
         all.insert(place.min(all.len()), member.into());
+    }
+    if !all.iter().any(TakePart::drafts) {
+        let names: Vec<&str> = all.iter().map(TakePart::name).collect();
+        return Err(Failure::Usage(format!(
+            "nobody drafts: {} can only judge; name a member beside it that writes, a model's file or another server",
+            names.join(", ")
+        )));
     }
     Ok(all)
 }

@@ -22,7 +22,7 @@ pub fn find(cli: &mut Cli) -> Result<(), Failure> {
     for model in models {
         // A path that is no text is a path.
         let reference = match model.to_str() {
-            Some(text) => text.parse().map_err(conclave_hub::HubError::from)?,
+            Some(text) => text.parse().map_err(|error| no_file(text, error))?,
             None => Reference::Path(model.clone()),
         };
         *model = get(&reference, folder.clone(), quiet, false)?;
@@ -32,6 +32,17 @@ pub fn find(cli: &mut Cli) -> Result<(), Failure> {
         *names = found;
     }
     Ok(())
+}
+
+/// What is said of a reference that is none. An address of the web may have been meant as a server's.
+fn no_file(text: &str, error: conclave_hub::ReferenceError) -> Failure {
+    let error = conclave_hub::HubError::from(error);
+    if !text.starts_with("http://") && !text.starts_with("https://") {
+        return error.into();
+    }
+    Failure::Usage(format!(
+        "{error}; a model behind a server is named by what its paths begin with, https://HOST/v1#MODEL"
+    ))
 }
 
 /// `conclave models`: as JSON, and for people.

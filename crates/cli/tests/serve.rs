@@ -268,10 +268,11 @@ fn a_served_ensemble_with_another_in_it_streams_and_tells_who_wrote_what() {
         };
         written.iter().filter(by).count()
     };
-    assert!(wrote("conclave") > 0, "{written:?}");
+    // `conclave` is the outer one.
+    assert!(wrote("conclave-2") > 0, "{written:?}");
     assert!(written.iter().all(|segment| {
         let votes = segment["votes"].as_object().unwrap();
-        votes.is_empty() || votes.contains_key("juno") && votes.contains_key("conclave")
+        votes.is_empty() || votes.contains_key("juno") && votes.contains_key("conclave-2")
     }));
     let usage = &chunks.last().unwrap()["usage"];
     assert!(usage["completion_tokens"].as_u64().unwrap() > 0, "{usage}");

@@ -9,7 +9,14 @@ use crate::error::HubError;
 
 /// Held while a model is downloaded or removed; the system frees it when the process ends, however it ends.
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// A process that is being started has the file open as well until its own program begins: closed here it would stay locked.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl Lock {
@@ -28,11 +35,11 @@ impl Lock {
             .open(path)
             .map_err(HubError::disk(path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             // Some network file systems have no locks: go on without.
             Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
-                Ok(Some(Self { _file: file }))
+                Ok(Some(Self { file }))
             }
             Err(TryLockError::Error(error)) => Err(HubError::disk(path)(error)),
         }
@@ -61,5 +68,23 @@ impl Lock {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_free_again_although_another_process_has_its_file_open() {
+        let path = std::env::temp_dir().join(format!("conclave-lock-{}", std::process::id()));
+        let lock = Lock::try_take(&path).unwrap().expect("it is free");
+        assert!(Lock::try_take(&path).unwrap().is_none());
+        // What a process has that is started meanwhile.
+        let inherited = lock.file.try_clone().unwrap();
+        drop(lock);
+        assert!(Lock::try_take(&path).unwrap().is_some());
+        drop(inherited);
+        std::fs::remove_file(&path).unwrap();
     }
 }

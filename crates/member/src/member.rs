@@ -322,21 +322,23 @@ impl Member {
 
     /// What the prefix of a conversation's system prompt is found by where it is kept beyond this member's
     /// life: bytes that tell the model, its weights and the system prompt's tokens, as the template writes
-    /// them before any question. `None` without a system prompt at the beginning, with one so short that
-    /// reading it is no matter, or with one that there is no room for. From now on
+    /// them before any question; a template may begin with one of its own where the conversation has none.
+    /// `None` where nothing comes before the question, or so little that reading it is no matter, or more
+    /// than there is room for. From now on
     /// [`give_system`](Self::give_system) gives that prefix.
     ///
     /// # Errors
     /// The template's or the tokenizer's.
     pub fn system_key(&mut self, messages: &[Message]) -> Result<Option<Vec<u8>>, MemberError> {
         self.system.clear();
-        let Some(first) = messages.first().filter(|first| first.role == "system") else {
-            return Ok(None);
-        };
+        let system = messages.first().filter(|first| first.role == "system");
         // What is the same whatever is asked is the system prompt's, and nothing of a question.
         let of = |question| {
-            let asked = [first.clone(), Message::new("user", question)];
-            let prompt = self.template.render(&asked, true)?;
+            let asked = system
+                .cloned()
+                .into_iter()
+                .chain([Message::new("user", question)]);
+            let prompt = self.template.render(&asked.collect::<Vec<_>>(), true)?;
             self.tokenizer.encode_prompt(&prompt)
         };
         let (one, other) = (of("0")?, of("Z")?);

@@ -248,6 +248,33 @@ fn a_system_prompt_is_read_once_for_all_visits() {
     }
 }
 
+/// A conversation without a system prompt has the template's, as in SmolLM.
+#[test]
+fn a_template_s_own_beginning_is_read_once_for_all_visits() {
+    let own = "Answer in one short sentence, and be kind. ".repeat(8);
+    let template = format!(
+        "{{% if messages[0].role != 'system' %}}<|im_start|>system\n{own}<|im_end|>\n{{% endif %}}{CHATML}"
+    );
+    let asked = |question: &str| [Message::new("user", question)];
+    let mut first = speaker(&template);
+    let key = first.system_key(&asked("Is it so?")).unwrap();
+    begin(&mut first, &asked("Is it so?"));
+    let bytes = pollster::block_on(first.give_system()).unwrap().unwrap();
+
+    let mut next = speaker(&template);
+    assert_eq!(next.system_key(&asked("Zebras?")).unwrap(), key);
+    assert!(key.is_some());
+    next.take_prefix(&bytes).unwrap();
+    let begun = begin(&mut next, &asked("Zebras?"));
+    assert!(begun.run < 64 && begun.prefix > 128, "{begun:?}");
+    // Spelt out it is the same text, and has the same tokens.
+    assert_eq!(next.system_key(&with_system(&own, "Zebras?")).unwrap(), key);
+    assert_ne!(
+        next.system_key(&with_system(&own[1..], "Zebras?")).unwrap(),
+        key
+    );
+}
+
 #[test]
 fn only_a_long_system_prompt_at_the_beginning_is_worth_it() {
     let mut member = speaker(CHATML);

@@ -183,6 +183,12 @@ impl Client {
         match status {
             200 => serde_json::from_slice(&bytes)
                 .map_err(|_| Failed::Final(self.nonsense("it is no JSON"))),
+            300..=399 => Err(Failed::Final(RemoteError::Refused {
+                host: self.host(),
+                status,
+                why: "it sends elsewhere, which is not followed: name the address that it sends to"
+                    .to_owned(),
+            })),
             401 | 403 => Err(Failed::Final(RemoteError::Denied {
                 host: self.host(),
                 status,
@@ -211,6 +217,10 @@ impl Client {
                 "no server answers there"
             }
             ureq::Error::HostNotFound => "its name is not known",
+            // The platform's resolver gives no kind of its own.
+            ureq::Error::Io(error) if error.to_string().contains("lookup address") => {
+                "its name is not known"
+            }
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 return Failed::Final(self.nonsense("its address can't be asked for"));
             }

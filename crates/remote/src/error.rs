@@ -19,7 +19,7 @@ pub enum RemoteError {
     #[error("the chat template can't be rendered: {0}; give another with --template")]
     Template(String),
     /// Nothing came in the time that a round waits.
-    #[error("{host} has not answered within {seconds} s")]
+    #[error("{host} has not answered within {seconds} s; --patience gives it longer")]
     Late {
         /// The server.
         host: String,
@@ -69,7 +69,7 @@ pub enum RemoteError {
     Useless {
         /// The server.
         host: String,
-        /// What it said to the last that was tried.
+        /// What it said to the last that was tried, and what to do.
         why: String,
     },
     /// It was away for so many rounds in a row.

@@ -183,6 +183,10 @@ impl Remote {
     /// # Errors
     /// [`RemoteError`].
     pub async fn draft(&mut self, limit: usize) -> Result<Drafted, RemoteError> {
+        // A round that nobody has drafted in is begun anew: late again, it is late once more.
+        if self.in_line.is_empty() {
+            self.missing = false;
+        }
         let (server, mut held, drawing) =
             (Arc::clone(&self.server), self.held.clone(), self.drawing);
         let seed = drawing.seed.wrapping_add(self.round.wrapping_mul(7919));

@@ -18,6 +18,14 @@ use crate::member::Drawing;
 use crate::template::{Said, Template};
 use crate::wire::{Choice, Completion, Model, Models};
 
+/// What shows whether it can judge, as the page asks it (`knowsLetters` in `web/src/worker/remote/judge.ts`).
+const CHOICE: &str =
+    "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.";
+
+/// Characters of a draft: so many a token, and some more for one that is a line of spaces.
+const TOKEN: usize = 32;
+const SLACK: usize = 256;
+
 /// What a server can do for a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Abilities {
@@ -204,16 +212,23 @@ impl Server {
                 Err(_) => {}
             }
         }
-        let chat = self.choose("Say A.", 2, deadline);
-        chat.map(|_| ()).map_err(|error| match error {
-            RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. } => {
-                RemoteError::Useless {
-                    host: self.host(),
-                    why,
-                }
+        let useless = |why| RemoteError::Useless {
+            host: self.host(),
+            why,
+        };
+        match self.choose(CHOICE, 2, deadline) {
+            Ok(Some(_)) => Ok(()),
+            // It would abstain in every round.
+            Ok(None) => Err(useless(
+                "it names no letter where it is asked for one; take another model".to_owned(),
+            )),
+            Err(RemoteError::Refused { why, .. } | RemoteError::Nonsense { why, .. }) => {
+                Err(useless(format!(
+                    "{why}; check the address, which usually ends with /v1, and the model's name behind the #"
+                )))
             }
-            error => error,
-        })
+            Err(error) => Err(error),
+        }
     }
 
     /// Finds the model among those that the server lists, and whose server it is.
@@ -302,6 +317,10 @@ impl Server {
         let [choice] = self.choices(completion)?;
         let ended = choice.finish_reason.as_deref() == Some("stop");
         let mut text = choice.text;
+        // All members have to read it: one that keeps to no limit would fill their contexts.
+        if text.chars().count() > limit.saturating_mul(TOKEN).saturating_add(SLACK) {
+            return Err(self.nonsense("it drafts more tokens than it was asked for"));
+        }
         if !ended {
             // A character whose last bytes are still to come is told as this.
             text.truncate(text.trim_end_matches('\u{fffd}').len());

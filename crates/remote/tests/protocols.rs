@@ -59,12 +59,11 @@ fn serve(mut connection: TcpStream, exchanges: &[Value], asked: &Asked) -> std::
         exchange["path"] == path.as_str()
             && wanted.all(|(name, value)| body.get(name) == Some(value))
     };
-    let answer = exchanges
-        .iter()
-        .find(fits)
-        .map(|exchange| exchange["answer"].to_string());
-    let (status, answer) = match answer {
-        Some(answer) => (200, answer),
+    let (status, answer) = match exchanges.iter().find(fits) {
+        Some(exchange) => (
+            exchange["status"].as_u64().unwrap_or(200),
+            exchange["answer"].to_string(),
+        ),
         None => (404, r#"{"detail": "Not Found"}"#.to_owned()),
     };
     asked.lock().unwrap().push((path, body));
@@ -137,6 +136,65 @@ fn a_server_that_takes_no_lists_is_asked_a_candidate_at_a_time() {
     let row = futures(member.verify(&[candidate(" 42 m²", false)], true)).unwrap();
     // Offsets count characters, not bytes.
     assert_eq!(row[0].score.mean_logprob, Some(-0.75));
+}
+
+/// llama.cpp's server with a base model: its template, ChatML for want of one, closes a turn by what is no
+/// token of the model's. It was asked as this test asks it, and gave six.
+const LLAMA: &str = r#"[
+    {"path": "/v1/models", "answer": {"data": [{"id": "base", "owned_by": "llamacpp"}]}},
+    {"path": "/apply-template", "answer": {"prompt": "<|im_start|>user\nWell?<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\nThen?<|im_end|>\n<|im_start|>assistant\n"}},
+    {"path": "/tokenize", "body": {"content": "<|im_end|>"}, "answer": {"tokens": [60, 124, 105, 109, 95, 62]}},
+    {"path": "/tokenize", "body": {"with_pieces": true}, "answer": {"tokens": [{"id": 9, "piece": "No"}]}},
+    {"path": "/tokenize", "answer": {"tokens": [5, 6]}},
+    {"path": "/v1/completions", "body": {"grammar": "root ::= <[9]>", "max_tokens": 1},
+     "answer": {"choices": [{"text": "No", "logprobs": {"content": [{"id": 9, "logprob": -1.5}]}}]}},
+    {"path": "/v1/completions", "body": {"max_tokens": 1}, "answer": {"choices": [{"text": " W"}]}},
+    {"path": "/v1/completions", "body": {"max_tokens": 2}, "answer": {"choices": [{"text": "LONG"}]}},
+    {"path": "/v1/completions", "body": {"max_tokens": 3}, "status": 307, "answer": {}}
+]"#;
+
+#[test]
+fn what_closes_no_turn_of_a_model_is_not_scored() {
+    let (url, _) = replay(LLAMA);
+    let mut member = Remote::new("far", connect(&url, None));
+    assert_eq!(member.server().abilities(), Abilities::DraftsAndScores);
+    member.begin(asks("Well?"), Drawing::greedy());
+    let row = futures(member.verify(&[candidate("No", true)], true)).unwrap();
+    assert_eq!(row[0].score.mean_logprob, Some(-1.5));
+}
+
+#[test]
+fn a_draft_longer_than_was_asked_for_is_none() {
+    let (url, _) = replay(&LLAMA.replace("LONG", &" word".repeat(1000)));
+    let mut member = Remote::new("far", connect(&url, None));
+    member.begin(asks("Well?"), Drawing::greedy());
+    let error = futures(member.draft(2)).unwrap_err();
+    assert!(!error.passes() && error.to_string().contains("more tokens"));
+}
+
+#[test]
+fn who_is_sent_elsewhere_is_told_so() {
+    let (url, asked) = replay(LLAMA);
+    let mut member = Remote::new("far", connect(&url, None));
+    member.begin(asks("Well?"), Drawing::greedy());
+    asked.lock().unwrap().clear();
+    let error = futures(member.draft(3)).unwrap_err();
+    assert!(error.to_string().contains("sends elsewhere"), "{error}");
+}
+
+#[test]
+fn one_that_names_no_letter_can_not_judge() {
+    let chats = |said: &str| {
+        let exchanges = r#"[
+            {"path": "/v1/models", "answer": {"data": [{"id": "m"}]}},
+            {"path": "/v1/chat/completions", "answer": {"choices": [{"message": {"content": "SAID"}}]}}
+        ]"#;
+        let (url, _) = replay(&exchanges.replace("SAID", said));
+        Server::connect(Address::read(&url).unwrap(), Options::default())
+    };
+    assert_eq!(chats("A.").unwrap().abilities(), Abilities::JudgesOnly);
+    let error = chats("I like neither.").unwrap_err().to_string();
+    assert!(error.contains("names no letter"), "{error}");
 }
 
 /// Waits for a move; it runs on a thread of its own.

@@ -108,18 +108,24 @@ pub(crate) async fn play<M: TakePart>(
     if leader.is_some() && drafted.drafters.is_empty() {
         // It is late: the others draft for themselves.
         let others: Vec<usize> = able
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|index| *index != first[0])
             .collect();
         drafted.join(draft(members, &others, settings).await?);
         leader = None;
     }
+    // Where all are late the round is begun anew, until one drafts or has been late too often.
+    while drafted.drafters.is_empty() && !drafted.late.is_empty() {
+        if !watch.go_on() {
+            return Err(Trouble::Stopped);
+        }
+        leader = None;
+        drafted = draft(members, &able, settings).await?;
+    }
     if drafted.drafters.is_empty() {
-        let (index, error) = drafted.late.into_iter().next().unwrap_or((
-            active[0],
-            MoveError::Unknown("draft, nor can any other that is left"),
-        ));
-        return Err(Trouble::Of(index, error));
+        let nobody = MoveError::Unknown("draft, nor can any other that is left");
+        return Err(Trouble::Of(active[0], nobody));
     }
     let mut round = Round {
         active,

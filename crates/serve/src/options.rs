@@ -28,6 +28,15 @@ const IDLE: [&str; 7] = [
     "suffix",
 ];
 
+/// Options that tell a provider how to count, keep or hurry a request, and change no answer.
+const HINTS: [&str; 5] = [
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+];
+
 /// A request's body, of which options are taken one by one.
 pub(crate) struct Options(Map<String, Value>);
 
@@ -309,7 +318,12 @@ impl Options {
                 Value::Bool(on) => idle && (!on || name == "parallel_tool_calls"),
                 Value::Array(_) => false,
             };
-            if name == "response_format" && value == json!({ "type": "text" }) {
+            let usual = match name.as_str() {
+                "response_format" => value == json!({ "type": "text" }),
+                "modalities" => value == json!(["text"]),
+                hint => HINTS.contains(&hint),
+            };
+            if usual {
                 continue;
             }
             if !nothing {
@@ -430,11 +444,13 @@ mod tests {
         let nothing = json!({
             "tools": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
             "logprobs": false, "parallel_tool_calls": true, "store": false, "suffix": "",
-            "response_format": { "type": "text" },
+            "response_format": { "type": "text" }, "modalities": ["text"], "metadata": { "page": "1" },
+            "service_tier": "auto", "prompt_cache_key": "k", "safety_identifier": "me",
         });
         options(nothing).nothing_else().unwrap();
         for (body, name) in [
             (json!({ "tools": [] }), "tools"),
+            (json!({ "modalities": ["text", "audio"] }), "modalities"),
             (json!({ "frequency_penalty": 0.5 }), "frequency_penalty"),
             (
                 // Of bare texts, which have no other; a conversation's is taken before.

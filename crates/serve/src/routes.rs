@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Json, Response};
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// How members draw where a request says nothing.
     pub sampling: Sampling,
     pub queue: Arc<Queue<Job>>,
+    /// How long a request's body may take to come.
+    pub slowest: Duration,
     /// Requests so far.
     pub requests: AtomicU64,
     /// When the members were loaded, in seconds since 1970.
@@ -72,7 +75,28 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     all.layer(cors)
 }
 
-type Asked = Result<Bytes, BytesRejection>;
+/// A request's body, as far as it came.
+struct Asked(Result<Bytes, BytesRejection>);
+
+impl FromRequest<Arc<Shared>> for Asked {
+    type Rejection = ApiError;
+
+    /// Whoever sends slower would keep a connection's place for as long as they like.
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, ApiError> {
+        let read = Bytes::from_request(request, shared);
+        let read = tokio::time::timeout(shared.slowest, read).await;
+        read.map(Self).map_err(|_| {
+            ApiError::refused(
+                StatusCode::REQUEST_TIMEOUT,
+                "request_too_slow",
+                format!(
+                    "A request has to be here within {} s.",
+                    shared.slowest.as_secs()
+                ),
+            )
+        })
+    }
+}
 
 async fn chat_completions(
     State(shared): State<Arc<Shared>>,
@@ -126,7 +150,7 @@ async fn apply_template(
 }
 
 /// A body of JSON that is not too long.
-fn json_in(headers: &HeaderMap, body: Asked) -> Result<Bytes, ApiError> {
+fn json_in(headers: &HeaderMap, Asked(body): Asked) -> Result<Bytes, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     // What a page may send without asking is of other types.
@@ -238,4 +262,45 @@ async fn otherwise(method: Method, uri: axum::http::Uri) -> ApiError {
         "method_not_allowed",
         message,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use futures_lite::stream;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[test]
+    fn a_body_that_does_not_come_is_not_waited_for() {
+        let shared = Shared {
+            models: vec!["conclave".to_owned()],
+            sampling: Sampling::default(),
+            queue: Arc::new(Queue::new(1)),
+            slowest: Duration::from_millis(20),
+            requests: AtomicU64::new(0),
+            created: 0,
+        };
+        let access = Access {
+            key: None,
+            origins: Vec::new(),
+        };
+        let body = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let mut request = Request::post("/v1/chat/completions")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .unwrap();
+        let from = SocketAddr::from(([127, 0, 0, 1], 1));
+        request.extensions_mut().insert(ConnectInfo(from));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let answered = router(Arc::new(shared), Arc::new(access)).oneshot(request);
+        let response = runtime.block_on(answered).unwrap();
+        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
+    }
 }

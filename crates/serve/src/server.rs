@@ -139,12 +139,13 @@ impl Server {
         let queue = Arc::new(Queue::new(self.waiting));
         let ending = Arc::new(AtomicBool::new(false));
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let mut models = vec![ENSEMBLE.to_owned()];
-        models.extend(members.iter().map(|member| member.name().to_owned()));
+        let models = distinct(members.iter().map(TakePart::name));
+        let names = models[1..].to_vec();
         let shared = Arc::new(Shared {
             models,
             sampling: ensemble.sampling,
             queue: Arc::clone(&queue),
+            slowest: connections::SILENCE,
             requests: AtomicU64::new(0),
             created: now.unwrap_or_default().as_secs(),
         });
@@ -171,12 +172,24 @@ impl Server {
             }
         };
         let served = runtime.spawn(connections::serve(listener, router, asked));
-        work(members, &ensemble.settings, &queue, &ending);
+        work(members, &names, &ensemble.settings, &queue, &ending);
         // Clients hear the rest; one that doesn't read holds nobody up.
         let _ = runtime.block_on(async { tokio::time::timeout(LAST_WORDS, served).await });
         runtime.shutdown_background();
         Ok(())
     }
+}
+
+/// The ensemble's name and its members', each told from those before it: a client asks by them, and reads votes by
+/// them, and members behind two servers may be called alike.
+fn distinct<'a>(members: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names = vec![ENSEMBLE.to_owned()];
+    for name in members {
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut all = std::iter::once(name.to_owned()).chain(numbered);
+        names.extend(all.find(|one| !names.contains(one)));
+    }
+    names
 }
 
 /// An origin as a browser sends it: a scheme, a host, perhaps a port, and nothing behind.
@@ -227,6 +240,20 @@ mod tests {
             ..config([127, 0, 0, 1], None)
         };
         assert!(matches!(refused(taken), ServeError::Listen { .. }));
+    }
+
+    #[test]
+    fn no_two_are_asked_by_one_name() {
+        let names = distinct(["Quill", "conclave", "Quill", "Quill-2", "Quill"].into_iter());
+        let wanted = [
+            "conclave",
+            "Quill",
+            "conclave-2",
+            "Quill-2",
+            "Quill-2-2",
+            "Quill-3",
+        ];
+        assert_eq!(names, wanted);
     }
 
     #[test]

@@ -121,21 +121,21 @@ impl Vote {
 }
 
 /// Works until the queue is closed. A request that panics ends alone: the members begin anew with the
-/// next. `ending` stops an answer within a segment.
+/// next. `names` are what the members are told by; `ending` stops an answer within a segment.
 pub(crate) fn work<M: TakePart>(
     members: &mut [M],
+    names: &[String],
     settings: &Settings,
     queue: &Queue<Job>,
     ending: &AtomicBool,
 ) {
-    let names: Vec<String> = members.iter().map(|one| one.name().to_owned()).collect();
     let lexicons: Vec<Lexicon> = members.iter().map(|_| Lexicon::default()).collect();
     let mut judged = vec![Judged::default(); members.len()];
     while let Some(job) = queue.next() {
         let started = Instant::now();
         let mut run = Run {
             members: &mut *members,
-            names: &names,
+            names,
             settings,
             lexicons: &lexicons,
             judged: &mut judged,
@@ -164,8 +164,8 @@ pub(crate) fn work<M: TakePart>(
 
 /// One request on its way.
 struct Run<'a, M> {
-    /// What they hold of the conversation before, the next one shares: `begin_while` runs only the rest.
-    /// Saved prefixes of several conversations would be put back in front of it.
+    /// What they hold of the last few conversations, the next one shares: `begin_while` puts back what it
+    /// goes on from, and runs only the rest.
     members: &'a mut [M],
     names: &'a [String],
     settings: &'a Settings,

@@ -110,8 +110,8 @@ export interface OpenOptions {
   core?: Core;
   /**
    * Whether the system prompt of a conversation is kept in the origin's private files as members have read it, so that
-   * the next visit need not read it again (the default). What is kept are numbers made of the system prompt alone,
-   * never of a question or an answer; see {@link Conclave.deletePrompts}.
+   * the next visit need not read it again (the default); without one, what a model's template begins with. What is
+   * kept are numbers made of that alone, never of a question or an answer; see {@link Conclave.deletePrompts}.
    */
   keepPrompts?: boolean;
   /**

@@ -72,6 +72,11 @@ export const messagePort: Check<MessagePort> = (data, path) => {
   return data;
 };
 
+export const fileHandle: Check<FileSystemFileHandle> = (data, path) => {
+  if (!(data instanceof FileSystemFileHandle)) throw fault(path, "a file's handle", data);
+  return data;
+};
+
 export const compiledModule: Check<WebAssembly.Module> = (data, path) => {
   if (!(data instanceof WebAssembly.Module)) throw fault(path, "a compiled module", data);
   return data;

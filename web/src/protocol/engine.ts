@@ -100,8 +100,8 @@ export interface Member {
    */
   measure(messages: Message[], thinking?: Thinking): Promise<number>;
   /**
-   * What tells this model and the conversation's system prompt, as it reads it, from all others; undefined where
-   * that is not worth keeping. From then on it gives that prompt's prefix.
+   * What tells this model and the conversation's system prompt, or its template's own where that has none, as it
+   * reads it, from all others; undefined where that is not worth keeping. From then on it gives that prompt's prefix.
    */
   systemKey(messages: Message[]): MaybePromise<Uint8Array | undefined>;
   /** The prefix of that system prompt, once a conversation has begun with it. */

@@ -7,6 +7,8 @@ import { ModelFile } from "./errors.ts";
 export interface ModelFiles {
   /** Names without folders, sizes in bytes. */
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
+  /** The same files for a thread that opens them by itself: where they lie in the origin's private file system. */
+  readonly handles?: readonly FileSystemFileHandle[];
   /** `length` bytes of file number `file` from `offset` on; all of them, or it throws. */
   read(file: number, offset: number, length: number): Promise<Uint8Array>;
   /** Lets go of the files; they are not read afterwards. */
@@ -16,11 +18,14 @@ export interface ModelFiles {
 /** Blobs with names: files that a visitor picked, files of the store, bytes in memory. */
 export class BlobFiles implements ModelFiles {
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
+  readonly handles?: readonly FileSystemFileHandle[];
   readonly #blobs: Blob[];
   readonly #onClose: () => void;
 
-  constructor(named: readonly { name: string; blob: Blob }[], onClose: () => void = () => {}) {
+  constructor(named: readonly { name: string; blob: Blob; handle?: FileSystemFileHandle | undefined }[], onClose: () => void = () => {}) {
     this.files = named.map(({ name, blob }) => ({ name, bytes: blob.size }));
+    const handles = named.flatMap(({ handle }) => handle ?? []);
+    if (handles.length === named.length) this.handles = handles;
     this.#blobs = named.map(({ blob }) => blob);
     this.#onClose = onClose;
   }

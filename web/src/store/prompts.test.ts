@@ -95,7 +95,7 @@ test("a place that fails, is full or is in use is as if there were none", async 
         };
         return file;
       };
-      return { open, blob: (part) => folder.blob(part) };
+      return { open, blob: (part) => folder.blob(part), handle: (part) => folder.handle(part) };
     },
   };
   const prompts = new Prompts({ open: async () => full, locks: openLocks(undefined) });

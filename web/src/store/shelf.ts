@@ -21,6 +21,8 @@ export interface Folder {
   open(part: string): Promise<Part>;
   /** What a part holds now, to be read without opening it; undefined if there is no such part. */
   blob(part: string): Promise<Blob | undefined>;
+  /** Where a part lies, for another thread to open; undefined if there is no such part, or it lies in memory. */
+  handle(part: string): Promise<FileSystemFileHandle | undefined>;
 }
 
 export interface Shelf {
@@ -121,8 +123,12 @@ class PrivateFolder implements Folder {
   }
 
   async blob(part: string): Promise<Blob | undefined> {
-    const file = await this.#handle.getFileHandle(part).catch(absent);
+    const file = await this.handle(part);
     return file?.getFile();
+  }
+
+  async handle(part: string): Promise<FileSystemFileHandle | undefined> {
+    return this.#handle.getFileHandle(part).catch(absent);
   }
 }
 
@@ -219,6 +225,8 @@ class MemoryFolder implements Folder {
   async blob(name: string): Promise<Blob | undefined> {
     return this.#parts.get(name)?.blob();
   }
+
+  async handle(): Promise<undefined> {}
 }
 
 class MemoryPart implements Part {

@@ -387,7 +387,7 @@ class Full extends MemoryShelf {
       };
       return Object.assign(Object.create(part) as Part, { size: () => part.size(), read: part.read.bind(part), truncate: part.truncate.bind(part), write });
     };
-    return { open, blob: (name) => folder.blob(name) };
+    return { open, blob: (name) => folder.blob(name), handle: (name) => folder.handle(name) };
   }
 }
 

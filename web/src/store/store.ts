@@ -141,11 +141,11 @@ export class Store {
     const folder = await this.#options.shelf.folder(key);
     const state = folder && (await readState(folder));
     if (!folder || !state?.complete || !isAsExpected(state.model, expected)) return undefined;
-    const named: { name: string; blob: Blob }[] = [];
+    const named: { name: string; blob: Blob; handle: FileSystemFileHandle | undefined }[] = [];
     for (const [index, { remote }] of state.files.entries()) {
       const blob = await folder.blob(String(index));
       if (blob?.size !== remote.bytes) return undefined;
-      named.push({ name: remote.name, blob });
+      named.push({ name: remote.name, blob, handle: await folder.handle(String(index)) });
     }
     return new BlobFiles(named, () => {
       release();

@@ -143,6 +143,7 @@ export class ScriptedMember implements ModuleMember {
 
   #prefixOf(messages: Message[]): Uint8Array | undefined {
     const { prompts } = this.#script;
+    if (messages[0]?.role !== "system") return undefined; // its template begins with nothing
     return prompts && new TextEncoder().encode(`${prompts.model}: ${messages[0]?.content}`);
   }
 

@@ -52,14 +52,16 @@ test("a system prompt is kept behind the first answer, and the next visit begins
   }
 });
 
-test("each system prompt has its own, and a conversation without one has none", async (context) => {
+test("each system prompt has its own, and a conversation without one that of the template", async (context) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   context.after(() => mock.timers.reset());
   const shelf = new MemoryShelf(true);
   const { conclave, journal, done } = await visit(shelf);
   await collect(conclave.ask([{ role: "user", content: "hello" }]));
   await done();
-  assert.deepEqual(moves(journal), ["Ada begin"]);
+  assert.deepEqual(moves(journal), ["Ada systemKey", "Ada begin"], "the script's template begins with nothing");
+  await collect(conclave.ask([{ role: "user", content: "And now?" }]));
+  assert.deepEqual(moves(journal), ["Ada systemKey", "Ada begin", "Ada begin"], "looked for once");
   for (const system of ["Be brief.", "Be kind."]) {
     await collect(conclave.ask(ask(system)));
     await done();

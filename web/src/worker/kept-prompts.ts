@@ -16,8 +16,8 @@ export interface Origin {
 
 interface Read {
   origin: Origin;
-  /** The system prompt that was looked for last. */
-  system?: string;
+  /** The system prompt that was looked for last; null is the template's own, of conversations that have none. */
+  system?: string | null;
   /** Where what the member makes of it is to be kept. */
   unkept?: string;
 }
@@ -44,8 +44,9 @@ export class KeptPrompts {
   async recall(member: Member, messages: readonly Message[]): Promise<void> {
     const read = this.#read.get(member);
     const first = messages[0];
-    if (!read || first?.role !== "system" || first.content === read.system) return;
-    read.system = first.content;
+    const system = first?.role === "system" ? first.content : null;
+    if (!read || system === read.system) return;
+    read.system = system;
     delete read.unkept;
     try {
       if (!(await this.#prompts.keeps())) return;

@@ -4,10 +4,10 @@ import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { Helpers, type HelperPort } from "./helpers.ts";
+import { soonest } from "./handle-files.ts";
 import { diagnosed } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
-import { ReadAhead } from "./read-ahead.ts";
 import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
 
 type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "systemKey" | "giveSystem" | "takePrefix" | "begin" | "think" | "draft" | "verify" | "keep" }>;
@@ -129,8 +129,8 @@ export class MemberHost {
     });
   }
 
-  async #load({ id, member: number, name, files, port, options }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {
-    const ranges = new ReadAhead(new PortFiles(files, port));
+  async #load({ id, member: number, name, files, handles, port, options }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {
+    const ranges = await soonest(new PortFiles(files, port, handles));
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
       const { engine, memory, helpers } = await this.#started;

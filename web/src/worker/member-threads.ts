@@ -150,7 +150,7 @@ export class MemberThreads {
   async #load({ thread, member, leave }: Place, { name, files, options, onProgress }: Load): Promise<EngineMember> {
     const { port, close } = serveFiles(files);
     try {
-      const request = { type: "load", member, name, files: files.files.map(({ name, bytes }) => ({ name, bytes })), port, options } as const;
+      const request = { type: "load", member, name, files: files.files.map(({ name, bytes }) => ({ name, bytes })), ...(files.handles && { handles: [...files.handles] }), port, options } as const;
       const onStep = (step: Step): void => {
         if (step.type === "loading") onProgress(step.loaded, step.total);
       };

@@ -35,12 +35,14 @@ export function serveFiles(files: ModelFiles): Served {
 /** The end of the line that asks. */
 export class PortFiles implements ModelFiles {
   readonly files: ModelFiles["files"];
+  readonly handles?: readonly FileSystemFileHandle[];
   readonly #port: MessagePort;
   readonly #waiting = new Map<number, { resolve: (data: Uint8Array) => void; reject: (error: Error) => void }>();
   #next = 0;
 
-  constructor(files: ModelFiles["files"], port: MessagePort) {
+  constructor(files: ModelFiles["files"], port: MessagePort, handles?: readonly FileSystemFileHandle[]) {
     this.files = files;
+    if (handles) this.handles = handles;
     this.#port = port;
     port.onmessage = ({ data }) => {
       const reply = answer(data, "answer");

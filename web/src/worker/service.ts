@@ -28,13 +28,13 @@ import { Conversations } from "./conversations.ts";
 import { Gate } from "./gate.ts";
 import { Ending } from "./ending.ts";
 import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
+import { soonest } from "./handle-files.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
 import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Stored, type Usage } from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
-import { ReadAhead } from "./read-ahead.ts";
 import { BuiltInJudge } from "./remote/built-in.ts";
 import { Judge } from "./remote/judge.ts";
 import { RemoteMember } from "./remote/remote-member.ts";
@@ -301,8 +301,7 @@ export class Service {
       this.#refuseFull(request);
       // The new one first: a broken file leaves the member it would replace in its place.
       const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
-      // A thread reads ahead by itself.
-      const member = await home.load(source.name, home === engine ? new ReadAhead(files) : files, options, told("loading"));
+      const member = await home.load(source.name, files, options, told("loading"));
       this.#seat(request, member, signal, { core });
       await this.#keepChoices(engine);
     };
@@ -352,7 +351,16 @@ export class Service {
   async #home(core: Core, onFetched: OnFetched): Promise<Loader> {
     if (core === "fused") {
       const { engine } = this.#opened();
-      return { load: async (...asked) => new FormedMember(await engine.load(...asked), this.#grammars) };
+      return {
+        load: async (name, files, ...how) => {
+          const ranges = await soonest(files);
+          try {
+            return new FormedMember(await engine.load(name, ranges, ...how), this.#grammars);
+          } finally {
+            ranges.close();
+          }
+        },
+      };
     }
     if (this.#openCore) return this.#openCore.fetched(onFetched);
     throw new EngineFailure("The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.");
@@ -662,10 +670,11 @@ const notOpen = (): EngineFailure => new EngineFailure("The engine is not open. 
 function untilAborted(files: ModelFiles, signal: AbortSignal): ModelFiles {
   return {
     files: files.files,
+    ...(files.handles && { handles: files.handles }),
     read: async (file, offset, length) => {
       signal.throwIfAborted();
       return files.read(file, offset, length);
     },
-    close: () => files.close(),
+    close: () => {}, // who opened them closes them: another core may read them next
   };
 }

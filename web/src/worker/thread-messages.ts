@@ -2,7 +2,7 @@
  * The protocol between the worker that runs the rounds and the workers that members live in, on the
  * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
  */
-import { bytes, compiledModule, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
+import { bytes, compiledModule, fileHandle, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
 import { backend, contextTokens, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
 
 const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
@@ -18,6 +18,8 @@ const request = variant({
     member: number,
     name: text,
     files: list(fileSize),
+    /** The same files, to be opened there. */
+    handles: optional(list(fileHandle)),
     /** Where ranges of the files are asked for. */
     port: messagePort,
     options: shape({ contextTokens, quantise: optional(oneOf("Q8_0", "Q4_0")) }),

@@ -173,7 +173,7 @@ test("an element that is moved in the document goes on with its answer and keeps
   assert.match((await part("answer").textContent()) ?? "", /\w/);
   await chat.evaluate((element) => element.remove());
   await page.waitForFunction(() => document.querySelector("conclave-chat") === null);
-  for (let count = 0; page.workers().length > 0 && count < 100; count++) await new Promise((resolve) => setTimeout(resolve, 100));
+  for (let count = 0; page.workers().length > 0 && count < 600; count++) await new Promise((resolve) => setTimeout(resolve, 100));
   assert.equal(page.workers().length, 0, "and gone with it");
   await visitor.leave();
 });

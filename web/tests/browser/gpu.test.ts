@@ -69,6 +69,7 @@ test("a device lost in mid-answer is opened anew; lost again it is told, the tex
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
   const { page } = visitor;
   await short(visitor, 40);
+  await visitor.set("seed", "1");
   await visitor.when(
     () => document.querySelector(".segment") !== null,
     () => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice(),

@@ -114,7 +114,7 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
 test("a download shows how far it is, stops, and goes on where it was", async () => {
   const visitor = await arrive();
   const { page } = visitor;
-  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 60_000, times: 1 });
+  await hub.break({ kind: "slow", file: "*quill.gguf", bytesPerSecond: 20_000, times: 1 });
   await choose(visitor);
   const card = page.locator(".member", { hasText: "Quill of the hub" });
   await card.locator(".loaded", { hasText: /kB of 1\.3\sMB/ }).waitFor();

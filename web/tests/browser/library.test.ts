@@ -176,7 +176,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   await page.route("**/members/*.gguf", async (route) => (asked(), route.continue()));
   // No engine opens before somebody has asked for weights, or that has taken too long.
   await page.route("**/engine-shared.wasm", async (route) => {
-    await Promise.race([weights, page.waitForTimeout(10_000)]);
+    await Promise.race([weights, page.waitForTimeout(60_000)]);
     order.push("the module goes on");
     await route.continue();
   });

@@ -15,8 +15,9 @@ type Prefixes = { prefix: number; run: number }[];
 
 /** Asks one conversation after the other in an engine of the page's own; gives what was run of each, and its answer. */
 function ask(visitor: Visitor, conversations: { role: string; content: string }[][], options: object = {}): Promise<{ prefixes: Prefixes[]; answers: string[]; kept: number }> {
+  const keeps = !("keepPrompts" in options);
   return visitor.page.evaluate(
-    async ({ conversations, options }) => {
+    async ({ conversations, options, keeps }) => {
       const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
       const conclave = await Conclave.load({ backend: "cpu", ...options });
       const [prefixes, answers]: [Prefixes[], string[]] = [[], []];
@@ -29,7 +30,7 @@ function ask(visitor: Visitor, conversations: { role: string; content: string }[
       // What is kept is written once nothing has been asked for a second, one member's after the other: on a
       // busy machine some time lies between them.
       let kept = 0;
-      for (let [same, looks] = [0, 0]; same < 6 && (kept > 0 || looks < 12); looks++) {
+      for (let [same, looks] = [0, 0]; same < 6 && (kept > 0 || looks < (keeps ? 200 : 12)); looks++) {
         await new Promise((done) => setTimeout(done, 500));
         const now = (await conclave.models()).prompts;
         same = now === kept && now > 0 ? same + 1 : 0;
@@ -38,7 +39,7 @@ function ask(visitor: Visitor, conversations: { role: string; content: string }[
       conclave.close();
       return { prefixes, answers, kept };
     },
-    { conversations, options },
+    { conversations, options, keeps },
   );
 }
 

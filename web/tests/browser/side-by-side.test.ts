@@ -67,7 +67,7 @@ test("one stop ends all: who is unfinished says so, and who was not asked", asyn
   const { page } = visitor;
   await visitor.set("seed", "11");
   await visitor.set("segmentTokens", "2");
-  await visitor.set("maxRounds", "6");
+  await visitor.set("maxRounds", "20");
   const together = await visitor.answer(story);
   await visitor.when(
     () => [...document.querySelectorAll(".alone-answer")].some((answer, index) => index > 0 && answer.textContent !== ""),

@@ -3,7 +3,7 @@
  * console error, every policy violation and every request to another origin.
  */
 import assert from "node:assert/strict";
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type LaunchOptions, type Page } from "playwright-core";
 import type { Site } from "./site.ts";
 
 /** A name that is not localhost: over plain http it is no secure context, so that there is neither navigator.gpu nor crypto.subtle. */
@@ -23,12 +23,19 @@ const graphicsFlags: Record<Graphics, string[]> = {
   none: [],
 };
 
+const options = (graphics: Graphics, also: string[] = []): LaunchOptions => ({
+  executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
+  args: [...plain, ...graphicsFlags[graphics], ...also, `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
+});
+
 /** `also`: further flags. */
 export function launch(graphics: Graphics, also: string[] = []): Promise<Browser> {
-  return chromium.launch({
-    executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
-    args: [...plain, ...graphicsFlags[graphics], ...also, `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
-  });
+  return chromium.launch(options(graphics, also));
+}
+
+/** A browser whose profile lies in a folder, as a visitor's does: in other windows private files lie in the memory of another process. */
+export function launchIn(profile: string, graphics: Graphics): Promise<BrowserContext> {
+  return chromium.launchPersistentContext(profile, options(graphics));
 }
 
 export class Visitor {

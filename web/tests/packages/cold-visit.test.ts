@@ -28,6 +28,8 @@ const page = `<!doctype html>
 <body></body>`;
 
 const delay = 100;
+/** How many requests may wait for one another. */
+const most = 4;
 
 interface Asked {
   path: string;
@@ -70,10 +72,11 @@ async function visit(context: TestContext, folder: string, keeping: string): Pro
 test("the first answer begins after at most 12 requests, of which at most 4 wait for one another", limit, async (context) => {
   const project = await Project.empty(context);
   await project.write("index.html", page);
-  // On a busy machine requests may come one after another that need not: the shortest of some visits counts.
-  const shortestOf = async (keeping: string): Promise<{ requests: number; serial: number }> => {
+  // On a busy machine requests may come one after another that need not, and no visit has fewer than it has to: the
+  // shortest of some visits counts, or of some more where none is short `enough`.
+  const shortestOf = async (keeping: string, enough = Number.POSITIVE_INFINITY): Promise<{ requests: number; serial: number }> => {
     const visits: { asked: Asked[]; took: number; serial: string[] }[] = [];
-    for (let count = 0; count < 3; count += 1) {
+    for (let count = 0; count < 3 || (count < 10 && visits.every(({ serial }) => serial.length > enough)); count += 1) {
       const { asked, took } = await visit(context, project.folder, keeping);
       visits.push({ asked, took, serial: hops(asked) });
     }
@@ -84,8 +87,8 @@ test("the first answer begins after at most 12 requests, of which at most 4 wait
     return { requests: asked.length, serial: serial.length };
   };
   // As GitHub Pages has it, and as a host has it that lets browsers keep nothing unasked.
-  const kept = await shortestOf("max-age=600");
+  const kept = await shortestOf("max-age=600", most);
   const checked = await shortestOf("max-age=0, must-revalidate");
-  assert.ok(kept.requests <= 12 && kept.serial <= 4, JSON.stringify(kept));
+  assert.ok(kept.requests <= 12 && kept.serial <= most, JSON.stringify(kept));
   assert.ok(checked.requests <= 12, JSON.stringify(checked));
 });

@@ -4,11 +4,13 @@
  * network off. `cargo xtask test --only real` fetches them and says where they are.
  */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import type * as library from "../../src/library/conclave.ts";
 import { dist, stage } from "../browser/stage.ts";
-import { Visitor } from "../browser/visitor.ts";
+import { launchIn, Visitor } from "../browser/visitor.ts";
 import { Hub } from "../hub.ts";
 
 // On the CPU a browser runs them some times faster than on a software GPU.
@@ -99,4 +101,61 @@ test("fetched and kept, they answer the same with the network off", { timeout: 2
   assert.deepEqual(await converse(visitor), online);
   assert.deepEqual(await hub.seen(), []);
   await visitor.leave();
+});
+
+/** What one visit took, in ms, and of each member's prompt how much it held and had to run. */
+interface Visit {
+  loadMs: number;
+  segmentMs: number;
+  prefixes: { prefix: number; run: number }[];
+  answer: string;
+}
+
+test("who comes again has the models sooner, and reads no more than was asked", { timeout: minutes }, async () => {
+  const hub = await Hub.start();
+  after(() => hub.stop());
+  for (const model of models) await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
+  stand.site.overrides.set("again.html", `<!doctype html><title>Again</title><link rel="icon" href="./mark.svg">`);
+  const profile = await mkdtemp(join(tmpdir(), "conclave-profile-"));
+  const context = await launchIn(profile, "none");
+  after(async () => {
+    await context.close();
+    await rm(profile, { recursive: true, force: true });
+  });
+  const page = await context.newPage();
+  /** A page of its own that loads both, asks, and stays until what can be kept is kept. */
+  const visit = async (): Promise<Visit> => {
+    await page.goto(`${stand.site.address}again.html`);
+    const asked = { script: new URL("library/conclave.js", stand.site.address).href, refs: models.map(refOf), hub: hub.address, question };
+    return page.evaluate(async ({ script, refs, hub, question }) => {
+      const { Conclave } = (await import(script)) as typeof library;
+      const began = performance.now();
+      const members = refs.map((ref) => ({ name: ref.slice(ref.lastIndexOf("/") + 1), ref }));
+      const conclave = await Conclave.load({ backend: "cpu", hub, members });
+      const loadMs = performance.now() - began;
+      let [segmentMs, answer, prefixes] = [0, "", [] as Visit["prefixes"]];
+      for await (const event of conclave.ask([{ role: "user", content: question }], { sampling: { seed: 1 }, maxTokens: 12 })) {
+        if (event.type === "begin") prefixes = event.prefixes;
+        if (event.type === "round") segmentMs ||= performance.now() - began;
+        if (event.type === "end") answer = event.text;
+      }
+      while ((await conclave.models()).prompts === 0) await new Promise((resolve) => setTimeout(resolve, 100));
+      conclave.close();
+      return { loadMs, segmentMs, prefixes, answer };
+    }, asked);
+  };
+  const first = await visit();
+  await hub.reset();
+  for (let count = 0; count < 3; count++) {
+    const again = await visit();
+    console.log(
+      `loaded after ${Math.round(again.loadMs)} ms, the first segment after ${Math.round(again.segmentMs)}; at the first visit ${Math.round(first.loadMs)} and ${Math.round(first.segmentMs)}`,
+    );
+    assert.equal(again.answer, first.answer);
+    // Gemma's template begins with more than a hundred tokens of its own.
+    const [before, now] = [first.prefixes[1]!, again.prefixes[1]!];
+    assert.equal(before.run, before.prefix);
+    assert.ok(now.prefix === before.prefix && now.run < before.run - 100, JSON.stringify({ before, now }));
+  }
+  assert.deepEqual(await hub.seen(), [], "nothing is fetched again");
 });

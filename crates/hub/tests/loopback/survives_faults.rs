@@ -138,7 +138,7 @@ fn silent_lines_are_left() {
     let (said, sent) = survives(json!({"kind": "stall", "after": 10_000, "times": 2}));
     assert!(said.len() == 2 && said[0].contains("silent"), "{said:?}");
     assert_eq!(sent, SIZE as u64);
-    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -401,11 +401,14 @@ fn a_file_replaced_under_way_is_not_mixed_with_its_successor() {
     let (hub, _) = one_model();
     let other = bytes(SIZE, 8);
     hub.put("owner/repo/other", &other);
-    hub.fault(&json!({"kind": "slow", "bytesPerSecond": 300_000, "times": 0}));
+    // Some seconds, if they were needed.
+    hub.fault(&json!({"kind": "slow", "bytesPerSecond": 80_000, "times": 0}));
     let root = hub.folder.join("root/owner/repo");
     let mut progress = |told| {
-        if matches!(told, Progress::Downloading { loaded, .. } if loaded > CHUNK) {
-            let _ = fs::rename(root.join("other"), root.join("model.gguf"));
+        if matches!(told, Progress::Downloading { loaded, .. } if loaded > CHUNK)
+            && fs::rename(root.join("other"), root.join("model.gguf")).is_ok()
+        {
+            hub.heal();
         }
     };
     let address = hub.at("/files/owner/repo/model.gguf").parse().unwrap();

@@ -115,8 +115,10 @@ impl Server {
                 let prompt = self.rendered(&turns, deadline)?;
                 let mark = closing(&prompt, "Yes.", "Then?");
                 let body = json!({"content": mark, "add_special": false, "parse_special": true});
+                // A mark that is no control token of the model's is several, and the server ends by none of them.
                 let ids = self.tokens(&body, deadline)?;
-                Ok((ids.first().copied().into_iter().collect(), String::new()))
+                let end = if ids.len() == 1 { ids } else { Vec::new() };
+                Ok((end, String::new()))
             }
             Kind::Conclave | Kind::Plain => {
                 let mark = match &self.template {

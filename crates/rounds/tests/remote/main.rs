@@ -304,6 +304,38 @@ fn a_late_member_abstains_and_leaves_after_three_rounds() {
 
 #[test]
 #[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
+fn a_round_that_all_are_late_in_is_begun_anew() {
+    let served = Llama::start(&bundled("Ada"), None);
+    let proxy = Proxy::before(&served.url);
+    let mut members = [remote("far", &proxy.url, Duration::from_secs(4))];
+    let wanted = ask(&mut members, SUM, &short(), &mut Heard::default()).unwrap();
+    let slow = proxy.mode.clone();
+    let late_in_the_second = || {
+        let slow = slow.clone();
+        Heard {
+            then: Some(Box::new(move |round| {
+                if round == 1 {
+                    *slow.lock().unwrap() = Mode::Wait(Duration::from_secs(12));
+                    let slow = slow.clone();
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_secs(3));
+                        *slow.lock().unwrap() = Mode::Pass;
+                    });
+                }
+            })),
+            ..Heard::default()
+        }
+    };
+    let said = ask(&mut members, SUM, &short(), &mut late_in_the_second()).unwrap();
+    assert_eq!(said.text, wanted.text, "nothing is lost");
+    // Late again and again, it leaves, and there is nobody else.
+    proxy.set(Mode::Wait(Duration::from_secs(12)));
+    let error = ask(&mut members, SUM, &short(), &mut Heard::default()).unwrap_err();
+    assert!(error.to_string().contains("3 rounds in a row"), "{error}");
+}
+
+#[test]
+#[ignore = "llama.cpp's server is needed: cargo xtask test --only remote"]
 fn what_passes_is_waited_for_and_what_does_not_leaves_at_once() {
     let served = Llama::start(&bundled("Ada"), None);
     let proxy = Proxy::before(&served.url);

@@ -3,8 +3,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -253,11 +253,59 @@ pub fn text_of(chunks: &[Value]) -> String {
     texts.collect()
 }
 
-/// A real member that is slow, breaks down over one word, and is counted.
+/// Where members stand still while it is shut: however slow a machine is, their answer lasts until it opens.
+pub struct Gate(Way);
+
+/// What leads through a [`Gate`]: how many drafts may still pass.
+#[derive(Clone)]
+pub struct Way(Arc<(Mutex<usize>, Condvar)>);
+
+impl Gate {
+    pub fn new() -> Self {
+        Self(Way(Arc::new((Mutex::new(usize::MAX), Condvar::new()))))
+    }
+
+    pub fn shut(&self) {
+        self.shut_behind(0);
+    }
+
+    /// Lets so many drafts pass, and no more.
+    pub fn shut_behind(&self, drafts: usize) {
+        let (left, changed) = &*self.0.0;
+        *left.lock().unwrap() = drafts;
+        changed.notify_all();
+    }
+
+    pub fn open(&self) {
+        self.shut_behind(usize::MAX);
+    }
+
+    pub fn way(&self) -> Way {
+        self.0.clone()
+    }
+}
+
+impl Drop for Gate {
+    /// A test that fails keeps no server from its end.
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+impl Way {
+    fn pass(&self) {
+        let (left, changed) = &*self.0;
+        let left = left.lock().unwrap();
+        *changed.wait_while(left, |left| *left == 0).unwrap() -= 1;
+    }
+}
+
+/// A real member that is slow, stands still at a gate, breaks down over one word, and is counted.
 pub struct Moody {
     member: Member,
-    pub pause: Duration,
-    pub drafts: Arc<AtomicUsize>,
+    pause: Duration,
+    way: Way,
+    drafts: Arc<AtomicUsize>,
     breaks: bool,
 }
 
@@ -265,10 +313,11 @@ pub struct Moody {
 pub const BREAKS: &str = "Break down, please.";
 
 impl Moody {
-    pub fn new(member: Member, pause: Duration, drafts: &Arc<AtomicUsize>) -> Self {
+    pub fn new(member: Member, pause: Duration, way: Way, drafts: &Arc<AtomicUsize>) -> Self {
         Self {
             member,
             pause,
+            way,
             drafts: Arc::clone(drafts),
             breaks: false,
         }
@@ -326,6 +375,7 @@ impl TakePart for Moody {
 
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
         assert!(!self.breaks, "it breaks down, as it was asked to");
+        self.way.pass();
         self.drafts.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(self.pause);
         TakePart::draft(&mut self.member, limit).await

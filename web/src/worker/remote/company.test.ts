@@ -120,7 +120,7 @@ test("where those who can be held to a schema leave, the answer ends and keeps i
 });
 
 test("members here draft while one elsewhere answers", async () => {
-  const takes = 300;
+  const takes = 600;
   const wait = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, takes));
   const { conclave, server } = await company({ Near: { ...near, onMove: (move) => (move === "draft" ? wait() : undefined) } });
   server.faults.push({ path: "/completions", fault: { after: takes } });
@@ -131,7 +131,7 @@ test("members here draft while one elsewhere answers", async () => {
 });
 
 test("one that is late abstains, and leaves with its third late round; the others go on to the end", async () => {
-  const { conclave, server } = await company({ Near: near }, { timeout: 100 });
+  const { conclave, server } = await company({ Near: near }, { timeout: 500 });
   // In the second and the third round it hangs on the draft, in the fourth on the scores.
   const completions = [0, 0, 1, 0, 1, 0, 0, 1];
   for (const hangs of completions) server.faults.push({ path: "/completions", fault: hangs ? "hang" : { after: 0 } });
@@ -153,14 +153,14 @@ test("one that is late abstains, and leaves with its third late round; the other
 });
 
 test("where everybody is late the round is begun anew, and nothing is lost", async () => {
-  const { conclave, server } = await company({}, { timeout: 100 });
+  const { conclave, server } = await company({}, { timeout: 500 });
   server.faults.push({ path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: "hang" });
   assert.equal(whole(await answer(conclave, 3)), " far far far");
   conclave.close();
 });
 
 test("where everybody is late three times the answer ends, with its text so far", async () => {
-  const { conclave, server } = await company({}, { timeout: 100 });
+  const { conclave, server } = await company({}, { timeout: 500 });
   server.faults.push({ path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: { after: 0 } });
   for (let time = 0; time < 3; time++) server.faults.push({ path: "/completions", fault: "hang" });
   await assert.rejects(answer(conclave, 9), (error: unknown) => typed(error).kind === "Remote" && typed(error).partial === " far");
@@ -197,7 +197,7 @@ test("a stop does not wait for a server", async () => {
 });
 
 test("a leader behind a server that is late leaves the round to the others", async () => {
-  const { conclave, server } = await company({ Near: { ...near, taste: () => 9 } }, { timeout: 100 });
+  const { conclave, server } = await company({ Near: { ...near, taste: () => 9 } }, { timeout: 500 });
   const led = { ...rules.leader, maxRounds: 2 };
   server.writes = { text: " far", ends: false };
   server.faults.push({ path: "/completions", fault: "hang" });

@@ -14,6 +14,9 @@ import { Server, type Limit } from "./server.ts";
 const drafted = shape({ text, finish_reason: optional((data) => data) });
 const used = shape({ usage: optional(shape({ completion_tokens: optional(whole(0, 2 ** 31)) })) });
 
+/** Characters of a draft: so many a token, and some more for one that is a line of spaces. */
+const [token, slack] = [32, 256];
+
 export class RemoteMember extends Judge {
   readonly #server: Server;
   readonly #found: Found;
@@ -73,6 +76,8 @@ export class RemoteMember extends Judge {
       const answer = await this.#complete(body, limit);
       const [choice] = choicesOf(answer, 1, this.#server.host);
       const { text, finish_reason: why } = checked(() => drafted(choice, "choice"), this.#server.host);
+      // All members have to read it: one that keeps to no limit would fill their contexts.
+      if (text.length > maxTokens * token + slack) throw new RemoteFailure(`${this.#server.host} drafted more tokens than ${this.name} was asked for. Remove its member, or let it only judge.`);
       const tokens = Math.min(maxTokens, checked(() => used(answer, "answer"), this.#server.host).usage?.completion_tokens ?? maxTokens);
       this.spent.draftTokens += tokens;
       const ended = why === "stop";
