@@ -41,7 +41,7 @@ export class BlobFiles implements ModelFiles {
       // A file that was changed or moved after it was picked.
       throw new ModelFile(`${name} can't be read any more (${String(error)}). Choose it again.`, { cause: error });
     }
-    if (data.length !== length) throw new ModelFile(`${name} ends before byte ${offset + length}. It was cut short: get it again.`);
+    if (data.length !== length) throw cutShort(name, offset + length);
     return data;
   }
 
@@ -50,6 +50,9 @@ export class BlobFiles implements ModelFiles {
     this.#onClose();
   }
 }
+
+/** Of a file that is shorter than it was said to be. */
+export const cutShort = (name: string, end: number): ModelFile => new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
 
 /** The files a visitor picked or dropped; of a folder's, those in it and not deeper. */
 export function pickedFiles(blobs: readonly Blob[], name: string): BlobFiles {

@@ -4,7 +4,7 @@
  * files for reading alone: elsewhere an open file would keep out other tabs that load the same model.
  */
 import { ModelFile } from "../protocol/errors.ts";
-import type { ModelFiles } from "../protocol/model-files.ts";
+import { cutShort, type ModelFiles } from "../protocol/model-files.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
 /** As much of FileSystemSyncAccessHandle, which only workers have, as is used. */
@@ -65,7 +65,7 @@ export class HandleFiles implements ModelFiles {
     } catch (error) {
       throw new ModelFile(`${name} can't be read any more (${String(error)}). Load it again.`, { cause: error });
     }
-    if (count !== length) throw new ModelFile(`${name} ends before byte ${offset + length}. It was cut short: get it again.`);
+    if (count !== length) throw cutShort(name, offset + length);
     return range;
   }
 
