@@ -27,7 +27,12 @@ export async function launchFirefox(preferences: Preferences = {}): Promise<Line
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
   };
   process.once("exit", close);
-  const port = await soon("Firefox", async () => Number(await readFile(join(profile, "MarionetteActivePort"), "utf8")));
+  const port = await soon("Firefox", async () => {
+    const written = await readFile(join(profile, "MarionetteActivePort"), "utf8");
+    // Firefox makes the file, and only then writes it.
+    if (written === "") throw new Error("The file of its port is still empty");
+    return Number(written);
+  });
   const marionette = await Marionette.on(port);
   await marionette.send("NewSession");
   return { send: (command, parameters, element) => marionette.send(command, parameters, element), close: () => (marionette.close(), close()) };

@@ -26,13 +26,13 @@ export function end(child: ChildProcess): void {
 process.on("exit", () => running.forEach(end));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-/** Tries until it succeeds; a program takes a moment to listen. */
+/** Tries for a minute at least; a program takes a moment to listen, and its first start on a machine reads it from the disk. */
 export async function soon<T>(what: string, attempt: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
       return await attempt();
     } catch (error) {
-      if (tries === 600) throw new Error(`${what} does not answer`, { cause: error });
+      if (tries === 1200) throw new Error(`${what} does not answer`, { cause: error });
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
