@@ -34,6 +34,13 @@ class Served(unittest.TestCase):
         self.assertEqual(chunks[-1].usage, whole.usage)
         self.assertEqual(chunks[-2].choices[0].finish_reason, "stop")
 
+    def test_a_question_has_several_answers(self):
+        answer = CLIENT.chat.completions.create(**{**ASKED, "temperature": 1.5, "seed": 3}, max_tokens=12, n=2)
+        first, second = (choice.message.content for choice in answer.choices)
+        self.assertNotEqual(first, second)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1])
+        self.assertTrue(all(choice.model_extra["conclave"]["segments"] for choice in answer.choices))
+
     def test_many_at_once_are_all_answered(self):
         import asyncio
 
@@ -48,7 +55,7 @@ class Served(unittest.TestCase):
         short = CLIENT.chat.completions.create(**ASKED, max_completion_tokens=3)
         self.assertEqual(short.choices[0].finish_reason, "length")
         with self.assertRaises(openai.BadRequestError) as refused:
-            CLIENT.chat.completions.create(**ASKED, n=2)
+            CLIENT.chat.completions.create(**ASKED, n=17)
         self.assertEqual(refused.exception.param, "n")
         with self.assertRaises(openai.NotFoundError):
             CLIENT.chat.completions.create(**{**ASKED, "model": "other"})

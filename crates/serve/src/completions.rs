@@ -3,14 +3,11 @@
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::options::Options;
+use crate::options::{MOST_CHOICES, Options};
 use crate::work::Task;
 
 /// Tokens of a continuation, where a request names no limit: as OpenAI has it.
 const USUAL_TOKENS: usize = 16;
-
-/// Texts of one request: eight members' candidates, and as many again.
-const MOST_TEXTS: usize = 16;
 
 /// Takes the texts and what is wanted of them, and the most tokens behind each.
 ///
@@ -53,11 +50,11 @@ fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
         _ => None,
     };
     let fits = |texts: &Vec<String>| {
-        (1..=MOST_TEXTS).contains(&texts.len()) && texts.iter().all(|text| !text.is_empty())
+        (1..=MOST_CHOICES).contains(&texts.len()) && texts.iter().all(|text| !text.is_empty())
     };
     texts.filter(fits).ok_or_else(|| {
         let message = format!(
-            "`prompt` has to be a text, or a list of 1 to {MOST_TEXTS}; none is empty. Members share no tokens, so that ids mean nothing."
+            "`prompt` has to be a text, or a list of 1 to {MOST_CHOICES}; none is empty. Members share no tokens, so that ids mean nothing."
         );
         ApiError::option("prompt", message)
     })
@@ -103,7 +100,6 @@ mod tests {
             (json!({ "prompt": "x", "max_tokens": -1 }), "max_tokens"),
             (json!({ "prompt": "x", "best_of": 3 }), "best_of"),
             (json!({ "prompt": "x", "suffix": "y" }), "suffix"),
-            (json!({ "prompt": "x", "n": 2 }), "n"),
         ] {
             let error = read_one(body.clone()).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(name), "{body}");

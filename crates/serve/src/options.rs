@@ -10,6 +10,9 @@ use crate::error::ApiError;
 /// What one answer may be asked for at most, in tokens: more than any context.
 const MOST_TOKENS: i64 = 1 << 24;
 
+/// Answers of one request: eight members' candidates, and as many again.
+pub(crate) const MOST_CHOICES: usize = 16;
+
 /// Texts that an answer may be asked to end before, and bytes of one.
 const MOST_STOPS: usize = 16;
 const LONGEST_STOP: usize = 1024;
@@ -48,6 +51,8 @@ pub(crate) struct Common {
     /// Which member alone, by index; `None` for all of them.
     pub member: Option<usize>,
     pub sampling: Sampling,
+    /// Answers to one question.
+    pub choices: usize,
     pub stop: Vec<String>,
     pub stream: bool,
     pub include_usage: bool,
@@ -150,11 +155,7 @@ impl Options {
     /// for all members, and `sampling` is what holds where a request says nothing.
     fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
-        if self.whole("n", 1, 128)?.is_some_and(|n| n != 1) {
-            let message =
-                "`n` has to be 1: the members give one answer. Ask again, with another `seed`.";
-            return Err(ApiError::option("n", message));
-        }
+        let choices = self.whole("n", 1, MOST_CHOICES as i64)?;
         let temperature = self.number("temperature", 0.0, 2.0)?;
         let top_p = self.number("top_p", 0.0, 1.0)?;
         let seed = self.whole("seed", i64::MIN, i64::MAX)?;
@@ -165,6 +166,7 @@ impl Options {
             seed: seed.map_or(sampling.seed, i64::cast_unsigned),
             ..sampling
         };
+        let choices = choices.and_then(|number| usize::try_from(number).ok());
         let stream = self.flag("stream")?;
         let user = self.text("user")?.unwrap_or_default();
         if user.len() > LONGEST_USER {
@@ -175,6 +177,7 @@ impl Options {
             model,
             member,
             sampling,
+            choices: choices.unwrap_or(1),
             stop: self.stop()?,
             stream,
             include_usage: self.stream_options(stream)?,
@@ -358,6 +361,7 @@ mod tests {
             let common = common(body).unwrap();
             assert_eq!(common.sampling, sampling);
             assert_eq!((common.model.as_str(), common.member), ("conclave", None));
+            assert_eq!(common.choices, 1);
             assert!(common.stop.is_empty() && !common.stream && !common.include_usage);
         }
     }
@@ -367,9 +371,10 @@ mod tests {
         let common = common(json!({
             "model": "Ada", "temperature": 0, "top_p": 0.5, "seed": -1, "stop": ["a", "b"],
             "stream": true, "stream_options": { "include_usage": true }, "user": "me",
+            "n": 3,
         }))
         .unwrap();
-        assert_eq!(common.member, Some(0));
+        assert_eq!((common.member, common.choices), (Some(0), 3));
         let sampling = common.sampling;
         assert_eq!(
             (sampling.temperature, sampling.top_p, sampling.seed),
@@ -383,7 +388,8 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_refused_by_name() {
         for (body, name) in [
-            (json!({ "n": 2 }), "n"),
+            (json!({ "n": 0 }), "n"),
+            (json!({ "n": 17 }), "n"),
             (json!({ "temperature": 2.5 }), "temperature"),
             (json!({ "temperature": "warm" }), "temperature"),
             (json!({ "top_p": -0.1 }), "top_p"),

@@ -141,10 +141,10 @@ pub(crate) async fn whole(
     mut events: UnboundedReceiver<Event>,
 ) -> Result<Response, ApiError> {
     let mut choices = Vec::new();
-    let (mut content, mut segments, mut stopped) = (String::new(), Vec::new(), "");
+    let (mut content, mut segments) = (String::new(), Vec::new());
     while let Some(event) = events.recv().await {
         match event {
-            Event::Begun | Event::Rendered(_) => {}
+            Event::Begun { .. } | Event::Rendered(_) => {}
             Event::Text { text, vote, .. } => {
                 content.push_str(&text);
                 segments.extend(vote.map(|vote| vote.told(&text)));
@@ -154,7 +154,6 @@ pub(crate) async fn whole(
                 stop,
                 tokens,
             } => {
-                stopped = stop;
                 let content = std::mem::take(&mut content);
                 let mut one = match head.kind {
                     Kind::Chat => {
@@ -166,12 +165,21 @@ pub(crate) async fn whole(
                 };
                 one["finish_reason"] = json!(finish_of(stop));
                 one["logprobs"] = logprobs_of(tokens.as_deref(), 0);
+                one["conclave"] =
+                    json!({ "stop": stop, "segments": std::mem::take(&mut segments) });
                 choices.push(one);
             }
             Event::End(usage) => {
+                // As the page's library has it, which gives one choice only.
+                let of_one = match choices.as_mut_slice() {
+                    [Value::Object(one)] => one.remove("conclave"),
+                    _ => None,
+                };
                 let mut object = head.object(false, json!(choices));
                 object["usage"] = usage_of(usage);
-                object["conclave"] = json!({ "stop": stopped, "segments": segments });
+                if let Some(of_one) = of_one {
+                    object["conclave"] = of_one;
+                }
                 return Ok(Json(object).into_response());
             }
             Event::Failed(error) => return Err(error),
@@ -188,22 +196,17 @@ pub(crate) async fn streamed(
     head: Head,
     mut events: UnboundedReceiver<Event>,
 ) -> Result<Response, ApiError> {
-    match events.recv().await {
+    let first = match events.recv().await {
         Some(Event::Failed(error)) => return Err(error),
         None => return Err(ApiError::closing()),
-        Some(_) => {}
-    }
-    let mut first = Vec::new();
-    if head.kind == Kind::Chat {
-        let mut chunk = head.chunk(0, Some(""), None, Value::Null);
-        chunk["choices"][0]["delta"]["role"] = json!("assistant");
-        first.push(chunk.to_string());
-    }
-    let stream = Stream {
+        first => first,
+    };
+    let mut stream = Stream {
         head,
         events: Some(events),
-        due: first,
+        due: Vec::new(),
     };
+    stream.due = stream.chunks_of(first);
     let chunks = stream::unfold(stream, |mut stream| async {
         let data = stream.next().await?;
         Some((
@@ -239,7 +242,12 @@ impl Stream {
     /// What an event is told as, `None` being that no more come.
     fn chunks_of(&mut self, event: Option<Event>) -> Vec<String> {
         match event {
-            Some(Event::Begun | Event::Rendered(_)) => Vec::new(),
+            Some(Event::Begun { choice }) if self.head.kind == Kind::Chat => {
+                let mut chunk = self.head.chunk(choice, Some(""), None, Value::Null);
+                chunk["choices"][0]["delta"]["role"] = json!("assistant");
+                vec![chunk.to_string()]
+            }
+            Some(Event::Begun { .. } | Event::Rendered(_)) => Vec::new(),
             Some(Event::Text { choice, text, vote }) => {
                 let mut chunk = self.head.chunk(choice, Some(&text), None, Value::Null);
                 if let Some(vote) = vote {

@@ -21,7 +21,7 @@ use tower_http::cors::{AllowHeaders, CorsLayer};
 
 use crate::access::{Access, from_its_origin, with_the_key};
 use crate::error::ApiError;
-use crate::options::{Common, Options};
+use crate::options::{Common, MOST_CHOICES, Options};
 use crate::queue::Queue;
 use crate::reply::{self, Head, Kind};
 use crate::turns::Client;
@@ -139,6 +139,7 @@ async fn apply_template(
         task,
         sampling: shared.sampling,
         limits: Limits::default(),
+        choices: 1,
         events: sender,
     };
     shared.queue.push(&client, job)?;
@@ -188,6 +189,11 @@ impl Shared {
         from: SocketAddr,
         (common, (task, tokens)): (Common, (Task, Option<usize>)),
     ) -> Result<Response, ApiError> {
+        if common.choices * task.questions() > MOST_CHOICES {
+            let message =
+                format!("A request gets {MOST_CHOICES} answers at most, `n` for each text.");
+            return Err(ApiError::option("n", message));
+        }
         let (sender, events) = unbounded_channel();
         let limits = Options::limits(&common, tokens);
         let client = Client {
@@ -199,6 +205,7 @@ impl Shared {
             task,
             sampling: common.sampling,
             limits,
+            choices: common.choices,
             events: sender,
         };
         self.queue.push(&client, job)?;

@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub task: Task,
     pub sampling: Sampling,
     pub limits: Limits,
+    /// Answers to each conversation or text, from 1: each draws by numbers of its own.
+    pub choices: usize,
     /// Closed by a client that has gone away.
     pub events: UnboundedSender<Event>,
 }
@@ -51,11 +53,21 @@ pub(crate) enum Task {
     },
 }
 
+impl Task {
+    /// How many conversations or texts are to be answered.
+    pub fn questions(&self) -> usize {
+        match self {
+            Self::Chat { .. } | Self::Render { .. } => 1,
+            Self::Texts { texts, .. } => texts.len(),
+        }
+    }
+}
+
 /// What comes of it, in this order: for each choice its segments and its end, then the end of all.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The members have begun: what comes may be told.
-    Begun,
+    /// The members have begun this choice: what comes may be told.
+    Begun { choice: usize },
     /// More of a choice's text.
     Text {
         choice: usize,
@@ -185,17 +197,19 @@ impl<M: TakePart> Run<'_, M> {
                     // Here, and not as the request comes: what it costs is part of its client's turn.
                     check_schema(schema).map_err(|error| ApiError::format(&error))?;
                 }
-                let question = Question::Conversation(messages);
-                let said = self.answer(0, question, schema, "").await?;
-                self.tell(Event::Over {
-                    choice: 0,
-                    stop: said.stopped,
-                    tokens: None,
-                });
-                Ok(Usage {
-                    prompt: said.prompt_tokens,
-                    answer: said.answer_tokens,
-                })
+                let mut usage = Usage::default();
+                for choice in 0..job.choices {
+                    let question = Question::Conversation(messages);
+                    let said = self.answer(choice, question, schema, "").await?;
+                    self.tell(Event::Over {
+                        choice,
+                        stop: said.stopped,
+                        tokens: None,
+                    });
+                    usage.prompt = said.prompt_tokens;
+                    usage.answer += said.answer_tokens;
+                }
+                Ok(usage)
             }
             Task::Render { messages } => {
                 let prompt = self.rendered(messages)?;
@@ -204,10 +218,15 @@ impl<M: TakePart> Run<'_, M> {
             }
             Task::Texts { texts, echo, judge } => {
                 let mut usage = Usage::default();
-                for (choice, text) in texts.iter().enumerate() {
-                    let one = self.text(choice, text, *echo, *judge).await?;
-                    usage.prompt += one.prompt;
-                    usage.answer += one.answer;
+                for (place, text) in texts.iter().enumerate() {
+                    let choices = place * job.choices..(place + 1) * job.choices;
+                    let mut prompt = 0;
+                    for choice in choices {
+                        let one = self.text(choice, text, *echo, *judge).await?;
+                        prompt = one.prompt;
+                        usage.answer += one.answer;
+                    }
+                    usage.prompt += prompt;
                 }
                 Ok(usage)
             }
@@ -309,7 +328,10 @@ impl<M: TakePart> Run<'_, M> {
         let ask = Ask {
             question,
             settings: self.settings,
-            sampling: job.sampling,
+            sampling: Sampling {
+                seed: seed_of(job.sampling.seed, choice % job.choices),
+                ..job.sampling
+            },
             limits: job.limits.clone(),
             form: schema.map(|schema| Form {
                 schema,
@@ -354,9 +376,15 @@ impl<M: TakePart> Run<'_, M> {
     }
 }
 
+/// The seed of one of several answers to the same question. They lie far apart: a request that names no seed
+/// has the one behind the last request's.
+fn seed_of(seed: u64, choice: usize) -> u64 {
+    seed.wrapping_add((choice as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
 /// Tells that nothing stands in the way of an answer any more, and what stands before it.
 fn begin(events: &UnboundedSender<Event>, choice: usize, echoed: &str) {
-    let _ = events.send(Event::Begun);
+    let _ = events.send(Event::Begun { choice });
     if !echoed.is_empty() {
         let _ = events.send(Event::Text {
             choice,

@@ -165,6 +165,78 @@ fn a_seed_is_a_text_and_no_temperature_is_one_too() {
 }
 
 #[test]
+fn a_question_has_as_many_answers_as_are_asked_for() {
+    let stage = Stage::new();
+    let question = "Tell me a story about a fox.";
+    let drawn = |options: Value| {
+        let mut all = json!({ "temperature": 2, "top_p": 1, "seed": 5, "max_tokens": 16 });
+        let (all_of, options) = (all.as_object_mut().unwrap(), options.as_object().unwrap());
+        all_of.extend(options.clone());
+        asked(question, all)
+    };
+    let told = |options: Value| {
+        let (status, told) = stage.post(CHAT, &drawn(options));
+        assert_eq!(status, 200, "{told}");
+        told
+    };
+    let (one, three) = (told(json!({})), told(json!({ "n": 3 })));
+    let choices = three["choices"].as_array().unwrap();
+    let texts: Vec<_> = choices
+        .iter()
+        .map(|one| one["message"]["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts[0], content(&one), "the first is as it is alone");
+    assert!(
+        texts[1] != texts[0] && texts[2] != texts[0] && texts[2] != texts[1],
+        "{texts:?}"
+    );
+    // The next seed is that of whoever asks next, and no choice's.
+    assert!(!texts.contains(&content(&told(json!({ "seed": 6 })))));
+    for (index, choice) in choices.iter().enumerate() {
+        assert_eq!(choice["index"], index);
+        assert_eq!(choice["conclave"]["stop"], "tokens");
+        let segments = choice["conclave"]["segments"].as_array().unwrap();
+        let of_segments = segments.iter().map(|one| one["text"].as_str().unwrap());
+        assert_eq!(of_segments.collect::<String>(), texts[index]);
+    }
+    assert!(three.get("conclave").is_none() && one["choices"][0].get("conclave").is_none());
+    // The question is counted once, and every answer.
+    let usage = |told: &Value, name: &str| told["usage"][name].as_u64().unwrap();
+    assert_eq!(usage(&three, "prompt_tokens"), usage(&one, "prompt_tokens"));
+    assert!(usage(&three, "completion_tokens") >= 3 * 16, "{three}");
+
+    let chunks = stage.stream(CHAT, &drawn(json!({ "n": 3 })));
+    for (index, text) in texts.iter().enumerate() {
+        let own = chunks.iter().map(|chunk| &chunk["choices"][0]);
+        let own: Vec<_> = own.filter(|one| one["index"] == index).collect();
+        assert_eq!(own[0]["delta"]["role"], "assistant");
+        let said = own
+            .iter()
+            .filter_map(|one| one["delta"]["content"].as_str());
+        assert_eq!(said.collect::<String>(), *text);
+        assert_eq!(own[own.len() - 1]["finish_reason"], "length");
+    }
+
+    // Of bare texts: those of the first, then those of the second.
+    let body = json!({ "prompt": ["3 + 4 = ", "Sort: b, a"], "n": 2, "max_tokens": 8, "temperature": 0, "echo": true });
+    let both = stage.complete(&body);
+    let begins = |index: usize, text: &str| {
+        let choice = &both["choices"][index];
+        assert_eq!(choice["index"], index);
+        assert!(
+            choice["text"].as_str().unwrap().starts_with(text),
+            "{choice}"
+        );
+    };
+    begins(0, "3 + 4 = ");
+    begins(1, "3 + 4 = ");
+    begins(2, "Sort: b, a");
+    begins(3, "Sort: b, a");
+    let (status, told) = stage.post("/v1/completions", &json!({ "prompt": ["a", "b"], "n": 9 }));
+    assert_eq!((status, &told["error"]["param"]), (400, &json!("n")));
+}
+
+#[test]
 fn a_member_is_a_model_of_its_own() {
     let stage = Stage::new();
     let (_, models) = stage.get("/v1/models");
@@ -205,7 +277,7 @@ fn a_conversation_goes_on() {
 fn what_cannot_be_honoured_is_refused_in_the_clients_shape() {
     let stage = Stage::new();
     for (options, param) in [
-        (json!({ "n": 2 }), "n"),
+        (json!({ "n": 17 }), "n"),
         (json!({ "tools": [] }), "tools"),
         (json!({ "logprobs": true }), "logprobs"),
         (

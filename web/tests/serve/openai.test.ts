@@ -49,6 +49,17 @@ test("a stream is whole, and ends with its usage", async () => {
   assert.ok(votes > 1, `${votes} segments`);
 });
 
+test("several answers to one question come in one stream, each by its index", async () => {
+  const asked = { model, messages, temperature: 1.5, seed: 3, max_tokens: 12, n: 2 };
+  const whole = await client.chat.completions.create(asked);
+  const texts = ["", ""];
+  for await (const { choices } of await client.chat.completions.create({ ...asked, stream: true })) {
+    for (const { index, delta } of choices) texts[index] += delta.content ?? "";
+  }
+  assert.deepEqual(texts, whole.choices.map(({ message }) => message.content));
+  assert.notEqual(texts[0], texts[1]);
+});
+
 test("the client's helper for streams finds a message in it", async () => {
   const runner = client.chat.completions.stream({ model, messages, temperature: 0 });
   assert.match((await runner.finalMessage()).content ?? "", /432/);
@@ -74,7 +85,7 @@ test("an answer is a document of the schema that the client asks for, whole and 
 test("limits, refusals and a wrong key are the client's own errors", async () => {
   const short = await client.chat.completions.create({ model, messages, temperature: 0, max_completion_tokens: 3 });
   assert.equal(short.choices[0]?.finish_reason, "length");
-  await assert.rejects(client.chat.completions.create({ model, messages, n: 2 }), (error) => error instanceof OpenAI.BadRequestError && error.param === "n");
+  await assert.rejects(client.chat.completions.create({ model, messages, n: 17 }), (error) => error instanceof OpenAI.BadRequestError && error.param === "n");
   await assert.rejects(client.chat.completions.create({ model: "other", messages }), (error) => error instanceof OpenAI.NotFoundError && error.code === "model_not_found");
   const stranger = new OpenAI({ baseURL, apiKey: "another key".repeat(2), maxRetries: 0 });
   await assert.rejects(stranger.models.list(), OpenAI.AuthenticationError);
