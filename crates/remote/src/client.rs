@@ -192,6 +192,7 @@ impl Client {
             401 | 403 => Err(Failed::Final(RemoteError::Denied {
                 host: self.host(),
                 status,
+                keyed: self.key.is_some(),
                 variable: variable(&self.address),
             })),
             408 | 425 | 429 | 500 | 502..=504 => {

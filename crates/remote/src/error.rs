@@ -36,13 +36,16 @@ pub enum RemoteError {
     },
     /// It refuses who asks.
     #[error(
-        "{host} refuses the request (HTTP {status}): set {variable} to a key that may use the model"
+        "{host} {what} (HTTP {status}): set {variable} to one that may use the model",
+        what = if *.keyed { "refuses the key" } else { "asks for a key" }
     )]
     Denied {
         /// The server.
         host: String,
         /// 401 or 403.
         status: u16,
+        /// A key was sent.
+        keyed: bool,
         /// Where the key is looked for.
         variable: String,
     },

@@ -49,6 +49,8 @@ pub struct Drafted {
     pub ended: bool,
     /// Tokens drawn.
     pub tokens: usize,
+    /// Tokens read before it; 0 where its server does not say.
+    pub prefix_tokens: usize,
 }
 
 /// What it says of a candidate.
@@ -112,6 +114,7 @@ pub struct Remote {
     /// It leaves the drafting to others.
     only_judges: bool,
     held: Held,
+    prompt_tokens: usize,
     /// The candidates scored last: texts, and their ids where those are known.
     in_line: Vec<(String, Option<Vec<u32>>)>,
     round: u64,
@@ -130,6 +133,7 @@ impl Remote {
             drawing: Drawing::greedy(),
             only_judges: false,
             held: Held::default(),
+            prompt_tokens: 0,
             in_line: Vec::new(),
             round: 0,
             missed: 0,
@@ -175,7 +179,14 @@ impl Remote {
         };
         self.drawing = drawing;
         self.in_line.clear();
+        self.prompt_tokens = 0;
         (self.round, self.missed, self.missing) = (0, 0, false);
+    }
+
+    /// Tokens of the conversation, as its server counted them before the first segment; 0 before it was
+    /// asked for that, and of one that does not say.
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens
     }
 
     /// A segment of at most `limit` tokens.
@@ -193,16 +204,14 @@ impl Remote {
         let drafted = on_thread(&self.server, move || {
             let deadline = server.deadline();
             let prefix = held.whole(&server, deadline)?;
-            let (text, ended, tokens) = server.draft(&prefix, limit, &drawing, seed, deadline)?;
-            let drafted = Drafted {
-                text,
-                ended,
-                tokens,
-            };
+            let drafted = server.draft(&prefix, limit, &drawing, seed, deadline)?;
             Ok((held, drafted))
         });
         let (held, drafted) = self.told(drafted.await)?;
         self.held = held;
+        if self.held.kept.is_empty() {
+            self.prompt_tokens = drafted.prefix_tokens;
+        }
         Ok(drafted)
     }
 

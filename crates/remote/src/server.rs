@@ -14,7 +14,7 @@ use crate::client::{Client, Deadline};
 use crate::error::RemoteError;
 use crate::judge::LETTERS;
 use crate::key::Key;
-use crate::member::Drawing;
+use crate::member::{Drafted, Drawing};
 use crate::template::{Said, Template};
 use crate::wire::{Choice, Completion, Model, Models};
 
@@ -286,8 +286,7 @@ impl Server {
         Ok(())
     }
 
-    /// Continues `prefix` by at most `limit` tokens: the text, whether the answer ends behind it, and how
-    /// many tokens it is.
+    /// Continues `prefix` by at most `limit` tokens.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -298,7 +297,7 @@ impl Server {
         drawing: &Drawing,
         seed: u64,
         deadline: Deadline,
-    ) -> Result<(String, bool, usize), RemoteError> {
+    ) -> Result<Drafted, RemoteError> {
         let mut body = json!({"model": self.model, "prompt": prompt(prefix), "max_tokens": limit,
             "temperature": drawing.temperature, "top_p": drawing.top_p, "seed": seed & 0x7fff_ffff});
         let own = match self.kind {
@@ -310,10 +309,10 @@ impl Server {
         };
         merge(&mut body, own);
         let completion = self.complete(&body, deadline)?;
-        let tokens = completion
-            .usage
-            .as_ref()
-            .map_or(limit, |usage| usage.completion_tokens);
+        let usage = completion.usage.as_ref();
+        let (tokens, prefix_tokens) = usage.map_or((limit, 0), |usage| {
+            (usage.completion_tokens, usage.prompt_tokens)
+        });
         let [choice] = self.choices(completion)?;
         let ended = choice.finish_reason.as_deref() == Some("stop");
         let mut text = choice.text;
@@ -325,7 +324,12 @@ impl Server {
             // A character whose last bytes are still to come is told as this.
             text.truncate(text.trim_end_matches('\u{fffd}').len());
         }
-        Ok((text, ended, tokens.min(limit)))
+        Ok(Drafted {
+            text,
+            ended,
+            tokens: tokens.min(limit),
+            prefix_tokens,
+        })
     }
 
     /// Which of `count` letters it names.

@@ -26,6 +26,8 @@ pub(crate) struct Completion {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Usage {
     #[serde(default)]
+    pub prompt_tokens: usize,
+    #[serde(default)]
     pub completion_tokens: usize,
 }
 
@@ -89,12 +91,19 @@ impl Completion {
     }
 }
 
-/// A log-probability: finite, and none of more than certainty but for rounding.
+/// A probability of nothing, in nats: JSON has no word for the logarithm of none, and servers say null or a
+/// number of their own.
+const NOTHING: f64 = -700.0;
+
+/// A log-probability: none of more than certainty but for rounding.
 fn logprob(value: &Value) -> Option<f64> {
+    if value.is_null() {
+        return Some(NOTHING);
+    }
     value
         .as_f64()
         .filter(|number| *number < 1e-3)
-        .map(|number| number.min(0.0))
+        .map(|number| number.clamp(NOTHING, 0.0))
 }
 
 /// Of the prompt `ids` from `from` on, as vLLM tells them: a list of `{"ID": {"logprob": …}, …}`.
@@ -213,7 +222,8 @@ mod tests {
             Some(vec![-9.0, -1.0, -2.0]),
             "one across the seam"
         );
-        assert_eq!(of_text(&told, 0, 10), None, "the first token's is null");
+        let unlikely = json!({"token_logprobs": [-1.0, null, -9999.0], "text_offset": [0, 3, 5]});
+        assert_eq!(of_text(&unlikely, 3, 9), Some(vec![NOTHING, NOTHING]));
         assert_eq!(of_text(&told, 13, 10), None);
         for wrong in [
             json!({}),

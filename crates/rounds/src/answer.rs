@@ -185,6 +185,8 @@ pub async fn answer<M: TakePart>(
     };
     said.text.push_str(&ending.rest());
     said.answer_tokens = ending.tokens;
+    let told = members.iter().map(TakePart::prompt_tokens);
+    said.prompt_tokens = told.fold(said.prompt_tokens, usize::max);
     Ok(said)
 }
 

@@ -144,6 +144,12 @@ pub trait TakePart {
     /// What running reports.
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError>;
 
+    /// Tokens of the conversation where they are only known once it has drafted; else 0, and
+    /// [`begin_while`](Self::begin_while) has told them.
+    fn prompt_tokens(&self) -> usize {
+        0
+    }
+
     /// Leaves the query, and frees what it held for it.
     fn release(&mut self);
 }
@@ -281,6 +287,7 @@ impl TakePart for Remote {
             text,
             ended,
             tokens,
+            ..
         } = self.draft(limit).await?;
         Ok(Draft {
             text,
@@ -305,6 +312,10 @@ impl TakePart for Remote {
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
         self.keep(winner);
         Ok(())
+    }
+
+    fn prompt_tokens(&self) -> usize {
+        self.prompt_tokens()
     }
 
     fn release(&mut self) {
@@ -412,6 +423,10 @@ impl TakePart for AnyMember {
 
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
         its!(self, member => TakePart::keep(&mut **member, winner).await)
+    }
+
+    fn prompt_tokens(&self) -> usize {
+        its!(self, member => TakePart::prompt_tokens(&**member))
     }
 
     fn release(&mut self) {

@@ -217,6 +217,7 @@ fn the_same_model_here_and_there_answers_the_same() {
         let found = ask(&mut there, question, &settings, &mut heard).unwrap();
         assert_eq!((&found.text, found.stopped), (&wanted.text, wanted.stopped));
         assert!(!found.text.is_empty() && heard.abstained.is_empty());
+        assert_eq!(found.prompt_tokens, wanted.prompt_tokens);
         // Together they are the same as here alone.
         let [here] = here;
         let [there] = there;
@@ -249,6 +250,8 @@ fn a_key_is_asked_for_and_never_told() {
             told.contains("CONCLAVE_KEY_127_0_0_1_") && !told.contains("secret"),
             "{told}"
         );
+        let what = key.map_or("asks for a key", |_| "refuses the key");
+        assert!(told.contains(what), "{told}");
     }
     let elsewhere = "http://192.0.2.1/v1#m";
     let error = connect(elsewhere, Some("sesame-7"), LONG).unwrap_err();
