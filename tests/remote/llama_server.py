@@ -36,7 +36,8 @@ def main():
     # Candidates are scored side by side.
     wanted.n_parallel = 4
     wanted.n_ctx = 4 * 1024
-    wanted.cpuparams.n_threads = 2
+    # Its threads wait for each other awake: two of them beside a test's own, on two cores, take several times as long.
+    wanted.cpuparams.n_threads = 1
     wanted.warmup = False
     # As exact as it can be: keys and values in f32, and no flash attention, which rounds them to f16.
     wanted.cache_type_k = wanted.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
