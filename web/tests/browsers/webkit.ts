@@ -46,7 +46,9 @@ export async function launchWebKit({ dark = false, language = "en_US.UTF-8" }: W
   await soon("WebKitWebDriver", () => ask("GET", "status"));
   const args = ["--automation", ...(dark ? ["--dark-mode"] : [])];
   const wanted = { browserName: "MiniBrowser", "webkitgtk:browserOptions": { binary: browser, args } };
-  const { sessionId } = (await ask("POST", "session", { capabilities: { alwaysMatch: wanted } })) as { sessionId: string };
+  // The browser's first start on a machine may be too slow for the driver.
+  const session = await soon("MiniBrowser", () => ask("POST", "session", { capabilities: { alwaysMatch: wanted } }));
+  const { sessionId } = session as { sessionId: string };
   return {
     send: (command, parameters = {}, element) => {
       const [method, path] = routes[command];
