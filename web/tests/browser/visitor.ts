@@ -9,7 +9,8 @@ import type { Site } from "./site.ts";
 /** A name that is not localhost: over plain http it is no secure context, so that there is neither navigator.gpu nor crypto.subtle. */
 export const plainHost = "conclave.test";
 
-const plain = ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+/** Flags of every Chromium here. */
+export const plain = ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 /** What is waited for comes, but a busy machine may be slow: waiting longer costs nothing where it is not. */
 export const patience = 120_000;
