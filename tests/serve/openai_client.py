@@ -35,7 +35,10 @@ class Served(unittest.TestCase):
         self.assertEqual(chunks[-2].choices[0].finish_reason, "stop")
 
     def test_a_question_has_several_answers(self):
-        answer = CLIENT.chat.completions.create(**{**ASKED, "temperature": 1.5, "seed": 3}, max_tokens=12, n=2)
+        story = [{"role": "user", "content": "Tell me a story about a fox."}]
+        answer = CLIENT.chat.completions.create(
+            model="conclave", messages=story, temperature=2, top_p=1, seed=5, max_tokens=16, n=2
+        )
         first, second = (choice.message.content for choice in answer.choices)
         self.assertNotEqual(first, second)
         self.assertEqual([choice.index for choice in answer.choices], [0, 1])

@@ -50,7 +50,8 @@ test("a stream is whole, and ends with its usage", async () => {
 });
 
 test("several answers to one question come in one stream, each by its index", async () => {
-  const asked = { model, messages, temperature: 1.5, seed: 3, max_tokens: 12, n: 2 };
+  const story: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "Tell me a story about a fox." }];
+  const asked = { model, messages: story, temperature: 2, top_p: 1, seed: 5, max_tokens: 16, n: 2 };
   const whole = await client.chat.completions.create(asked);
   const texts = ["", ""];
   for await (const { choices } of await client.chat.completions.create({ ...asked, stream: true })) {
