@@ -55,15 +55,17 @@ fn dot<L: Lanes, const T: usize>(
     }
 }
 
-/// Signed bytes, two columns of each row at a time. Nothing looks them up.
+/// Signed bytes, two columns of each row at a time. Nothing looks them up. A pair at once: of two, the
+/// compiler takes four rows of input for one half of the lanes and then again for the other, which
+/// keeps more than wasm's sixteen registers hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
 impl Codes for Bytes {
     const LEVELS: bool = true;
     const EMPTY: Self = Self([[0; 2 * LANES]; BLOCK / 2]);
-    type Few<W> = [W; 2];
-    const FEW: usize = 2;
+    type Few<W> = [W; 1];
+    const FEW: usize = 1;
 
     #[inline(always)]
     fn pack(&mut self, codes: &[[u8; BLOCK]; LANES]) {
@@ -76,22 +78,21 @@ impl Codes for Bytes {
     }
 
     #[inline(always)]
-    fn words<L: Lanes>(&self, l: L, two: usize, _table: Option<&[u8; 16]>) -> [L::Words; 2] {
-        [l.words(&self.0[2 * two]), l.words(&self.0[2 * two + 1])]
+    fn words<L: Lanes>(&self, l: L, pair: usize, _table: Option<&[u8; 16]>) -> [L::Words; 1] {
+        [l.words(&self.0[pair])]
     }
 
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         &self,
         l: L,
-        two: usize,
+        pair: usize,
         table: Option<&[u8; 16]>,
         input: &[&[i32; BLOCK / 2]; T],
         sums: &mut [L::Ints; T],
     ) {
-        let [a, b] = self.words(l, two, table);
-        dot(l, a, 2 * two, input, sums);
-        dot(l, b, 2 * two + 1, input, sums);
+        let [words] = self.words(l, pair, table);
+        dot(l, words, pair, input, sums);
     }
 }
 
