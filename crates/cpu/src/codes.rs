@@ -57,7 +57,7 @@ fn dot<L: Lanes, const T: usize>(
 
 /// Signed bytes, two columns of each row at a time. Nothing looks them up. A pair at once: of two, the
 /// compiler takes four rows of input for one half of the lanes and then again for the other, which
-/// keeps more than wasm's sixteen registers hold.
+/// keeps more than the sixteen registers hold that wasm gets on x86.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
