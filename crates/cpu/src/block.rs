@@ -98,11 +98,81 @@ impl<F: Kept, const RUNS: usize> Packed for Block<F, RUNS> {
     }
 }
 
+impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
+    /// Adds Σ code · input of group `part` of a run's columns to `sums`, in pairs.
+    #[inline(always)]
+    fn pairs<L: Lanes, const T: usize>(
+        l: L,
+        codes: &F::HeldCodes,
+        part: usize,
+        input: [&Quants; T],
+        sums: &mut [L::Ints; T],
+    ) {
+        let mut pairs = [&input[0].pairs; T];
+        for t in 1..T {
+            pairs[t] = &input[t].pairs;
+        }
+        let fews = Self::GROUP / 2 / F::HeldCodes::FEW;
+        for few in fews * part..fews * (part + 1) {
+            codes.products(l, few, Self::TABLE.as_ref(), &pairs, sums);
+        }
+    }
+
+    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. Of few rows of input both at once, since
+    /// each product waits for the last one of its sum; of many one behind the other, since all their sums
+    /// would not fit the registers.
+    #[inline(always)]
+    fn quads<L: Lanes, const T: usize>(
+        l: L,
+        codes: &F::HeldCodes,
+        part: usize,
+        input: [&Quants; T],
+        sums: &mut [L::Ints; T],
+    ) {
+        let eights = Self::GROUP / 8;
+        let begin = eights * part;
+        let all = begin..begin + l.turns(eights);
+        let mut high = [l.ints(0); T];
+        for eight in all.clone() {
+            let columns = codes.quads(l, eight);
+            eight_columns(l, columns, input, [0, eight], &mut high);
+            if T <= 2 {
+                eight_columns(l, columns, input, [1, eight], sums);
+            }
+        }
+        for t in 0..T {
+            sums[t] = l.with_low(high[t], sums[t]);
+        }
+        if T > 2 {
+            for eight in all {
+                eight_columns(l, codes.quads(l, eight), input, [1, eight], sums);
+            }
+        }
+    }
+}
+
+/// Adds two quads of columns with the quads `at` of `T` rows of input to `sums`.
+#[inline(always)]
+fn eight_columns<L: Lanes, const T: usize>(
+    l: L,
+    columns: [L::Words; 2],
+    input: [&Quants; T],
+    at: [usize; 2],
+    sums: &mut [L::Ints; T],
+) {
+    for (quad, columns) in columns.into_iter().enumerate() {
+        for t in 0..T {
+            sums[t] = l.quad(sums[t], columns, input[t].quads[at[0]][at[1]][quad]);
+        }
+    }
+}
+
 impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
     type Part = Quants;
+    const QUADS: bool = F::HeldCodes::QUADS && Self::TABLE.is_none();
 
     /// No sum overflows: bytes, and what is unpacked or looked up, are at most 255 without their sign,
-    /// input at most 32767, so that 32 products of both are less than 2²⁸; and what `LESS` ≤ 128 takes
+    /// input less than 2¹⁵, so that 32 products of both are less than 2²⁸; and what `LESS` ≤ 128 takes
     /// away is less than 2²⁷.
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
@@ -118,26 +188,27 @@ impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
         }
         for (i, block) in rows.iter().enumerate() {
             for (run, codes) in block.codes.iter().enumerate() {
-                let mut pairs = [&runs[0][i][run].pairs; T];
+                let mut input = [&runs[0][i][run]; T];
                 for t in 1..T {
-                    pairs[t] = &runs[t][i][run].pairs;
+                    input[t] = &runs[t][i][run];
                 }
                 for part in 0..BLOCK / Self::GROUP {
                     let total = if Self::GROUP == BLOCK { 0 } else { 1 + part };
                     let mut dots = [l.ints(0); T];
                     if Self::LESS[1] > 0 {
                         for t in 0..T {
-                            let total = runs[t][i][run].totals[total].int;
+                            let total = input[t].totals[total].int;
                             dots[t] = l.ints(-i32::from(Self::LESS[1]) * total);
                         }
                     }
-                    let fews = Self::GROUP / 2 / F::HeldCodes::FEW;
-                    for few in fews * part..fews * (part + 1) {
-                        codes.products(l, few, Self::TABLE.as_ref(), &pairs, &mut dots);
+                    if L::QUADS && Self::QUADS {
+                        Self::quads(l, codes, part, input, &mut dots);
+                    } else {
+                        Self::pairs(l, codes, part, input, &mut dots);
                     }
                     let [steps, minima] = block.scales.of(l, BLOCK / Self::GROUP * run + part);
                     for t in 0..T {
-                        let x = &runs[t][i][run];
+                        let x = input[t];
                         let scale = l.times(steps, l.floats(x.scale));
                         sums[t] = l.times_add(sums[t], l.of_ints(dots[t]), scale);
                         if F::HeldScales::MINIMA {

@@ -11,6 +11,9 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
     /// Whether what is packed are levels, as signed bytes.
     const LEVELS: bool = false;
 
+    /// Whether four columns of a row can be multiplied at once, as bytes of at most 127.
+    const QUADS: bool = false;
+
     /// Before anything is packed there.
     const EMPTY: Self;
 
@@ -39,6 +42,12 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
         input: &[&[i32; BLOCK / 2]; T],
         sums: &mut [L::Ints; T],
     );
+
+    /// Columns `8 · eight ..` in two quads of each lane, columns 0, 2, 1 and 3 of them; of codes that have
+    /// `QUADS`.
+    fn quads<L: Lanes>(&self, _lanes: L, _eight: usize) -> [L::Words; 2] {
+        unreachable!("these have none")
+    }
 }
 
 /// Adds what a pair of columns makes with the same of `T` rows of input to `sums`.
@@ -109,6 +118,7 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
         low: Plane::EMPTY,
         high: Plane::EMPTY,
     };
+    const QUADS: bool = true;
     type Few<W> = [W; 4];
     const FEW: usize = 4;
 
@@ -120,11 +130,7 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
 
     #[inline(always)]
     fn words<L: Lanes>(&self, l: L, eight: usize, table: Option<&[u8; 16]>) -> [L::Words; 4] {
-        let mut codes = self.low.bytes(l, eight, 0);
-        if HIGH > 0 {
-            let high = self.high.bytes(l, eight, LOW);
-            codes = [l.or(codes[0], high[0]), l.or(codes[1], high[1])];
-        }
+        let mut codes = self.quads(l, eight);
         if let Some(table) = table {
             codes = [l.look_up(table, codes[0]), l.look_up(table, codes[1])];
         }
@@ -147,6 +153,16 @@ impl<const LOW: usize, const HIGH: usize> Codes for Bits<LOW, HIGH> {
         dot(l, b, 4 * eight + 1, input, sums);
         dot(l, c, 4 * eight + 2, input, sums);
         dot(l, d, 4 * eight + 3, input, sums);
+    }
+
+    #[inline(always)]
+    fn quads<L: Lanes>(&self, l: L, eight: usize) -> [L::Words; 2] {
+        let codes = self.low.bytes(l, eight, 0);
+        if HIGH == 0 {
+            return codes;
+        }
+        let high = self.high.bytes(l, eight, LOW);
+        [l.or(codes[0], high[0]), l.or(codes[1], high[1])]
     }
 }
 

@@ -29,6 +29,8 @@ pub trait Lanes: Copy {
     type Floats: Copy;
     /// Vectors that can be held at once.
     const REGISTERS: usize = 16;
+    /// Whether [`quad`](Self::quad) is the faster product.
+    const QUADS: bool = false;
 
     /// From memory.
     fn load_words(self, from: &[i16; 16]) -> Self::Words;
@@ -50,6 +52,16 @@ pub trait Lanes: Copy {
     fn ints(self, value: i32) -> Self::Ints;
     /// `sum + a₀ · b₀ + a₁ · b₁` in each lane.
     fn dot(self, sum: Self::Ints, a: Self::Words, b: Self::Words) -> Self::Ints;
+
+    /// `sum + Σ aᵢ · bᵢ` in each lane, of four bytes that are at most 127 and of four signed ones, which are the
+    /// same in every lane.
+    fn quad(self, sum: Self::Ints, a: Self::Words, b: i32) -> Self::Ints;
+    /// `a · 2⁸ + b`.
+    fn with_low(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    /// As many turns of a loop, where compilers are not to know how many.
+    fn turns(self, turns: usize) -> usize {
+        turns
+    }
 
     /// Of i16.
     fn of_words(self, from: &[i16; 8]) -> Self::Floats;
@@ -91,6 +103,12 @@ pub trait Lanes: Copy {
 pub trait Work {
     /// What comes of it.
     type Out;
+    /// Whether it multiplies quads where these are faster.
+    #[cfg_attr(
+        not(all(target_arch = "wasm32", target_feature = "simd128")),
+        expect(dead_code, reason = "no other vectors do so")
+    )]
+    const QUADS: bool = false;
 
     /// Computes it. To be marked `#[inline(always)]`, as everything it calls with `lanes`.
     fn with<L: Lanes>(self, lanes: L) -> Self::Out;
@@ -104,8 +122,16 @@ pub fn run<W: Work>(work: W) -> W::Out {
         Err(work) => work,
     };
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-    let lanes = wasm::Simd128;
+    return wasm::run(work);
     #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-    let lanes = Plain;
-    work.with(lanes)
+    work.with(Plain::<false>)
+}
+
+/// Whether [`run`] multiplies quads.
+pub fn multiply_quads() -> bool {
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return wasm::multiply_quads();
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    // The tests multiply them in plain arrays.
+    cfg!(test)
 }

@@ -50,9 +50,9 @@ pub(crate) trait Rows: Debug + Send + Sync {
         out: &mut [&mut [f32]],
     );
 
-    /// The same in plain arrays, of all rows.
+    /// The same of all rows in plain arrays, of bytes in quads or in pairs.
     #[cfg(test)]
-    fn times_in_arrays(&self, input: &Input, cols: usize, out: &mut [f32]);
+    fn times_in_arrays(&self, input: &Input, cols: usize, quads: bool, out: &mut [f32]);
 }
 
 impl Clone for Box<dyn Rows> {
@@ -321,7 +321,7 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
     }
 
     #[cfg(test)]
-    fn times_in_arrays(&self, input: &Input, cols: usize, out: &mut [f32]) {
+    fn times_in_arrays(&self, input: &Input, cols: usize, quads: bool, out: &mut [f32]) {
         let rows = out.len() / input.rows();
         let times = Times {
             blocks: self,
@@ -331,7 +331,11 @@ impl<P: Packed + Tile<Part: Part>> Rows for Vec<P> {
             rows,
             out: &mut out.chunks_exact_mut(rows).collect::<Vec<_>>(),
         };
-        times.with(lanes::Plain);
+        if quads {
+            times.with(lanes::Plain::<true>);
+        } else {
+            times.with(lanes::Plain::<false>);
+        }
     }
 }
 
@@ -377,6 +381,7 @@ pub(crate) struct Times<'a, 'b, P: Tile> {
 
 impl<P: Tile> Work for Times<'_, '_, P> {
     type Out = ();
+    const QUADS: bool = P::QUADS;
 
     #[inline(always)]
     fn with<L: Lanes>(mut self, lanes: L) {
@@ -391,6 +396,10 @@ impl<P: Tile> Work for Times<'_, '_, P> {
                     2 | 3 => self.tile::<L, 2>(lanes, blocks, row, first),
                     left if L::REGISTERS >= 32 && left >= 2 * MOST => {
                         self.tile::<L, { 2 * MOST }>(lanes, blocks, row, first)
+                    }
+                    // Bytes leave room for one more.
+                    left if L::QUADS && P::QUADS && left > MOST => {
+                        self.tile::<L, { MOST + 1 }>(lanes, blocks, row, first)
                     }
                     _ => self.tile::<L, MOST>(lanes, blocks, row, first),
                 };
@@ -533,7 +542,8 @@ mod tests {
                 let matrix = matrix(format, 16, cols);
                 let (mut found, mut wanted) = (vec![0.0; 16 * count], vec![0.0; 16 * count]);
                 matrix.times(&input, 0..16, &mut found).unwrap();
-                matrix.packed.times_in_arrays(&input, cols, &mut wanted);
+                let packed = &matrix.packed;
+                packed.times_in_arrays(&input, cols, false, &mut wanted);
                 let largest = wanted.iter().fold(0.0f32, |most, x| most.max(x.abs()));
                 assert!(largest > 0.05, "{format}: {largest}");
                 for (found, wanted) in found.iter().zip(wanted) {
@@ -543,6 +553,28 @@ mod tests {
                         "{format}: {found} is not {wanted}"
                     );
                 }
+            }
+        }
+    }
+
+    /// Bytes that are multiplied four at once make the same sums as numbers of 16 bits, to the last bit.
+    #[test]
+    fn products_of_quads_are_those_of_pairs() {
+        let cols = 512;
+        // The largest magnitudes of a block are of both signs, and few of the others are multiples of 256.
+        let x: Vec<f32> = (0..7 * cols)
+            .map(|i| [1.0, -1.0, (i * 7919 % 10_007) as f32 / 5003.0 - 1.0][(i % 17).min(2)])
+            .collect();
+        let mut input = Input::new();
+        for count in 1..=7 {
+            input.set(&x[..count * cols], cols);
+            for format in Format::ALL {
+                let packed = matrix(format, 16, cols).packed;
+                let (mut quads, mut pairs) = (vec![0.0; 16 * count], vec![0.0; 16 * count]);
+                packed.times_in_arrays(&input, cols, true, &mut quads);
+                packed.times_in_arrays(&input, cols, false, &mut pairs);
+                assert!(pairs.iter().any(|&x| x != 0.0), "{format}");
+                assert_eq!(quads, pairs, "{format}, {count} rows");
             }
         }
     }

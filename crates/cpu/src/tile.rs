@@ -12,6 +12,8 @@ pub(crate) const MOST: usize = 4;
 pub(crate) trait Tile: Sized {
     /// What a row of input consists of.
     type Part;
+    /// Whether it multiplies quads where these are faster.
+    const QUADS: bool = false;
 
     /// Products of eight packed rows with `T` rows of input.
     fn products<L: Lanes, const T: usize>(

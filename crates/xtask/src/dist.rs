@@ -85,8 +85,9 @@ fn build(workspace: &Workspace) -> Result<()> {
     for module in Module::ALL {
         wasm::build(workspace, &toolchain, module)?;
         // In its folder of web: the page's build reads how large it is.
-        let file = module.file(workspace, "_bg.wasm");
-        fs::write(&file, without_names(&fs::read(&file)?)?)?;
+        for file in module.files(workspace) {
+            fs::write(&file, without_names(&fs::read(&file)?)?)?;
+        }
     }
     demo::page(workspace)
 }

@@ -1,4 +1,5 @@
-//! What is read of a wasm module: whether its exports are wrapped, and what a visit need not download.
+//! What is read of a wasm module: whether its exports are wrapped, what a visit need not download, and what
+//! some browsers do not know.
 //!
 //! The dependencies of burn bring static constructors (`inventory`), the fused engine's none. The linker
 //! would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
@@ -6,7 +7,7 @@
 //! JavaScript would cost milliseconds instead of microseconds, and registries grow at each.
 
 use anyhow::{Result, bail};
-use wasmparser::{KnownCustom, Name, Parser, Payload};
+use wasmparser::{KnownCustom, Name, Operator, Parser, Payload};
 
 /// Fails when exports of the module are wrapped, or when its names are gone and nobody could tell.
 ///
@@ -57,6 +58,38 @@ pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
         end = range.end;
     }
     Ok(kept)
+}
+
+/// The module as browsers without relaxed SIMD take it: in the place of each product of quads,
+/// `i32x4.relaxed_dot_i8x16_i7x16_add_s`, its first operand. The module sees that and computes without.
+/// `None` where it has no such product.
+///
+/// # Errors
+/// When it is no wasm, or has another instruction of relaxed SIMD.
+pub fn without_relaxed_simd(module: &[u8]) -> Result<Option<Vec<u8>>> {
+    // Relaxed SIMD has the prefix of SIMD, and 0x100 to 0x12f behind it in LEB128.
+    const PRODUCT: [u8; 3] = [0xfd, 0x93, 0x02];
+    // Both other operands are dropped; as long, so that nothing else in the module changes.
+    const FIRST_OPERAND: [u8; 3] = [0x1a, 0x1a, 0x01];
+    let mut plain = module.to_vec();
+    let mut products = 0;
+    for payload in Parser::new(0).parse_all(module) {
+        let Payload::CodeSectionEntry(body) = payload? else {
+            continue;
+        };
+        let mut operators = body.get_operators_reader()?;
+        while !operators.eof() {
+            let (operator, at) = operators.read_with_offset()?;
+            let bytes = &module[at..operators.original_position()];
+            if operator == Operator::I32x4RelaxedDotI8x16I7x16AddS && bytes == PRODUCT {
+                plain[at..][..PRODUCT.len()].copy_from_slice(&FIRST_OPERAND);
+                products += 1;
+            } else if matches!(bytes, [0xfd, low, 0x02, ..] if *low >= 0x80) {
+                bail!("the module has {operator:?}, for which browsers without it have nothing");
+            }
+        }
+    }
+    Ok((products > 0).then_some(plain))
 }
 
 /// Names of the module's functions, from its `name` section.
@@ -125,6 +158,38 @@ mod tests {
         assert_eq!(without_names(&bare).unwrap(), bare);
         assert!(without_names(&bytes[..bytes.len() - 1]).is_err());
         assert!(without_names(b"GGUF").is_err());
+    }
+
+    /// A module with one function of three vectors that gives one; `code` is behind its operands.
+    fn of_vectors(code: &[u8]) -> Vec<u8> {
+        let body = [&[0, 0x20, 0, 0x20, 1, 0x20, 2], code, &[0x0b]].concat();
+        let mut bytes = b"\0asm\x01\0\0\0".to_vec();
+        bytes.extend(b"\x01\x08\x01\x60\x03\x7b\x7b\x7b\x01\x7b\x03\x02\x01\0\x0a");
+        bytes.extend(prefixed(&[&[1], &prefixed(&body)[..]].concat()));
+        bytes
+    }
+
+    #[test]
+    fn products_of_quads_become_their_first_operand() {
+        // The same bytes in a number are none.
+        let number = [0x41, 0xfd, 0x93, 0x02, 0x1a];
+        let code = |product: &[u8]| [&number, product].concat();
+        let plain = without_relaxed_simd(&of_vectors(&code(b"\xfd\x93\x02"))).unwrap();
+        let wanted = of_vectors(&code(b"\x1a\x1a\x01"));
+        assert_eq!(plain.as_ref(), Some(&wanted));
+        assert_eq!(without_relaxed_simd(&wanted).unwrap(), None);
+    }
+
+    #[test]
+    fn no_other_relaxed_simd_stays() {
+        // f32x4.relaxed_madd
+        let other = of_vectors(b"\xfd\x85\x02");
+        let error = without_relaxed_simd(&other).unwrap_err().to_string();
+        assert!(error.contains("F32x4RelaxedMadd"), "{error}");
+        // v128.load, aligned to four bytes: no relaxed SIMD.
+        let load = of_vectors(b"\x1a\x1a\x1a\x41\0\xfd\0\x02\0");
+        assert_eq!(without_relaxed_simd(&load).unwrap(), None);
+        assert!(without_relaxed_simd(b"GGUF").is_err());
     }
 
     #[test]

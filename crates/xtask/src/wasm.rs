@@ -7,7 +7,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use wasm_bindgen_cli_support::Bindgen;
 
-use crate::module::check_constructors;
+use crate::module::{check_constructors, without_relaxed_simd};
 use crate::process;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
@@ -25,6 +25,8 @@ pub struct Module {
     folder: &'static str,
     /// Several workers can compute on its memory.
     shared: bool,
+    /// It has a second file, with relaxed SIMD.
+    relaxed: bool,
 }
 
 impl Module {
@@ -35,6 +37,7 @@ impl Module {
         name: "conclave",
         folder: "pkg",
         shared: false,
+        relaxed: true,
     };
 
     /// The same for pages that are isolated from other origins.
@@ -51,6 +54,7 @@ impl Module {
         name: "conclave_burn",
         folder: "pkg-burn",
         shared: false,
+        relaxed: false,
     };
 
     /// `crates/wasm-grammar`, which is fetched where an answer is to have a form.
@@ -60,17 +64,28 @@ impl Module {
         name: "conclave_grammar",
         folder: "pkg-grammar",
         shared: false,
+        relaxed: false,
     };
 
     /// All of them.
     pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
 
-    /// A file of its bindings: `.js`, `.d.ts`, `_bg.wasm`.
-    pub fn file(self, workspace: &Workspace, ending: &str) -> PathBuf {
+    /// The wasm files that its bindings start: the one for every browser, and the one with relaxed SIMD where
+    /// it has that.
+    pub fn files(self, workspace: &Workspace) -> Vec<PathBuf> {
         let folder = workspace.web().join(self.folder);
-        folder.join(format!("{}{ending}", self.name))
+        let endings = if self.relaxed {
+            &ENDINGS[..]
+        } else {
+            &ENDINGS[..1]
+        };
+        let file = |ending| folder.join(format!("{}{ending}", self.name));
+        endings.iter().map(file).collect()
     }
 }
+
+/// Of a wasm file for every browser, and of the one with relaxed SIMD.
+const ENDINGS: [&str; 2] = ["_bg.wasm", "_relaxed_bg.wasm"];
 
 /// Builds a module and makes its bindings in its folder of `web`; does nothing where nothing changed.
 ///
@@ -95,23 +110,29 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
     let file = format!("{}.wasm", package.replace('-', "_"));
     let linked = folder.join(TARGET).join(module.profile).join(file);
     let pkg = workspace.web().join(name);
-    let bound = module.file(workspace, "_bg.wasm");
+    let files = module.files(workspace);
     // Which linked module the folder was made from.
     let stamp = workspace.target.join(format!("conclave-{name}"));
-    let same = |made| Some(made) == state(&linked, &bound).ok();
+    let same = |made| Some(made) == state(&linked, &files).ok();
     if std::fs::read_to_string(&stamp).is_ok_and(same) {
         println!("wasm: web/{name} is up to date");
         return Ok(());
     }
-    let bindings = module;
-    let module =
+    let bytes =
         std::fs::read(&linked).with_context(|| format!("{} can't be read", linked.display()))?;
-    check_constructors(&module)?;
-    bind(bindings, module, &pkg)?;
-    std::fs::write(stamp, state(&linked, &bound)?)?;
+    check_constructors(&bytes)?;
+    bind(module, bytes, &pkg)?;
+    let bound = std::fs::read(&files[0])?;
+    if let Some(plain) = without_relaxed_simd(&bound)? {
+        std::fs::write(&files[0], plain)?;
+    }
+    if let Some(relaxed) = files.get(1) {
+        std::fs::write(relaxed, bound)?;
+    }
+    std::fs::write(stamp, state(&linked, &files)?)?;
     println!(
         "wasm: web/{name} made, {:.1} MB, {:.0} s",
-        std::fs::metadata(&bound)?.len() as f64 / 1e6,
+        std::fs::metadata(&files[0])?.len() as f64 / 1e6,
         start.elapsed().as_secs_f64()
     );
     Ok(())
@@ -136,10 +157,13 @@ fn bind(bindings: Module, module: Vec<u8>, pkg: &Path) -> Result<()> {
         .context("wasm-bindgen could not make the bindings")
 }
 
-/// Changes whenever either file does: their paths, lengths and times.
-fn state(linked: &Path, bound: &Path) -> Result<String> {
+/// Changes whenever any of the files does: their paths, lengths and times.
+fn state(linked: &Path, bound: &[PathBuf]) -> Result<String> {
     let mut text = String::new();
-    for file in [linked, bound] {
+    for file in [linked]
+        .into_iter()
+        .chain(bound.iter().map(PathBuf::as_path))
+    {
         let about =
             std::fs::metadata(file).with_context(|| format!("{} was not made", file.display()))?;
         let time = about.modified()?.duration_since(UNIX_EPOCH)?.as_nanos();
@@ -153,20 +177,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_follows_both_files() {
+    fn the_state_follows_every_file() {
         let base = std::env::temp_dir().join(format!("conclave-wasm-{}", std::process::id()));
         std::fs::create_dir_all(&base).unwrap();
-        let (linked, bound) = (base.join("linked"), base.join("bound"));
+        let (linked, bound) = (
+            base.join("linked"),
+            ["one", "other"].map(|name| base.join(name)),
+        );
+        let state = || state(&linked, &bound);
         std::fs::write(&linked, "a").unwrap();
-        assert!(state(&linked, &bound).is_err());
-        std::fs::write(&bound, "b").unwrap();
-        let first = state(&linked, &bound).unwrap();
-        assert_eq!(first, state(&linked, &bound).unwrap());
-        std::fs::write(&bound, "stripped").unwrap();
-        let second = state(&linked, &bound).unwrap();
+        std::fs::write(&bound[0], "b").unwrap();
+        assert!(state().is_err());
+        std::fs::write(&bound[1], "c").unwrap();
+        let first = state().unwrap();
+        assert_eq!(first, state().unwrap());
+        std::fs::write(&bound[1], "stripped").unwrap();
+        let second = state().unwrap();
         assert_ne!(first, second);
         std::fs::write(&linked, "built anew").unwrap();
-        assert_ne!(second, state(&linked, &bound).unwrap());
+        assert_ne!(second, state().unwrap());
         std::fs::remove_dir_all(base).unwrap();
     }
 }

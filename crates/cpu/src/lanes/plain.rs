@@ -3,11 +3,13 @@
 use super::Lanes;
 use crate::half::from_half;
 
-/// Arrays.
+/// Arrays, with products of pairs or of `QUADS`.
 #[derive(Debug, Clone, Copy)]
-pub struct Plain;
+pub struct Plain<const QUADS: bool>;
 
-impl Lanes for Plain {
+impl<const QUADS: bool> Lanes for Plain<QUADS> {
+    const QUADS: bool = QUADS;
+
     type Words = [i16; 16];
     type Ints = [i32; 8];
     type Floats = [f32; 8];
@@ -65,6 +67,21 @@ impl Lanes for Plain {
     fn dot(self, sum: [i32; 8], a: [i16; 16], b: [i16; 16]) -> [i32; 8] {
         let product = |j: usize| i32::from(a[j]) * i32::from(b[j]);
         std::array::from_fn(|i| sum[i] + product(2 * i) + product(2 * i + 1))
+    }
+
+    #[inline(always)]
+    fn quad(self, sum: [i32; 8], a: [i16; 16], b: i32) -> [i32; 8] {
+        let (a, b) = (a.map(i16::to_le_bytes), b.to_le_bytes());
+        let product = |j: usize, i: usize| i32::from(a[j][i % 2]) * i32::from(b[i].cast_signed());
+        std::array::from_fn(|lane| {
+            let products = (0..4).map(|i| product(2 * lane + i / 2, i));
+            sum[lane] + products.sum::<i32>()
+        })
+    }
+
+    #[inline(always)]
+    fn with_low(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
+        std::array::from_fn(|i| (a[i] << 8) + b[i])
     }
 
     #[inline(always)]

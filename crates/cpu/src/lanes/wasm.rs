@@ -1,12 +1,57 @@
 //! Eight lanes in two vectors of wasm SIMD.
 
 use std::arch::wasm32::*;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use super::Lanes;
+use super::{Lanes, Work};
 
-/// The module was compiled with `simd128`.
+/// The module was compiled with `simd128`. `QUADS` are multiplied by an instruction of relaxed SIMD, which
+/// [`multiply_quads`] has seen to be there.
 #[derive(Debug, Clone, Copy)]
-pub struct Simd128;
+pub struct Simd128<const QUADS: bool> {
+    /// More than any loop has.
+    turns: usize,
+}
+
+/// Loaded for each product, so that the compiler does not know it.
+static TURNS: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+pub fn run<W: Work>(work: W) -> W::Out {
+    #[target_feature(enable = "relaxed-simd")]
+    fn relaxed<W: Work>(work: W, turns: usize) -> W::Out {
+        work.with(Simd128::<true> { turns })
+    }
+    let turns = TURNS.load(Ordering::Relaxed);
+    if W::QUADS && multiply_quads() {
+        return relaxed(work, turns);
+    }
+    work.with(Simd128::<false> { turns })
+}
+
+/// Whether the module has the product of quads, and the processor an instruction for it.
+///
+/// WebAssembly leaves open what becomes of bytes above 127, and that tells how it is done: products of four
+/// are one instruction, without a sign (AVX-VNNI) or with one (Arm); elsewhere they are three, whose 16-bit
+/// sums saturate (SSSE3), and two of these are slower than products of pairs. A file from which the
+/// instruction was taken out gives the bytes themselves.
+pub fn multiply_quads() -> bool {
+    const UNKNOWN: u8 = 2;
+    static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
+    #[target_feature(enable = "relaxed-simd")]
+    fn product(a: i32, b: i32) -> i32 {
+        let (a, b) = (i32x4_splat(a), i32x4_splat(b));
+        i32x4_extract_lane::<0>(i32x4_relaxed_dot_i8x16_i7x16_add(a, b, i32x4_splat(0)))
+    }
+    let found = FOUND.load(Ordering::Relaxed);
+    if found != UNKNOWN {
+        return found == 1;
+    }
+    let product = product(black_box(0x7f7f_7f7f), black_box(-1));
+    let found = product == 4 * 127 * 255 || product == -4 * 127;
+    FOUND.store(found.into(), Ordering::Relaxed);
+    found
+}
 
 type Two = [v128; 2];
 
@@ -14,7 +59,9 @@ type Two = [v128; 2];
 const FROM_HALF: f32 = 5.192_297e33;
 
 // SAFETY, everywhere below: loads and stores need no alignment and stay within the arrays.
-impl Lanes for Simd128 {
+impl<const QUADS: bool> Lanes for Simd128<QUADS> {
+    const QUADS: bool = QUADS;
+
     type Words = Two;
     type Ints = Two;
     type Floats = Two;
@@ -89,6 +136,28 @@ impl Lanes for Simd128 {
             i32x4_add(sum[0], i32x4_dot_i16x8(a[0], b[0])),
             i32x4_add(sum[1], i32x4_dot_i16x8(a[1], b[1])),
         ]
+    }
+
+    #[inline(always)]
+    fn quad(self, sum: Two, a: Two, b: i32) -> Two {
+        let b = i32x4_splat(b);
+        [
+            i32x4_relaxed_dot_i8x16_i7x16_add(b, a[0], sum[0]),
+            i32x4_relaxed_dot_i8x16_i7x16_add(b, a[1], sum[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn with_low(self, a: Two, b: Two) -> Two {
+        [
+            i32x4_add(i32x4_shl(a[0], 8), b[0]),
+            i32x4_add(i32x4_shl(a[1], 8), b[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn turns(self, turns: usize) -> usize {
+        turns.min(self.turns)
     }
 
     #[inline(always)]
