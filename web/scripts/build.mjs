@@ -1,7 +1,7 @@
 /**
  * Builds two static folders, with relative addresses, so that any sub-path serves them: the page (web/dist, or
  * the folder that is named), and the package that others embed (web/package). Both have the engine: for each
- * core that was built its worker, one file with all that it imports, and its module beside it.
+ * core that was built its worker, one file with all that it imports, and its module beside it, the engine's also with relaxed SIMD.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -27,14 +27,17 @@ const modules = [
   },
   { name: "open-core", glue: `${web}pkg-burn/conclave_burn`, entries: { "open-core": "worker/open-core-worker" } },
 ];
+const isThere = async (file) => (await stat(file).catch(() => undefined)) !== undefined;
 const built = [];
 for (const module of modules) {
-  if (await stat(`${module.glue}_bg.wasm`).catch(() => undefined)) built.push(module);
+  const files = { [`${module.name}.wasm`]: `${module.glue}_bg.wasm`, [`${module.name}-relaxed.wasm`]: `${module.glue}_relaxed_bg.wasm` };
+  for (const [name, file] of Object.entries(files)) if (!(await isThere(file))) delete files[name];
+  if (Object.keys(files).length > 0) built.push({ ...module, files });
   else console.log(`without ${module.name}, which was not built`);
 }
 /** That of the grammars, whose script is in every worker that members live in. */
 const grammar = { name: "grammar", glue: `${web}pkg-grammar/conclave_grammar` };
-const hasGrammar = (await stat(`${grammar.glue}_bg.wasm`).catch(() => undefined)) !== undefined;
+const hasGrammar = await isThere(`${grammar.glue}_bg.wasm`);
 if (!hasGrammar) console.log("without grammar, which was not built");
 /** In the place of a script that was not built. */
 const unbuilt = {
@@ -59,7 +62,7 @@ for (const module of built) {
   const alias = { "engine-glue": glueOf(module), "open-core-glue": glueOf(openCore ?? module) };
   const entryPoints = Object.fromEntries(entries.map(([name, entry]) => [name, `${web}src/${entry}.ts`]));
   await build({ ...settings, entryPoints, outdir: dist, alias, plugins: [unbuilt] });
-  await cp(`${module.glue}_bg.wasm`, `${dist}/${module.name}.wasm`);
+  for (const [name, file] of Object.entries(module.files)) await cp(file, `${dist}/${name}`);
 }
 if (hasGrammar) await cp(`${grammar.glue}_bg.wasm`, `${dist}/grammar.wasm`);
 await cp(`${web}members`, `${dist}/members`, { recursive: true });
@@ -76,11 +79,11 @@ const once = {
 };
 await build({ ...settings, entryPoints: [first], outdir: library });
 await build({ ...settings, entryPoints: others, outdir: library, plugins: [once], external: Object.keys(peers) });
-for (const { name } of built) {
+for (const { name, files } of built) {
   // Bundlers copy a worker's script alone: it names no map, which they would miss.
   const script = await readFile(`${dist}/${name}.js`, "utf8");
   await writeFile(`${library}/${name}.js`, script.replace(/\/\/# sourceMappingURL=\S+\s*$/, ""));
-  await cp(`${dist}/${name}.wasm`, `${library}/${name}.wasm`);
+  for (const name of Object.keys(files)) await cp(`${dist}/${name}`, `${library}/${name}`);
 }
 if (hasGrammar) await cp(`${dist}/grammar.wasm`, `${library}/grammar.wasm`);
 await mkdir(`${library}/members`);

@@ -18,7 +18,7 @@ set -e
 cd "$(dirname "$0")"
 [ -x deno/package/deno ] || { mkdir -p deno && tar -xzf deno.tgz -C deno; }
 [ -x conclave ] || { gzip -dk conclave.gz && chmod +x conclave; }
-[ -f engine.wasm ] || gzip -dk engine.wasm.gz
+[ -f engine-relaxed.wasm ] || gzip -dk engine-relaxed.wasm.gz
 DENO_NO_UPDATE_CHECK=1 exec deno/package/deno run --quiet --no-remote --allow-all --unstable-webgpu carried.js "$@"
 `;
 
@@ -29,11 +29,12 @@ await mkdir(folder, { recursive: true });
 const settings = { bundle: true, format: "esm", target: "es2022", minify: true, logLevel: "warning" };
 await build({ ...settings, entryPoints: { carried: `${web}tests/browser/carried.ts` }, outdir: folder, platform: "node" });
 await build({ ...settings, entryPoints: { "bench-worker": `${web}src/bench/worker.ts` }, outdir: folder, alias: { "engine-glue": `${web}pkg/conclave.js` } });
-await copyFile(`${web}pkg/conclave_bg.wasm`, `${folder}/engine.wasm`);
+// Deno takes relaxed SIMD.
+await copyFile(`${web}pkg/conclave_relaxed_bg.wasm`, `${folder}/engine-relaxed.wasm`);
 await cp(`${web}members`, `${folder}/members`, { recursive: true });
 await copyFile(tool, `${folder}/conclave`);
 execFileSync("strip", [`${folder}/conclave`]);
-for (const large of ["conclave", "engine.wasm"]) execFileSync("gzip", ["-9", `${folder}/${large}`]);
+for (const large of ["conclave", "engine-relaxed.wasm"]) execFileSync("gzip", ["-9", `${folder}/${large}`]);
 execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, deno]);
 const [packed] = (await readdir(folder)).filter((file) => file.startsWith("deno-") && file.endsWith(".tgz"));
 await rename(`${folder}/${packed}`, `${folder}/deno.tgz`);

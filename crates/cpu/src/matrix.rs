@@ -397,10 +397,11 @@ impl<P: Tile> Work for Times<'_, '_, P> {
                     left if L::REGISTERS >= 32 && left >= 2 * MOST => {
                         self.tile::<L, { 2 * MOST }>(lanes, blocks, row, first)
                     }
-                    // Bytes leave room for one more.
-                    left if L::QUADS && P::QUADS && left > MOST => {
-                        self.tile::<L, { MOST + 1 }>(lanes, blocks, row, first)
-                    }
+                    // Bytes leave room for one more, and four are twice two then.
+                    left if L::QUADS && P::QUADS => match left {
+                        MOST => self.tile::<L, 2>(lanes, blocks, row, first),
+                        _ => self.tile::<L, { MOST + 1 }>(lanes, blocks, row, first),
+                    },
                     _ => self.tile::<L, MOST>(lanes, blocks, row, first),
                 };
             }

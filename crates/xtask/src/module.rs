@@ -60,19 +60,17 @@ pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// The module as browsers without relaxed SIMD take it: in the place of each product of quads,
-/// `i32x4.relaxed_dot_i8x16_i7x16_add_s`, its first operand. The module sees that and computes without.
-/// `None` where it has no such product.
+/// The module for every browser, and for those that have relaxed SIMD.
+///
+/// In the first stands in the place of each product of quads, `i32x4.relaxed_dot_i8x16_i7x16_add_s`, its first
+/// operand; the module sees that and computes without. Both have `pmin` and `pmax` again: LLVM compiles a whole
+/// crate with the features of one function of it, and takes `relaxed_min` and `relaxed_max` for these, whose
+/// operands are the same but what they make of NaN is not.
 ///
 /// # Errors
 /// When it is no wasm, or has another instruction of relaxed SIMD.
-pub fn without_relaxed_simd(module: &[u8]) -> Result<Option<Vec<u8>>> {
-    // Relaxed SIMD has the prefix of SIMD, and 0x100 to 0x12f behind it in LEB128.
-    const PRODUCT: [u8; 3] = [0xfd, 0x93, 0x02];
-    // Both other operands are dropped; as long, so that nothing else in the module changes.
-    const FIRST_OPERAND: [u8; 3] = [0x1a, 0x1a, 0x01];
-    let mut plain = module.to_vec();
-    let mut products = 0;
+pub fn without_and_with_relaxed_simd(module: &[u8]) -> Result<[Vec<u8>; 2]> {
+    let mut files = [module.to_vec(), module.to_vec()];
     for payload in Parser::new(0).parse_all(module) {
         let Payload::CodeSectionEntry(body) = payload? else {
             continue;
@@ -81,15 +79,28 @@ pub fn without_relaxed_simd(module: &[u8]) -> Result<Option<Vec<u8>>> {
         while !operators.eof() {
             let (operator, at) = operators.read_with_offset()?;
             let bytes = &module[at..operators.original_position()];
-            if operator == Operator::I32x4RelaxedDotI8x16I7x16AddS && bytes == PRODUCT {
-                plain[at..][..PRODUCT.len()].copy_from_slice(&FIRST_OPERAND);
-                products += 1;
-            } else if matches!(bytes, [0xfd, low, 0x02, ..] if *low >= 0x80) {
-                bail!("the module has {operator:?}, for which browsers without it have nothing");
+            // As long as what they replace, so that nothing else in the module changes.
+            let others: [[u8; 3]; 2] = match (&operator, bytes) {
+                // Both other operands are dropped.
+                (Operator::I32x4RelaxedDotI8x16I7x16AddS, &[a, b, c]) => {
+                    [[0x1a, 0x1a, 0x01], [a, b, c]]
+                }
+                (Operator::F32x4RelaxedMin, [_, _, _]) => [[0xfd, 0xea, 0x01]; 2],
+                (Operator::F32x4RelaxedMax, [_, _, _]) => [[0xfd, 0xeb, 0x01]; 2],
+                // The prefix of SIMD, and from 0x100 on what is relaxed, in LEB128.
+                (_, [0xfd, low, 0x02, ..]) if *low >= 0x80 => {
+                    bail!(
+                        "nothing is known that could stand in the place of the module's {operator:?}"
+                    )
+                }
+                _ => continue,
+            };
+            for (file, other) in files.iter_mut().zip(others) {
+                file[at..][..other.len()].copy_from_slice(&other);
             }
         }
     }
-    Ok((products > 0).then_some(plain))
+    Ok(files)
 }
 
 /// Names of the module's functions, from its `name` section.
@@ -170,26 +181,31 @@ mod tests {
     }
 
     #[test]
-    fn products_of_quads_become_their_first_operand() {
-        // The same bytes in a number are none.
+    fn of_relaxed_simd_products_of_quads_alone_stay_and_in_one_file() {
+        // The same bytes in a number are no product.
         let number = [0x41, 0xfd, 0x93, 0x02, 0x1a];
-        let code = |product: &[u8]| [&number, product].concat();
-        let plain = without_relaxed_simd(&of_vectors(&code(b"\xfd\x93\x02"))).unwrap();
-        let wanted = of_vectors(&code(b"\x1a\x1a\x01"));
-        assert_eq!(plain.as_ref(), Some(&wanted));
-        assert_eq!(without_relaxed_simd(&wanted).unwrap(), None);
+        let with = |product: &[u8], least: &[u8], most: &[u8]| {
+            let code = [&number, product, &[0x20, 0], least, &[0x20, 1], most];
+            of_vectors(&code.concat())
+        };
+        let linked = with(b"\xfd\x93\x02", b"\xfd\x8d\x02", b"\xfd\x8e\x02");
+        let plain = with(b"\x1a\x1a\x01", b"\xfd\xea\x01", b"\xfd\xeb\x01");
+        let relaxed = with(b"\xfd\x93\x02", b"\xfd\xea\x01", b"\xfd\xeb\x01");
+        let files = without_and_with_relaxed_simd(&linked).unwrap();
+        assert_eq!(files, [plain, relaxed]);
+        // v128.load, aligned to four bytes.
+        let none = of_vectors(b"\x1a\x1a\x1a\x41\0\xfd\0\x02\0");
+        let files = without_and_with_relaxed_simd(&none).unwrap();
+        assert_eq!(files, [none.clone(), none]);
     }
 
     #[test]
-    fn no_other_relaxed_simd_stays() {
+    fn other_relaxed_simd_is_refused() {
         // f32x4.relaxed_madd
         let other = of_vectors(b"\xfd\x85\x02");
-        let error = without_relaxed_simd(&other).unwrap_err().to_string();
-        assert!(error.contains("F32x4RelaxedMadd"), "{error}");
-        // v128.load, aligned to four bytes: no relaxed SIMD.
-        let load = of_vectors(b"\x1a\x1a\x1a\x41\0\xfd\0\x02\0");
-        assert_eq!(without_relaxed_simd(&load).unwrap(), None);
-        assert!(without_relaxed_simd(b"GGUF").is_err());
+        let error = without_and_with_relaxed_simd(&other).unwrap_err();
+        assert!(error.to_string().contains("F32x4RelaxedMadd"), "{error}");
+        assert!(without_and_with_relaxed_simd(b"GGUF").is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use wasm_bindgen_cli_support::Bindgen;
 
-use crate::module::{check_constructors, without_relaxed_simd};
+use crate::module::{check_constructors, without_and_with_relaxed_simd};
 use crate::process;
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::Workspace;
@@ -123,11 +123,8 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain, module: Module) -> Re
     check_constructors(&bytes)?;
     bind(module, bytes, &pkg)?;
     let bound = std::fs::read(&files[0])?;
-    if let Some(plain) = without_relaxed_simd(&bound)? {
-        std::fs::write(&files[0], plain)?;
-    }
-    if let Some(relaxed) = files.get(1) {
-        std::fs::write(relaxed, bound)?;
+    for (file, bytes) in files.iter().zip(without_and_with_relaxed_simd(&bound)?) {
+        std::fs::write(file, bytes)?;
     }
     std::fs::write(stamp, state(&linked, &files)?)?;
     println!(

@@ -4,14 +4,17 @@
  */
 import list from "../../members/members.json" with { type: "json" };
 import type { MemberSource, Places } from "../protocol/messages.ts";
+import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 
 /** Files beside this one. Written out: a bundler reads each as it stands here. */
 const beside: Record<string, () => URL> = {
   "engine.js": () => new URL("./engine.js", import.meta.url),
   "engine.wasm": () => new URL("./engine.wasm", import.meta.url),
+  "engine-relaxed.wasm": () => new URL("./engine-relaxed.wasm", import.meta.url),
   "engine-shared.js": () => new URL("./engine-shared.js", import.meta.url),
   "engine-shared.wasm": () => new URL("./engine-shared.wasm", import.meta.url),
+  "engine-shared-relaxed.wasm": () => new URL("./engine-shared-relaxed.wasm", import.meta.url),
   "open-core.js": () => new URL("./open-core.js", import.meta.url),
   "open-core.wasm": () => new URL("./open-core.wasm", import.meta.url),
   "grammar.wasm": () => new URL("./grammar.wasm", import.meta.url),
@@ -31,8 +34,9 @@ function addressOf(file: string, assets: string | URL | undefined): string {
 
 /** Those of the engine that this page can start, of the open core, and of what holds answers to a form. */
 export function places(assets?: string | URL): Places {
-  const place = (name: string) => ({ worker: addressOf(`${name}.js`, assets), wasm: addressOf(`${name}.wasm`, assets) });
-  return { engine: place(mayShareMemory() ? "engine-shared" : "engine"), openCore: place("open-core"), grammar: addressOf("grammar.wasm", assets) };
+  const place = (name: string, wasm = name) => ({ worker: addressOf(`${name}.js`, assets), wasm: addressOf(`${wasm}.wasm`, assets) });
+  const engine = mayShareMemory() ? "engine-shared" : "engine";
+  return { engine: place(engine, takesRelaxedSimd() ? `${engine}-relaxed` : engine), openCore: place("open-core"), grammar: addressOf("grammar.wasm", assets) };
 }
 
 /** The bundled members. */

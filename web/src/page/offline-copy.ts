@@ -1,4 +1,5 @@
 /** Registers the service worker that lets the page open with the network off, and tells of new versions. */
+import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 
 export interface OfflineEvents {
@@ -29,7 +30,8 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
     controlled = true;
   });
   // It keeps the engine that this page starts.
-  const worker = new URL(mayShareMemory() ? "./offline.js?shared" : "./offline.js", document.baseURI);
+  const builds = [...(mayShareMemory() ? ["shared"] : []), ...(takesRelaxedSimd() ? ["relaxed"] : [])];
+  const worker = new URL(`./offline.js?${builds.join("&")}`, document.baseURI);
   // Out of the way of what the visitor waits for; a failure costs only the offline copy.
   const registration = await workers.register(worker, { updateViaCache: "none" }).catch(() => undefined);
   if (!registration) return;

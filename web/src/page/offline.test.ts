@@ -117,16 +117,26 @@ test("the open core is not asked for before it is used, and kept from then on", 
   assert.equal(await worker.get("members/other.gguf"), undefined);
 });
 
-test("of the engine's two modules the one is kept that the page starts", async () => {
-  const engines = { "index.html": "a page", "engine.js": "alone", "engine-shared.js": "shared" };
-  for (const [search, kept] of [
-    ["", "engine.js"],
-    ["?shared", "engine-shared.js"],
+test("of the engine's builds the one is kept that the page starts", async () => {
+  const engines = {
+    "index.html": "a page",
+    "engine.js": "alone",
+    "engine.wasm": "plain and alone",
+    "engine-relaxed.wasm": "alone",
+    "engine-shared.js": "shared",
+    "engine-shared.wasm": "plain and shared",
+    "engine-shared-relaxed.wasm": "shared",
+  };
+  for (const [search, ...kept] of [
+    ["?", "engine.js", "engine.wasm"],
+    ["?relaxed", "engine-relaxed.wasm", "engine.js"],
+    ["?shared", "engine-shared.js", "engine-shared.wasm"],
+    ["?shared&relaxed", "engine-shared-relaxed.wasm", "engine-shared.js"],
   ] as const) {
     const browser = new Browser();
     browser.host = engines;
     await browser.visit(engines, {}, search);
-    assert.deepEqual(browser.asked.sort(), [kept, "index.html"]);
+    assert.deepEqual(browser.asked.sort(), [...kept, "index.html"]);
   }
 });
 

@@ -3,7 +3,7 @@
  * writes in which files those are, each with its SHA-256; any change of one makes a new worker. It
  * answers for these files alone: models and requests to other hosts never pass through its cache.
  * What not every visitor needs, the open core and the grammars, is kept from its first use on, and not asked for before;
- * of the engine's two modules the one that the page starts, as its query says.
+ * of the engine's builds the one that the page starts, as its query says.
  *
  * A new version is fetched beside the running one and takes over when its last page has closed, or
  * when a page asks for it ("activate"): one page never mixes files of two versions.
@@ -33,10 +33,15 @@ interface Fetching {
 
 const scope = globalThis as unknown as Scope;
 const digests: Record<string, string> = { ...OFFLINE_FILES, ...OFFLINE_ONCE_USED };
-const isShared = /-shared(?=\.(js|wasm)$)/;
-const sharesMemory = scope.location.search === "?shared";
-/** Files of the engine that this page never starts: of both builds it starts one. */
-const unused = (path: string): boolean => (sharesMemory ? Object.keys(digests).some((other) => other !== path && other.replace(isShared, "") === path) : isShared.test(path));
+/** What files of builds that not every page starts have in their names: `engine-shared-relaxed.wasm`. */
+const builds = /(-(?:shared|relaxed))+(?=\.(js|wasm)$)/;
+const started = scope.location.search.slice(1).split("&");
+const mayStart = (path: string): boolean => (builds.exec(path)?.[0] ?? "").split("-").every((build) => build === "" || started.includes(build));
+/** Files of builds that this page does not start: of those that it may it starts the most special one. */
+const unused = (path: string): boolean => {
+  const others = Object.keys(digests).filter((other) => other.replace(builds, "") === path.replace(builds, "") && mayStart(other));
+  return !mayStart(path) || others.some((other) => other.length > path.length);
+};
 const base = new URL(scope.registration.scope);
 /** Other pages of this origin may have caches of their own: ours bear the folder's name. */
 const prefix = `conclave ${base.pathname} `;

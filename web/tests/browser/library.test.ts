@@ -175,7 +175,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   const weights = new Promise<void>((resolve) => (asked = resolve));
   await page.route("**/members/*.gguf", async (route) => (asked(), route.continue()));
   // No engine opens before somebody has asked for weights, or that has taken too long.
-  await page.route("**/engine-shared.wasm", async (route) => {
+  await page.route("**/engine-shared-relaxed.wasm", async (route) => {
     await Promise.race([weights, page.waitForTimeout(60_000)]);
     order.push("the module goes on");
     await route.continue();
@@ -192,7 +192,7 @@ test("weights are asked for while the engine is still being fetched", async () =
   });
   assert.ok(order.findIndex((name) => name.endsWith(".gguf")) < order.indexOf("the module goes on"), order.join(", "));
   const files = order.filter((name) => /\.(gguf|wasm|json)$/.test(name)).sort();
-  assert.deepEqual(files, ["ada.gguf", "engine-shared.wasm", "juno.gguf", "quill.gguf"], "and nothing but what a load needs, once");
+  assert.deepEqual(files, ["ada.gguf", "engine-shared-relaxed.wasm", "juno.gguf", "quill.gguf"], "and nothing but what a load needs, once");
   assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
   visitor.clean();
   await visitor.leave();

@@ -17,7 +17,7 @@ export interface Stage {
 export function stage(graphics: Graphics, flags: string[] = []): Stage {
   const made = {} as Stage;
   before(async () => {
-    for (const file of ["index.html", "engine.wasm", "engine-shared.wasm", "members/members.json"]) {
+    for (const file of ["index.html", "engine.wasm", "engine-relaxed.wasm", "engine-shared.wasm", "engine-shared-relaxed.wasm", "members/members.json"]) {
       if (!existsSync(dist + file)) throw new Error(`${dist}${file} is missing: build the page first (cargo xtask dist)`);
     }
     // The package, the engine's script as a module of its own, and what looks for faults in pages.

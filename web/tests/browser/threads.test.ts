@@ -113,9 +113,9 @@ test("where memory is shared a member computes on several threads, and answers a
     const [apart, alone] = [await run(3), await run(1)];
     const plain = await stand.site.withoutIsolation(() => run(3));
     const how = ({ isolated, threads, helpers, modules }: typeof apart): unknown[] => [isolated, threads, helpers, modules];
-    assert.deepEqual(how(apart), [true, 3, 2, ["library/engine-shared.wasm"]]);
-    assert.deepEqual(how(alone), [true, 1, 0, ["library/engine-shared.wasm"]]);
-    assert.deepEqual(how(plain), [false, 1, 0, ["library/engine.wasm"]]);
+    assert.deepEqual(how(apart), [true, 3, 2, ["library/engine-shared-relaxed.wasm"]]);
+    assert.deepEqual(how(alone), [true, 1, 0, ["library/engine-shared-relaxed.wasm"]]);
+    assert.deepEqual(how(plain), [false, 1, 0, ["library/engine-relaxed.wasm"]]);
     assert.ok(apart.events.filter(({ type }) => type === "round").length === 4);
     assert.deepEqual(apart.events, alone.events);
     assert.deepEqual(apart.events, plain.events);
