@@ -179,6 +179,13 @@ fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
 /// The largest of signed bytes `2⁸ · high + low`.
 const MOST: u16 = 127 * 256 + 127;
 
+/// Two 16-bit integers each, the first in the low half.
+#[inline(always)]
+fn in_pairs(numbers: &[i32; BLOCK]) -> [i32; BLOCK / 2] {
+    let pairs = numbers.as_chunks::<2>().0;
+    std::array::from_fn(|i| pairs[i][1] << 16 | pairs[i][0] & 0xffff)
+}
+
 fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
     let (scale, inverse) = step::<MOST>(largest(values));
     let mut rounded = [0; BLOCK];
@@ -187,33 +194,27 @@ fn quantise(values: &[f32; BLOCK], in_quads: bool) -> Quants {
             *rounded = nearest(value * inverse);
         }
     }
-    let (pairs, _) = rounded.as_chunks::<2>();
     let (first, second) = rounded.split_at(BLOCK / 2);
     let total = |numbers: &[i32]| {
         let int = numbers.iter().sum::<i32>();
         let number = scale * int as f32;
         Total { int, number }
     };
-    let mut both = [0; BLOCK / 2];
-    for (both, [first, second]) in both.iter_mut().zip(pairs) {
-        *both = second << 16 | first & 0xffff;
-    }
+    let pairs = in_pairs(&rounded);
     let mut quads = [[[0; 2]; BLOCK / 8]; 2];
     if in_quads {
-        let low = |q: i32| q as i8;
-        let high = |q: i32| ((q - i32::from(q as i8)) >> 8) as i8;
-        for (eight, columns) in rounded.as_chunks::<8>().0.iter().enumerate() {
-            for (quad, &[a, b, c, d]) in columns.as_chunks::<4>().0.iter().enumerate() {
-                let of = |byte: fn(i32) -> i8| {
-                    i32::from_le_bytes([a, c, b, d].map(|q| byte(q).cast_unsigned()))
-                };
-                quads[0][eight][quad] = of(high);
-                quads[1][eight][quad] = of(low);
-            }
+        // Rounded, the upper byte is what the lower one with its sign leaves.
+        let raised = in_pairs(&rounded.map(|q| q + 0x80));
+        let [high, low] = &mut quads;
+        for (i, [first, second]) in pairs.as_chunks::<2>().0.iter().enumerate() {
+            low.as_flattened_mut()[i] = first & 0x00ff_00ff | (second & 0x00ff_00ff) << 8;
+        }
+        for (i, [first, second]) in raised.as_chunks::<2>().0.iter().enumerate() {
+            high.as_flattened_mut()[i] = first >> 8 & 0x00ff_00ff | second & !0x00ff_00ff;
         }
     }
     Quants {
-        pairs: both,
+        pairs,
         quads,
         scale,
         totals: [total(&rounded), total(first), total(second)],
