@@ -64,8 +64,8 @@ enum Chore {
     ///
     /// Compiles conclave-wasm, conclave-wasm-grammar and conclave-wasm-burn for wasm32 in release mode (for shared memory with the
     /// standard library, whose source rustup fetches), makes their JavaScript
-    /// and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm) and refuses a module in which
-    /// every call from JavaScript would run the static constructors again.
+    /// and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm; of the engine NAME_relaxed_bg.wasm, which has relaxed SIMD)
+    /// and refuses a module in which every call from JavaScript would run the static constructors again.
     Wasm,
 
     /// Make what is published: the page's folder, which any file host can serve, from any sub-path, or the package

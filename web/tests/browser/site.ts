@@ -38,6 +38,8 @@ export class Site {
   readonly overrides = new Map<string, Buffer | string>();
   /** Those that are pages of someone else's: they come without this page's policy. */
   readonly strangers = new Set<string>();
+  /** Every file that was asked for, in order, by its path in the folder. */
+  readonly asked: string[] = [];
   /** The page's address, with a trailing slash. */
   address = "";
 
@@ -56,6 +58,7 @@ export class Site {
       void (async () => {
         const path = decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname);
         const inside = normalize(path.slice(subPath.length) || "index.html");
+        this.asked.push(inside);
         try {
           if (!path.startsWith(subPath) || inside.startsWith("..")) throw new Error("outside");
           const body = this.overrides.get(inside) ?? (await readFile(placeOf(inside)));

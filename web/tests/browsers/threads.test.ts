@@ -1,4 +1,4 @@
-/** Members in workers of their own in Firefox and in WebKit, and on shared memory where the page is isolated and the browser can. */
+/** Members in workers of their own in Firefox and in WebKit, and on shared memory and with relaxed SIMD where the browser has these. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,12 +14,16 @@ interface Told {
   isolated: boolean;
   /** The browser lets workers of an isolated page have each other's memory, and wait for each other. */
   shares: boolean;
+  /** The browser's WebAssembly has relaxed SIMD. */
+  relaxed: boolean;
   threads: number;
   events: { type: string }[];
 }
 
 /** A page that asks through the library, for as many threads as its address says, the bundled members or a file that was picked. */
 const script = `
+  // A function of no operands that gives what one relaxed instruction, i8x16.relaxed_swizzle, makes of twice nothing.
+  const swizzle = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11);
   import { Conclave } from "./library/conclave.js";
   const picked = document.querySelector("input");
   const run = async (threads, files) => {
@@ -31,7 +35,7 @@ const script = `
     for await (const event of conclave.ask(messages, { sampling: { temperature: 0, seed: 3 }, settings: { maxRounds: 4 } })) events.push(event);
     conclave.close();
     const shares = typeof SharedArrayBuffer !== "undefined" && "waitAsync" in Atomics;
-    return { isolated: crossOriginIsolated, shares: shares, threads: used, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
+    return { isolated: crossOriginIsolated, shares, relaxed: WebAssembly.validate(swizzle), threads: used, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
   };
   globalThis.run = (threads) => run(threads, picked.files.length > 0 ? [...picked.files] : undefined);`;
 
@@ -51,6 +55,9 @@ inEach("members in threads of their own answer as in one", async ({ tab, site })
   assert.deepEqual([apart.threads, alone.threads], [3, 1]);
   assert.ok(apart.events.some(({ type }) => type === "round"));
   assert.deepEqual(apart.events, alone.events);
+  // WebKitGTK 2.50 has no relaxed SIMD, as Firefox before 146.
+  const module = `engine${apart.shares ? "-shared" : ""}${apart.relaxed ? "-relaxed" : ""}.wasm`;
+  assert.deepEqual(new Set(site.asked.filter((file) => /^library\/engine.*\.wasm$/.test(file))), new Set([`library/${module}`]));
 });
 
 /** Large enough that threads share its work. */
@@ -71,7 +78,7 @@ inEach("in an isolated page a member computes on several threads where the brows
     const [apart, alone] = [await run(3), await run(1)];
     const plain = await site.withoutIsolation(() => run(3));
     assert.deepEqual([apart.isolated, plain.isolated], [true, false]);
-    // Firefox ESR 140 has no Atomics.waitAsync, and WebKitGTK 2.50 no SharedArrayBuffer.
+    // WebKitGTK 2.50 has no SharedArrayBuffer, and Firefox before 145 no Atomics.waitAsync.
     assert.deepEqual([apart.threads, alone.threads, plain.threads], [apart.shares ? 3 : 1, 1, 1]);
     assert.equal(apart.events.filter(({ type }) => type === "round").length, 4);
     assert.deepEqual(apart.events, alone.events);
