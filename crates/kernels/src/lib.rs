@@ -27,7 +27,7 @@
 //! choice of are launched on it, others on any [`Gpu`]. Where a CPU plays GPU, barriers cost more than
 //! the work between them: there the same kernels run with a thread for each item, and products and
 //! attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]). Natively the
-//! product of one row has `subgroups.wgsl` as well, which is launched where it was measured faster.
+//! products of one row have `subgroups.wgsl` as well, launched where the plain one was measured faster.
 //!
 //! [`embed_dispatch`], [`product_dispatch`], [`append_dispatch`] and [`attention_dispatch`] make a
 //! [`Dispatch`], for devices of another maker, and say which buffers are bound.

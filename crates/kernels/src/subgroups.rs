@@ -8,14 +8,17 @@
 use conclave_gpu::number_in;
 
 use crate::block::per_format;
+use crate::ops::experts::{self, ExpertParams};
 use crate::ops::product::{Family, GATED, NORM, PLAIN, Params, ROWS, SHARED, VECTORS};
 use crate::proving::Before;
 use crate::{Choices, GpuError, Launcher};
 
 const VECTOR: &str = wgsl!("product_vector/subgroups.wgsl");
+const EXPERTS_VECTOR: &str = wgsl!("experts_vector/subgroups.wgsl");
 
 /// Pairs of weight rows that a workgroup takes.
 const VECTOR_PAIRS: u32 = number_in(VECTOR, "PAIRS: u32 = ");
+const EXPERTS_VECTOR_PAIRS: u32 = number_in(EXPERTS_VECTOR, "PAIRS: u32 = ");
 
 static VECTOR_ROWS: Family = per_format!(
     "product_vector_subgroups",
@@ -37,14 +40,20 @@ static NORM_VECTOR_GATED: Family = per_format!(
     [VECTOR, VECTORS, SHARED, NORM, GATED],
     Params
 );
+static EXPERTS: Family = per_format!(
+    "experts_vector_subgroups",
+    [EXPERTS_VECTOR, VECTORS, experts::SHARED, PLAIN],
+    ExpertParams
+);
 
 /// Every family.
-pub(crate) fn families() -> [&'static Family; 4] {
+pub(crate) fn families() -> [&'static Family; 5] {
     [
         &VECTOR_ROWS,
         &VECTOR_GATED,
         &NORM_VECTOR_ROWS,
         &NORM_VECTOR_GATED,
+        &EXPERTS,
     ]
 }
 
@@ -57,6 +66,11 @@ pub(crate) fn product_vector(normed: bool, gated: bool) -> Option<(&'static Fami
         (true, true) => &NORM_VECTOR_GATED,
     };
     Some((family, VECTOR_PAIRS))
+}
+
+/// The twin of `experts_vector`; pairs of weight rows that a workgroup takes.
+pub(crate) fn experts_vector() -> Option<(&'static Family, u32)> {
+    Some((&EXPERTS, EXPERTS_VECTOR_PAIRS))
 }
 
 impl Launcher {

@@ -124,7 +124,7 @@ fn shaders_with_subgroups_are_twins_alone() {
         assert_eq!(shader.name.contains("_subgroups"), is_twin(shader));
         twins += usize::from(is_twin(shader));
     }
-    assert_eq!(twins, 4 * crate::Format::ALL.len());
+    assert_eq!(twins, 5 * crate::Format::ALL.len());
 }
 
 #[test]

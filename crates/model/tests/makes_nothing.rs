@@ -94,6 +94,7 @@ fn rounds_by_twins_with_subgroups_make_nothing() {
         ..Choices::usual(false)
     };
     make_nothing(["qwen3-gguf", "gemma4-gguf"], 7, twins, true, 30);
+    make_nothing(["lfm2_moe-gguf", "olmoe-gguf"], 7, twins, true, 30);
 }
 
 /// Recurrent states change their slots, and take no more than they did: of three candidates they are

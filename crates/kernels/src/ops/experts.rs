@@ -13,9 +13,10 @@ use super::product::{BLOCKS, Family, PLAIN, VECTORS};
 use super::route::ExpertCounts;
 use crate::block::per_format;
 use crate::serial::pick;
+use crate::subgroups;
 use crate::{Buffer, Dispatch, Format, GpuError, Launcher, Matrix, Rows};
 
-const SHARED: &str = wgsl!("shared/experts/rows.wgsl");
+pub(crate) const SHARED: &str = wgsl!("shared/experts/rows.wgsl");
 const VECTOR: &str = wgsl!("experts_vector/cooperative.wgsl");
 const VECTOR_SERIAL: &str = wgsl!("experts_vector/serial.wgsl");
 const BLOCK: &str = wgsl!("experts_block/cooperative.wgsl");
@@ -72,6 +73,17 @@ static BLOCKS_OF: [Family; 2] = [
 
 pub(crate) static FAMILIES: [&[Family; 2]; 2] = [&VECTORS_OF, &BLOCKS_OF];
 
+/// How the products of experts are made, by cooperative threads or by serial ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ExpertKernel {
+    /// Choice by choice.
+    Vector,
+    /// [`Self::Vector`] by subgroups.
+    VectorSubgroups,
+    /// Four choices of an expert at a time.
+    Block,
+}
+
 /// The experts that the tokens of a pass have chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Chosen<'a> {
@@ -124,7 +136,11 @@ pub fn experts(
         }
         None => (&VECTORS_OF, &VECTOR_PAIRS, choices, rows.counts),
     };
-    let shaders = (pick(launcher, family), *pick(launcher, pairs));
+    let twin = match launcher.choices().experts(chosen.groups.is_some()) {
+        ExpertKernel::VectorSubgroups => subgroups::experts_vector(),
+        ExpertKernel::Vector | ExpertKernel::Block => None,
+    };
+    let shaders = twin.unwrap_or((pick(launcher, family), *pick(launcher, pairs)));
     for part in matrix.each_part() {
         let shape = [n, k];
         let format = matrix.format();

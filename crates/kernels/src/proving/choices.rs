@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::ops::experts::ExpertKernel;
 use crate::ops::product::{ProductKernel, TILE_ROWS};
 
 /// What a device launches where there is a choice: the faster, unless it fails its
@@ -13,8 +14,8 @@ pub struct Choices {
     pub serial: bool,
     /// The norm before a product of one row is part of the product, not a launch of its own.
     pub norm_inside: bool,
-    /// The product of one row adds up by subgroups: never by the rule, and only on devices that
-    /// [have them](crate::Gpu::has_subgroups).
+    /// The product of one row, with all of W or with chosen experts, adds up by subgroups: never by
+    /// the rule, and only on devices that [have them](crate::Gpu::has_subgroups).
     pub subgroups: bool,
     /// `product_block` makes the products of a few rows; else `product_vector`, row by row.
     pub blocks: bool,
@@ -45,6 +46,15 @@ impl Choices {
     /// Whether the choices of a pass are grouped by expert, for kernels that take several rows of x.
     pub fn groups(&self) -> bool {
         self.serial || self.blocks
+    }
+
+    /// The kernel of products with chosen experts, whose choices are in groups or one by one.
+    pub(crate) fn experts(&self, grouped: bool) -> ExpertKernel {
+        match grouped {
+            true => ExpertKernel::Block,
+            false if self.subgroups => ExpertKernel::VectorSubgroups,
+            false => ExpertKernel::Vector,
+        }
     }
 
     /// The kernel of a product with so many rows of x.

@@ -377,6 +377,22 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("experts_vector_serial", "sums.zw", "sums.xw"),
     (
+        "experts_vector_subgroups",
+        "subgroupAdd(swept.sums)",
+        "swept.sums",
+    ),
+    (
+        "experts_vector_subgroups",
+        "params.each, lane, lanes)",
+        "params.each, lane + 1u, lanes)",
+    ),
+    (
+        "experts_vector_subgroups",
+        "min(first + PAIRS, pairs())",
+        "min(first + PAIRS, pairs() - 1u)",
+    ),
+    ("experts_vector_subgroups", "total.zw", "total.xw"),
+    (
         "experts_block",
         "(NO_CHOICE)) / params.each",
         "(NO_CHOICE)) / params.used",
@@ -533,7 +549,7 @@ fn without(name: &str, place: &str, usual: Choices) -> Option<Choices> {
         safe.as_a_tile = None;
     } else if name.starts_with("product_block") || name.starts_with("experts_block") {
         safe.blocks = false;
-    } else if name.starts_with("product_vector_subgroups") {
+    } else if name.contains("_subgroups") {
         safe.subgroups = false;
     } else if name.starts_with("product_vector_norm") {
         safe.norm_inside = false;
@@ -659,7 +675,7 @@ fn every_kernel_that_is_wrong_is_found() {
         assert!(missed.is_empty(), "never broken: {missed:?}");
     }
     let faults = FAULTS.iter().chain(MISREADINGS);
-    let of_twins = |name: &str| name.starts_with("product_vector_subgroups");
+    let of_twins = |name: &str| name.contains("_subgroups");
     let idle: Vec<_> = faults
         .filter(|fault| launcher.has_subgroups() || !of_twins(fault.0))
         .filter(|fault| !found.contains(fault))

@@ -12,6 +12,11 @@ pub(crate) fn product_vector(_normed: bool, _gated: bool) -> Option<(&'static Fa
     None
 }
 
+/// Nor of `experts_vector`.
+pub(crate) fn experts_vector() -> Option<(&'static Family, u32)> {
+    None
+}
+
 impl Launcher {
     /// The choices as they are.
     pub(crate) async fn try_subgroups(&self) -> Result<Choices, GpuError> {

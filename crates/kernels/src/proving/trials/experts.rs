@@ -2,6 +2,7 @@
 
 use super::Trial;
 use super::numbers::{Numbers, unwritten};
+use crate::ops::experts::ExpertKernel;
 use crate::{Chosen, ExpertCounts, Format, Gpu, GpuError, Joined, Rows, choice_groups};
 
 /// More experts than a workgroup has threads.
@@ -81,7 +82,7 @@ pub(super) fn group_choices(gpu: &Gpu) -> Result<Trial, GpuError> {
 }
 
 /// With a row of x for each token, and for each choice; an odd number of rows of each expert.
-pub(super) fn experts(gpu: &Gpu, format: Format, grouped: bool) -> Result<Trial, GpuError> {
+pub(super) fn experts(gpu: &Gpu, format: Format, kernel: ExpertKernel) -> Result<Trial, GpuError> {
     const TOKENS: usize = 3;
     let of = ExpertCounts { count: 3, used: 2 };
     let (n, k) = (37, 768);
@@ -110,7 +111,7 @@ pub(super) fn experts(gpu: &Gpu, format: Format, grouped: bool) -> Result<Trial,
             rows,
             of,
             experts: &chosen,
-            groups: grouped.then_some(&groups),
+            groups: (kernel == ExpertKernel::Block).then_some(&groups),
         };
         each.iter().try_for_each(|(x, of_choices, out)| {
             crate::experts(launcher, (x, *of_choices), chosen, &matrix, out)

@@ -2,6 +2,7 @@
 
 use super::{Trial, cache, draws, experts, products, rows, states};
 use crate::ops::attention::is_wide;
+use crate::ops::experts::ExpertKernel;
 use crate::proving::Kernels;
 use crate::serial::attention::fits;
 use crate::{Choices, Format, GpuError, Launcher, NormOf, ProductKernel};
@@ -44,10 +45,9 @@ pub(crate) enum Subject {
     Route,
     GroupChoices,
     JoinExperts,
-    /// Choices in groups, or one by one.
     Experts {
         format: Format,
-        grouped: bool,
+        kernel: ExpertKernel,
     },
     Product(Product),
     Sample,
@@ -114,7 +114,10 @@ impl Kernels {
         }
         for &format in &self.experts {
             let forms = [false, true].into_iter().take(1 + usize::from(grouped));
-            all.extend(forms.map(|grouped| Subject::Experts { format, grouped }));
+            all.extend(forms.map(|grouped| Subject::Experts {
+                format,
+                kernel: choices.experts(grouped),
+            }));
         }
         if self.apart || !self.experts.is_empty() {
             all.push(Subject::Gated);
@@ -162,7 +165,11 @@ impl Subject {
             Self::Product(Product {
                 kernel: ProductKernel::VectorSubgroups,
                 ..
-            }) => Choices {
+            })
+            | Self::Experts {
+                kernel: ExpertKernel::VectorSubgroups,
+                ..
+            } => Choices {
                 subgroups: false,
                 ..choices
             },
@@ -181,14 +188,13 @@ impl Subject {
                 kernel: ProductKernel::Block,
                 ..
             })
-            | Self::Experts { grouped: true, .. }
-                if !choices.serial =>
-            {
-                Choices {
-                    blocks: false,
-                    ..choices
-                }
-            }
+            | Self::Experts {
+                kernel: ExpertKernel::Block,
+                ..
+            } if !choices.serial => Choices {
+                blocks: false,
+                ..choices
+            },
             // What has no such form is tried again, and fails for good.
             _ if choices.serial => Choices {
                 serial: false,
@@ -229,7 +235,7 @@ impl Subject {
             Self::Route => experts::route(launcher),
             Self::GroupChoices => experts::group_choices(launcher),
             Self::JoinExperts => experts::join_experts(launcher),
-            Self::Experts { format, grouped } => experts::experts(launcher, format, grouped),
+            Self::Experts { format, kernel } => experts::experts(launcher, format, kernel),
             Self::Product(product) => products::product(launcher, product),
             Self::Sample => draws::sample(launcher),
             Self::TargetLogits(format) => products::target_logits(launcher, format),
