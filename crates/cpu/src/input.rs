@@ -1,12 +1,12 @@
 //! What a matrix is multiplied with: rows of numbers, also as 16-bit integers.
 //!
-//! Blocks of 32 numbers share a scale of 1/32639 of the largest: with the weights' bytes they make
+//! Blocks of 32 numbers share a scale of 1/32767 of the largest: with the weights' bytes they make
 //! sums that fit i32, and their rounding is a thousandth of what f16 would do. Eight bits, as other
-//! engines take them, would cost a logit some hundredths. Where four bytes are multiplied at once, the
-//! sixteen are two of them, for which 32639 is the most, and the sums are the same.
+//! engines take them, would cost a logit some hundredths. Where four bytes may be multiplied at once
+//! the scale is 1/32639, the most that two signed bytes have, so that the sums are the same without.
 
 use crate::exp::ROUND;
-use crate::lanes::multiply_quads;
+use crate::lanes::{MAY_MULTIPLY_QUADS, multiply_quads};
 use crate::threads;
 
 /// Numbers that share a scale.
@@ -176,8 +176,12 @@ fn step<const MOST: u16>(largest: f32) -> (f32, f32) {
     }
 }
 
-/// The largest of signed bytes `2⁸ · high + low`.
-const MOST: u16 = 127 * 256 + 127;
+/// The largest number of 16 bits: in two signed bytes `2⁸ · high + low`, or whole.
+const MOST: u16 = if MAY_MULTIPLY_QUADS {
+    127 * 256 + 127
+} else {
+    32_767
+};
 
 /// Two 16-bit integers each, the first in the low half.
 #[inline(always)]

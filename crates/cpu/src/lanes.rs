@@ -127,11 +127,17 @@ pub fn run<W: Work>(work: W) -> W::Out {
     work.with(Plain::<false>)
 }
 
-/// Whether [`run`] multiplies quads.
+/// Whether quads are multiplied on some machine that this is compiled for. The tests multiply them in
+/// plain arrays.
+pub const MAY_MULTIPLY_QUADS: bool = cfg!(any(
+    test,
+    all(target_arch = "wasm32", target_feature = "simd128")
+));
+
+/// Whether [`run`] multiplies quads on this machine.
 pub fn multiply_quads() -> bool {
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     return wasm::multiply_quads();
     #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-    // The tests multiply them in plain arrays.
-    cfg!(test)
+    MAY_MULTIPLY_QUADS
 }
