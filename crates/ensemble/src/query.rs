@@ -209,11 +209,17 @@ impl Query {
     /// As [`Query::feedback`].
     pub fn select(&mut self, shares: &[Vec<f64>]) -> Result<Selection, RoundError> {
         let ballot = self.ballot(shares)?;
-        let totals = select::totals(&ballot, &self.weights, self.settings.votes());
+        let votes = self.settings.votes();
+        let totals = select::totals(&ballot, &self.weights, votes);
         let winner = select::winner(&totals);
+        let turned_by = select::turned_by(&ballot, &self.weights, votes, winner);
         self.selected = Some(shares.to_vec());
         self.leader = self.active[self.drafters[winner]];
-        Ok(Selection { totals, winner })
+        Ok(Selection {
+            totals,
+            winner,
+            turned_by,
+        })
     }
 
     /// The members (indices, not positions) that leave after this round, whose winner is the

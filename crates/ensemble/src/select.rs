@@ -17,6 +17,8 @@ pub struct Selection {
     pub totals: Vec<f64>,
     /// The winner, an index into this round's candidates.
     pub winner: usize,
+    /// Verifiers, as rows, whose vote alone turned the round (see [`turned_by`]).
+    pub turned_by: Vec<usize>,
 }
 
 /// How verifiers are heard: see [`Settings::self_votes`](crate::Settings::self_votes) and
@@ -95,6 +97,37 @@ pub fn totals(ballot: &Ballot<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
     to_one(&totals)
 }
 
+/// Verifiers (rows) that turned a round which `winner` won: without their vote another candidate
+/// would have won, the one that every other verifier puts first. Two others at least have to agree,
+/// so that among two members nobody turns anything.
+pub fn turned_by(
+    ballot: &Ballot<'_>,
+    weights: &[f64],
+    votes: Votes,
+    winner: usize,
+) -> Vec<usize> {
+    let judges: Vec<usize> = ballot.judges().collect();
+    let agreed = |verifier: usize| {
+        let others = judges.iter().filter(|&&other| other != verifier);
+        let mut favourites = others.map(|&other| self::winner(&ballot.shares[other]));
+        let first = favourites.next()?;
+        let (mut more, mut alike) = (0, true);
+        for favourite in favourites {
+            (more, alike) = (more + 1, alike && favourite == first);
+        }
+        (more > 0 && alike).then_some(first)
+    };
+    let turned = |&verifier: &usize| {
+        let Some(favourite) = agreed(verifier).filter(|&favourite| favourite != winner) else {
+            return false;
+        };
+        let mut without = weights.to_vec();
+        without[verifier] = 0.0;
+        self::winner(&totals(ballot, &without, votes)) == favourite
+    };
+    judges.iter().copied().filter(turned).collect()
+}
+
 /// `values` over their sum; even where that is 0.
 fn to_one(values: &[f64]) -> Vec<f64> {
     let sum: f64 = values.iter().sum();
@@ -134,6 +167,36 @@ mod tests {
         own: false,
         level: false,
     };
+
+    #[test]
+    fn who_turns_what_all_others_agree_on_is_told() {
+        let turned = |shares: &[Vec<f64>], weights: &[f64]| {
+            let drafters: Vec<usize> = (0..shares[0].len()).collect();
+            let ballot = Ballot {
+                shares,
+                drafters: &drafters,
+            };
+            let winner = winner(&super::totals(&ballot, weights, ALL));
+            turned_by(&ballot, weights, ALL, winner)
+        };
+        let loud = [
+            vec![0.1, 0.9, 0.0],
+            vec![0.5, 0.3, 0.2],
+            vec![0.5, 0.3, 0.2],
+        ];
+        assert_eq!(turned(&loud, &[0.4, 0.3, 0.3]), [0]);
+        // Too light to turn it.
+        assert_eq!(turned(&loud, &[0.1, 0.45, 0.45]), [0; 0]);
+        // The others do not agree with each other.
+        let split = [
+            vec![0.1, 0.9, 0.0],
+            vec![0.5, 0.3, 0.2],
+            vec![0.2, 0.3, 0.5],
+        ];
+        assert_eq!(turned(&split, &[0.4, 0.3, 0.3]), [0; 0]);
+        // Of two, one is no majority.
+        assert_eq!(turned(&[vec![0.2, 0.8], vec![0.6, 0.4]], &[0.5, 0.5]), [0; 0]);
+    }
 
     #[test]
     fn weights_decide_between_verifiers() {

@@ -33,6 +33,8 @@ pub struct Round {
     pub totals: Vec<f64>,
     /// The winner, an index into the candidates.
     pub winner: usize,
+    /// Verifiers (places among the active) whose vote alone turned what all others agreed on.
+    pub turned_by: Vec<usize>,
     /// c of each candidate.
     pub counts: Vec<usize>,
     /// Weights after the feedback.
@@ -191,6 +193,7 @@ impl Drafted {
             normalised: Vec::new(),
             totals: Vec::new(),
             winner: 0,
+            turned_by: Vec::new(),
             counts: Vec::new(),
             weights: Vec::new(),
             exited: Vec::new(),
@@ -343,6 +346,7 @@ async fn decide<M: TakePart>(
         round.counts = query.feedback(&round.normalised)?.counts;
     }
     (round.totals, round.winner) = (selection.totals, selection.winner);
+    round.turned_by = selection.turned_by;
     Ok(keep(members, round).await)
 }
 

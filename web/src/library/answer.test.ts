@@ -27,6 +27,7 @@ const round: RoundEvent = {
   ],
   shares: [],
   totals: [0.4, 0.6],
+  turnedBy: [],
   counts: [],
   winner: 1,
   writers: [1],

@@ -213,6 +213,8 @@ export interface Selection {
   totals: Array<number>;
   /** The winner, an index into this round's candidates. */
   winner: number;
+  /** Verifiers, as rows, whose vote alone turned the round (see `turned_by`). */
+  turnedBy: Array<number>;
 }
 
 /** How a member is loaded. */

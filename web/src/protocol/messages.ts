@@ -244,6 +244,8 @@ const event = variant({
     shares: list(list(number)),
     /** The weighted sum of each candidate's shares; with level votes each row's are first divided by their largest. */
     totals: list(number),
+    /** Verifiers, as indices into `active`, whose vote alone turned a round that all others agreed on. */
+    turnedBy: list(number),
     /** How often another member preferred the candidate to some other one, at least 1. */
     counts: list(number),
     /** Index into `candidates`. */

@@ -18,6 +18,7 @@ import type {
   Ranges,
   Rules,
   Sampling,
+  Selection,
   Score,
   Settings,
   Thinking,
@@ -345,13 +346,13 @@ export class ScriptedQuery implements Query {
     return { counts: this.#columns().map(() => 1), rewards: weights.map(() => 1), rate: 1, weights };
   }
 
-  select(shares: number[][]): { totals: number[]; winner: number } {
+  select(shares: number[][]): Selection {
     this.#journal.push("select");
     const judged = shares.filter((row) => row.length > 0);
     const totals = this.#columns().map((_, j) => judged.reduce((sum, row) => sum + row[j]!, 0) / Math.max(1, judged.length));
     const winner = totals.indexOf(Math.max(...totals));
     this.#leader = this.#active[this.#columns()[winner]!]!;
-    return { totals, winner };
+    return { totals, winner, turnedBy: [] };
   }
 
   exit(): Uint32Array {

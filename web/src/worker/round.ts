@@ -52,6 +52,8 @@ interface Vote {
   shares: number[][];
   /** Y_j, the weighted sum of candidate j's shares; with level votes each row's are first divided by their largest. */
   totals: number[];
+  /** Verifiers, by active member, whose vote alone turned a round that all others agreed on. */
+  turnedBy: number[];
   /** How often another member preferred candidate j to some other candidate, at least 1. */
   counts: number[];
   /** After this round's feedback, by active member. */
@@ -147,7 +149,7 @@ async function play(
   if (segments.length === 0) return "nobody";
 
   // Fast mode: a candidate with an end token is accepted at once, unverified.
-  const unvoted = (scores: Verified[][]): Vote => ({ scores, shares: [], totals: [], counts: [], weights: [...query.weights()] });
+  const unvoted = (scores: Verified[][]): Vote => ({ scores, shares: [], totals: [], turnedBy: [], counts: [], weights: [...query.weights()] });
   const accepted = query.fastWinner(segments.map(({ candidate }) => candidate));
   if (accepted !== undefined) return over(accepted, unvoted([]));
 
@@ -167,9 +169,9 @@ async function play(
   // 4–6. Shares, weights, winner. The authors' code updates the weights first, the text reads as after.
   const shares = query.normalise(scores);
   const early = settings.update === "before" ? query.feedback(shares) : undefined;
-  const { totals, winner } = query.select(shares);
+  const { totals, winner, turnedBy } = query.select(shares);
   const { counts, weights } = early ?? query.feedback(shares);
-  return over(winner, { scores, shares, totals, counts, weights });
+  return over(winner, { scores, shares, totals, turnedBy, counts, weights });
 
   async function over(winner: number, vote: Vote) {
     // 7. The winner's rows stay in every member's KV cache, the losers' go; who exits frees its cache.
