@@ -399,13 +399,18 @@ pub struct Method {
     /// L, the most tokens a member drafts in a round.
     #[arg(long, value_name = "TOKENS")]
     pub segment_tokens: Option<usize>,
-    /// `harmonic` (1 / ln(1 + Σ 1/p) of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
+    /// `harmonic` (1 / (0.2 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
     /// (softmax of their mean log-probability).
     #[arg(long)]
     pub scoring: Option<Scoring>,
     /// Score a candidate that ends the answer on its end too: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub score_end: Option<bool>,
+    /// How much a member's strength counts from the first round on: starting weights are in proportion
+    /// to strength^TRUST. A member's strength is its number of parameters, half of it for a base model,
+    /// or what `--strengths` says; 0 starts all equal.
+    #[arg(long, value_name = "TRUST", allow_negative_numbers = true)]
+    pub trust: Option<f64>,
     /// What feedback rewards: the others' `shares`, or `counts` of their preferences.
     #[arg(long)]
     pub reward: Option<Reward>,
@@ -428,6 +433,12 @@ pub struct Method {
     /// `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub level: Option<bool>,
+    /// Let candidates that say the same in another form share their votes: `on` or `off`.
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
+    pub agree: Option<bool>,
+    /// Factor on the total of a candidate that only repeats what was said; 1 minds no repetition.
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub repeat: Option<f64>,
     /// Let one member draft for all while nobody doubts it.
     #[arg(long)]
     pub leader: bool,
@@ -524,6 +535,7 @@ impl Method {
             segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
             scoring: self.scoring.unwrap_or(defaults.scoring),
             score_end: self.score_end.unwrap_or(defaults.score_end),
+            trust: self.trust.unwrap_or(defaults.trust),
             reward: self.reward.unwrap_or(defaults.reward),
             alpha: self.alpha.unwrap_or(defaults.alpha),
             rate: self.rate.unwrap_or(defaults.rate),
@@ -531,6 +543,8 @@ impl Method {
             update: self.update.unwrap_or(defaults.update),
             self_votes: self.self_votes.unwrap_or(defaults.self_votes),
             level: self.level.unwrap_or(defaults.level),
+            agree: self.agree.unwrap_or(defaults.agree),
+            repeat: self.repeat.unwrap_or(defaults.repeat),
             leader: leader.or(defaults.leader.filter(|_| !self.no_leader)),
             exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
             fast: self.fast || defaults.fast,

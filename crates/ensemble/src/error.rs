@@ -34,6 +34,14 @@ pub enum RoundError {
         /// Active members.
         members: usize,
     },
+    /// Strengths that can't be.
+    #[error(
+        "give a strength above 0 for each of the {members} members, or NaN where nothing is known"
+    )]
+    Strengths {
+        /// Members of the query.
+        members: usize,
+    },
     /// A row without a score, of mixed kinds, or with a preference that is not positive.
     #[error(
         "verifier {verifier} has no score of candidate {candidate} that stands beside its others: give scores of one kind in a row, preferences above 0"

@@ -43,10 +43,13 @@
 //!
 //! | step | what it does | where |
 //! |---|---|---|
+//! | trust | how far each member is heard from the start | [`Query::trust`], [`strength`] |
 //! | lead | one drafts for all, while nobody doubts it | [`Query::leader`], [`Query::trusts`] |
 //! | cut | a draft to whole words | [`cut`], [`segment`] |
 //! | drafted | whose candidates those are, where not all drafted | [`Query::drafted`], [`ballot`] |
 //! | normalise | scores to shares, Eq. 3, guarded | [`Query::normalise`], [`score`] |
+//! | agree | candidates that say the same in another form | [`Query::drafted`], [`mod@agreement`] |
+//! | repeat | candidates that say nothing new | [`Query::ask`], [`mod@repetition`] |
 //! | select | Y_j = Σ w_i·ŝ_ij, Eq. 4 | [`Query::select`], [`mod@select`] |
 //! | feedback | w_j ← w_j·exp(η·r_j), Eq. 5 | [`Query::feedback`], [`mod@feedback`] |
 //! | exit | weak members leave | [`Query::exit`], [`mod@exit`] |
@@ -54,16 +57,19 @@
 //! | settings | every switch, checked | [`Settings`], [`settings`] |
 //! | replay | a recorded run, under other settings | [`mod@replay`] |
 
+pub mod agreement;
 pub mod ballot;
 pub mod error;
 pub mod exit;
 pub mod feedback;
 pub mod query;
+pub mod repetition;
 pub mod replay;
 pub mod score;
 pub mod segment;
 pub mod select;
 pub mod settings;
+pub mod strength;
 
 pub use ballot::Ballot;
 pub use error::RoundError;

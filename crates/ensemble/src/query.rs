@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError,
-    ballot::Ballot, exit::Quality, feedback, score, select,
+    Candidate, Feedback, MEMBERS, RoundError, Score, Selection, Settings, SettingsError, agreement,
+    ballot::Ballot, exit::Quality, feedback, repetition::Said, score, select,
 };
 
 /// Why an answer is over.
@@ -49,8 +49,18 @@ pub struct Query {
     settings: Settings,
     active: Vec<usize>,
     weights: Vec<f64>,
+    /// The weights that the query began with, `[members]`.
+    start: Vec<f64>,
+    /// The conversation, and the answer so far.
+    said: Said,
     /// Positions of those who drafted this round's candidates.
     drafters: Vec<usize>,
+    /// Which of the candidates agree; empty where their texts are not known.
+    agreement: Vec<Vec<usize>>,
+    /// Which of them say nothing new.
+    repeats: Vec<bool>,
+    /// The strongest drafter's candidate is not at its end.
+    open: bool,
     quality: Quality,
     /// The shares of this round's selection, until `exit` has counted them.
     selected: Option<Vec<Vec<f64>>>,
@@ -75,13 +85,68 @@ impl Query {
             settings,
             active: (0..members).collect(),
             weights: vec![1.0 / members as f64; members],
+            start: vec![1.0 / members as f64; members],
+            said: Said::default(),
             drafters: (0..members).collect(),
+            agreement: Vec::new(),
+            repeats: Vec::new(),
+            open: false,
             quality: Quality::new(members),
             selected: None,
             leader: 0,
             rounds: 0,
             characters: 0,
         })
+    }
+
+    /// Says how strong each member is, `[members]`, before the first round: numbers above 0 of which
+    /// only ratios count ([`strength`](crate::strength) has them for models). NaN stands for a member
+    /// of whom nothing is known, a model on somebody's server say; it counts as much as the
+    /// strongest. Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the
+    /// strongest leads where one drafts for all.
+    ///
+    /// # Errors
+    /// [`RoundError::Strengths`] for another number of members, or a strength that is not above 0.
+    ///
+    /// ```
+    /// use conclave_ensemble::{Query, Settings};
+    ///
+    /// let mut query = Query::new(3, Settings { trust: 0.5, ..Settings::default() })?;
+    /// query.trust(&[1.0, 4.0, f64::NAN])?;
+    /// assert_eq!(query.weights(), [0.2, 0.4, 0.4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trust(&mut self, strengths: &[f64]) -> Result<(), RoundError> {
+        let members = self.active.len();
+        let wrong =
+            |strength: &f64| !strength.is_nan() && (*strength <= 0.0 || strength.is_infinite());
+        if strengths.len() != members || strengths.iter().any(wrong) {
+            return Err(RoundError::Strengths { members });
+        }
+        let most = strengths.iter().copied().fold(f64::NAN, f64::max);
+        let most = if most.is_nan() { 1.0 } else { most };
+        // Over the largest, so that nothing overflows; what is as good as nothing keeps a little.
+        let over = |&strength: &f64| {
+            if strength.is_nan() {
+                1.0
+            } else {
+                strength / most
+            }
+        };
+        let raised = strengths.iter().map(over);
+        let raised = raised.map(|one: f64| one.powf(self.settings.trust).max(f64::MIN_POSITIVE));
+        let raised: Vec<f64> = raised.collect();
+        let sum: f64 = raised.iter().sum();
+        self.weights = raised.iter().map(|one| one / sum).collect();
+        self.start.clone_from(&self.weights);
+        self.leader = self.active[select::winner(&self.weights)];
+        Ok(())
+    }
+
+    /// Says what was said so far, before the first round: the texts of the conversation's turns, of
+    /// which the last is the question. See [`mod@crate::agreement`] and [`mod@crate::repetition`].
+    pub fn ask<'a>(&mut self, turns: impl IntoIterator<Item = &'a str>) {
+        self.said = Said::new(turns);
     }
 
     /// The settings it runs under.
@@ -113,8 +178,9 @@ impl Query {
         place.filter(|_| self.active.len() > 1)
     }
 
-    /// Says who has drafted this round's candidates: positions, ascending, a candidate each. May be
-    /// said again in the round (once a leader is doubted, say); the next begins with all.
+    /// Says who has drafted which candidates in this round: positions, ascending, a candidate each, or
+    /// no candidates where their texts are not known. May be said again in the round (once a leader is
+    /// doubted, say); the next begins with all.
     ///
     /// # Errors
     /// [`RoundError::Drafters`]; who drafted is then as before.
@@ -123,19 +189,38 @@ impl Query {
     /// use conclave_ensemble::{Query, Score, Settings};
     ///
     /// let mut query = Query::new(3, Settings::default())?;
-    /// query.drafted(&[0, 2])?; // member 1 was late, and has nothing to say of the others' either
+    /// // Member 1 was late, and has nothing to say of the others' either.
+    /// query.drafted(&[0, 2], &[])?;
     /// let row = [Score::of_logprobs(&[-0.1, -0.2]), Score::of_logprobs(&[-4.0])].to_vec();
     /// let shares = query.normalise(&[row.clone(), vec![], row])?;
     /// assert_eq!(query.select(&shares)?.winner, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drafted(&mut self, positions: &[usize]) -> Result<(), RoundError> {
+    pub fn drafted(
+        &mut self,
+        positions: &[usize],
+        candidates: &[Candidate],
+    ) -> Result<(), RoundError> {
         let members = self.active.len();
         let ascending = positions.is_sorted_by(|a, b| a < b);
-        if !ascending || positions.last().is_none_or(|&last| last >= members) {
+        let told = candidates.is_empty() || candidates.len() == positions.len();
+        if !ascending || !told || positions.last().is_none_or(|&last| last >= members) {
             return Err(RoundError::Drafters { members });
         }
         positions.clone_into(&mut self.drafters);
+        self.agreement = agreement::agreement(candidates, self.said.question());
+        self.repeats = candidates.iter().map(|one| self.said.has(one)).collect();
+        let strongest = positions
+            .iter()
+            .zip(candidates)
+            .fold(None, |best, (&at, candidate)| {
+                let strength = self.start[self.active[at]];
+                match best {
+                    Some((most, _)) if most >= strength => best,
+                    _ => Some((strength, candidate.ended)),
+                }
+            });
+        self.open = strongest.is_some_and(|(_, ended)| !ended);
         Ok(())
     }
 
@@ -208,11 +293,34 @@ impl Query {
     /// # Errors
     /// As [`Query::feedback`].
     pub fn select(&mut self, shares: &[Vec<f64>]) -> Result<Selection, RoundError> {
-        let ballot = self.ballot(shares)?;
-        let votes = self.settings.votes();
-        let totals = select::totals(&ballot, &self.weights, votes);
-        let winner = select::winner(&totals);
-        let turned_by = select::turned_by(&ballot, &self.weights, votes, winner);
+        self.ballot(shares)?;
+        let agreed = match self.settings.agree && self.agreement.len() == self.drafters.len() {
+            true => agreement::agreed(shares, &self.agreement),
+            false => shares.to_vec(),
+        };
+        let (weights, votes) = (self.heard(), self.settings.votes());
+        let totals = |shares: &[Vec<f64>], weights: &[f64]| {
+            let ballot = Ballot {
+                shares,
+                drafters: &self.drafters,
+            };
+            let mut totals = select::totals(&ballot, weights, votes);
+            let repeating = totals.iter_mut().zip(&self.repeats);
+            for (total, _) in repeating.filter(|(_, repeats)| **repeats) {
+                *total *= self.settings.repeat;
+            }
+            totals
+        };
+        let liked = totals(&agreed, &weights);
+        // Of those that say the same, the form that is liked best.
+        let winner = select::winner_among(&liked, &totals(shares, &weights));
+        let judged = Ballot {
+            shares: &agreed,
+            drafters: &self.drafters,
+        };
+        let without = |weights: &[f64]| select::winner(&totals(&agreed, weights));
+        let turned_by = select::turned_by(&judged, &weights, winner, without);
+        let totals = liked;
         self.selected = Some(shares.to_vec());
         self.leader = self.active[self.drafters[winner]];
         Ok(Selection {
@@ -220,6 +328,24 @@ impl Query {
             winner,
             turned_by,
         })
+    }
+
+    /// The weights of the vote, `[active]`, summing to 1. While the strongest member's candidate is not
+    /// at its end, strength counts twice: a candidate that goes on is judged by its beginning, where
+    /// those who would have answered shortly see only that they would not have begun so.
+    fn heard(&self) -> Vec<f64> {
+        if !self.open {
+            return self.weights.clone();
+        }
+        let both = self.weights.iter().zip(&self.active);
+        let raised: Vec<f64> = both
+            .map(|(weight, &member)| weight * self.start[member])
+            .collect();
+        let sum: f64 = raised.iter().sum();
+        match sum > 0.0 {
+            true => raised.iter().map(|weight| weight / sum).collect(),
+            false => self.weights.clone(),
+        }
     }
 
     /// The members (indices, not positions) that leave after this round, whose winner is the
@@ -294,6 +420,7 @@ impl Query {
     /// Ends the round with its `winner` and says whether that ends the answer.
     pub fn stop(&mut self, winner: &Candidate) -> Option<Stop> {
         self.next_round();
+        self.said.push(&winner.text);
         self.characters = self.characters.saturating_add(winner.text.chars().count());
         if winner.ended {
             Some(Stop::Ended)
@@ -317,6 +444,9 @@ impl Query {
 
     fn all_draft(&mut self) {
         self.drafters = (0..self.active.len()).collect();
+        self.agreement.clear();
+        self.repeats.clear();
+        self.open = false;
     }
 
     /// A row for every active member, each of all candidates or empty.

@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Query, RoundError, Score, Scoring, Settings, SettingsError, Update};
+use crate::{Candidate, Query, RoundError, Score, Scoring, Settings, SettingsError, Update};
 
 /// A recorded run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,8 +21,21 @@ pub struct Run {
     /// here.
     #[serde(deserialize_with = "count")]
     pub members: usize,
+    /// The members' strengths, where they were recorded; `null` of one of whom nothing was known.
+    #[serde(default)]
+    pub strengths: Option<Vec<Option<f64>>>,
+    /// The conversation, where it was recorded.
+    #[serde(default)]
+    pub messages: Vec<RecordedTurn>,
     /// Its rounds in order.
     pub rounds: Vec<RecordedRound>,
+}
+
+/// A turn of the conversation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RecordedTurn {
+    /// Its text.
+    pub content: String,
 }
 
 /// A recorded round.
@@ -31,6 +44,9 @@ pub struct RecordedRound {
     /// Raw scores, `[verifiers][candidates]`, square but where not all drafted, or some abstained.
     #[serde(default)]
     pub scores: Vec<Vec<RecordedScore>>,
+    /// The candidates, a column each, where their texts were recorded.
+    #[serde(default)]
+    pub candidates: Vec<Candidate>,
     /// The members (indices into `members`) of the rows, ascending, where some had left
     /// the recorded run. Without it the scores cover all members, or those that are still active
     /// in the replay.
@@ -127,6 +143,9 @@ pub enum ReplayError {
     /// The settings, or the number of members.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The strengths.
+    #[error(transparent)]
+    Strengths(#[from] RoundError),
     /// A round's numbers. Rounds count from 1.
     #[error("round {round}: {source}")]
     Round {
@@ -194,6 +213,11 @@ pub enum ReplayError {
 /// ```
 pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
     let mut query = Query::new(run.members, settings.clone())?;
+    if let Some(strengths) = &run.strengths {
+        let strengths = strengths.iter().map(|one| one.unwrap_or(f64::NAN));
+        query.trust(&strengths.collect::<Vec<_>>())?;
+    }
+    query.ask(run.messages.iter().map(|turn| turn.content.as_str()));
     let mut rounds = Vec::new();
     for (index, recorded) in run.rounds.iter().enumerate() {
         if recorded.verified && !recorded.led() {
@@ -220,7 +244,8 @@ fn play(
     let places: Vec<usize> = (0..active.len())
         .filter(|&place| drafters.contains(&active[place]))
         .collect();
-    query.drafted(&places).map_err(wrong)?;
+    let texts = candidates(recorded, &drafters);
+    query.drafted(&places, &texts).map_err(wrong)?;
     let normalised = query.normalise(&scores).map_err(wrong)?;
     let (feedback, selection) = match query.settings().update {
         Update::Before => {
@@ -243,6 +268,20 @@ fn play(
         drafters,
         exited,
     }))
+}
+
+/// The candidates of these drafters, where they were recorded.
+fn candidates(recorded: &RecordedRound, drafters: &[usize]) -> Vec<Candidate> {
+    let whose = recorded.drafters.as_ref().or(recorded.active.as_ref());
+    let place = |drafter: &usize| match whose {
+        Some(whose) => whose.iter().position(|one| one == drafter),
+        None => Some(*drafter),
+    };
+    let found = drafters.iter().map(|drafter| {
+        let candidate = recorded.candidates.get(place(drafter)?)?;
+        Some(candidate.clone())
+    });
+    found.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// The recorded scores among the members that are active in the replay, after those that were

@@ -12,14 +12,15 @@
 //! shares are continuous in the scores; and a verifier's scale, which multiplies s, m and M
 //! alike, changes nothing. A row of zeros is uniform.
 //!
-//! **Harmonic.** s_ij = 1 / ln(1 + Σ_t 1/p_t) over the tokens t of c_j, p_t the verifier's
-//! probability of each. Σ 1/p is the number of tokens over the harmonic mean of the probabilities,
-//! and it is ruled by the least likely ones: where a mean forgives one impossible word among nine
-//! that follow from it, this does not, and a longer candidate is not the better one for the words
-//! that cost nothing. Its logarithm is what the candidate surprises the verifier by, in nats; with 1
-//! added, at least ln 2. The score is positive, so ŝ_ij is Eq. 3 as it stands: a candidate that
-//! surprises twice as much as another has half of its share, however far apart their likelihoods
-//! are. Verifiers give −ln Σ 1/p.
+//! **Harmonic.** s_ij = 1 / (F + u_ij) with the surprise u_ij = ln(1 + Σ_t (1/p_t − 1)) over the
+//! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.2 ([`FLOOR`]). Σ 1/p is
+//! the number of tokens over the harmonic mean of the probabilities, and it is ruled by the least
+//! likely ones: where a mean forgives one impossible word among nine that follow from it, this does
+//! not, and a longer candidate is not the better one for the words that cost nothing. A token that
+//! the verifier is sure of adds nothing, so that the first 32 tokens of a long answer and a short
+//! answer that is over are compared on equal terms. The score is positive, so ŝ_ij is Eq. 3 as it
+//! stands: a candidate that surprises twice as much as another has half of its share, however far
+//! apart their likelihoods are. Verifiers give −u_ij.
 //!
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
 //! (Log-probabilities over their sum would rank backwards: all are negative.)
@@ -40,6 +41,12 @@ use crate::{RoundError, Scoring};
 
 /// Scores below this fraction of the row's largest magnitude call for the guard.
 const GUARD: f64 = 1e-6;
+
+/// Nats that are added to every surprise: a candidate that surprises nobody has a finite score.
+pub const FLOOR: f64 = 0.2;
+
+/// Nats from which on 1/p is large enough that 1 beside it is lost.
+const FAR: f64 = 30.0;
 
 /// Log-probabilities this far (in nats) behind the row's best are scored as if no farther, so that
 /// every share stays positive.
@@ -64,7 +71,7 @@ pub struct Score {
     )]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub mean_logprob: Option<f64>,
-    /// −ln Σ_t 1/p_t over the candidate's tokens, likewise.
+    /// −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, likewise: 0 where all are sure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "ts", ts(optional))]
     pub harmonic: Option<f64>,
@@ -112,21 +119,26 @@ impl Score {
     ///
     /// let score = Score::of_logprobs(&[-1.0, -3.0]);
     /// assert_eq!(score.mean_logprob, Some(-2.0));
-    /// assert!((score.harmonic.unwrap() + (1f64.exp() + 3f64.exp()).ln()).abs() < 1e-12);
+    /// assert!((score.harmonic.unwrap() + (1f64.exp() + 3f64.exp() - 1.0).ln()).abs() < 1e-12);
     /// ```
     pub fn of_logprobs(logprobs: &[f64]) -> Self {
-        // Σ 1/p over the largest of them, so that nothing overflows.
-        let least = logprobs.iter().copied().fold(f64::INFINITY, f64::min);
-        let sum: f64 = logprobs.iter().map(|logprob| (least - logprob).exp()).sum();
+        let nats = logprobs.iter().map(|logprob| (-logprob).max(0.0));
+        let most = nats.clone().fold(0.0, f64::max);
+        let surprise = if most < FAR {
+            nats.map(f64::exp_m1).sum::<f64>().ln_1p()
+        } else {
+            // Over the largest of them, so that nothing overflows.
+            most + nats.map(|one| (one - most).exp()).sum::<f64>().ln()
+        };
         Self {
             mean_logprob: Some(logprobs.iter().sum::<f64>() / logprobs.len() as f64),
-            harmonic: Some(least - sum.ln()),
+            harmonic: Some(-surprise),
             ..Self::default()
         }
     }
 
-    /// ln(1 + Σ_t 1/p_t) over the candidate's tokens, in nats: what it surprises the verifier by,
-    /// most of it by its least likely tokens. NaN without log-probabilities.
+    /// ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, in nats: what it surprises the verifier
+    /// by, most of it by its least likely tokens. NaN without log-probabilities.
     pub fn surprise(&self) -> f64 {
         let finite = self.harmonic.filter(|score| score.is_finite());
         finite.map_or(f64::NAN, surprise)
@@ -189,7 +201,10 @@ fn by(kind: Kind, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> 
     let best = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let positive: Vec<f64> = match kind {
         Kind::By(Scoring::Logit) => guarded(row),
-        Kind::By(Scoring::Harmonic) => row.iter().map(|&score| 1.0 / surprise(score)).collect(),
+        Kind::By(Scoring::Harmonic) => row
+            .iter()
+            .map(|&score| 1.0 / (FLOOR + surprise(score)))
+            .collect(),
         Kind::By(Scoring::Likelihood) => row
             .iter()
             .map(|score| (score - best).max(-FARTHEST).exp())
@@ -200,10 +215,9 @@ fn by(kind: Kind, verifier: usize, row: &[f64]) -> Result<Vec<f64>, RoundError> 
     Ok(positive.iter().map(|value| value / sum).collect())
 }
 
-/// ln(1 + Σ 1/p), where `score` is −ln Σ 1/p: at least ln 2, as any text surprises a verifier.
+/// Nats of a `score`; rounding may put one of a sure candidate above 0.
 fn surprise(score: f64) -> f64 {
-    let log = -score.min(0.0);
-    log + (-log).exp().ln_1p()
+    (-score).max(0.0)
 }
 
 /// The row over its largest magnitude, shifted if it isn't clearly positive.
@@ -291,16 +305,25 @@ mod tests {
             &[0.3, 0.4],
             &[0.3, 0.4, 0.3, 0.4],
         ]
-        .map(|p| p.iter().map(|p| 1.0 / p).sum::<f64>());
-        let scores = sums.map(|sum| 1.0 / (1.0 + sum).ln());
+        .map(|p| p.iter().map(|p| 1.0 / p - 1.0).sum::<f64>());
+        let scores = sums.map(|sum| 1.0 / (0.2 + (1.0 + sum).ln()));
         let all: f64 = scores.iter().sum();
-        let row: Vec<f64> = sums.iter().map(|sum| -sum.ln()).collect();
+        let row: Vec<f64> = sums.iter().map(|sum| -(1.0 + sum).ln()).collect();
         let shares = normalise(Scoring::Harmonic, 0, &row).unwrap();
         close(&shares, &scores.map(|score| score / all));
         assert!(shares[1] > shares[2] && shares[2] > 2.0 * shares[0]);
         // Twice the surprise, half of the share.
-        let shares = normalise(Scoring::Harmonic, 0, &[-20.0, -40.0]).unwrap();
+        let shares = normalise(Scoring::Harmonic, 0, &[-19.8, -39.8]).unwrap();
         assert!((shares[0] / shares[1] - 2.0).abs() < 1e-8, "{shares:?}");
+        // Sure tokens add nothing: a long candidate is no more surprising for them.
+        let sure = Score::of_logprobs(&[[-0.5].as_slice(), &[0.0; 40]].concat());
+        let short = Score::of_logprobs(&[-0.5]);
+        assert!((sure.surprise() - short.surprise()).abs() < 1e-12);
+        // Where 1/p is no number, and just before: no jump.
+        for nats in [29.999_999, 30.000_001, 600.0, 2000.0] {
+            let score = Score::of_logprobs(&[-nats, -1.0]);
+            assert!((score.surprise() - nats).abs() < 1e-6, "{nats}: {score:?}");
+        }
         // What is certain is not infinitely good, and what no number holds is not worth nothing.
         let shares = normalise(Scoring::Harmonic, 0, &[0.0, -1e300]).unwrap();
         assert!(shares[1] > 0.0, "{shares:?}");

@@ -127,7 +127,7 @@ fn is_punctuation(c: char) -> bool {
 }
 
 /// Scripts that don't put spaces between words, with their punctuation and full-width forms.
-fn is_spaceless(c: char) -> bool {
+pub(crate) fn is_spaceless(c: char) -> bool {
     matches!(c,
         '\u{e00}'..='\u{eff}' // Thai, Lao
         | '\u{f00}'..='\u{109f}' // Tibetan, Burmese

@@ -100,11 +100,13 @@ pub fn totals(ballot: &Ballot<'_>, weights: &[f64], votes: Votes) -> Vec<f64> {
 /// Verifiers (rows) that turned a round which `winner` won: without their vote another candidate
 /// would have won, the one that every other verifier puts first. Two others at least have to agree,
 /// so that among two members nobody turns anything.
+///
+/// `choose` gives the winner under other weights.
 pub fn turned_by(
     ballot: &Ballot<'_>,
     weights: &[f64],
-    votes: Votes,
     winner: usize,
+    choose: impl Fn(&[f64]) -> usize,
 ) -> Vec<usize> {
     let judges: Vec<usize> = ballot.judges().collect();
     let agreed = |verifier: usize| {
@@ -123,7 +125,7 @@ pub fn turned_by(
         };
         let mut without = weights.to_vec();
         without[verifier] = 0.0;
-        self::winner(&totals(ballot, &without, votes)) == favourite
+        choose(&without) == favourite
     };
     judges.iter().copied().filter(turned).collect()
 }
@@ -143,6 +145,17 @@ pub fn winner(totals: &[f64]) -> usize {
         .iter()
         .position(|&total| total >= best - TIE)
         .unwrap_or(0)
+}
+
+/// The index of the largest total; of several, the one that `form` (`[candidates]`) ranks first.
+pub fn winner_among(totals: &[f64], form: &[f64]) -> usize {
+    let first = winner(totals);
+    let best = totals.get(first).copied().unwrap_or(0.0);
+    let tied = |&j: &usize| totals[j] >= best - TIE;
+    let most = (0..totals.len()).filter(tied).map(|j| form[j]);
+    let most = most.fold(f64::NEG_INFINITY, f64::max);
+    let chosen = (0..totals.len()).find(|j| tied(j) && form[*j] >= most - TIE);
+    chosen.unwrap_or(first)
 }
 
 #[cfg(test)]
@@ -176,8 +189,8 @@ mod tests {
                 shares,
                 drafters: &drafters,
             };
-            let winner = winner(&super::totals(&ballot, weights, ALL));
-            turned_by(&ballot, weights, ALL, winner)
+            let choose = |weights: &[f64]| winner(&super::totals(&ballot, weights, ALL));
+            turned_by(&ballot, weights, choose(weights), choose)
         };
         let loud = [
             vec![0.1, 0.9, 0.0],
@@ -195,7 +208,10 @@ mod tests {
         ];
         assert_eq!(turned(&split, &[0.4, 0.3, 0.3]), [0; 0]);
         // Of two, one is no majority.
-        assert_eq!(turned(&[vec![0.2, 0.8], vec![0.6, 0.4]], &[0.5, 0.5]), [0; 0]);
+        assert_eq!(
+            turned(&[vec![0.2, 0.8], vec![0.6, 0.4]], &[0.5, 0.5]),
+            [0; 0]
+        );
     }
 
     #[test]

@@ -56,8 +56,8 @@ macro_rules! switch {
 switch! {
     /// What a verifier's score of a candidate is, and how a row of scores becomes shares.
     Scoring, "scoring" {
-        /// s = 1 / ln(1 + Σ_t 1/p_t) over the candidate's tokens, which its least likely ones decide;
-        /// share = score over the row's sum (Eq. 3).
+        /// s = 1 / (0.2 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, which its least likely
+        /// ones decide; share = score over the row's sum (Eq. 3).
         #[default]
         Harmonic = "harmonic",
         /// The paper's: the mean raw logit; share = score over the row's sum (Eq. 3), guarded against
@@ -188,6 +188,10 @@ pub struct Settings {
     /// Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
     /// should end there. One without text is scored on that alone in any case.
     pub score_end: bool,
+    /// How much a member's strength counts in the vote from the first round on: starting weights are
+    /// proportional to strength^trust (see [`Query::trust`](crate::Query::trust)); 0 to 4. With 0 all
+    /// start equal, as in the paper.
+    pub trust: f64,
     /// What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
     /// (the paper's).
     #[cfg_attr(feature = "ts", ts(inline))]
@@ -210,6 +214,12 @@ pub struct Settings {
     /// much for what they like best, however sure they are of it. Of two members with equal weights
     /// it changes no winner.
     pub level: bool,
+    /// Whether candidates that say the same in another form share their votes in the selection
+    /// (see [`mod@crate::agreement`]).
+    pub agree: bool,
+    /// The total of a candidate that only repeats what was said is multiplied by this (see
+    /// [`mod@crate::repetition`]); 0 to 1, where 1 minds no repetition.
+    pub repeat: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
     /// Leader drafts; without them all draft in every round.
@@ -230,6 +240,7 @@ impl Default for Settings {
             segment_tokens: 32,
             scoring: Scoring::Harmonic,
             score_end: true,
+            trust: 0.75,
             reward: Reward::Shares,
             alpha: 1.0,
             rate: Rate::Code,
@@ -237,6 +248,8 @@ impl Default for Settings {
             update: Update::Before,
             self_votes: true,
             level: true,
+            agree: true,
+            repeat: 0.5,
             exit: None,
             leader: None,
             fast: false,
@@ -267,12 +280,15 @@ impl Settings {
                 segment_tokens: 10,
                 scoring: Scoring::Logit,
                 score_end: false,
+                trust: 0.0,
                 reward: Reward::Counts,
                 alpha: 1.0,
                 rate: Rate::Code,
                 update: Update::Before,
                 self_votes: true,
                 level: false,
+                agree: false,
+                repeat: 1.0,
                 exit: None,
                 leader: None,
                 fast: false,
@@ -340,10 +356,12 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// Every number of the settings.
-const NUMBERS: [Number; 9] = [
+const NUMBERS: [Number; 11] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
+    ("trust", range(0.0, 4.0), |s| Some(s.trust)),
+    ("repeat", range(0.0, 1.0), |s| Some(s.repeat)),
     ("alpha", range(0.0, 100.0), |s| Some(s.alpha)),
     ("fixedShare", range(0.0, 1.0), |s| Some(s.fixed_share)),
     ("maxRounds", range(1.0, 10_000.0), |s| {
@@ -406,10 +424,11 @@ mod tests {
         assert_eq!(
             json,
             serde_json::json!({
-                "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "reward": "shares",
+                "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "trust": 0.75,
+                "reward": "shares",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "exit": null, "leader": null,
-                "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true,
+                "agree": true, "repeat": 0.5, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
         let given: Settings = serde_json::from_str(
@@ -436,10 +455,11 @@ mod tests {
         assert_eq!(
             paper,
             serde_json::json!({
-                "segmentTokens": 10, "scoring": "logit", "scoreEnd": false, "reward": "counts",
+                "segmentTokens": 10, "scoring": "logit", "scoreEnd": false, "trust": 0.0,
+                "reward": "counts",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "exit": null, "leader": null,
-                "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false,
+                "agree": false, "repeat": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
     }
@@ -463,7 +483,8 @@ mod tests {
         assert_eq!(
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
-                "segmentTokens": range(1.0, 64.0), "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
+                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "repeat": range(0.0, 1.0),
+                "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
                 "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),
             })

@@ -21,7 +21,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         ),
         prop::sample::select(Rate::ALL),
         prop::sample::select(Update::ALL),
-        any::<[bool; 4]>(),
+        (any::<[bool; 5]>(), 0.0..=4.0, 0.0..=1.0),
         exit,
         (0.0..=100.0, 0.0..=1.0, 1usize..40, 1usize..400),
     )
@@ -30,7 +30,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 (scoring, reward),
                 rate,
                 update,
-                [self_votes, level, fast, score_end],
+                ([self_votes, level, fast, score_end, agree], trust, repeat),
                 exit,
                 (alpha, mixed, rounds, length),
             )| {
@@ -38,6 +38,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     segment_tokens: 10,
                     scoring,
                     score_end,
+                    trust,
                     reward,
                     alpha,
                     rate,
@@ -45,6 +46,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                     update,
                     self_votes,
                     level,
+                    agree,
+                    repeat,
                     leader: None,
                     exit,
                     fast,
@@ -246,7 +249,7 @@ proptest! {
             }
             // To say that all have drafted says nothing new.
             if round % 2 == 1 {
-                query.drafted(&(0..members).collect::<Vec<_>>()).unwrap();
+                query.drafted(&(0..members).collect::<Vec<_>>(), &[]).unwrap();
             }
             weights = square::weights(&settings, round + 1, &shares, &weights);
             prop_assert_eq!(&query.feedback(&shares).unwrap().weights, &weights);
@@ -272,7 +275,7 @@ proptest! {
             if drafters.is_empty() {
                 drafters.push(active.len() - 1);
             }
-            query.drafted(&drafters).unwrap();
+            query.drafted(&drafters, &[]).unwrap();
             let raw = among(raw, &active);
             let judges: Vec<bool> = active.iter().map(|&i| some[i][1]).collect();
             let scores: Vec<Vec<Score>> = scores(&raw)

@@ -259,7 +259,7 @@ fn exit_keeps_equals_and_drops_the_weak() {
 fn surprising(nats: f64) -> Score {
     Score {
         mean_logprob: Some(-1.0),
-        harmonic: Some(-nats.exp_m1().ln()),
+        harmonic: Some(-nats),
         ..Score::default()
     }
 }
@@ -298,7 +298,7 @@ fn one_verifier_that_is_surprised_is_enough_to_doubt_a_leader() {
         ..Settings::default()
     };
     let mut query = Query::new(3, settings).unwrap();
-    query.drafted(&[1]).unwrap();
+    query.drafted(&[1], &[]).unwrap();
     let rows = |scores: [Option<Score>; 3]| scores.map(|score| score.into_iter().collect());
     let trusts = |nats: [f64; 3]| {
         let scores = rows(nats.map(|nats| Some(surprising(nats))));
@@ -349,12 +349,12 @@ fn columns_follow_the_drafters_until_the_round_is_over() {
     let mut query = query(3);
     for wrong in [&[][..], &[1, 0], &[1, 1], &[3]] {
         assert_eq!(
-            query.drafted(wrong),
+            query.drafted(wrong, &[]),
             Err(RoundError::Drafters { members: 3 }),
             "{wrong:?}"
         );
     }
-    query.drafted(&[1, 2]).unwrap();
+    query.drafted(&[1, 2], &[]).unwrap();
     let row = |a: f64, b: f64| vec![a, b];
     let shares = [row(0.4, 0.6), row(0.5, 0.5), vec![]];
     assert_eq!(query.feedback(&shares).unwrap().counts.len(), 2);
@@ -369,7 +369,7 @@ fn columns_follow_the_drafters_until_the_round_is_over() {
     query.stop(&candidate(" a", false));
     assert_eq!(query.select(&three).unwrap().winner, 2, "all draft again");
     // And where one leaves, in the round that begins anew.
-    query.drafted(&[0]).unwrap();
+    query.drafted(&[0], &[]).unwrap();
     query.leave(&[1]).unwrap();
     assert_eq!(query.select(&[row(0.4, 0.6), vec![]]).unwrap().winner, 1);
 }
@@ -378,7 +378,7 @@ fn columns_follow_the_drafters_until_the_round_is_over() {
 fn the_writer_of_the_winner_leads_by_member_not_by_column() {
     let mut query = Query::new(4, Settings::of(Rule::Leader)).unwrap();
     query.leave(&[0]).unwrap();
-    query.drafted(&[0, 2]).unwrap();
+    query.drafted(&[0, 2], &[]).unwrap();
     let row = vec![surprising(9.0), surprising(2.0)];
     let shares = query
         .normalise(&[row.clone(), vec![], row.clone()])
@@ -401,7 +401,7 @@ fn rows_of_different_kinds_meet_as_shares() {
         preference: Some(number),
         ..Score::default()
     });
-    query.drafted(&[0, 1]).unwrap();
+    query.drafted(&[0, 1], &[]).unwrap();
     let rows = [logits.to_vec(), told.to_vec(), prefers.to_vec()];
     let shares = query.normalise(&rows).unwrap();
     assert_eq!(shares[0], [0.25, 0.75]);
@@ -409,7 +409,7 @@ fn rows_of_different_kinds_meet_as_shares() {
     assert_eq!(shares[2], [0.75, 0.25]);
     // Under the harmonic rule what a server tells is as good as a member's own, and logits are nothing.
     let mut harmonic = Query::new(3, Settings::default()).unwrap();
-    harmonic.drafted(&[0, 1]).unwrap();
+    harmonic.drafted(&[0, 1], &[]).unwrap();
     let refused = |verifier, candidate| {
         Err(RoundError::Kind {
             verifier,

@@ -1,6 +1,6 @@
 //! The member itself: begin, draft, verify in line, keep.
 
-use conclave_ensemble::{Candidate, Score, Settings};
+use conclave_ensemble::{Candidate, Score, Settings, strength};
 use conclave_model::states::OPENING;
 use conclave_model::{
     About, Allowed, Backend, Counters, LoadOptions, Model, ModelError, Sampler, Sampling, Saved,
@@ -108,6 +108,8 @@ pub struct Member {
     in_line: Vec<(String, usize)>,
     /// What its drafts are held to.
     constraint: Option<Box<dyn Constraint>>,
+    /// Its strength where it was measured.
+    strength: Option<f64>,
 }
 
 impl Member {
@@ -165,6 +167,7 @@ impl Member {
             system: Vec::new(),
             in_line: Vec::new(),
             constraint: None,
+            strength: None,
         })
     }
 
@@ -182,6 +185,18 @@ impl Member {
     /// shown questions with their answers, and answers in one paragraph.
     pub fn has_template(&self) -> bool {
         self.template.is_own()
+    }
+
+    /// How strong it is in a vote (see [`conclave_ensemble::strength`]): by its size and by whether it
+    /// chats, until [`set_strength`](Self::set_strength) says what was measured.
+    pub fn strength(&self) -> f64 {
+        let prior = || strength::prior(self.about().parameters, self.has_template());
+        self.strength.unwrap_or_else(prior)
+    }
+
+    /// Says how strong it is in a vote; only the ratio to other members' counts.
+    pub fn set_strength(&mut self, strength: f64) {
+        self.strength = Some(strength);
     }
 
     /// Tokens run so far.

@@ -60,7 +60,7 @@ pub struct Score {
     pub mean_logit: f64,
     /// Mean ln p of the candidate's tokens, where it was asked for.
     pub mean_logprob: Option<f64>,
-    /// −ln Σ 1/p of the candidate's tokens, where ln p was asked for.
+    /// −ln(1 + Σ (1/p − 1)) of the candidate's tokens, where ln p was asked for.
     pub harmonic: Option<f64>,
     /// Number of tokens.
     pub tokens: usize,
@@ -82,11 +82,18 @@ impl Score {
     }
 }
 
-/// −ln Σ 1/p of tokens with these ln p, which may be too small for 1/p to be a number.
+/// ln p from which on 1/p is large enough that 1 beside it is lost.
+const FAR: f64 = -30.0;
+
+/// −ln(1 + Σ (1/p − 1)) of tokens with these ln p, which may be too small for 1/p to be a number.
 fn harmonic(logprobs: &[f64]) -> f64 {
-    let least = logprobs.iter().copied().fold(0.0, f64::min);
-    let sum: f64 = logprobs.iter().map(|one| (least - one).exp()).sum();
-    least - sum.ln()
+    // Rounding may put ln p of a sure token above 0.
+    let nats = logprobs.iter().map(|one| one.min(0.0));
+    let least = nats.clone().fold(0.0, f64::min);
+    if least > FAR {
+        return -nats.map(|one| (-one).exp_m1()).sum::<f64>().ln_1p();
+    }
+    least - nats.map(|one| (least - one).exp()).sum::<f64>().ln()
 }
 
 /// The state of one text on one model.

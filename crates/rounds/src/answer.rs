@@ -125,6 +125,11 @@ pub async fn answer<M: TakePart>(
     watch: &mut impl Watch,
 ) -> Result<Answer, AnswerError> {
     let mut query = Query::new(members.len(), ask.settings.clone())?;
+    let strengths: Vec<f64> = members.iter().map(TakePart::strength).collect();
+    query.trust(&strengths)?;
+    if let Question::Conversation(messages) = ask.question {
+        query.ask(messages.iter().map(|message| message.content.as_str()));
+    }
     let mut said = Answer {
         text: String::new(),
         stopped: STOPPED,

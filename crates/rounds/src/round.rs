@@ -133,7 +133,7 @@ pub(crate) async fn play<M: TakePart>(
         active,
         ..drafted.into_round(number)
     };
-    query.drafted(&round.places())?;
+    query.drafted(&round.places(), &round.candidates)?;
     // Fast mode accepts a candidate that ends the answer at once, unverified.
     let failed = if let Some(winner) = query.fast_winner(&round.candidates) {
         (round.verified, round.winner) = (false, winner);
@@ -277,7 +277,7 @@ async fn trust<M: TakePart>(
     }
     (round.drafters, round.candidates) = (drafted.drafters, drafted.candidates);
     round.tokens = drafted.tokens;
-    query.drafted(&round.places())?;
+    query.drafted(&round.places(), &round.candidates)?;
     Ok(None)
 }
 

@@ -48,6 +48,11 @@ pub trait TakePart {
     /// Its name.
     fn name(&self) -> &str;
 
+    /// How strong it is ([`conclave_ensemble::Query::trust`]); NaN where nothing is known of it.
+    fn strength(&self) -> f64 {
+        f64::NAN
+    }
+
     /// Tokens of a conversation as it reads it; nothing is run.
     ///
     /// # Errors
@@ -157,6 +162,10 @@ pub trait TakePart {
 impl TakePart for Member {
     fn name(&self) -> &str {
         self.name()
+    }
+
+    fn strength(&self) -> f64 {
+        self.strength()
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
@@ -356,6 +365,10 @@ macro_rules! its {
 impl TakePart for AnyMember {
     fn name(&self) -> &str {
         its!(self, member => member.name())
+    }
+
+    fn strength(&self) -> f64 {
+        its!(self, member => TakePart::strength(&**member))
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {

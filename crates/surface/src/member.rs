@@ -44,6 +44,11 @@ pub(crate) struct About<'a> {
     /// It came with a chat template. One without is a base model as a rule: it is shown questions with
     /// their answers, and answers in one paragraph.
     template: bool,
+    /// How strong it is in a vote; only the ratio to other members' counts. Left out where nothing is
+    /// known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    strength: Option<f64>,
     /// What becomes of the matrices of each format in its files.
     formats: Vec<FormatInMemory>,
     /// What it takes of a GPU's memory.
@@ -89,6 +94,7 @@ impl Member {
             layers: about.config.layers.len(),
             hidden: about.config.hidden,
             template: self.member.has_template(),
+            strength: Some(self.member.strength()),
             formats: about
                 .formats
                 .iter()

@@ -24,6 +24,11 @@ impl Query {
         Ok(Self { query })
     }
 
+    /// Says how strong each member is, before the first round; NaN where nothing is known.
+    pub fn trust(&mut self, strengths: Vec<f64>) -> Result<(), Failure> {
+        Ok(self.query.trust(&strengths)?)
+    }
+
     /// Indices of the members still in.
     pub fn active(&self) -> Vec<u32> {
         self.query
@@ -43,9 +48,15 @@ impl Query {
         self.query.leader().map(|position| position as u32)
     }
 
-    /// Says who has drafted this round's candidates, by position, where not all did.
-    pub fn drafted(&mut self, positions: Vec<usize>) -> Result<(), Failure> {
-        Ok(self.query.drafted(&positions)?)
+    /// Says what was said so far, before the first round: the texts of the conversation's turns.
+    pub fn ask(&mut self, turns: Vec<String>) {
+        self.query.ask(turns.iter().map(String::as_str));
+    }
+
+    /// Says who has drafted which of this round's candidates, by position.
+    pub fn drafted(&mut self, positions: Vec<usize>, candidates: JsValue) -> Result<(), Failure> {
+        let candidates: Vec<Candidate> = from_value(candidates)?;
+        Ok(self.query.drafted(&positions, &candidates)?)
     }
 
     /// Whether those that verify the leader's candidate, a row of one score each, take it as it is.

@@ -77,6 +77,7 @@ test("a recorded run has what a replay reads, and an unscored round is marked", 
   const record = runRecord({
     members: ["Ada", "Bo"],
     cores: ["fused", "burn"],
+    strengths: [400, null],
     settings,
     sampling: { temperature: 0.6, topP: 0.9, topK: 0, seed: 1 },
     thinking: "on",

@@ -47,11 +47,9 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
   );
 }
 
-/** ln(1 + Σ 1/p) of a candidate's tokens, as the engine has it; it gives −ln Σ 1/p. */
+/** ln(1 + Σ (1/p − 1)) of a candidate's tokens in nats; the engine gives its negative. */
 function surprise(score: Score | undefined): number | undefined {
-  if (score?.harmonic === undefined) return undefined;
-  const log = -score.harmonic;
-  return log + Math.log1p(Math.exp(-log));
+  return score?.harmonic === undefined ? undefined : Math.max(0, -score.harmonic);
 }
 
 /** Why a round was decided without a vote. */

@@ -13,6 +13,8 @@ export interface RunRecord {
   members: string[];
   /** What each of them ran on, in their order. */
   cores: RunsOn[];
+  /** How strong each was in the vote; null where nothing was known of it. */
+  strengths: (number | null)[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -32,6 +34,7 @@ export interface RunRecord {
 export interface Run {
   members: string[];
   cores: RunsOn[];
+  strengths: (number | null)[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -49,6 +52,7 @@ export function runRecord(run: Run): RunRecord {
     format: "conclave run 1",
     members: run.members,
     cores: run.cores,
+    strengths: run.strengths,
     settings: run.settings,
     sampling: run.sampling,
     thinking: run.thinking,

@@ -23,9 +23,11 @@ const samplingFields: NumberField[] = [
 ];
 /** The switches of the method by their kind, as the form has them. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
-const ticked = ["scoreEnd", "selfVotes", "level", "fast"] as const;
+const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
 /** What the choice of the rule says where a switch was set otherwise. */
 const own = "own";
+const trustField: NumberField = { name: "trust", label: "Trust in size", help: "How much more larger models' votes count; 0: all the same.", step: 0.05 };
+const repeatField: NumberField = { name: "repeat", label: "Repetition", help: "What a draft that only repeats keeps of its votes.", step: 0.05 };
 const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", step: 0.1 };
 
 export interface ChosenSettings {
@@ -74,6 +76,9 @@ export class SettingsForm {
         tick("scoreEnd", "Score the end", "Where a draft ends the answer, members also score that it ends there."),
         tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
         tick("level", "Level votes", "All say as much for the draft they like best, however sure they are of it."),
+        tick("agree", "Same answers agree", "Drafts that say the same in another form share their votes."),
+        numeric(trustField),
+        numeric(repeatField),
         tick("leader", "Leader drafts", "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree."),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
@@ -111,7 +116,7 @@ export class SettingsForm {
   setRules(rules: Rules, ranges: Ranges): void {
     const first = this.#rules === undefined;
     this.#rules = rules;
-    for (const { name } of [...segmentFields, alphaField]) {
+    for (const { name } of [...segmentFields, alphaField, trustField, repeatField]) {
       const range = ranges[name];
       if (range) for (const [end, value] of Object.entries({ min: range.low, max: range.high })) this.#control(name).setAttribute(end, String(value));
     }
@@ -139,7 +144,7 @@ export class SettingsForm {
     const settings = this.#rules?.[rule];
     if (!settings) return;
     this.#rule = rule;
-    for (const name of ["segmentTokens", "alpha"] as const) this.#control(name).value = String(settings[name]);
+    for (const name of ["segmentTokens", "alpha", "trust", "repeat"] as const) this.#control(name).value = String(settings[name]);
     for (const name of chosen) this.#control(name).value = settings[name];
     for (const name of ticked) this.#box(name).checked = settings[name];
     this.#box("exit").checked = settings.exit !== null;
@@ -167,6 +172,8 @@ export class SettingsForm {
       segmentTokens: this.#number("segmentTokens"),
       maxRounds: this.#number("maxRounds"),
       alpha: this.#number("alpha"),
+      trust: this.#number("trust"),
+      repeat: this.#number("repeat"),
       scoring: value("scoring"),
       reward: value("reward"),
       rate: value("rate"),
@@ -174,6 +181,7 @@ export class SettingsForm {
       scoreEnd: this.#box("scoreEnd").checked,
       selfVotes: this.#box("selfVotes").checked,
       level: this.#box("level").checked,
+      agree: this.#box("agree").checked,
       leader: this.#box("leader").checked ? (base.leader ?? this.#rules?.leader.leader ?? null) : null,
       fast: this.#box("fast").checked,
       // The threshold is a share of 1/n: half an equal vote, as the paper's example.

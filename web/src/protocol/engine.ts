@@ -168,8 +168,12 @@ export interface Query {
   active(): Iterable<number>;
   /** The place among the active of the member that drafts alone now; undefined where all draft. */
   leader(): number | undefined;
-  /** Says who has drafted this round's candidates, as places among the active, ascending; all, until this is called. */
-  drafted(places: Uint32Array): void;
+  /** Says how strong each member is, before the first round; NaN where nothing is known of one. */
+  trust(strengths: Float64Array): void;
+  /** Says what was said so far, before the first round: the texts of the conversation's turns, of which the last is the question. */
+  ask(turns: string[]): void;
+  /** Says who has drafted which of this round's candidates, as places among the active, ascending; all, until this is called. */
+  drafted(places: Uint32Array, candidates: Candidate[]): void;
   /** Whether those that verify the leader's candidate (a row of one score each; empty where one abstains) take it as it is. */
   trusts(scores: Score[][]): boolean;
   /** In fast mode the first candidate that ends the answer, which is accepted unverified. */

@@ -74,6 +74,12 @@ export interface Settings {
    */
   scoreEnd: boolean;
   /**
+   * How much a member's strength counts in the vote from the first round on: starting weights are
+   * proportional to strength^trust (see `Query::trust`(crate::Query::trust)); 0 to 4. With 0 all
+   * start equal, as in the paper.
+   */
+  trust: number;
+  /**
    * What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
    * (the paper's).
    */
@@ -100,6 +106,16 @@ export interface Settings {
    * it changes no winner.
    */
   level: boolean;
+  /**
+   * Whether candidates that say the same in another form share their votes in the selection
+   * (see `mod@crate::agreement`).
+   */
+  agree: boolean;
+  /**
+   * The total of a candidate that only repeats what was said is multiplied by this (see
+   * `mod@crate::repetition`); 0 to 1, where 1 minds no repetition.
+   */
+  repeat: number;
   /** Model exit; without it every member stays to the end. */
   exit: ExitSettings | null;
   /** Leader drafts; without them all draft in every round. */
@@ -163,7 +179,7 @@ export interface Score {
   meanLogit?: number;
   /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
   meanLogprob?: number;
-  /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
+  /** −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, likewise: 0 where all are sure. */
   harmonic?: number;
   /**
    * What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
@@ -180,7 +196,7 @@ export interface VerifiedScore {
   meanLogit?: number;
   /** Mean log-probability (nats) of the candidate's tokens, where the scoring looks at it. */
   meanLogprob?: number;
-  /** −ln Σ_t 1/p_t over the candidate's tokens, likewise. */
+  /** −ln(1 + Σ_t (1/p_t − 1)) over the candidate's tokens, likewise: 0 where all are sure. */
   harmonic?: number;
   /**
    * What a judge without logits prefers the candidate by: above 0, only its ratio to the row's
@@ -271,6 +287,11 @@ export interface ModelAbout {
    * their answers, and answers in one paragraph.
    */
   template: boolean;
+  /**
+   * How strong it is in a vote; only the ratio to other members' counts. Left out where nothing is
+   * known of it.
+   */
+  strength?: number;
   /** What becomes of the matrices of each format in its files. */
   formats: Array<FormatInMemory>;
   /** What it takes of a GPU's memory. */

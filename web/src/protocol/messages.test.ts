@@ -57,6 +57,7 @@ const round = {
   scores: [[{ meanLogit: 1, meanLogprob: -1, harmonic: -2 }]],
   shares: [[1]],
   totals: [1],
+  turnedBy: [],
   counts: [1],
   winner: 0,
   drafters: [0],

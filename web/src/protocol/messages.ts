@@ -20,6 +20,7 @@ export const settings = exact({
   segmentTokens: number,
   scoring: oneOf("harmonic", "logit", "likelihood"),
   scoreEnd: flag,
+  trust: number,
   reward: oneOf("shares", "counts"),
   alpha: number,
   rate: oneOf("code", "printed", "fixed-share"),
@@ -27,6 +28,8 @@ export const settings = exact({
   update: oneOf("before", "after"),
   selfVotes: flag,
   level: flag,
+  agree: flag,
+  repeat: number,
   exit: nullable(exact({ warmup: number, temperature: number, threshold: number })),
   leader: nullable(exact({ doubt: number })),
   fast: flag,
@@ -53,6 +56,7 @@ const model = {
   layers: number,
   hidden: number,
   template: flag,
+  strength: optional(number),
   formats: list(shape({ stored: text, kept: nullable(text) })),
   memory: shape({ weights: number, kv: number, scratch: number }),
 };
@@ -220,6 +224,8 @@ const event = variant({
     thinking,
     /** By member: tokens in the prefix, and how many of them had to be run. */
     prefixes: list(shape({ prefix: number, run: number })),
+    /** How strong each member is in a vote, by member; null where nothing is known of it. */
+    strengths: list(nullable(number)),
     /** How many messages were left out for want of room, the oldest but for the system's. */
     dropped: number,
   }),

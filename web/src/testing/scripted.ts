@@ -29,6 +29,7 @@ export const settings: Settings = {
   segmentTokens: 10,
   scoring: "harmonic",
   scoreEnd: true,
+  trust: 0.75,
   reward: "shares",
   alpha: 1,
   rate: "code",
@@ -36,6 +37,8 @@ export const settings: Settings = {
   update: "before",
   selfVotes: true,
   level: true,
+  agree: true,
+  repeat: 0.5,
   exit: null,
   leader: null,
   fast: false,
@@ -43,7 +46,7 @@ export const settings: Settings = {
   maxCharacters: 4096,
 };
 
-export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, reward: "counts", level: false } };
+export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, trust: 0, reward: "counts", level: false, agree: false, repeat: 1 } };
 export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 
 export interface Script {
@@ -317,7 +320,12 @@ export class ScriptedQuery implements Query {
     return this.#settings.leader && this.#active.length > 1 ? Math.max(0, this.#active.indexOf(this.#leader)) : undefined;
   }
 
-  drafted(places: Uint32Array): void {
+  trust(): void {}
+
+  ask(): void {}
+
+  drafted(places: Uint32Array, candidates: Candidate[]): void {
+    if (candidates.length !== places.length) throw new Error("a candidate each");
     if (places.length === 0 || places.some((place, j) => place >= this.#active.length || (j > 0 && place <= places[j - 1]!))) throw new Error("these can't be the drafters");
     this.#drafters = [...places];
   }

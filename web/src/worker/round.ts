@@ -125,17 +125,15 @@ async function play(
     return drafts.flatMap((drafted, at) => (drafted ? [{ place: places[at]!, tokens: drafted.tokens, candidate: { text: cut(drafted.text, drafted.ended), ended: drafted.ended } }] : []));
   };
   const verify = () => {
-    query.drafted(Uint32Array.from(segments, ({ place }) => place));
+    const candidates = segments.map(({ candidate }) => candidate);
+    query.drafted(
+      Uint32Array.from(segments, ({ place }) => place),
+      candidates,
+    );
     return timed(
       ms,
       "verify",
-      each(voices, (member) =>
-        member.verify(
-          segments.map(({ candidate }) => candidate),
-          settings,
-          signal,
-        ),
-      ),
+      each(voices, (member) => member.verify(candidates, settings, signal)),
     );
   };
 

@@ -147,7 +147,13 @@ fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate:
     Score {
         mean_logit: judged.iter().map(|one| one.0).sum::<f64>() / count,
         mean_logprob: Some(judged.iter().map(|one| one.1).sum::<f64>() / count),
-        harmonic: Some(-judged.iter().map(|one| (-one.1).exp()).sum::<f64>().ln()),
+        harmonic: Some(
+            -judged
+                .iter()
+                .map(|one| (-one.1).exp_m1())
+                .sum::<f64>()
+                .ln_1p(),
+        ),
         tokens: candidate.len(),
     }
 }

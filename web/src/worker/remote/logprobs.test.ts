@@ -6,7 +6,7 @@ import { choicesOf, echoed, endingBy, forced, forcing, scoreOf } from "./logprob
 
 const close = (a: number | undefined, b: number): void => assert.ok(Math.abs((a ?? Number.NaN) - b) < 1e-9, `${a} is not ${b}`);
 /** ln Σ 1/p as it is written, without care for overflow. */
-const harmonic = (logprobs: number[]): number => -Math.log(logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob), 0));
+const harmonic = (logprobs: number[]): number => -Math.log(1 + logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob) - 1, 0));
 
 test("a score is the mean of the log-probabilities, and −ln of the sum of what is one over the probabilities", () => {
   const score = scoreOf([-0.5, -2, -0.1], 3);

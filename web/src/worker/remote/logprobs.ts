@@ -34,10 +34,11 @@ export function checked<T>(check: () => T, host: string): T {
 /** One number of each kind from the log-probabilities of a candidate's tokens. */
 export function scoreOf(logprobs: readonly number[], tokens: number): VerifiedScore {
   const held = logprobs.map((logprob) => Math.max(nothing, Math.min(0, logprob)));
-  // ln Σ 1/p without overflow: the least likely token by itself.
+  const sum = (of: (logprob: number) => number) => held.reduce((all, logprob) => all + of(logprob), 0);
+  // −ln(1 + Σ (1/p − 1)) without overflow: beside a token that is as good as impossible, 1 is lost.
   const least = Math.min(...held);
-  const sum = held.reduce((all, logprob) => all + Math.exp(least - logprob), 0);
-  return { meanLogprob: held.reduce((all, logprob) => all + logprob, 0) / held.length, harmonic: least - Math.log(sum), tokens };
+  const harmonic = least > -30 ? -Math.log1p(sum((logprob) => Math.expm1(-logprob))) : least - Math.log(sum((logprob) => Math.exp(least - logprob)));
+  return { meanLogprob: sum((logprob) => logprob) / held.length, harmonic, tokens };
 }
 
 /**

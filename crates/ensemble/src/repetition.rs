@@ -1,0 +1,112 @@
+//! Candidates that say nothing new.
+//!
+//! Likelihood loves what was said before: the question back, an earlier answer, a sentence that goes
+//! round in a circle surprise no verifier. The total of a candidate that only repeats is multiplied
+//! by [`Settings::repeat`](crate::Settings::repeat); where all repeat, nothing changes. A candidate
+//! repeats where
+//!
+//! - it opens the answer, is over, and its words are those of an earlier turn, or
+//! - it has eight words or more, and more than half of its runs of four stand in the answer before
+//!   it, or in itself before them.
+
+use std::collections::HashSet;
+
+use crate::agreement::words;
+use crate::segment::Candidate;
+
+/// Words of a run.
+const RUN: usize = 4;
+
+/// Words of a candidate that can be told to go round in a circle.
+const ENOUGH: usize = 8;
+
+/// The conversation and the answer so far, in words.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Said {
+    turns: Vec<Vec<String>>,
+    answer: Vec<String>,
+}
+
+impl Said {
+    pub(crate) fn new<'a>(turns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            turns: turns.into_iter().map(words).collect(),
+            answer: Vec::new(),
+        }
+    }
+
+    /// The words of the last turn.
+    pub(crate) fn question(&self) -> &[String] {
+        self.turns.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Goes on by an accepted segment.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.answer.extend(words(text));
+    }
+
+    /// Whether `candidate` only says again what was said.
+    pub(crate) fn has(&self, candidate: &Candidate) -> bool {
+        let words = words(&candidate.text);
+        if self.answer.is_empty() && candidate.ended && self.turns.contains(&words) {
+            return !words.is_empty();
+        }
+        if words.len() < ENOUGH {
+            return false;
+        }
+        let mut known: HashSet<&[String]> = self.answer.windows(RUN).collect();
+        let runs = words.windows(RUN);
+        let again = runs.clone().filter(|run| !known.insert(run)).count();
+        2 * again > runs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(text: &str, ended: bool) -> Candidate {
+        Candidate {
+            text: text.to_owned(),
+            ended,
+        }
+    }
+
+    #[test]
+    fn an_earlier_turn_is_no_answer() {
+        let mut said = Said::new(["What builds dams?", "The beaver.", "What does it eat?"]);
+        for (text, ended, again) in [
+            ("the beaver", true, true),
+            ("What does it eat?", true, true),
+            ("The beaver eats bark.", true, false),
+            // It may go on.
+            ("The beaver", false, false),
+            ("", true, false),
+        ] {
+            assert_eq!(said.has(&candidate(text, ended)), again, "{text}");
+        }
+        said.push("Bark. Who eats it?");
+        assert!(
+            !said.has(&candidate(" The beaver.", true)),
+            "it does not open the answer"
+        );
+    }
+
+    #[test]
+    fn a_circle_says_nothing_new() {
+        let mut said = Said::default();
+        let circle = "a gentle rain, a gentle rain, a gentle rain, a gentle rain";
+        assert!(said.has(&candidate(circle, false)));
+        let verse = candidate(
+            " The sun went down over the hill and the birds were still",
+            false,
+        );
+        assert!(!said.has(&verse));
+        said.push(&verse.text);
+        assert!(said.has(&verse));
+        assert!(
+            !said.has(&candidate(" The sun went down", false)),
+            "too short to tell"
+        );
+    }
+}
