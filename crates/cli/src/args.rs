@@ -436,9 +436,13 @@ pub struct Method {
     /// Let candidates that say the same in another form share their votes: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub agree: Option<bool>,
-    /// Factor on the total of a candidate that only repeats what was said; 1 minds no repetition.
+    /// Factor on the total of a candidate that only repeats what was said, or that ends unsure of itself;
+    /// 1 minds neither.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
-    pub repeat: Option<f64>,
+    pub discount: Option<f64>,
+    /// How much a candidate that ends, while a member as strong goes on, may surprise its own drafter.
+    #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
+    pub sure: Option<f64>,
     /// Let one member draft for all while nobody doubts it.
     #[arg(long)]
     pub leader: bool,
@@ -544,7 +548,8 @@ impl Method {
             self_votes: self.self_votes.unwrap_or(defaults.self_votes),
             level: self.level.unwrap_or(defaults.level),
             agree: self.agree.unwrap_or(defaults.agree),
-            repeat: self.repeat.unwrap_or(defaults.repeat),
+            discount: self.discount.unwrap_or(defaults.discount),
+            sure: self.sure.unwrap_or(defaults.sure),
             leader: leader.or(defaults.leader.filter(|_| !self.no_leader)),
             exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
             fast: self.fast || defaults.fast,

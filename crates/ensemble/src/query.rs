@@ -57,8 +57,10 @@ pub struct Query {
     drafters: Vec<usize>,
     /// Which of the candidates agree; empty where their texts are not known.
     agreement: Vec<Vec<usize>>,
-    /// Which of them say nothing new.
-    repeats: Vec<bool>,
+    /// Which of them end the answer while a drafter at least as strong goes on.
+    early: Vec<bool>,
+    /// Which of them count for less.
+    discounted: Vec<bool>,
     /// The strongest drafter's candidate is not at its end.
     open: bool,
     quality: Quality,
@@ -89,7 +91,8 @@ impl Query {
             said: Said::default(),
             drafters: (0..members).collect(),
             agreement: Vec::new(),
-            repeats: Vec::new(),
+            early: Vec::new(),
+            discounted: Vec::new(),
             open: false,
             quality: Quality::new(members),
             selected: None,
@@ -209,18 +212,18 @@ impl Query {
         }
         positions.clone_into(&mut self.drafters);
         self.agreement = agreement::agreement(candidates, self.said.question());
-        self.repeats = candidates.iter().map(|one| self.said.has(one)).collect();
-        let strongest = positions
-            .iter()
-            .zip(candidates)
-            .fold(None, |best, (&at, candidate)| {
-                let strength = self.start[self.active[at]];
-                match best {
-                    Some((most, _)) if most >= strength => best,
-                    _ => Some((strength, candidate.ended)),
-                }
-            });
-        self.open = strongest.is_some_and(|(_, ended)| !ended);
+        self.discounted = candidates.iter().map(|one| self.said.has(one)).collect();
+        let strengths = positions.iter().map(|&at| self.start[self.active[at]]);
+        let drafted: Vec<(f64, bool)> = strengths
+            .zip(candidates.iter().map(|one| one.ended))
+            .collect();
+        let most = |strengths: &mut dyn Iterator<Item = f64>| strengths.fold(0.0, f64::max);
+        let going_on = drafted.iter().filter(|(_, ended)| !ended);
+        let going_on = most(&mut going_on.map(|&(strength, _)| strength));
+        let strongest = most(&mut drafted.iter().map(|&(strength, _)| strength));
+        self.open = going_on > 0.0 && going_on >= strongest;
+        let early = |&(strength, ended): &(f64, bool)| ended && strength <= going_on;
+        self.early = drafted.iter().map(early).collect();
         Ok(())
     }
 
@@ -269,8 +272,15 @@ impl Query {
     /// # Errors
     /// [`RoundError`] if `scores` doesn't have that shape, a row is of mixed kinds or a score isn't
     /// finite.
-    pub fn normalise(&self, scores: &[Vec<Score>]) -> Result<Vec<Vec<f64>>, RoundError> {
+    pub fn normalise(&mut self, scores: &[Vec<Score>]) -> Result<Vec<Vec<f64>>, RoundError> {
         self.fits(scores)?;
+        for (j, _) in self.early.iter().enumerate().filter(|(_, early)| **early) {
+            // An empty row abstains, on its own candidate as well.
+            let own = scores[self.drafters[j]].get(j);
+            if own.is_some_and(|score| score.surprise() > self.settings.sure) {
+                self.discounted[j] = true;
+            }
+        }
         let rows = scores.iter().enumerate();
         rows.map(|(verifier, row)| score::shares(self.settings.scoring, verifier, row))
             .collect()
@@ -305,9 +315,9 @@ impl Query {
                 drafters: &self.drafters,
             };
             let mut totals = select::totals(&ballot, weights, votes);
-            let repeating = totals.iter_mut().zip(&self.repeats);
-            for (total, _) in repeating.filter(|(_, repeats)| **repeats) {
-                *total *= self.settings.repeat;
+            let discounted = totals.iter_mut().zip(&self.discounted);
+            for (total, _) in discounted.filter(|(_, discounted)| **discounted) {
+                *total *= self.settings.discount;
             }
             totals
         };
@@ -445,7 +455,8 @@ impl Query {
     fn all_draft(&mut self) {
         self.drafters = (0..self.active.len()).collect();
         self.agreement.clear();
-        self.repeats.clear();
+        self.early.clear();
+        self.discounted.clear();
         self.open = false;
     }
 

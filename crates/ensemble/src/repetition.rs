@@ -2,7 +2,7 @@
 //!
 //! Likelihood loves what was said before: the question back, an earlier answer, a sentence that goes
 //! round in a circle surprise no verifier. The total of a candidate that only repeats is multiplied
-//! by [`Settings::repeat`](crate::Settings::repeat); where all repeat, nothing changes. A candidate
+//! by [`Settings::discount`](crate::Settings::discount); where all repeat, nothing changes. A candidate
 //! repeats where
 //!
 //! - it opens the answer, is over, and its words are those of an earlier turn, or

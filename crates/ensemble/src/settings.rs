@@ -217,9 +217,15 @@ pub struct Settings {
     /// Whether candidates that say the same in another form share their votes in the selection
     /// (see [`mod@crate::agreement`]).
     pub agree: bool,
-    /// The total of a candidate that only repeats what was said is multiplied by this (see
-    /// [`mod@crate::repetition`]); 0 to 1, where 1 minds no repetition.
-    pub repeat: f64,
+    /// The total of a candidate that only repeats what was said (see [`mod@crate::repetition`]), or
+    /// that ends unsure of itself ([`sure`](Self::sure)), is multiplied by this; 0 to 1, where 1 minds
+    /// neither.
+    pub discount: f64,
+    /// A candidate that ends the answer, while a member at least as strong goes on, is to surprise its
+    /// own drafter by at most so many nats, or it is discounted; 0 to 1000. A short answer is known or
+    /// guessed: members that know it end sure of themselves, and one that is asked for an explanation
+    /// and has none ends unsure.
+    pub sure: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
     /// Leader drafts; without them all draft in every round.
@@ -249,7 +255,8 @@ impl Default for Settings {
             self_votes: true,
             level: true,
             agree: true,
-            repeat: 0.5,
+            discount: 0.5,
+            sure: 2.6,
             exit: None,
             leader: None,
             fast: false,
@@ -288,7 +295,8 @@ impl Settings {
                 self_votes: true,
                 level: false,
                 agree: false,
-                repeat: 1.0,
+                discount: 1.0,
+                sure: 1000.0,
                 exit: None,
                 leader: None,
                 fast: false,
@@ -356,12 +364,13 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// Every number of the settings.
-const NUMBERS: [Number; 11] = [
+const NUMBERS: [Number; 12] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
     ("trust", range(0.0, 4.0), |s| Some(s.trust)),
-    ("repeat", range(0.0, 1.0), |s| Some(s.repeat)),
+    ("discount", range(0.0, 1.0), |s| Some(s.discount)),
+    ("sure", range(0.0, 1000.0), |s| Some(s.sure)),
     ("alpha", range(0.0, 100.0), |s| Some(s.alpha)),
     ("fixedShare", range(0.0, 1.0), |s| Some(s.fixed_share)),
     ("maxRounds", range(1.0, 10_000.0), |s| {
@@ -428,7 +437,7 @@ mod tests {
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true,
-                "agree": true, "repeat": 0.5, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "agree": true, "discount": 0.5, "sure": 2.6, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
         let given: Settings = serde_json::from_str(
@@ -459,7 +468,7 @@ mod tests {
                 "reward": "counts",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false,
-                "agree": false, "repeat": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "agree": false, "discount": 1.0, "sure": 1000.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
     }
@@ -483,7 +492,7 @@ mod tests {
         assert_eq!(
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
-                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "repeat": range(0.0, 1.0),
+                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
                 "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),

@@ -434,6 +434,98 @@ fn rows_of_different_kinds_meet_as_shares() {
         );
     }
     let shares = harmonic.normalise(&rows(&told)).unwrap();
-    let scores = [1f64, 2.0].map(|nats| 1.0 / nats.exp().ln_1p());
+    let scores = [1f64, 2.0].map(|nats| 1.0 / (0.2 + nats));
     assert!((shares[0][0] - scores[0] / (scores[0] + scores[1])).abs() < 1e-12);
+}
+
+/// A query to two members, the second twice as strong, and what it makes of their candidates.
+fn voted(candidates: [(&str, bool); 2], surprises: [[f64; 2]; 2], settings: Settings) -> usize {
+    let mut query = Query::new(2, settings).unwrap();
+    query.trust(&[1.0, 2.0]).unwrap();
+    query.ask(["What builds dams?", "The beaver.", "What does it eat?"]);
+    let candidates = candidates.map(|(text, ended)| candidate(text, ended));
+    query.drafted(&[0, 1], &candidates).unwrap();
+    let scores = surprises.map(|row| row.map(surprising).to_vec());
+    let shares = query.normalise(&scores).unwrap();
+    query.select(&shares).unwrap().winner
+}
+
+#[test]
+fn the_stronger_member_is_heard_more_and_most_while_it_goes_on() {
+    // The weaker dislikes the other's by three times, the stronger by less than twice.
+    let surprises = [[0.8, 2.8], [3.2, 1.8]];
+    let ended = [("Bark.", true), ("Fish.", true)];
+    let equal = Settings {
+        trust: 0.0,
+        ..Settings::default()
+    };
+    assert_eq!(voted(ended, surprises, equal), 0);
+    let mild = Settings {
+        trust: 0.4,
+        ..Settings::default()
+    };
+    assert_eq!(voted(ended, surprises, mild.clone()), 0);
+    assert_eq!(
+        voted([("Bark.", true), ("It eats", false)], surprises, mild),
+        1
+    );
+    assert_eq!(voted(ended, surprises, Settings::default()), 1);
+}
+
+#[test]
+fn members_that_say_the_same_stand_together() {
+    // Each finds the other's form far-fetched; the first is surer of its own.
+    let surprises = [[0.3, 3.0], [6.0, 1.0]];
+    let alike = [("Bark", true), ("A beaver eats bark.", true)];
+    let apart = [("Bark", true), ("A beaver eats fish.", true)];
+    let equal = |agree| Settings {
+        trust: 0.0,
+        agree,
+        ..Settings::default()
+    };
+    // Of those that agree the form that is liked best is kept, as without agreement.
+    assert_eq!(
+        voted(alike, surprises, equal(true)),
+        voted(alike, surprises, equal(false))
+    );
+    let totals = |candidates: [(&str, bool); 2]| {
+        let mut query = Query::new(2, equal(true)).unwrap();
+        let candidates = candidates.map(|(text, ended)| candidate(text, ended));
+        query.drafted(&[0, 1], &candidates).unwrap();
+        let scores = surprises.map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&scores).unwrap();
+        query.select(&shares).unwrap().totals
+    };
+    assert_eq!(totals(alike), [0.5, 0.5]);
+    assert_ne!(totals(apart), [0.5, 0.5]);
+}
+
+#[test]
+fn what_repeats_or_ends_unsure_counts_for_less() {
+    let all = |discount| Settings {
+        trust: 0.0,
+        discount,
+        ..Settings::default()
+    };
+    // An earlier turn surprises nobody.
+    let again = [("The beaver.", true), ("Bark.", true)];
+    let surprises = [[0.5, 1.0], [0.9, 0.6]];
+    assert_eq!(voted(again, surprises, all(1.0)), 0);
+    assert_eq!(voted(again, surprises, all(0.5)), 1);
+    // Who ends, unsure of it, while another goes on.
+    let early = [("Things.", true), ("A beaver eats", false)];
+    for (own, winner) in [(2.5, 0), (2.7, 1)] {
+        let surprises = [[own, 6.0], [4.0, 3.0]];
+        assert_eq!(voted(early, surprises, all(0.5)), winner, "{own} nats");
+        assert_eq!(voted(early, surprises, all(1.0)), 0);
+    }
+    // A stronger member that ends has no need to be sure.
+    let late = [("A beaver eats", false), ("Things.", true)];
+    let surprises = [[3.0, 4.0], [6.0, 2.7]];
+    assert_eq!(
+        voted(late, surprises, all(0.5)),
+        0,
+        "as strong in this query"
+    );
+    assert_eq!(voted(late, surprises, Settings::default()), 1);
 }

@@ -27,7 +27,7 @@ const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
 /** What the choice of the rule says where a switch was set otherwise. */
 const own = "own";
 const trustField: NumberField = { name: "trust", label: "Trust in size", help: "How much more larger models' votes count; 0: all the same.", step: 0.05 };
-const repeatField: NumberField = { name: "repeat", label: "Repetition", help: "What a draft that only repeats keeps of its votes.", step: 0.05 };
+const discountField: NumberField = { name: "discount", label: "Discount", help: "The part of its votes that a draft keeps which only repeats, or ends unsure while others go on.", step: 0.05 };
 const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", step: 0.1 };
 
 export interface ChosenSettings {
@@ -78,7 +78,7 @@ export class SettingsForm {
         tick("level", "Level votes", "All say as much for the draft they like best, however sure they are of it."),
         tick("agree", "Same answers agree", "Drafts that say the same in another form share their votes."),
         numeric(trustField),
-        numeric(repeatField),
+        numeric(discountField),
         tick("leader", "Leader drafts", "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree."),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
@@ -116,7 +116,7 @@ export class SettingsForm {
   setRules(rules: Rules, ranges: Ranges): void {
     const first = this.#rules === undefined;
     this.#rules = rules;
-    for (const { name } of [...segmentFields, alphaField, trustField, repeatField]) {
+    for (const { name } of [...segmentFields, alphaField, trustField, discountField]) {
       const range = ranges[name];
       if (range) for (const [end, value] of Object.entries({ min: range.low, max: range.high })) this.#control(name).setAttribute(end, String(value));
     }
@@ -144,7 +144,7 @@ export class SettingsForm {
     const settings = this.#rules?.[rule];
     if (!settings) return;
     this.#rule = rule;
-    for (const name of ["segmentTokens", "alpha", "trust", "repeat"] as const) this.#control(name).value = String(settings[name]);
+    for (const name of ["segmentTokens", "alpha", "trust", "discount"] as const) this.#control(name).value = String(settings[name]);
     for (const name of chosen) this.#control(name).value = settings[name];
     for (const name of ticked) this.#box(name).checked = settings[name];
     this.#box("exit").checked = settings.exit !== null;
@@ -173,7 +173,7 @@ export class SettingsForm {
       maxRounds: this.#number("maxRounds"),
       alpha: this.#number("alpha"),
       trust: this.#number("trust"),
-      repeat: this.#number("repeat"),
+      discount: this.#number("discount"),
       scoring: value("scoring"),
       reward: value("reward"),
       rate: value("rate"),

@@ -112,10 +112,18 @@ export interface Settings {
    */
   agree: boolean;
   /**
-   * The total of a candidate that only repeats what was said is multiplied by this (see
-   * `mod@crate::repetition`); 0 to 1, where 1 minds no repetition.
+   * The total of a candidate that only repeats what was said (see `mod@crate::repetition`), or
+   * that ends unsure of itself (`sure`(Self::sure)), is multiplied by this; 0 to 1, where 1 minds
+   * neither.
    */
-  repeat: number;
+  discount: number;
+  /**
+   * A candidate that ends the answer, while a member at least as strong goes on, is to surprise its
+   * own drafter by at most so many nats, or it is discounted; 0 to 1000. A short answer is known or
+   * guessed: members that know it end sure of themselves, and one that is asked for an explanation
+   * and has none ends unsure.
+   */
+  sure: number;
   /** Model exit; without it every member stays to the end. */
   exit: ExitSettings | null;
   /** Leader drafts; without them all draft in every round. */

@@ -38,7 +38,8 @@ export const settings: Settings = {
   selfVotes: true,
   level: true,
   agree: true,
-  repeat: 0.5,
+  discount: 0.5,
+  sure: 2.6,
   exit: null,
   leader: null,
   fast: false,
@@ -46,7 +47,7 @@ export const settings: Settings = {
   maxCharacters: 4096,
 };
 
-export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, trust: 0, reward: "counts", level: false, agree: false, repeat: 1 } };
+export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, trust: 0, reward: "counts", level: false, agree: false, discount: 1, sure: 1000 } };
 export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 
 export interface Script {
