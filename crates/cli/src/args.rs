@@ -399,7 +399,7 @@ pub struct Method {
     /// L, the most tokens a member drafts in a round.
     #[arg(long, value_name = "TOKENS")]
     pub segment_tokens: Option<usize>,
-    /// `harmonic` (1 / (0.2 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
+    /// `harmonic` (1 / (0.5 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
     /// (softmax of their mean log-probability).
     #[arg(long)]
     pub scoring: Option<Scoring>,

@@ -13,7 +13,7 @@
 //! alike, changes nothing. A row of zeros is uniform.
 //!
 //! **Harmonic.** s_ij = 1 / (F + u_ij) with the surprise u_ij = ln(1 + Σ_t (1/p_t − 1)) over the
-//! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.2 ([`FLOOR`]). Σ 1/p is
+//! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.5 ([`FLOOR`]). Σ 1/p is
 //! the number of tokens over the harmonic mean of the probabilities, and it is ruled by the least
 //! likely ones: where a mean forgives one impossible word among nine that follow from it, this does
 //! not, and a longer candidate is not the better one for the words that cost nothing. A token that
@@ -43,7 +43,7 @@ use crate::{RoundError, Scoring};
 const GUARD: f64 = 1e-6;
 
 /// Nats that are added to every surprise: a candidate that surprises nobody has a finite score.
-pub const FLOOR: f64 = 0.2;
+pub const FLOOR: f64 = 0.5;
 
 /// Nats from which on 1/p is large enough that 1 beside it is lost.
 const FAR: f64 = 30.0;
@@ -306,14 +306,14 @@ mod tests {
             &[0.3, 0.4, 0.3, 0.4],
         ]
         .map(|p| p.iter().map(|p| 1.0 / p - 1.0).sum::<f64>());
-        let scores = sums.map(|sum| 1.0 / (0.2 + (1.0 + sum).ln()));
+        let scores = sums.map(|sum| 1.0 / (0.5 + (1.0 + sum).ln()));
         let all: f64 = scores.iter().sum();
         let row: Vec<f64> = sums.iter().map(|sum| -(1.0 + sum).ln()).collect();
         let shares = normalise(Scoring::Harmonic, 0, &row).unwrap();
         close(&shares, &scores.map(|score| score / all));
         assert!(shares[1] > shares[2] && shares[2] > 2.0 * shares[0]);
         // Twice the surprise, half of the share.
-        let shares = normalise(Scoring::Harmonic, 0, &[-19.8, -39.8]).unwrap();
+        let shares = normalise(Scoring::Harmonic, 0, &[-19.5, -39.5]).unwrap();
         assert!((shares[0] / shares[1] - 2.0).abs() < 1e-8, "{shares:?}");
         // Sure tokens add nothing: a long candidate is no more surprising for them.
         let sure = Score::of_logprobs(&[[-0.5].as_slice(), &[0.0; 40]].concat());

@@ -56,7 +56,7 @@ macro_rules! switch {
 switch! {
     /// What a verifier's score of a candidate is, and how a row of scores becomes shares.
     Scoring, "scoring" {
-        /// s = 1 / (0.2 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, which its least likely
+        /// s = 1 / (0.5 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, which its least likely
         /// ones decide; share = score over the row's sum (Eq. 3).
         #[default]
         Harmonic = "harmonic",

@@ -434,7 +434,7 @@ fn rows_of_different_kinds_meet_as_shares() {
         );
     }
     let shares = harmonic.normalise(&rows(&told)).unwrap();
-    let scores = [1f64, 2.0].map(|nats| 1.0 / (0.2 + nats));
+    let scores = [1f64, 2.0].map(|nats| 1.0 / (0.5 + nats));
     assert!((shares[0][0] - scores[0] / (scores[0] + scores[1])).abs() < 1e-12);
 }
 
