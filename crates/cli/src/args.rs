@@ -443,6 +443,10 @@ pub struct Method {
     /// How much a candidate that ends, while a member as strong goes on, may surprise its own drafter.
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub sure: Option<f64>,
+    /// Part of the vote above which a member whose candidate has won and goes on drafts the next
+    /// segments alone; 1 for never.
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    pub lead: Option<f64>,
     /// Let one member draft for all while nobody doubts it.
     #[arg(long)]
     pub leader: bool,
@@ -550,6 +554,7 @@ impl Method {
             agree: self.agree.unwrap_or(defaults.agree),
             discount: self.discount.unwrap_or(defaults.discount),
             sure: self.sure.unwrap_or(defaults.sure),
+            lead: self.lead.unwrap_or(defaults.lead),
             leader: leader.or(defaults.leader.filter(|_| !self.no_leader)),
             exit: exit.or(defaults.exit.filter(|_| !self.no_exit)),
             fast: self.fast || defaults.fast,

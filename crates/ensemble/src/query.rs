@@ -7,6 +7,9 @@ use crate::{
     ballot::Ballot, exit::Quality, feedback, repetition::Said, score, select,
 };
 
+/// Nats of weighted mean surprise at which a member that leads by its part of the vote is doubted.
+const UNSURE: f64 = 4.0;
+
 /// Why an answer is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +71,8 @@ pub struct Query {
     selected: Option<Vec<Vec<f64>>>,
     /// The member that drafts for all, where one does.
     leader: usize,
+    /// It has won, goes on, and has more than [`Settings::lead`] of the vote.
+    leads: bool,
     /// Rounds that are over.
     rounds: usize,
     characters: usize,
@@ -97,6 +102,7 @@ impl Query {
             quality: Quality::new(members),
             selected: None,
             leader: 0,
+            leads: false,
             rounds: 0,
             characters: 0,
         })
@@ -172,10 +178,12 @@ impl Query {
         self.rounds + 1
     }
 
-    /// The position of the member that drafts alone now (see [`Leader`](crate::Leader)); `None`
-    /// where all draft. Where that one can't draft, all do.
+    /// The position of the member that drafts alone now (see [`Leader`](crate::Leader) and
+    /// [`Settings::lead`]); `None` where all draft. Where that one can't draft, all do.
     pub fn leader(&self) -> Option<usize> {
-        self.settings.leader?;
+        if self.settings.leader.is_none() && !self.leads {
+            return None;
+        }
         let place = self.active.iter().position(|&member| member == self.leader);
         // Alone it has nobody to ask.
         place.filter(|_| self.active.len() > 1)
@@ -228,7 +236,8 @@ impl Query {
     }
 
     /// Whether those that verify the leader's candidate (`scores`, `[active][1]`) take it as it is: none
-    /// is surprised by more than [`Leader::doubt`](crate::Leader::doubt). Otherwise the others draft
+    /// is surprised by more than [`Leader::doubt`](crate::Leader::doubt), or, where it leads by
+    /// [`Settings::lead`], all together by no more than 4 nats in the weighted mean. Otherwise the others draft
     /// as well, and the round is one of all. One that abstains or has no log-probabilities has no say;
     /// where nobody but the leader has one, it is not taken.
     ///
@@ -236,8 +245,11 @@ impl Query {
     /// [`RoundError`] if a row is missing or has another length, or a score isn't finite.
     pub fn trusts(&self, scores: &[Vec<Score>]) -> Result<bool, RoundError> {
         self.fits(scores)?;
-        let doubt = self.settings.leader.map_or(0.0, |leader| leader.doubt);
+        let doubt = self.settings.leader.map(|leader| leader.doubt);
+        let heard = self.heard();
         let (mut asked, mut doubted) = (false, false);
+        // The weighted sum of surprises, and of the weights of those that have a say.
+        let (mut nats, mut weight) = (0.0, 0.0);
         for (verifier, row) in scores.iter().enumerate() {
             for (candidate, score) in row.iter().enumerate() {
                 let surprise = score.surprise();
@@ -251,10 +263,12 @@ impl Query {
                     });
                 }
                 asked |= verifier != self.drafters[candidate];
-                doubted |= surprise > doubt;
+                doubted |= doubt.is_some_and(|doubt| surprise > doubt);
+                (nats, weight) = (nats + heard[verifier] * surprise, weight + heard[verifier]);
             }
         }
-        Ok(asked && !doubted)
+        let unsure = doubt.is_none() && nats > UNSURE * weight;
+        Ok(asked && !doubted && !unsure)
     }
 
     /// In fast mode, the first candidate that ends the answer: it wins at once, unverified.
@@ -332,7 +346,9 @@ impl Query {
         let turned_by = select::turned_by(&judged, &weights, winner, without);
         let totals = liked;
         self.selected = Some(shares.to_vec());
-        self.leader = self.active[self.drafters[winner]];
+        let writer = self.drafters[winner];
+        self.leader = self.active[writer];
+        self.leads = self.open && weights[writer] > self.settings.lead;
         Ok(Selection {
             totals,
             winner,
@@ -414,7 +430,7 @@ impl Query {
             .map(|((&member, &weight), _)| (member, weight))
             .unzip();
         if !self.active.contains(&self.leader) {
-            self.leader = self.active[0];
+            (self.leader, self.leads) = (self.active[0], false);
         }
         let sum: f64 = self.weights.iter().sum();
         let even = 1.0 / self.weights.len() as f64;

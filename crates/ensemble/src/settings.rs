@@ -228,7 +228,11 @@ pub struct Settings {
     pub sure: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
-    /// Leader drafts; without them all draft in every round.
+    /// A member with more than this part of the vote, whose candidate has won and goes on, drafts the
+    /// next segments alone, while the members' weighted mean surprise at them is at most 4 nats; 0 to
+    /// 1, where 1 lets all draft in every round. Nobody could outvote it but where it is unsure.
+    pub lead: f64,
+    /// Leader drafts from the first round on; without them all draft, but for [`lead`](Self::lead).
     pub leader: Option<Leader>,
     /// Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that
     /// a round begins with, so a leader's, but none that others draft once it is doubted.
@@ -257,6 +261,7 @@ impl Default for Settings {
             agree: true,
             discount: 0.5,
             sure: 2.6,
+            lead: 0.53,
             exit: None,
             leader: None,
             fast: false,
@@ -297,6 +302,7 @@ impl Settings {
                 agree: false,
                 discount: 1.0,
                 sure: 1000.0,
+                lead: 1.0,
                 exit: None,
                 leader: None,
                 fast: false,
@@ -307,7 +313,7 @@ impl Settings {
 
     /// Whether verifiers look at log-probabilities, which take the whole output matrix a token.
     pub fn needs_logprobs(&self) -> bool {
-        self.scoring != Scoring::Logit || self.leader.is_some()
+        self.scoring != Scoring::Logit || self.leader.is_some() || self.lead < 1.0
     }
 
     /// Which votes count in the selection, and by how much.
@@ -364,13 +370,14 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// Every number of the settings.
-const NUMBERS: [Number; 12] = [
+const NUMBERS: [Number; 13] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
     ("trust", range(0.0, 4.0), |s| Some(s.trust)),
     ("discount", range(0.0, 1.0), |s| Some(s.discount)),
     ("sure", range(0.0, 1000.0), |s| Some(s.sure)),
+    ("lead", range(0.0, 1.0), |s| Some(s.lead)),
     ("alpha", range(0.0, 100.0), |s| Some(s.alpha)),
     ("fixedShare", range(0.0, 1.0), |s| Some(s.fixed_share)),
     ("maxRounds", range(1.0, 10_000.0), |s| {
@@ -437,7 +444,8 @@ mod tests {
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true,
-                "agree": true, "discount": 0.5, "sure": 2.6, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "agree": true, "discount": 0.5, "sure": 2.6,
+                "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
         let given: Settings = serde_json::from_str(
@@ -468,7 +476,8 @@ mod tests {
                 "reward": "counts",
                 "alpha": 1.0, "rate": "code",
                 "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false,
-                "agree": false, "discount": 1.0, "sure": 1000.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
+                "agree": false, "discount": 1.0, "sure": 1000.0,
+                "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
         );
     }
@@ -492,7 +501,7 @@ mod tests {
         assert_eq!(
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
-                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3),
+                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
                 "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),

@@ -49,6 +49,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     agree,
                     discount,
                     sure,
+                    lead: 1.0,
                     leader: None,
                     exit,
                     fast,

@@ -529,3 +529,60 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
     );
     assert_eq!(voted(late, surprises, Settings::default()), 1);
 }
+
+#[test]
+fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
+    let begin = |settings: Settings| {
+        let mut query = Query::new(2, settings).unwrap();
+        query.trust(&[1.0, 3.0]).unwrap();
+        query
+    };
+    let mut vote = |query: &mut Query, ended: bool| {
+        let candidates = [candidate("Fish.", true), candidate("A beaver eats", ended)];
+        query.drafted(&[0, 1], &candidates).unwrap();
+        let rows = [[1.0, 4.0], [4.0, 1.0]].map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&rows).unwrap();
+        assert_eq!(query.select(&shares).unwrap().winner, 1);
+        query.stop(&candidates[1]);
+        query.leader()
+    };
+    let mut query = begin(Settings::default());
+    assert_eq!(query.leader(), None, "all draft first");
+    assert_eq!(vote(&mut query, false), Some(1));
+    // Its weight is 3^1.5 : 1, so that its own surprise counts 0.84, the other's 0.16.
+    let lone = [candidate(" bark", false)];
+    query.drafted(&[1], &lone).unwrap();
+    for (other, own, taken) in [
+        (9.0, 2.9, true),
+        (9.0, 3.2, false),
+        (1.0, 4.5, true),
+        (1.0, 4.7, false),
+    ] {
+        let rows = [vec![surprising(other)], vec![surprising(own)]];
+        assert_eq!(query.trusts(&rows), Ok(taken), "{other} and {own}");
+    }
+    query.stop(&lone[0]);
+    assert_eq!(query.leader(), Some(1), "it leads on");
+    query.leave(&[1]).unwrap();
+    assert_eq!(query.leader(), None);
+    // Not where it is over, where the vote is divided, nor under the paper's rule.
+    assert_eq!(vote(&mut begin(Settings::default()), true), None);
+    let equal = Settings {
+        trust: 0.0,
+        ..Settings::default()
+    };
+    let mut equal = begin(equal);
+    equal
+        .drafted(
+            &[0, 1],
+            &[candidate("It", false), candidate("A beaver", false)],
+        )
+        .unwrap();
+    let shares = equal
+        .normalise(&vec![[4.0, 1.0].map(surprising).to_vec(); 2])
+        .unwrap();
+    equal.select(&shares).unwrap();
+    equal.stop(&candidate("A beaver", false));
+    assert_eq!(equal.leader(), None);
+    assert_eq!(Settings::of(Rule::Paper).lead, 1.0);
+}

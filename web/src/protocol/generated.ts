@@ -126,7 +126,13 @@ export interface Settings {
   sure: number;
   /** Model exit; without it every member stays to the end. */
   exit: ExitSettings | null;
-  /** Leader drafts; without them all draft in every round. */
+  /**
+   * A member with more than this part of the vote, whose candidate has won and goes on, drafts the
+   * next segments alone, while the members' weighted mean surprise at them is at most 4 nats; 0 to
+   * 1, where 1 lets all draft in every round. Nobody could outvote it but where it is unsure.
+   */
+  lead: number;
+  /** Leader drafts from the first round on; without them all draft, but for `lead`(Self::lead). */
   leader: LeaderSettings | null;
   /**
    * Fast mode: a candidate that ends the answer is accepted at once, unverified; of those that

@@ -31,6 +31,7 @@ export const settings = exact({
   agree: flag,
   discount: number,
   sure: number,
+  lead: number,
   exit: nullable(exact({ warmup: number, temperature: number, threshold: number })),
   leader: nullable(exact({ doubt: number })),
   fast: flag,

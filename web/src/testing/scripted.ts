@@ -40,6 +40,7 @@ export const settings: Settings = {
   agree: true,
   discount: 0.5,
   sure: 2.6,
+  lead: 1,
   exit: null,
   leader: null,
   fast: false,
