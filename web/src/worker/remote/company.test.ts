@@ -228,6 +228,7 @@ test("the key is in no message, no event, no record and no error", async () => {
   const record = runRecord({
     members: ["Near", "Far"],
     cores: ["fused", "remote"],
+    strengths: [1, null],
     settings,
     sampling,
     thinking,
