@@ -1,4 +1,4 @@
-"""Writes gsm8k.jsonl, bbh.jsonl and code.jsonl, and their halves in development/, from their sources.
+"""Writes gsm8k.jsonl, bbh.jsonl and code.jsonl, here and in development/, from their sources.
 
     python3 tests/tasks/make_benchmarks.py gsm8k GRADE-SCHOOL-MATH
     python3 tests/tasks/make_benchmarks.py bbh BIG-BENCH-HARD
