@@ -45,7 +45,7 @@ def lines(table):
     return table.strip().replace("\n  ", " ").split("\n")
 
 
-def told(line):
+def parsed(line):
     """Turns, the right answers or their pattern, and what must not be said, of a table's line."""
     talk, _, rest = line.rpartition(" = ")
     right, *banned = rest.split(" ! ")
@@ -117,7 +117,7 @@ def ages(table):
 def recalled(table, asides):
     """Something that the user said, none, one or two other questions ago."""
     for number, line in enumerate(lines(table)):
-        (first, reply, last), answer, banned = told(line)
+        (first, reply, last), answer, banned = parsed(line)
         between = [asides[(number + more) % len(asides)] for more in range(number % 3)]
         turns = [first, reply, *(turn for aside in between for turn in aside), last]
         yield said(turns, answer, banned)
@@ -150,23 +150,23 @@ def translated(table):
 
 
 def plainly(table):
-    return [said(*told(line)) for line in lines(table)]
+    return [said(*parsed(line)) for line in lines(table)]
 
 
-def half(rng, of, chains, corrections):
-    """The conversations of one half: `of` is the ending of its tables' names."""
-    table = lambda module, name: getattr(module, f"{name}_{of}")
-    sums_of = list(sums(rng, chains))
-    taken = {numbers for numbers, _ in sums_of}
+def half(rng, ending, chains, corrections):
+    """The conversations of one half: `ending` is that of its tables' names."""
+    table = lambda module, name: getattr(module, f"{name}_{ending}")
+    chained = list(sums(rng, chains))
+    taken = {numbers for numbers, _ in chained}
     return [
-        *relations(getattr(facts, of)),
-        *(line for _, line in sums_of),
+        *relations(getattr(facts, ending)),
+        *(line for _, line in chained),
         *corrected_sums(rng, corrections, taken),
         *plainly(table(people, "SLIPS")),
         *plainly(table(people, "PRONOUNS")),
         *ages(table(people, "AGES")),
         *recalled(table(people, "RECALL"), table(people, "ASIDES")),
-        *formed(getattr(forms, of)),
+        *formed(getattr(forms, ending)),
         *translated(table(facts, "WORDS")),
         *plainly(table(facts, "UNITS")),
         *plainly(table(facts, "CHANGES")),

@@ -185,11 +185,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=["gsm8k", "bbh", "code"])
     parser.add_argument("checkout", type=Path)
-    given = parser.parse_args()
-    make = {"gsm8k": gsm8k, "bbh": bbh, "code": code}[given.kind]
-    development, held_out = make(given.checkout, random.Random(f"{SEED} {given.kind}"))
-    write(HERE / "development" / f"{given.kind}.jsonl", development)
-    write(HERE / f"{given.kind}.jsonl", held_out)
+    arguments = parser.parse_args()
+    make = {"gsm8k": gsm8k, "bbh": bbh, "code": code}[arguments.kind]
+    development, held_out = make(arguments.checkout, random.Random(f"{SEED} {arguments.kind}"))
+    write(HERE / "development" / f"{arguments.kind}.jsonl", development)
+    write(HERE / f"{arguments.kind}.jsonl", held_out)
 
 
 if __name__ == "__main__":
