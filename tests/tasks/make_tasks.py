@@ -1,9 +1,10 @@
-"""Writes arithmetic.jsonl, copying.jsonl and instructions.jsonl beside this file.
+"""Writes the files of questions that come from tables, beside this file and in development/.
 
     python3 tests/tasks/make_tasks.py
 
 The same files come out each time: every kind of question draws from a generator of its own with
-a fixed seed. facts.jsonl and reading.jsonl are written by hand and stay as they are.
+a fixed seed. Those of development/ are written for the kinds that have a `development`. The other
+files are written by hand, or by make_benchmarks.py, and stay as they are.
 """
 
 import json
@@ -11,24 +12,32 @@ import random
 from pathlib import Path
 
 import arithmetic
+import conversations
 import copying
 import instructions
 
+HERE = Path(__file__).parent
 SEED = 20261121
 
 
+def write(path, name, questions, rng):
+    rng.shuffle(questions)  # so that the first few of a file are a fair sample of it
+    lines = [
+        json.dumps({"id": f"{name}-{number:03}", **question}, ensure_ascii=False)
+        for number, question in enumerate(questions, 1)
+    ]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    print(f"{path.relative_to(HERE)}: {len(lines)} questions")
+
+
 def main():
-    for kind in (arithmetic, copying, instructions):
+    for kind in (arithmetic, conversations, copying, instructions):
         name = kind.__name__
         rng = random.Random(f"{SEED} {name}")
-        questions = list(kind.questions(rng))
-        rng.shuffle(questions)  # so that the first few of a file are a fair sample of it
-        lines = [
-            json.dumps({"id": f"{name}-{number:03}", **question}, ensure_ascii=False)
-            for number, question in enumerate(questions, 1)
-        ]
-        Path(__file__).with_name(f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-        print(f"{name}: {len(lines)} questions")
+        write(HERE / f"{name}.jsonl", name, list(kind.questions(rng)), rng)
+        if hasattr(kind, "development"):
+            rng = random.Random(f"{SEED} {name} development")
+            write(HERE / "development" / f"{name}.jsonl", name, kind.development(rng), rng)
 
 
 if __name__ == "__main__":
