@@ -265,6 +265,11 @@ pub struct Members {
     /// rounds in a row.
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.1, 3600.0))]
     pub patience: f32,
+    /// How strong members are, as `conclave eval --write-trust` measured it: a JSON object of their
+    /// names, each with `right` and `asked`. Without it a member's size and whether it chats stand for
+    /// its strength.
+    #[arg(long, value_name = "FILE")]
+    pub trust: Option<PathBuf>,
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
@@ -407,10 +412,9 @@ pub struct Method {
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub score_end: Option<bool>,
     /// How much a member's strength counts from the first round on: starting weights are in proportion
-    /// to strength^TRUST. A member's strength is its number of parameters, half of it for a base model,
-    /// or what `--strengths` says; 0 starts all equal.
-    #[arg(long, value_name = "TRUST", allow_negative_numbers = true)]
-    pub trust: Option<f64>,
+    /// to strength^POWER; 0 starts all equal. See --trust for what a member's strength is.
+    #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
+    pub trust_power: Option<f64>,
     /// What feedback rewards: the others' `shares`, or `counts` of their preferences.
     #[arg(long)]
     pub reward: Option<Reward>,
@@ -543,7 +547,7 @@ impl Method {
             segment_tokens: self.segment_tokens.unwrap_or(defaults.segment_tokens),
             scoring: self.scoring.unwrap_or(defaults.scoring),
             score_end: self.score_end.unwrap_or(defaults.score_end),
-            trust: self.trust.unwrap_or(defaults.trust),
+            trust: self.trust_power.unwrap_or(defaults.trust),
             reward: self.reward.unwrap_or(defaults.reward),
             alpha: self.alpha.unwrap_or(defaults.alpha),
             rate: self.rate.unwrap_or(defaults.rate),

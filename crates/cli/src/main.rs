@@ -13,6 +13,7 @@ mod members;
 mod models;
 mod progress;
 mod serve;
+mod strengths;
 mod tokens;
 
 use std::io::Write;

@@ -12,6 +12,7 @@ use conclave_weights::{Disk, Memory, Source};
 use crate::args::Members;
 use crate::device::Device;
 use crate::failure::Failure;
+use crate::strengths;
 
 /// The bundled members: name and GGUF file.
 const BUNDLED: [(&str, &[u8]); 3] = [
@@ -105,6 +106,9 @@ fn local(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failur
     let mut loaded = load_all(members, backend)?;
     for member in &mut loaded {
         member.set_thinking(members.thinking);
+    }
+    if let Some(path) = &members.trust {
+        strengths::apply(path, &mut loaded)?;
     }
     Ok(loaded)
 }
