@@ -437,6 +437,9 @@ pub struct Method {
     /// `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub level: Option<bool>,
+    /// How much more a member is heard that is sure of the answer it has drafted; 0 hears all alike.
+    #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
+    pub confidence: Option<f64>,
     /// Let candidates that say the same in another form share their votes: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub agree: Option<bool>,
@@ -555,6 +558,7 @@ impl Method {
             update: self.update.unwrap_or(defaults.update),
             self_votes: self.self_votes.unwrap_or(defaults.self_votes),
             level: self.level.unwrap_or(defaults.level),
+            confidence: self.confidence.unwrap_or(defaults.confidence),
             agree: self.agree.unwrap_or(defaults.agree),
             discount: self.discount.unwrap_or(defaults.discount),
             sure: self.sure.unwrap_or(defaults.sure),

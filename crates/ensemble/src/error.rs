@@ -36,7 +36,7 @@ pub enum RoundError {
     },
     /// Strengths that can't be.
     #[error(
-        "give a strength above 0 for each of the {members} members, or NaN where nothing is known"
+        "give a strength above 0 for each of the {members} members, or NaN where nothing is known, and say of each whether it chats"
     )]
     Strengths {
         /// Members of the query.

@@ -10,6 +10,14 @@ use crate::{
 /// Nats of weighted mean surprise at which a member that leads by its part of the vote is doubted.
 const UNSURE: f64 = 4.0;
 
+/// Nats at which a member is as sure of its own answer as it can be, and those of one that has not
+/// finished (see [`Settings::confidence`]).
+const SUREST: f64 = 0.8;
+const UNFINISHED: f64 = 2.0;
+
+/// Nats by which a base model, which answers in a word, is surer than one that answers in a sentence.
+const TERSE: f64 = 0.7;
+
 /// Why an answer is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,12 +62,18 @@ pub struct Query {
     weights: Vec<f64>,
     /// The weights that the query began with, `[members]`.
     start: Vec<f64>,
+    /// Which members chat, `[members]`; the others are base models.
+    chats: Vec<bool>,
     /// The conversation, and the answer so far.
     said: Said,
     /// Positions of those who drafted this round's candidates.
     drafters: Vec<usize>,
     /// Which of the candidates agree; empty where their texts are not known.
     agreement: Vec<Vec<usize>>,
+    /// Which of them end the answer; empty where their texts are not known.
+    ended: Vec<bool>,
+    /// How much each verifier is heard for being sure, `[active]`.
+    voices: Vec<f64>,
     /// Which of them end the answer while a drafter at least as strong goes on.
     early: Vec<bool>,
     /// Which of them count for less.
@@ -93,9 +107,12 @@ impl Query {
             active: (0..members).collect(),
             weights: vec![1.0 / members as f64; members],
             start: vec![1.0 / members as f64; members],
+            chats: vec![true; members],
             said: Said::default(),
             drafters: (0..members).collect(),
             agreement: Vec::new(),
+            ended: Vec::new(),
+            voices: Vec::new(),
             early: Vec::new(),
             discounted: Vec::new(),
             open: false,
@@ -112,7 +129,8 @@ impl Query {
     /// only ratios count ([`strength`](crate::strength) has them for models). NaN stands for a member
     /// of whom nothing is known, a model on somebody's server say; it counts as much as the
     /// strongest. Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the
-    /// strongest leads where one drafts for all.
+    /// strongest leads where one drafts for all. `chats` (`[members]`) is false for base models, which
+    /// answer in a word and are surer of it for that ([`Settings::confidence`]).
     ///
     /// # Errors
     /// [`RoundError::Strengths`] for another number of members, or a strength that is not above 0.
@@ -121,17 +139,19 @@ impl Query {
     /// use conclave_ensemble::{Query, Settings};
     ///
     /// let mut query = Query::new(3, Settings { trust: 0.5, ..Settings::default() })?;
-    /// query.trust(&[1.0, 4.0, f64::NAN])?;
+    /// query.trust(&[1.0, 4.0, f64::NAN], &[true, true, false])?;
     /// assert_eq!(query.weights(), [0.2, 0.4, 0.4]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn trust(&mut self, strengths: &[f64]) -> Result<(), RoundError> {
+    pub fn trust(&mut self, strengths: &[f64], chats: &[bool]) -> Result<(), RoundError> {
         let members = self.active.len();
         let wrong =
             |strength: &f64| !strength.is_nan() && (*strength <= 0.0 || strength.is_infinite());
-        if strengths.len() != members || strengths.iter().any(wrong) {
+        let lengths = [strengths.len(), chats.len()];
+        if lengths != [members; 2] || strengths.iter().any(wrong) {
             return Err(RoundError::Strengths { members });
         }
+        chats.clone_into(&mut self.chats);
         let most = strengths.iter().copied().fold(f64::NAN, f64::max);
         let most = if most.is_nan() { 1.0 } else { most };
         // Over the largest, so that nothing overflows; what is as good as nothing keeps a little.
@@ -225,6 +245,8 @@ impl Query {
         let drafted: Vec<(f64, bool)> = strengths
             .zip(candidates.iter().map(|one| one.ended))
             .collect();
+        self.ended = candidates.iter().map(|one| one.ended).collect();
+        self.voices.clear();
         let most = |strengths: &mut dyn Iterator<Item = f64>| strengths.fold(0.0, f64::max);
         let going_on = drafted.iter().filter(|(_, ended)| !ended);
         let going_on = most(&mut going_on.map(|&(strength, _)| strength));
@@ -288,6 +310,7 @@ impl Query {
     /// finite.
     pub fn normalise(&mut self, scores: &[Vec<Score>]) -> Result<Vec<Vec<f64>>, RoundError> {
         self.fits(scores)?;
+        self.hear_the_sure(scores);
         for (j, _) in self.early.iter().enumerate().filter(|(_, early)| **early) {
             // An empty row abstains, on its own candidate as well.
             let own = scores[self.drafters[j]].get(j);
@@ -298,6 +321,26 @@ impl Query {
         let rows = scores.iter().enumerate();
         rows.map(|(verifier, row)| score::shares(self.settings.scoring, verifier, row))
             .collect()
+    }
+
+    /// How much each verifier is heard for being sure of what it has drafted (see
+    /// [`Settings::confidence`]). Without that it is no more and no less sure than others.
+    fn hear_the_sure(&mut self, scores: &[Vec<Score>]) {
+        self.voices.clear();
+        if self.ended.is_empty() || self.settings.confidence == 0.0 {
+            return;
+        }
+        let voice = |nats: f64| (score::FLOOR + nats.max(SUREST)).powf(-self.settings.confidence);
+        let mut voices = vec![voice(UNFINISHED); self.active.len()];
+        for (j, &drafter) in self.drafters.iter().enumerate() {
+            let ended = self.ended.get(j) == Some(&true);
+            let own = scores[drafter].get(j).map(Score::surprise);
+            if let Some(nats) = own.filter(|nats| ended && nats.is_finite()) {
+                let chats = self.chats[self.active[drafter]];
+                voices[drafter] = voice(if chats { nats } else { nats + TERSE });
+            }
+        }
+        self.voices = voices;
     }
 
     /// Updates the weights by this round's `shares` (Eq. 5; see [`crate::feedback`]).
@@ -356,17 +399,24 @@ impl Query {
         })
     }
 
-    /// The weights of the vote, `[active]`, summing to 1. While the strongest member's candidate is not
+    /// The weights of the vote, `[active]`, summing to 1: who is sure of its own finished answer is heard
+    /// the more ([`Settings::confidence`]). While the strongest member's candidate is not
     /// at its end, strength counts twice: a candidate that goes on is judged by its beginning, where
     /// those who would have answered shortly see only that they would not have begun so.
     fn heard(&self) -> Vec<f64> {
-        if !self.open {
+        if !self.open && self.voices.is_empty() {
             return self.weights.clone();
         }
-        let both = self.weights.iter().zip(&self.active);
-        let raised: Vec<f64> = both
-            .map(|(weight, &member)| weight * self.start[member])
-            .collect();
+        let raise = |(place, weight): (usize, &f64)| {
+            let voice = || self.voices.get(place).copied().unwrap_or(1.0);
+            weight
+                * if self.open {
+                    self.start[self.active[place]]
+                } else {
+                    voice()
+                }
+        };
+        let raised: Vec<f64> = self.weights.iter().enumerate().map(raise).collect();
         let sum: f64 = raised.iter().sum();
         match sum > 0.0 {
             true => raised.iter().map(|weight| weight / sum).collect(),
@@ -471,6 +521,8 @@ impl Query {
     fn all_draft(&mut self) {
         self.drafters = (0..self.active.len()).collect();
         self.agreement.clear();
+        self.ended.clear();
+        self.voices.clear();
         self.early.clear();
         self.discounted.clear();
         self.open = false;

@@ -24,6 +24,9 @@ pub struct Run {
     /// The members' strengths, where they were recorded; `null` of one of whom nothing was known.
     #[serde(default)]
     pub strengths: Option<Vec<Option<f64>>>,
+    /// Which of the members chat, and are no base models, where it was recorded; else all do.
+    #[serde(default)]
+    pub chats: Option<Vec<bool>>,
     /// The conversation, where it was recorded.
     #[serde(default)]
     pub messages: Vec<RecordedTurn>,
@@ -215,7 +218,12 @@ pub fn replay(run: &Run, settings: &Settings) -> Result<Replay, ReplayError> {
     let mut query = Query::new(run.members, settings.clone())?;
     if let Some(strengths) = &run.strengths {
         let strengths = strengths.iter().map(|one| one.unwrap_or(f64::NAN));
-        query.trust(&strengths.collect::<Vec<_>>())?;
+        let strengths: Vec<f64> = strengths.collect();
+        let chats = run.chats.clone();
+        query.trust(
+            &strengths,
+            &chats.unwrap_or_else(|| vec![true; strengths.len()]),
+        )?;
     }
     query.ask(run.messages.iter().map(|turn| turn.content.as_str()));
     let mut rounds = Vec::new();

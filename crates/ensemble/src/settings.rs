@@ -214,6 +214,11 @@ pub struct Settings {
     /// much for what they like best, however sure they are of it. Of two members with equal weights
     /// it changes no winner.
     pub level: bool,
+    /// How much more a verifier is heard that is sure of the finished answer it has drafted itself: its
+    /// weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
+    /// 0.8, with 0.7 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
+    /// member's candidate is not at its end, nobody is heard the more for having finished.
+    pub confidence: f64,
     /// Whether candidates that say the same in another form share their votes in the selection
     /// (see [`mod@crate::agreement`]).
     pub agree: bool,
@@ -258,6 +263,7 @@ impl Default for Settings {
             update: Update::Before,
             self_votes: true,
             level: true,
+            confidence: 2.0,
             agree: true,
             discount: 0.5,
             sure: 2.6,
@@ -299,6 +305,7 @@ impl Settings {
                 update: Update::Before,
                 self_votes: true,
                 level: false,
+                confidence: 0.0,
                 agree: false,
                 discount: 1.0,
                 sure: 1000.0,
@@ -370,11 +377,12 @@ const fn range(low: f64, high: f64) -> SettingRange {
 }
 
 /// Every number of the settings.
-const NUMBERS: [Number; 13] = [
+const NUMBERS: [Number; 14] = [
     ("segmentTokens", range(1.0, 64.0), |s| {
         Some(s.segment_tokens as f64)
     }),
     ("trust", range(0.0, 4.0), |s| Some(s.trust)),
+    ("confidence", range(0.0, 8.0), |s| Some(s.confidence)),
     ("discount", range(0.0, 1.0), |s| Some(s.discount)),
     ("sure", range(0.0, 1000.0), |s| Some(s.sure)),
     ("lead", range(0.0, 1.0), |s| Some(s.lead)),
@@ -443,7 +451,7 @@ mod tests {
                 "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "trust": 0.75,
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 2.0,
                 "agree": true, "discount": 0.5, "sure": 2.6,
                 "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
@@ -475,7 +483,7 @@ mod tests {
                 "segmentTokens": 10, "scoring": "logit", "scoreEnd": false, "trust": 0.0,
                 "reward": "counts",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": false, "confidence": 0.0,
                 "agree": false, "discount": 1.0, "sure": 1000.0,
                 "lead": 1.0, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })
@@ -501,7 +509,8 @@ mod tests {
         assert_eq!(
             serde_json::to_value(Settings::ranges()).unwrap(),
             serde_json::json!({
-                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
+                "segmentTokens": range(1.0, 64.0), "trust": range(0.0, 4.0), "confidence": range(0.0, 8.0),
+                "discount": range(0.0, 1.0), "sure": range(0.0, 1e3), "lead": range(0.0, 1.0),
                 "alpha": range(0.0, 100.0), "fixedShare": range(0.0, 1.0),
                 "maxRounds": range(1.0, 1e4), "maxCharacters": range(1.0, 1e6), "exit.warmup": range(0.0, 1e4),
                 "exit.temperature": range(0.0, 1e3), "exit.threshold": range(0.0, 1.0), "leader.doubt": range(0.0, 1e3),

@@ -21,7 +21,13 @@ fn settings() -> impl Strategy<Value = Settings> {
         ),
         prop::sample::select(Rate::ALL),
         prop::sample::select(Update::ALL),
-        (any::<[bool; 5]>(), 0.0..=4.0, 0.0..=1.0, 0.0..=9.0),
+        (
+            any::<[bool; 5]>(),
+            0.0..=4.0,
+            0.0..=1.0,
+            0.0..=9.0,
+            0.0..=8.0,
+        ),
         exit,
         (0.0..=100.0, 0.0..=1.0, 1usize..40, 1usize..400),
     )
@@ -30,7 +36,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 (scoring, reward),
                 rate,
                 update,
-                ([self_votes, level, fast, score_end, agree], trust, discount, sure),
+                ([self_votes, level, fast, score_end, agree], trust, discount, sure, confidence),
                 exit,
                 (alpha, mixed, rounds, length),
             )| {
@@ -46,6 +52,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     update,
                     self_votes,
                     level,
+                    confidence,
                     agree,
                     discount,
                     sure,

@@ -441,13 +441,21 @@ fn rows_of_different_kinds_meet_as_shares() {
 /// A query to two members, the second twice as strong, and what it makes of their candidates.
 fn voted(candidates: [(&str, bool); 2], surprises: [[f64; 2]; 2], settings: Settings) -> usize {
     let mut query = Query::new(2, settings).unwrap();
-    query.trust(&[1.0, 2.0]).unwrap();
+    query.trust(&[1.0, 2.0], &[true; 2]).unwrap();
     query.ask(["What builds dams?", "The beaver.", "What does it eat?"]);
     let candidates = candidates.map(|(text, ended)| candidate(text, ended));
     query.drafted(&[0, 1], &candidates).unwrap();
     let scores = surprises.map(|row| row.map(surprising).to_vec());
     let shares = query.normalise(&scores).unwrap();
     query.select(&shares).unwrap().winner
+}
+
+/// The default, in which nobody is heard more for being sure.
+fn calm() -> Settings {
+    Settings {
+        confidence: 0.0,
+        ..Settings::default()
+    }
 }
 
 #[test]
@@ -457,19 +465,19 @@ fn the_stronger_member_is_heard_more_and_most_while_it_goes_on() {
     let ended = [("Bark.", true), ("Fish.", true)];
     let equal = Settings {
         trust: 0.0,
-        ..Settings::default()
+        ..calm()
     };
     assert_eq!(voted(ended, surprises, equal), 0);
     let mild = Settings {
         trust: 0.4,
-        ..Settings::default()
+        ..calm()
     };
     assert_eq!(voted(ended, surprises, mild.clone()), 0);
     assert_eq!(
         voted([("Bark.", true), ("It eats", false)], surprises, mild),
         1
     );
-    assert_eq!(voted(ended, surprises, Settings::default()), 1);
+    assert_eq!(voted(ended, surprises, calm()), 1);
 }
 
 #[test]
@@ -481,7 +489,7 @@ fn members_that_say_the_same_stand_together() {
     let equal = |agree| Settings {
         trust: 0.0,
         agree,
-        ..Settings::default()
+        ..calm()
     };
     // Of those that agree the form that is liked best is kept, as without agreement.
     assert_eq!(
@@ -505,7 +513,7 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
     let all = |discount| Settings {
         trust: 0.0,
         discount,
-        ..Settings::default()
+        ..calm()
     };
     // An earlier turn surprises nobody.
     let again = [("The beaver.", true), ("Bark.", true)];
@@ -527,14 +535,14 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
         0,
         "as strong in this query"
     );
-    assert_eq!(voted(late, surprises, Settings::default()), 1);
+    assert_eq!(voted(late, surprises, calm()), 1);
 }
 
 #[test]
 fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
     let begin = |settings: Settings| {
         let mut query = Query::new(2, settings).unwrap();
-        query.trust(&[1.0, 3.0]).unwrap();
+        query.trust(&[1.0, 3.0], &[true; 2]).unwrap();
         query
     };
     let mut vote = |query: &mut Query, ended: bool| {
@@ -585,4 +593,41 @@ fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
     equal.stop(&candidate("A beaver", false));
     assert_eq!(equal.leader(), None);
     assert_eq!(Settings::of(Rule::Paper).lead, 1.0);
+}
+
+#[test]
+fn who_is_sure_of_its_own_answer_is_heard_more() {
+    let settings = |confidence| Settings {
+        trust: 0.0,
+        confidence,
+        ..Settings::default()
+    };
+    // The second likes its own twice as much, but is not sure of it; the first is.
+    let surprises = [[0.9, 1.8], [6.0, 2.5]];
+    let ended = [("Bark.", true), ("Fish.", true)];
+    assert_eq!(voted(ended, surprises, settings(0.0)), 1);
+    assert_eq!(voted(ended, surprises, settings(2.0)), 0);
+    // A base model is surer of a word, which says little.
+    let base = |chats| {
+        let mut query = Query::new(2, settings(2.0)).unwrap();
+        query.trust(&[1.0, 1.0], &[chats, true]).unwrap();
+        let candidates = [candidate("Bark.", true), candidate("Fish.", true)];
+        query.drafted(&[0, 1], &candidates).unwrap();
+        let rows = surprises.map(|row| row.map(surprising).to_vec());
+        let shares = query.normalise(&rows).unwrap();
+        query.select(&shares).unwrap().totals[0]
+    };
+    assert!(base(false) < base(true));
+    // Surer than sure is no more.
+    let shy = [[0.0, 0.7], [6.0, 0.8]];
+    assert_eq!(
+        voted(ended, shy, settings(0.0)),
+        voted(ended, shy, settings(2.0))
+    );
+    // Nobody is heard more for having finished while the strongest goes on.
+    let open = [("Bark.", true), ("It eats", false)];
+    assert_eq!(
+        voted(open, surprises, settings(0.0)),
+        voted(open, surprises, settings(2.0))
+    );
 }

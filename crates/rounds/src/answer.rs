@@ -126,7 +126,8 @@ pub async fn answer<M: TakePart>(
 ) -> Result<Answer, AnswerError> {
     let mut query = Query::new(members.len(), ask.settings.clone())?;
     let strengths: Vec<f64> = members.iter().map(TakePart::strength).collect();
-    query.trust(&strengths)?;
+    let chats: Vec<bool> = members.iter().map(TakePart::chats).collect();
+    query.trust(&strengths, &chats)?;
     if let Question::Conversation(messages) = ask.question {
         query.ask(messages.iter().map(|message| message.content.as_str()));
     }

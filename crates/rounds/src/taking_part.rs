@@ -53,6 +53,11 @@ pub trait TakePart {
         f64::NAN
     }
 
+    /// Whether it chats; a base model only continues texts.
+    fn chats(&self) -> bool {
+        true
+    }
+
     /// Tokens of a conversation as it reads it; nothing is run.
     ///
     /// # Errors
@@ -166,6 +171,10 @@ impl TakePart for Member {
 
     fn strength(&self) -> f64 {
         self.strength()
+    }
+
+    fn chats(&self) -> bool {
+        self.has_template()
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {
@@ -369,6 +378,10 @@ impl TakePart for AnyMember {
 
     fn strength(&self) -> f64 {
         its!(self, member => TakePart::strength(&**member))
+    }
+
+    fn chats(&self) -> bool {
+        its!(self, member => TakePart::chats(&**member))
     }
 
     async fn measure(&self, messages: &[Message]) -> Result<usize, MoveError> {

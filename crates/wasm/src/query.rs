@@ -24,9 +24,11 @@ impl Query {
         Ok(Self { query })
     }
 
-    /// Says how strong each member is, before the first round; NaN where nothing is known.
-    pub fn trust(&mut self, strengths: Vec<f64>) -> Result<(), Failure> {
-        Ok(self.query.trust(&strengths)?)
+    /// Says how strong each member is, before the first round, NaN where nothing is known; and whether
+    /// it chats (1) or is a base model (0).
+    pub fn trust(&mut self, strengths: Vec<f64>, chats: Vec<u8>) -> Result<(), Failure> {
+        let chats: Vec<bool> = chats.iter().map(|&chats| chats != 0).collect();
+        Ok(self.query.trust(&strengths, &chats)?)
     }
 
     /// Indices of the members still in.

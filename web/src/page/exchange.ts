@@ -268,9 +268,9 @@ export class Exchange {
     const begun = this.#begin;
     if (!begun) return;
     const { messages, members, cores, backend, adapter } = this.#context;
-    const { settings, sampling, thinking, strengths } = begun;
+    const { settings, sampling, thinking, strengths, chats } = begun;
     const thoughts = [...this.#thoughts.values()].flatMap(({ told }) => (told ? [told] : []));
-    const run: Run = { members, cores, strengths, settings, sampling, thinking, thoughts, left: this.#left, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
+    const run: Run = { members, cores, strengths, chats, settings, sampling, thinking, thoughts, left: this.#left, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
     saveFile("conclave-run.json", `${JSON.stringify(runRecord(run), null, 1)}\n`, "application/json");
   }
 

@@ -15,6 +15,8 @@ export interface RunRecord {
   cores: RunsOn[];
   /** How strong each was in the vote; null where nothing was known of it. */
   strengths: (number | null)[];
+  /** Whether each chats; the others are base models. */
+  chats: boolean[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -35,6 +37,8 @@ export interface Run {
   members: string[];
   cores: RunsOn[];
   strengths: (number | null)[];
+  /** Whether each chats; the others are base models. */
+  chats: boolean[];
   settings: Settings;
   sampling: Sampling;
   thinking: Thinking;
@@ -53,6 +57,7 @@ export function runRecord(run: Run): RunRecord {
     members: run.members,
     cores: run.cores,
     strengths: run.strengths,
+    chats: run.chats,
     settings: run.settings,
     sampling: run.sampling,
     thinking: run.thinking,

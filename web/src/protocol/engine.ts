@@ -168,8 +168,8 @@ export interface Query {
   active(): Iterable<number>;
   /** The place among the active of the member that drafts alone now; undefined where all draft. */
   leader(): number | undefined;
-  /** Says how strong each member is, before the first round; NaN where nothing is known of one. */
-  trust(strengths: Float64Array): void;
+  /** Says how strong each member is, before the first round, NaN where nothing is known of one; and whether it chats (1) or is a base model (0). */
+  trust(strengths: Float64Array, chats: Uint8Array): void;
   /** Says what was said so far, before the first round: the texts of the conversation's turns, of which the last is the question. */
   ask(turns: string[]): void;
   /** Says who has drafted which of this round's candidates, as places among the active, ascending; all, until this is called. */

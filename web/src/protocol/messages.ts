@@ -28,6 +28,7 @@ export const settings = exact({
   update: oneOf("before", "after"),
   selfVotes: flag,
   level: flag,
+  confidence: number,
   agree: flag,
   discount: number,
   sure: number,
@@ -228,6 +229,8 @@ const event = variant({
     prefixes: list(shape({ prefix: number, run: number })),
     /** How strong each member is in a vote, by member; null where nothing is known of it. */
     strengths: list(nullable(number)),
+    /** Whether each member chats; the others are base models. */
+    chats: list(flag),
     /** How many messages were left out for want of room, the oldest but for the system's. */
     dropped: number,
   }),

@@ -37,6 +37,7 @@ export const settings: Settings = {
   update: "before",
   selfVotes: true,
   level: true,
+  confidence: 2,
   agree: true,
   discount: 0.5,
   sure: 2.6,
@@ -48,7 +49,7 @@ export const settings: Settings = {
   maxCharacters: 4096,
 };
 
-export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, trust: 0, reward: "counts", level: false, agree: false, discount: 1, sure: 1000 } };
+export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, trust: 0, reward: "counts", level: false, confidence: 0, agree: false, discount: 1, sure: 1000 } };
 export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 
 export interface Script {

@@ -458,7 +458,8 @@ export class Service {
     let text = accepted.map((segment) => ending.take(segment.text, segment.tokens).text).join("");
     const query = new module.Query(members.length, { ...settings, maxRounds: settings.maxRounds - accepted.length, maxCharacters: settings.maxCharacters - text.length });
     const strengths = members.map((member) => member.about().strength ?? Number.NaN);
-    query.trust(Float64Array.from(strengths));
+    const chats = members.map((member) => member.about().template);
+    query.trust(Float64Array.from(strengths), Uint8Array.from(chats, Number));
     query.ask(request.messages.map(({ content }) => content));
     const end = (stop: StopReason): void => {
       text += ending.rest();
@@ -486,7 +487,7 @@ export class Service {
         );
         promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
         const dropped = request.messages.length - messages.length;
-        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes, strengths: strengths.map((strength) => (Number.isNaN(strength) ? null : strength)), dropped });
+        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes, strengths: strengths.map((strength) => (Number.isNaN(strength) ? null : strength)), chats, dropped });
         for (const error of await failures(members, (member) => replay(member, accepted, settings, signal))) {
           // Who failed before, most likely: the others go on, as they did then.
           const left = members.findIndex(({ name }) => name === error.member);

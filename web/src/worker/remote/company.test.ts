@@ -229,6 +229,7 @@ test("the key is in no message, no event, no record and no error", async () => {
     members: ["Near", "Far"],
     cores: ["fused", "remote"],
     strengths: [1, null],
+    chats: [true, true],
     settings,
     sampling,
     thinking,
