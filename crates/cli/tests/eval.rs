@@ -232,9 +232,31 @@ fn limits_and_failures_are_told_and_end_nothing() {
         "{first}"
     );
 
-    let short = json_of(&["--tasks", &tasks, "--tokens", "4", "--segment-tokens", "3", "--greedy"]);
+    let short = json_of(&["--tasks", &tasks, "--tokens", "4", "--greedy"]);
     for name in ["Ada alone, greedy", "ensemble, harmonic"] {
         assert_eq!(way(&short, name)["cut"], 100.0, "{name}");
+    }
+}
+
+/// Members alone and the ensemble may write as many tokens, however short the rounds are.
+#[test]
+fn members_and_ensemble_have_the_same_room() {
+    let tasks = written("room.jsonl", QUESTIONS);
+    let record = free("room-record.jsonl");
+    let rules = "harmonic+segmentTokens=1,harmonic+segmentTokens=1+maxRounds=2";
+    let report = json_of(&[
+        "--tasks", &tasks, "--tokens", "12", "--greedy", "--rules", rules, "--record", &record,
+    ]);
+    let settings = |rule: usize| &report["run"]["rules"][rule]["settings"];
+    assert_eq!(settings(0)["maxRounds"], 10_000);
+    assert_eq!(settings(0)["maxCharacters"], 1_000_000);
+    assert_eq!(settings(1)["maxRounds"], 2, "where it is asked for");
+    for line in answers(&record) {
+        // A round adds a token: twelve of them, where two rounds end the other answer.
+        assert_eq!(line["rules"][0]["rounds"], 12, "{line}");
+        assert_eq!(line["rules"][1]["rounds"], 2, "{line}");
+        assert_eq!(line["rules"][0]["cut"], true);
+        assert_eq!(line["alone"][0]["greedy"]["cut"], true);
     }
 }
 

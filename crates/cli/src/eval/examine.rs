@@ -61,7 +61,7 @@ impl Exam {
             ));
         }
         Ok(Self {
-            rules: rules::chosen(args, tokens)?,
+            rules: rules::chosen(args)?,
             tokens,
             samples,
             surprise: args.baselines,
@@ -174,7 +174,10 @@ impl Exam {
             question: Question::Conversation(messages),
             settings,
             sampling,
-            limits: Limits::default(),
+            limits: Limits {
+                tokens: Some(self.tokens),
+                ..Limits::default()
+            },
             form: None,
         };
         let said = answer(members, &asked, &mut EachRound(watch)).await;
@@ -186,7 +189,7 @@ impl Exam {
         together.given = match said {
             Ok(said) => Given {
                 text: said.text,
-                cut: matches!(said.stopped, "rounds" | "length" | "context"),
+                cut: matches!(said.stopped, "tokens" | "rounds" | "length" | "context"),
                 ..given
             },
             Err(error) => failed(given, &error),
