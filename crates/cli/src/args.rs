@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use conclave_ensemble::{Exit, Leader, Rate, Reward, Rule, Scoring, Settings, Update};
-use conclave_eval::outcome::Samples;
 use conclave_hub::Reference;
 use conclave_member::Thinking;
 use conclave_model::{LoadOptions, Sampling};
 use conclave_weights::Format;
 use serde::Serialize;
+
+mod eval;
+
+pub use eval::Eval;
 
 /// Several small language models that answer as one.
 ///
@@ -128,19 +131,8 @@ pub enum Command {
     /// Every member answers alone, greedily and by drawing; the ensemble answers under each rule; and
     /// out of the whole answers a vote, chrF and an oracle choose. Figures come with 95 % intervals
     /// (bootstrap; differences to the best member are paired), tokens run and time.
-    #[command(after_help = "Examples:\n  \
-            conclave eval --seed 7 --count 60\n  \
-            conclave eval --tasks mine.jsonl --members a.gguf,b.gguf --greedy\n  \
-            conclave eval --tasks facts.jsonl reading.jsonl --limit 50 --rules harmonic,paper\n  \
-            conclave eval --tasks mine.jsonl --baselines --record answers.jsonl\n  \
-            conclave eval --tasks mine.jsonl --baselines --record answers.jsonl --resume\n\n\
-            A task is a line of JSON. An answer is right if it holds the text as whole words, or one of a\n\
-            list; or if a regex finds something in it; or if it names the right choice and no other:\n  \
-            {\"question\": \"How many legs does a spider have?\", \"answer\": [\"8\", \"eight\"]}\n  \
-            {\"question\": \"Say yes or no: Is fire hot?\", \"answer\": {\"regex\": \"(?i)^\\\\W*yes\"}}\n  \
-            {\"question\": \"Which swims: cat or eel?\", \"choices\": [\"cat\", \"eel\"], \"answer\": \"eel\"}\n\
-            \"not\" lists what a right answer doesn't hold; \"id\" names the question in the record.")]
-    Eval(Eval),
+    #[command(after_help = eval::HELP)]
+    Eval(Box<Eval>),
     /// How long members and rounds take on a device.
     Bench(Bench),
 }
@@ -719,61 +711,4 @@ pub struct Replay {
     /// The method.
     #[command(flatten)]
     pub method: Method,
-}
-
-/// `conclave eval`.
-#[derive(Debug, Args)]
-pub struct Eval {
-    /// Files of questions, a JSON object a line: `{"question": …, "answer": …}`. Without it, questions
-    /// that the bundled members' skills cover are generated.
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub tasks: Vec<PathBuf>,
-    /// Only the first so many questions of each file.
-    #[arg(long, value_name = "QUESTIONS", requires = "tasks", value_parser = count)]
-    pub limit: Option<usize>,
-    /// How many questions are generated.
-    #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: u64,
-    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, and each with
-    /// switches as JSON names them put over it, `paper+scoring=likelihood+segmentTokens=20`. Without
-    /// it, the one that the method's options say.
-    #[arg(
-        long,
-        value_name = "RULES",
-        value_delimiter = ',',
-        conflicts_with = "rule"
-    )]
-    pub rules: Vec<String>,
-    /// The most tokens of a member's own answer, 60 for --tasks and 256 for generated questions. The
-    /// ensemble gets as many rounds as that takes, unless --max-rounds says otherwise.
-    #[arg(long, value_parser = count)]
-    pub tokens: Option<usize>,
-    /// Samples of each member that vote: a number, `equal` (as many as run the tokens that the
-    /// ensemble runs under its first rule) or `equal-time`.
-    #[arg(long, value_name = "K|equal|equal-time")]
-    pub samples: Option<Samples>,
-    /// Also the member that the question surprises least, which reads each question twice, and
-    /// `--samples equal`.
-    #[arg(long)]
-    pub baselines: bool,
-    /// Write every answer to this file as it is given, a line of JSON a question.
-    #[arg(long, value_name = "FILE")]
-    pub record: Option<PathBuf>,
-    /// Go on where the record ends.
-    #[arg(long, requires = "record")]
-    pub resume: bool,
-    /// Questions asked side by side, each with members of its own in memory: on the CPU as many as
-    /// there are cores, on a GPU one.
-    #[arg(long, value_parser = count)]
-    pub workers: Option<usize>,
-    /// The members.
-    #[command(flatten)]
-    pub members: Members,
-    /// The method.
-    #[command(flatten)]
-    pub method: Method,
-    /// How members draft; the seed is that of generated questions too. With --greedy the ensemble
-    /// is greedy, and samples are drawn all the same.
-    #[command(flatten)]
-    pub drawing: Drawing,
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conclave_eval::outcome::Outcome;
+use conclave_eval::python::Python;
 use conclave_eval::report::Report;
 use conclave_eval::table::markdown;
 use conclave_eval::ways::Run;
@@ -38,6 +39,7 @@ pub struct Evaluated {
 /// fails with is told in its place.
 pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluated, Failure> {
     let questions = asked::all(args)?;
+    let python = asked::python(&questions)?;
     let exam = Exam::new(args)?;
     let names = members::names(&args.members);
     let rules = exam.rules.iter();
@@ -63,7 +65,10 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
         workers,
         device,
         &exam,
-        &questions,
+        &Paper {
+            questions: &questions,
+            python: python.as_ref(),
+        },
         record.as_ref(),
         recorded,
     )?;
@@ -87,16 +92,23 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
     Ok(Evaluated { report, table })
 }
 
-/// The outcome of every question, in their order: those `recorded`, and the others once more.
+/// The questions, and how the code in their answers is run.
+struct Paper<'a> {
+    questions: &'a [Asked],
+    python: Option<&'a Python>,
+}
+
+/// The outcome of every question, in their order: the `recorded` ones, and those of the others.
 fn examine_all(
     args: &args::Eval,
     workers: usize,
     device: &Device,
     exam: &Exam,
-    questions: &[Asked],
+    paper: &Paper<'_>,
     record: Option<&Record>,
     recorded: Vec<Outcome>,
 ) -> Result<Vec<Outcome>, Failure> {
+    let Paper { questions, python } = *paper;
     let mut known: HashMap<_, _> = recorded
         .into_iter()
         .map(|outcome| ((outcome.group.clone(), outcome.id.clone()), outcome))
@@ -105,10 +117,9 @@ fn examine_all(
     let mut open: Vec<usize> = Vec::new();
     for (index, asked) in questions.iter().enumerate() {
         let known = known.remove(&(asked.group().to_owned(), asked.id()));
-        match known.filter(|known| known.question == asked.text()) {
+        match known.filter(|known| asked.answered_by(known)) {
             Some(mut outcome) => {
-                // As the question is checked today, whatever was right when it was recorded.
-                outcome.judge(|answer| asked.right(answer), |answer| asked.key(answer));
+                asked.judge_again(&mut outcome, python)?;
                 done.push((index, outcome));
             }
             None => open.push(index),
@@ -130,7 +141,9 @@ fn examine_all(
             let Some(&index) = open.get(taken) else {
                 return Ok(outcomes);
             };
-            let outcome = pollster::block_on(exam.examine(&mut members, &questions[index]));
+            let asked = &questions[index];
+            let mut outcome = pollster::block_on(exam.examine(&mut members, asked));
+            asked.judge(&mut outcome, python)?;
             if let Some(record) = record {
                 record.add(&outcome)?;
             }

@@ -232,19 +232,120 @@ fn limits_and_failures_are_told_and_end_nothing() {
         "{first}"
     );
 
-    let short = json_of(&[
+    let short = json_of(&["--tasks", &tasks, "--tokens", "4", "--greedy"]);
+    for name in ["Ada alone, greedy", "ensemble, harmonic"] {
+        assert_eq!(way(&short, name)["cut"], 100.0, "{name}");
+    }
+}
+
+/// Members alone and the ensemble may write as many tokens, however short the rounds are.
+#[test]
+fn members_and_ensemble_have_the_same_room() {
+    let tasks = written("room.jsonl", QUESTIONS);
+    let record = free("room-record.jsonl");
+    let rules = "harmonic+segmentTokens=1,harmonic+segmentTokens=1+maxRounds=2";
+    let report = json_of(&[
+        "--tasks", &tasks, "--tokens", "12", "--greedy", "--rules", rules, "--record", &record,
+    ]);
+    let settings = |rule: usize| &report["run"]["rules"][rule]["settings"];
+    assert_eq!(settings(0)["maxRounds"], 10_000);
+    assert_eq!(settings(0)["maxCharacters"], 1_000_000);
+    assert_eq!(settings(1)["maxRounds"], 2, "where it is asked for");
+    for line in answers(&record) {
+        // A round adds a token: twelve of them, where two rounds end the other answer.
+        assert_eq!(line["rules"][0]["rounds"], 12, "{line}");
+        assert_eq!(line["rules"][1]["rounds"], 2, "{line}");
+        assert_eq!(line["rules"][0]["cut"], true);
+        assert_eq!(line["alone"][0]["greedy"]["cut"], true);
+    }
+}
+
+#[test]
+fn members_read_the_whole_conversation() {
+    let last = json!({"role": "user", "content": "What is 12 + 30?"});
+    let turns = json!([
+        {"role": "user", "content": "What is 58 - 23?"},
+        {"role": "assistant", "content": "Answer: 35."},
+        last,
+    ]);
+    let tasks = [
+        json!({"id": "one", "messages": [last], "answer": "42"}),
+        json!({"id": "three", "messages": turns, "answer": "42"}),
+        json!({"id": "question", "question": "What is 12 + 30?", "answer": "42"}),
+    ];
+    let tasks = tasks.map(|task| task.to_string()).join("\n");
+    let tasks = written("turns.jsonl", &tasks);
+    let record = free("turns-record.jsonl");
+    let baselines = [
         "--tasks",
         &tasks,
-        "--tokens",
-        "4",
-        "--segment-tokens",
-        "3",
         "--greedy",
-    ]);
-    let settings = &short["run"]["rules"][0]["settings"];
-    assert_eq!(settings["maxRounds"], 2);
-    assert_eq!(way(&short, "Ada alone, greedy")["cut"], 100.0);
-    assert_eq!(way(&short, "ensemble, harmonic")["cut"], 100.0);
+        "--baselines",
+        "--record",
+        &record,
+    ];
+    json_of(&baselines);
+    let lines = answers(&record);
+    let surprise = |line: &Value| line["alone"][0]["surprise"].as_f64().unwrap();
+    let answer = |line: &Value| line["alone"][0]["greedy"]["text"].clone();
+    assert_eq!(answer(&lines[0]), answer(&lines[2]));
+    assert_eq!(surprise(&lines[0]), surprise(&lines[2]));
+    assert_ne!(
+        surprise(&lines[1]),
+        surprise(&lines[2]),
+        "turns stand before it"
+    );
+    assert_eq!(lines[1]["messages"], turns);
+    assert_eq!(lines[1]["question"], "What is 12 + 30?");
+    assert!(lines[0].get("messages").is_none(), "{}", lines[0]);
+
+    // Other turns before the same question are another question.
+    let changed = std::fs::read_to_string(&tasks)
+        .unwrap()
+        .replace("58 - 23", "58 - 24");
+    std::fs::write(&tasks, changed).unwrap();
+    json_of(&[&baselines[..], &["--resume"]].concat());
+    assert_eq!(self::lines(&record).len(), 5, "it was asked anew");
+}
+
+#[test]
+fn code_is_run_and_open_questions_have_no_right_answer() {
+    let tasks = [
+        // The members write no Python: their answer stands in a string, which the test looks into.
+        json!({"id": "runs", "question": "What is 12 + 30?",
+            "answer": {"python": "\"\"\"\nassert '42' in text", "prefix": "text = \"\"\""}}),
+        json!({"id": "fails", "question": "What is 12 + 30?", "answer": {"python": "assert False"}}),
+        json!({"id": "open", "question": "What is 12 + 30?", "answer": {"open": true}}),
+    ];
+    let tasks = tasks.map(|task| task.to_string()).join("\n");
+    let tasks = written("code.jsonl", &tasks);
+    let record = free("code-record.jsonl");
+    let report = json_of(&["--tasks", &tasks, "--greedy", "--record", &record]);
+    let lines = answers(&record);
+    let right = |line: &Value| line["alone"][0]["greedy"]["right"] == true;
+    assert!(right(&lines[0]), "{}", lines[0]);
+    assert!(right(&lines[0]), "{}", lines[0]);
+    assert!(!right(&lines[1]) && !right(&lines[2]), "{lines:?}");
+    assert!(lines[1]["code"].is_string() && lines[2]["open"] == true);
+    assert_eq!(report["figures"]["asked"], 3);
+
+    let skipped = json_of(&["--tasks", &tasks, "--skip-code"]);
+    assert_eq!(skipped["figures"]["asked"], 1);
+    let only = std::fs::read_to_string(&tasks).unwrap();
+    let only = written("code-only.jsonl", only.lines().next().unwrap());
+    assert!(failure_of(&["--tasks", &only, "--skip-code"]).contains("without --skip-code"));
+
+    // Without an interpreter nothing is asked.
+    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--device", "cpu", "eval", "--tasks", &only])
+        .env("PATH", "")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && said.contains("--skip-code"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | read a task file, check an answer | [`tasks`] |
+//! | read a task file, check an answer | [`tasks`], [`conversation`] |
+//! | run the code in an answer | [`code`], [`python`] |
 //! | choose among whole answers | [`choose`], [`chrf`] |
 //! | 95 % intervals | [`interval`] |
 //! | what a question came to, and what every way of answering makes of it | [`outcome`], [`ways`] |
@@ -12,9 +13,12 @@
 
 pub mod choose;
 pub mod chrf;
+pub mod code;
+pub mod conversation;
 pub mod interval;
 pub mod marker;
 pub mod outcome;
+pub mod python;
 pub mod report;
 pub mod table;
 pub mod tasks;

@@ -1,9 +1,12 @@
 //! What one question came to: every answer that was given to it, and what each cost.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::conversation::Message;
 
 /// The most samples that an equal cost may buy of one member.
 const MOST_SAMPLES: usize = 64;
@@ -66,8 +69,17 @@ pub struct Outcome {
     pub group: String,
     /// The question's name within it.
     pub id: String,
-    /// What was asked.
+    /// The user's last message.
     pub question: String,
+    /// The whole conversation, where it has more than the question.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+    /// No answer is right or wrong.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// A digest of the test that the answers' code was run with, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// Every member's.
     pub alone: Vec<Alone>,
     /// The ensemble's under each rule.
@@ -75,19 +87,33 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Says of every answer whether it is `right`, and what its `key` is.
-    pub fn judge(&mut self, right: impl Fn(&str) -> bool, key: impl Fn(&str) -> String) {
+    /// Says of every answer whether it is `right`, and what its `key` is. Equal texts are judged once.
+    ///
+    /// # Errors
+    /// The first of `right`.
+    pub fn judge<E>(
+        &mut self,
+        right: impl Fn(&str) -> Result<bool, E>,
+        key: impl Fn(&str) -> String,
+    ) -> Result<(), E> {
         let own = self.alone.iter_mut().flat_map(|alone| {
             let sampled = alone.sampled.iter_mut().chain(&mut alone.samples);
             sampled.chain(std::iter::once(&mut alone.greedy))
         });
+        let mut known: HashMap<String, bool> = HashMap::new();
         for given in own.chain(self.rules.iter_mut().map(|rule| &mut rule.given)) {
-            given.right = given.error.is_none() && right(&given.text);
-            given.key = match given.error {
-                None => key(&given.text),
-                Some(_) => String::new(),
+            if given.error.is_some() {
+                (given.right, given.key) = (false, String::new());
+                continue;
+            }
+            given.right = match known.get(&given.text) {
+                Some(&right) => right,
+                None => right(&given.text)?,
             };
+            known.insert(given.text.clone(), given.right);
+            given.key = key(&given.text);
         }
+        Ok(())
     }
 }
 
@@ -215,7 +241,8 @@ mod tests {
             }],
             ..Outcome::default()
         };
-        outcome.judge(|text| text == "Paris", str::to_uppercase);
+        let right = |text: &str| Ok::<_, ()>(text == "Paris");
+        outcome.judge(right, str::to_uppercase).unwrap();
         let alone = &outcome.alone[0];
         assert!(alone.greedy.right && alone.greedy.key == "PARIS");
         assert!(!alone.sampled.as_ref().unwrap().right);

@@ -255,6 +255,7 @@ pub(crate) mod tests {
                 calls: 3,
                 won: vec![1, usize::from(index < 20)],
             }],
+            ..Outcome::default()
         };
         let run = Run {
             members: vec!["A".to_owned(), "B".to_owned()],

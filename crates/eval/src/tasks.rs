@@ -8,6 +8,9 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::code::Code;
+use crate::conversation::{self, Message};
+use crate::python::{Python, PythonError};
 use crate::words::{bare, has, last_number, places, plain};
 
 /// Bytes that a compiled pattern may take. Searching is linear in the answer whatever the pattern.
@@ -33,8 +36,10 @@ const COUNTING: [&str; 8] = [
 pub struct Task {
     /// Its name within the file; the line's number where the file gives none.
     pub id: String,
-    /// What is asked, as one message of the user.
+    /// The user's last message, which is answered.
     pub question: String,
+    /// The whole conversation, which ends with the question.
+    pub messages: Vec<Message>,
     expected: Expected,
     /// None of them may be in a right answer.
     not: Vec<String>,
@@ -49,17 +54,50 @@ enum Expected {
     Pattern(Regex),
     /// It names choice `right` of `all` and no other; all are [`plain`].
     Choice { right: usize, all: Vec<String> },
+    /// Its code passes a test.
+    Code(Code),
+    /// No answer is right or wrong.
+    Open,
 }
 
 impl Task {
-    /// Whether `answer` is right.
-    pub fn check(&self, answer: &str) -> bool {
-        let right = match &self.expected {
+    /// Whether `answer` is right; never of an open task. Code is run by `python`, and by the
+    /// `python3` of the machine if that is `None`.
+    ///
+    /// # Errors
+    /// [`PythonError`] where code can't be run.
+    pub fn verdict(&self, answer: &str, python: Option<&Python>) -> Result<bool, PythonError> {
+        if self.not.iter().any(|other| has(answer, other)) {
+            return Ok(false);
+        }
+        Ok(match &self.expected {
             Expected::Words(any) => any.iter().any(|wanted| has(answer, wanted)),
             Expected::Pattern(pattern) => pattern.is_match(answer.trim()),
             Expected::Choice { right, all } => named(all, answer) == [*right],
-        };
-        right && !self.not.iter().any(|other| has(answer, other))
+            Expected::Code(code) => match python {
+                Some(python) => python.passes(&code.program(answer))?,
+                None => Python::find()?.passes(&code.program(answer))?,
+            },
+            Expected::Open => false,
+        })
+    }
+
+    /// Whether `answer` is right. An answer whose code can't be run isn't.
+    pub fn check(&self, answer: &str) -> bool {
+        self.verdict(answer, None).unwrap_or(false)
+    }
+
+    /// The test of the answers' code, where the task has one.
+    pub fn code(&self) -> Option<&Code> {
+        match &self.expected {
+            Expected::Code(code) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Whether no answer is right or wrong.
+    pub fn is_open(&self) -> bool {
+        matches!(self.expected, Expected::Open)
     }
 
     /// What votes for the same thing as `answer` does: the choices that it names; its last number,
@@ -71,6 +109,9 @@ impl Task {
                 let named: Vec<&str> = named.iter().map(|&one| all[one].as_str()).collect();
                 return named.join(", ");
             }
+        }
+        if let Expected::Code(_) = &self.expected {
+            return bare(&Code::code(answer));
         }
         let asked = plain(&self.question);
         let number = COUNTING.iter().any(|words| asked.contains(words));
@@ -138,6 +179,12 @@ pub enum Fault {
     /// The question or a text to look for has no words.
     #[error("\"{0}\" is empty; give it words, or leave the line out")]
     Empty(&'static str),
+    /// Neither a question nor a conversation, or both.
+    #[error("give either \"question\", a text, or \"messages\", a list of turns")]
+    Question,
+    /// Turns that no chat template takes.
+    #[error("\"messages\" {0}")]
+    Messages(&'static str),
     /// An answer, a list or an id of another type.
     #[error("\"{field}\" must be {wanted}")]
     Kind {
@@ -168,7 +215,8 @@ pub enum Fault {
 struct Written {
     #[serde(default)]
     id: Value,
-    question: String,
+    question: Option<String>,
+    messages: Option<Vec<Message>>,
     answer: Value,
     choices: Option<Vec<String>>,
     #[serde(default)]
@@ -224,9 +272,18 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Task>, TaskError> {
 
 fn task(line: &str, number: usize) -> Result<Task, Fault> {
     let written: Written = serde_json::from_str(line)?;
-    if written.question.trim().is_empty() {
-        return Err(Fault::Empty("question"));
-    }
+    let messages = match (written.question, written.messages) {
+        (Some(question), None) if question.trim().is_empty() => {
+            return Err(Fault::Empty("question"));
+        }
+        (Some(question), None) => vec![Message::user(question)],
+        (None, Some(messages)) => {
+            conversation::check(&messages).map_err(Fault::Messages)?;
+            messages
+        }
+        _ => return Err(Fault::Question),
+    };
+    let last = messages.last().ok_or(Fault::Question)?;
     let id = match written.id {
         Value::Null => number.to_string(),
         Value::String(id) if !id.trim().is_empty() => id,
@@ -240,7 +297,8 @@ fn task(line: &str, number: usize) -> Result<Task, Fault> {
     };
     Ok(Task {
         id,
-        question: written.question,
+        question: last.content.clone(),
+        messages,
         expected: match written.choices {
             Some(choices) => choice(&choices, &written.answer)?,
             None => expected(written.answer)?,
@@ -253,17 +311,27 @@ fn task(line: &str, number: usize) -> Result<Task, Fault> {
 }
 
 fn expected(answer: Value) -> Result<Expected, Fault> {
-    const WANTED: &str = "a text, a list of texts, or {\"regex\": \"…\"}";
+    const WANTED: &str = "a text, a list of texts, {\"regex\": \"…\"}, {\"python\": \"…\"} with a \"prefix\" or without, or {\"open\": true}";
     let Value::Object(fields) = answer else {
         return Ok(Expected::Words(texts("answer", WANTED, answer)?));
     };
-    match (fields.len(), fields.get("regex").and_then(Value::as_str)) {
-        (1, Some(pattern)) => Ok(Expected::Pattern(
+    let text = |field: &str| fields.get(field).and_then(Value::as_str);
+    let open = fields.get("open") == Some(&Value::Bool(true));
+    match (fields.len(), text("regex"), text("python"), text("prefix")) {
+        (1, Some(pattern), None, None) => Ok(Expected::Pattern(
             RegexBuilder::new(pattern)
                 .size_limit(PATTERN_BYTES)
                 .dfa_size_limit(PATTERN_BYTES)
                 .build()?,
         )),
+        (1, None, Some(test), None) | (2, None, Some(test), Some(_)) if test.trim().is_empty() => {
+            Err(Fault::Empty("python"))
+        }
+        (1, None, Some(test), None) | (2, None, Some(test), Some(_)) => Ok(Expected::Code(Code {
+            test: test.to_owned(),
+            prefix: text("prefix").map(str::to_owned),
+        })),
+        (1, None, None, None) if open => Ok(Expected::Open),
         _ => Err(Fault::Kind {
             field: "answer",
             wanted: WANTED,
@@ -382,6 +450,51 @@ mod tests {
     }
 
     #[test]
+    fn a_conversation_ends_with_its_question() {
+        let task = one(
+            r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": "How many is 2 plus 2?"}], "answer": "4"}"#,
+        );
+        assert_eq!(task.question, "How many is 2 plus 2?");
+        let roles: Vec<&str> = task.messages.iter().map(|one| one.role.as_str()).collect();
+        assert_eq!(roles, ["user", "assistant", "user"]);
+        assert_eq!(
+            task.key("It is 4"),
+            "4",
+            "the last question asks for a number"
+        );
+        let plain = one(r#"{"question": "q", "answer": "a"}"#);
+        assert_eq!(plain.messages, [Message::user("q")]);
+    }
+
+    #[test]
+    fn code_is_right_if_it_passes_its_test() {
+        let line = r#"{"question": "q", "answer": {"python": "assert f(2) == 4", "prefix": "def f(x):\n"}, "not": "eval"}"#;
+        let task = one(line);
+        for right in [
+            "return 2 * x",
+            "```python\ndef f(x):\n    return x + x\n```",
+        ] {
+            assert!(task.check(right), "{right}");
+        }
+        for wrong in [
+            "return x",
+            "```\ndef f(x):\n    return 0\n```",
+            "",
+            "return eval('2*x')",
+        ] {
+            assert!(!task.check(wrong), "{wrong}");
+        }
+        assert!(task.code().is_some() && !task.is_open());
+        assert_eq!(task.key("So:\n```\nreturn 4\n```\nIt is."), "return 4");
+    }
+
+    #[test]
+    fn an_open_task_has_no_right_answer() {
+        let task = one(r#"{"question": "Tell me a story.", "answer": {"open": true}}"#);
+        assert!(task.is_open() && !task.check("Once upon a time"));
+    }
+
+    #[test]
     fn ids_are_given_or_the_lines() {
         let text = "\u{feff}{\"question\": \"a\", \"answer\": \"b\"}\r\n\n{\"id\": 7, \"question\": \"c\", \"answer\": \"d\"}\n";
         let tasks = parse(Path::new("f"), text).unwrap();
@@ -451,6 +564,31 @@ mod tests {
             (
                 r#"{"id": [], "question": "a", "answer": "b"}"#,
                 "\"id\" must be",
+            ),
+            (r#"{"answer": "b"}"#, "give either \"question\""),
+            (
+                r#"{"question": "a", "messages": [], "answer": "b"}"#,
+                "give either \"question\"",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a"}], "answer": "b"}"#,
+                "\"messages\" must alternate",
+            ),
+            (
+                r#"{"messages": [{"role": "user", "text": "a"}], "answer": "b"}"#,
+                "unknown field `text`",
+            ),
+            (
+                r#"{"question": "a", "answer": {"python": ""}}"#,
+                "\"python\" is empty",
+            ),
+            (
+                r#"{"question": "a", "answer": {"prefix": "b"}}"#,
+                "{\"python\"",
+            ),
+            (
+                r#"{"question": "a", "answer": {"open": false}}"#,
+                "{\"open\": true}",
             ),
         ] {
             let said = error(&format!("{good}\n{line}"));

@@ -9,7 +9,7 @@ use conclave_model::Sampling;
 use conclave_rounds::{Ask, Limits, Question, Round, answer};
 
 use crate::args;
-use crate::eval::asked::Asked;
+use crate::eval::asked::{Asked, fnv1a};
 use crate::eval::rules;
 use crate::failure::Failure;
 use crate::progress::EachRound;
@@ -61,7 +61,7 @@ impl Exam {
             ));
         }
         Ok(Self {
-            rules: rules::chosen(args, tokens)?,
+            rules: rules::chosen(args)?,
             tokens,
             samples,
             surprise: args.baselines,
@@ -70,15 +70,10 @@ impl Exam {
         })
     }
 
-    /// Asks everybody. What fails is told in its answer's place.
+    /// Asks everybody. A failure stands in its answer's place.
     pub async fn examine(&self, members: &mut [Member], asked: &Asked) -> Outcome {
-        let messages = [Message::new("user", asked.text())];
-        let mut outcome = Outcome {
-            group: asked.group().to_owned(),
-            id: asked.id(),
-            question: asked.text().to_owned(),
-            ..Outcome::default()
-        };
+        let messages = asked.messages();
+        let mut outcome = asked.outcome();
         let own = |sampling: Sampling| Sampling {
             seed: seed_of(sampling.seed, asked),
             ..sampling
@@ -97,7 +92,7 @@ impl Exam {
             outcome.alone.push(alone);
         }
         for (_, settings) in &self.rules {
-            let together = together(members, &messages, settings, ensemble).await;
+            let together = self.together(members, &messages, settings, ensemble).await;
             outcome.rules.push(together);
         }
         if let (Some(wanted), Some(drawn), Some(first)) =
@@ -113,7 +108,6 @@ impl Exam {
                 }
             }
         }
-        outcome.judge(|answer| asked.right(answer), |answer| asked.key(answer));
         outcome
     }
 
@@ -129,7 +123,7 @@ impl Exam {
             return failed(Given::default(), &error);
         }
         let (before, clock) = (run(std::slice::from_ref(member)), Instant::now());
-        let written: Result<Draft, MemberError> = member.write(self.tokens).await;
+        let written = self.write(member).await;
         let given = Given {
             seconds: clock.elapsed().as_secs_f64(),
             tokens: run(std::slice::from_ref(member)) - before,
@@ -144,54 +138,64 @@ impl Exam {
             Err(error) => failed(given, &error),
         }
     }
-}
 
-/// The ensemble's answer under `settings`.
-async fn together(
-    members: &mut [Member],
-    messages: &[Message],
-    settings: &Settings,
-    sampling: Sampling,
-) -> Together {
-    let mut together = Together {
-        won: vec![0; members.len()],
-        ..Together::default()
-    };
-    // A member that left an earlier answer reads the question again: that is not this one's cost.
-    for (stream, member) in (0..).zip(members.iter_mut()) {
-        if let Err(error) = member.begin(messages, sampling, stream).await {
-            together.given = failed(Given::default(), &error);
-            return together;
-        }
+    /// It thinks first where it does so in the ensemble.
+    async fn write(&self, member: &mut Member) -> Result<Draft, MemberError> {
+        member.think_while(async |_| true).await?;
+        member.write(self.tokens).await
     }
-    let (before, clock) = (run(members), Instant::now());
-    let watch = |round: &Round| {
-        together.rounds += 1;
-        together.calls += round.active.len();
-        together.won[round.drafters[round.winner]] += 1;
-    };
-    let asked = Ask {
-        question: Question::Conversation(messages),
-        settings,
-        sampling,
-        limits: Limits::default(),
-        form: None,
-    };
-    let said = answer(members, &asked, &mut EachRound(watch)).await;
-    let given = Given {
-        seconds: clock.elapsed().as_secs_f64(),
-        tokens: run(members) - before,
-        ..Given::default()
-    };
-    together.given = match said {
-        Ok(said) => Given {
-            text: said.text,
-            cut: matches!(said.stopped, "rounds" | "length" | "context"),
-            ..given
-        },
-        Err(error) => failed(given, &error),
-    };
-    together
+
+    /// The ensemble's answer under `settings`.
+    async fn together(
+        &self,
+        members: &mut [Member],
+        messages: &[Message],
+        settings: &Settings,
+        sampling: Sampling,
+    ) -> Together {
+        let mut together = Together {
+            won: vec![0; members.len()],
+            ..Together::default()
+        };
+        // A member that left an earlier answer reads the question again: that is not this one's cost.
+        for (stream, member) in (0..).zip(members.iter_mut()) {
+            if let Err(error) = member.begin(messages, sampling, stream).await {
+                together.given = failed(Given::default(), &error);
+                return together;
+            }
+        }
+        let (before, clock) = (run(members), Instant::now());
+        let watch = |round: &Round| {
+            together.rounds += 1;
+            together.calls += round.active.len();
+            together.won[round.drafters[round.winner]] += 1;
+        };
+        let asked = Ask {
+            question: Question::Conversation(messages),
+            settings,
+            sampling,
+            limits: Limits {
+                tokens: Some(self.tokens),
+                ..Limits::default()
+            },
+            form: None,
+        };
+        let said = answer(members, &asked, &mut EachRound(watch)).await;
+        let given = Given {
+            seconds: clock.elapsed().as_secs_f64(),
+            tokens: run(members) - before,
+            ..Given::default()
+        };
+        together.given = match said {
+            Ok(said) => Given {
+                text: said.text,
+                cut: matches!(said.stopped, "tokens" | "rounds" | "length" | "context"),
+                ..given
+            },
+            Err(error) => failed(given, &error),
+        };
+        together
+    }
 }
 
 fn failed(given: Given, error: &dyn std::fmt::Display) -> Given {
@@ -210,11 +214,9 @@ fn run(members: &[Member]) -> usize {
 }
 
 /// A seed of the question's own, so that questions are drawn independently of each other and of
-/// which others are asked: FNV-1a over the seed, the group and the id.
+/// which others are asked: a digest of the seed, the group and the id.
 fn seed_of(seed: u64, asked: &Asked) -> u64 {
     let name = [asked.group(), "\n", &asked.id()].concat();
     let bytes = seed.to_le_bytes().into_iter().chain(name.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    fnv1a(bytes)
 }

@@ -1,0 +1,91 @@
+//! The options of `conclave eval`.
+
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+use conclave_eval::outcome::Samples;
+
+use super::{Drawing, Members, Method, count};
+
+/// Examples, and the lines of a task file.
+pub const HELP: &str = "Examples:\n  \
+    conclave eval --seed 7 --count 60\n  \
+    conclave eval --tasks mine.jsonl --members a.gguf,b.gguf --greedy\n  \
+    conclave eval --tasks facts.jsonl reading.jsonl --limit 50 --rules harmonic,paper\n  \
+    conclave eval --tasks mine.jsonl --baselines --record answers.jsonl\n  \
+    conclave eval --tasks mine.jsonl --baselines --record answers.jsonl --resume\n\n\
+    A task is a line of JSON. An answer is right if it holds the text as whole words, or one of a\n\
+    list; or if a regex finds something in it; or if it names the right choice and no other:\n  \
+    {\"question\": \"How many legs does a spider have?\", \"answer\": [\"8\", \"eight\"]}\n  \
+    {\"question\": \"Say yes or no: Is fire hot?\", \"answer\": {\"regex\": \"(?i)^\\\\W*yes\"}}\n  \
+    {\"question\": \"Which swims: cat or eel?\", \"choices\": [\"cat\", \"eel\"], \"answer\": \"eel\"}\n\
+    or if its code passes a test; to an open question no answer is right or wrong:\n  \
+    {\"question\": \"Write a Python function inc(x).\", \"answer\": {\"python\": \"assert inc(2) == 3\"}}\n  \
+    {\"question\": \"Tell me a story.\", \"answer\": {\"open\": true}}\n\
+    \"messages\" instead of \"question\" is a conversation that ends with the user's turn:\n  \
+    {\"messages\": [{\"role\": \"user\", \"content\": \"I am Ann.\"}, {\"role\": \"assistant\",\n   \
+    \"content\": \"Hello!\"}, {\"role\": \"user\", \"content\": \"Who am I?\"}], \"answer\": \"Ann\"}\n\
+    \"not\" lists what a right answer doesn't hold; \"id\" names the question in the record.\n\n\
+    Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without a\n\
+    network or child processes. That stops accidents, not attacks: it can read your files.";
+
+/// `conclave eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// Files of questions, a JSON object a line: `{"question": …, "answer": …}`. Without it, questions
+    /// that the bundled members' skills cover are generated.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub tasks: Vec<PathBuf>,
+    /// Only the first so many questions of each file.
+    #[arg(long, value_name = "QUESTIONS", requires = "tasks", value_parser = count)]
+    pub limit: Option<usize>,
+    /// Leave out tasks that are checked by running code, which wants `python3`.
+    #[arg(long, requires = "tasks")]
+    pub skip_code: bool,
+    /// How many questions are generated.
+    #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = value_parser!(u64).range(1..))]
+    pub count: u64,
+    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, and each with
+    /// switches as JSON names them put over it, `paper+scoring=likelihood+segmentTokens=20`. Without
+    /// it, the one that the method's options say.
+    #[arg(
+        long,
+        value_name = "RULES",
+        value_delimiter = ',',
+        conflicts_with = "rule"
+    )]
+    pub rules: Vec<String>,
+    /// The most tokens of an answer, of a member alone and of the ensemble alike: 60 for --tasks and
+    /// 256 for generated questions. No number of rounds or characters ends the ensemble's answer
+    /// before, unless --max-rounds or --max-characters says so.
+    #[arg(long, value_parser = count)]
+    pub tokens: Option<usize>,
+    /// Samples of each member that vote: a number, `equal` (as many as run the tokens that the
+    /// ensemble runs under its first rule) or `equal-time`.
+    #[arg(long, value_name = "K|equal|equal-time")]
+    pub samples: Option<Samples>,
+    /// Also the member that the question surprises least, which reads each question twice, and
+    /// `--samples equal`.
+    #[arg(long)]
+    pub baselines: bool,
+    /// Write every answer to this file as it is given, a line of JSON a question.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Go on where the record ends.
+    #[arg(long, requires = "record")]
+    pub resume: bool,
+    /// Questions asked side by side, each with members of its own in memory: on the CPU as many as
+    /// there are cores, on a GPU one.
+    #[arg(long, value_parser = count)]
+    pub workers: Option<usize>,
+    /// The members.
+    #[command(flatten)]
+    pub members: Members,
+    /// The method.
+    #[command(flatten)]
+    pub method: Method,
+    /// How members draft; the seed is that of generated questions too. With --greedy the ensemble
+    /// is greedy, and samples are drawn all the same.
+    #[command(flatten)]
+    pub drawing: Drawing,
+}

@@ -1,0 +1,189 @@
+//! Python programs, each run in a process of its own within limits.
+//!
+//! `python/guarded.py` sets the limits from within: memory, processor time, file sizes, no child
+//! processes, no network, no changes outside of an empty folder. That keeps a small model's mistakes
+//! from doing harm. It is no sandbox: a program can read the user's files, and one that means to
+//! break out can.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Processor time that a program has, seconds.
+const SECONDS: u64 = 10;
+
+/// Seconds until a program ends that waits for something. Longer, so that no answer is wrong because
+/// the machine is busy.
+const PATIENCE: u64 = 30;
+
+/// The memory that a program may take, bytes of address space.
+const MEMORY: u64 = 1 << 30;
+
+/// The largest file that a program may write, bytes.
+const FILE: u64 = 1 << 20;
+
+/// The exit status of a program that came to its end; no other program has it by chance.
+const PASSED: i32 = 86;
+
+const GUARDED: &str = include_str!("python/guarded.py");
+
+/// A Python interpreter.
+#[derive(Debug, Clone)]
+pub struct Python {
+    executable: PathBuf,
+}
+
+/// Why a program could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum PythonError {
+    /// No `python3` that starts.
+    #[error(
+        "python3 can't be run ({0}), and some tasks are checked by running code; install Python 3.8 or newer, or leave those tasks out with --skip-code"
+    )]
+    Missing(String),
+    /// The process, or its folder, failed.
+    #[error("an answer's code could not be run: {0}")]
+    Failed(#[from] std::io::Error),
+}
+
+impl Python {
+    /// The interpreter that `python3` starts.
+    ///
+    /// # Errors
+    /// [`PythonError::Missing`].
+    pub fn find() -> Result<Self, PythonError> {
+        const ASK: &str =
+            "import sys; assert sys.version_info >= (3, 8); print(sys.executable, end='')";
+        let asked = Command::new("python3")
+            .args(["-I", "-c", ASK])
+            .stdin(Stdio::null())
+            .output();
+        let asked = asked.map_err(|error| PythonError::Missing(error.to_string()))?;
+        let path = String::from_utf8_lossy(&asked.stdout).into_owned();
+        if !asked.status.success() || path.is_empty() {
+            return Err(PythonError::Missing("it is older than 3.8".to_owned()));
+        }
+        Ok(Self {
+            executable: path.into(),
+        })
+    }
+
+    /// Whether `program` comes to its end without an exception, within 10 s of processor time.
+    ///
+    /// # Errors
+    /// [`PythonError::Failed`] where it can't be started.
+    pub fn passes(&self, program: &str) -> Result<bool, PythonError> {
+        let folder = Folder::new()?;
+        let file = folder.0.join("program.py");
+        std::fs::write(&file, program)?;
+        let mut command = Command::new(&self.executable);
+        command
+            .args(["-I", "-B", "-c", GUARDED])
+            .arg(&file)
+            .args([PASSED.to_string(), SECONDS.to_string()])
+            .args([MEMORY.to_string(), FILE.to_string()])
+            .current_dir(folder.work())
+            // Keys and tokens of the user are none of the program's business.
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if let Some(root) = std::env::var_os("SYSTEMROOT") {
+            // Without it no program starts on Windows.
+            command.env("SYSTEMROOT", root);
+        }
+        let mut child = command.spawn()?;
+        let clock = Instant::now();
+        let mut wait = Duration::from_millis(4);
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status.code() == Some(PASSED));
+            }
+            if clock.elapsed() >= Duration::from_secs(PATIENCE) {
+                child.kill()?;
+                child.wait()?;
+                return Ok(false);
+            }
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A temporary folder with an empty one in it; removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> std::io::Result<Self> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("conclave-code-{}-{number}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(folder.work())?;
+        Ok(folder)
+    }
+
+    fn work(&self) -> PathBuf {
+        Path::join(&self.0, "work")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays is no reason to end an evaluation.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(program: &str) -> bool {
+        let python = Python::find().expect("the tests need python3");
+        python.passes(program).unwrap()
+    }
+
+    #[test]
+    fn a_program_passes_by_coming_to_its_end() {
+        assert!(passes("assert sum([1, 2]) == 3"));
+        assert!(!passes("assert sum([1, 2]) == 4"));
+        assert!(!passes("def broken(:"));
+        // Before the tests could run.
+        for end in [
+            "exit()",
+            "import sys; sys.exit(0)",
+            "import os; os._exit(0)",
+        ] {
+            assert!(!passes(&format!("{end}\nassert False")), "{end}");
+        }
+        assert!(!passes("input()"), "standard input is closed");
+        assert!(!passes("while True: pass"), "ends by the limit of time");
+        assert!(passes("if __name__ == '__main__':\n    input()"));
+        let class = "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: 'int' = 3\n";
+        assert!(passes(&[class, "assert A().x == 3"].concat()));
+    }
+
+    #[test]
+    fn harm_is_refused() {
+        for program in [
+            "x = bytearray(3 << 30)",
+            "import socket; socket.create_connection(('127.0.0.1', 9))",
+            "import os; os.system('true')",
+            "import subprocess; subprocess.run(['true'])",
+            "import os; os.fork()",
+            "open('../program.py', 'w')",
+            "import os; os.remove('../program.py')",
+            "import shutil; shutil.rmtree('..')",
+            "open('large', 'wb').write(bytes(2 << 20))",
+        ] {
+            assert!(!passes(program), "{program}");
+        }
+        let own = "import os, tempfile\nopen('a', 'w').write('b')\nos.rename('a', 'c')\n\
+                   assert os.listdir('.') == ['c']\nos.remove('c')\n\
+                   tempfile.NamedTemporaryFile().write(b'x')\n\
+                   assert 'PATH' not in os.environ";
+        assert!(passes(own));
+    }
+}
