@@ -78,7 +78,7 @@ impl Query {
     }
 
     /// Scores to shares, a row a verifier; empty where it abstains.
-    pub fn normalise(&self, scores: JsValue) -> Result<JsValue, Failure> {
+    pub fn normalise(&mut self, scores: JsValue) -> Result<JsValue, Failure> {
         let scores: Vec<Vec<Score>> = from_value(scores)?;
         to_js(&self.query.normalise(&scores)?)
     }
