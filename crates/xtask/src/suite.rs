@@ -96,7 +96,7 @@ pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     if wants(&[Part::Browsers, Part::Real, Part::Remote]) {
         let mut published = None;
         suite.step("published models", || {
-            published = Some(models::ready(workspace)?);
+            published = Some(models::ready(workspace, models::Which::Tested)?);
             Ok(())
         });
         suite.published = published;
