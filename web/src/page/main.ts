@@ -77,7 +77,10 @@ class Page {
         this.#remove(slot);
         byId("models", HTMLElement).focus(); // its own button is gone
       },
-      onTakesPart: () => this.#refresh(),
+      onTakesPart: (slot) => {
+        if (slot.takesPart) this.#roster.keep(slot);
+        this.#refresh();
+      },
       onStored: () => void this.#choosing.dialog.open("stored"),
       onNews: (text) => void (news.textContent = text),
     });
@@ -91,6 +94,7 @@ class Page {
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
         },
+        onBare: () => void this.#choosing.bringToys(true),
         onShare: (share) => {
           this.#share = share;
           this.#showWhyNot();
@@ -103,6 +107,10 @@ class Page {
     this.#choosing = new Choosing({ roster: this.#roster, notices: this.#notices, library: () => this.#conclave, hub, onLeave: () => this.#newConversation() });
     for (const id of ["models", "choose"]) byId(id, HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open());
     byId("add-model", HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open("add"));
+    byId("bring-toys", HTMLElement).addEventListener("click", () => {
+      void this.#choosing.bringToys(false);
+      byId("models", HTMLElement).focus(); // the button goes
+    });
     takeDrops((picked) => {
       this.#choosing.dialog.close();
       this.#choosing.addPicked(picked);
@@ -303,6 +311,7 @@ class Page {
     this.#question.text = "";
     const controller = new AbortController();
     this.#answering = controller;
+    this.#roster.busy = true;
     this.#moved = false;
     this.#refresh();
     this.#members.begin(slots);
@@ -331,6 +340,7 @@ class Page {
       else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
       this.#answering = undefined;
+      this.#roster.busy = false;
       this.#refresh();
     }
   }
@@ -343,12 +353,14 @@ class Page {
     const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
     exchange.showSideBySide(view);
     this.#answering = controller;
+    this.#roster.busy = true;
     this.#refresh();
     try {
       const fatal = await view.run(conclave, controller.signal);
       if (fatal) this.#notices.show("engine", "error", fatal.message, this.#reloadActions());
     } finally {
       this.#answering = undefined;
+      this.#roster.busy = false;
       this.#refresh();
     }
   }
@@ -453,6 +465,7 @@ class Page {
     why.hidden = answering || ready;
     this.#showWhyNot();
     this.#showTitle();
+    this.#showMadeRoom();
     if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
     memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
@@ -463,6 +476,15 @@ class Page {
     const loading = this.#roster.loading || !this.#conclave;
     byId("why-not", HTMLElement).textContent =
       this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading ? `The members are loading: ${percent(this.#share)}.` : "No member takes part: tick one, or add one.";
+  }
+
+  /** Says why the toys are gone, and when they come back. */
+  #showMadeRoom(): void {
+    const { madeRoom } = this.#roster;
+    const text = madeRoom ? "The bundled toys have made room. They come back when the last model that you added goes." : "";
+    const told = byId("made-room", HTMLElement);
+    if (told.textContent !== text) told.textContent = text;
+    byId("bring-toys", HTMLElement).hidden = !madeRoom;
   }
 
   /** Says which ensemble is here, and offers what can be asked of it. */

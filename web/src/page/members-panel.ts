@@ -12,6 +12,8 @@ export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
 export interface Slot extends Known {
   state: SlotState;
   takesPart: boolean;
+  /** It came without anybody asking for it, and leaves once one of the visitor's own is ready. */
+  byDefault?: boolean | undefined;
   /** Place in the palette. */
   voice: number;
   /** Room for the conversation that it was last loaded with. */
