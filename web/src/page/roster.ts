@@ -260,7 +260,7 @@ export class Roster {
 }
 
 /** Whether a member can answer without others. */
-const drafts = ({ source, about }: Slot): boolean => !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
+export const drafts = ({ source, about }: Slot): boolean => !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
 /** One that is no bundled toy, and can answer without them. */
 const isOwn = (slot: Slot): boolean => slot.entry === undefined && drafts(slot);
 const isComing = (slot: Slot): boolean => isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped";
