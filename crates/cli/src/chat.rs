@@ -13,6 +13,7 @@ use conclave_rounds::{
 use serde_json::json;
 
 use crate::args;
+use crate::credits::{self, Credit};
 use crate::device::Device;
 use crate::failure::Failure;
 use crate::form::Form;
@@ -160,6 +161,10 @@ async fn ask(
             "context" => eprintln!("(stopped: the context is full; --context allows more)"),
             "silence" => eprintln!("(stopped: no member had more to say)"),
             _ => {}
+        }
+        let rounds: Vec<Credit> = answer.rounds.iter().map(Credit::from).collect();
+        if let Some(line) = credits::line(&names, &rounds) {
+            eprintln!("({line})");
         }
     }
     Ok(answer)

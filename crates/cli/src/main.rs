@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod chat;
+mod credits;
 mod device;
 mod eval;
 mod failure;

@@ -44,7 +44,7 @@ export class Choosing {
       onEnsemble: (ensemble, signal) => this.#useEnsemble(ensemble, signal),
       onToys: async () => {
         this.#context.onLeave();
-        void this.#seatToys();
+        void this.#seatToys(false);
       },
       onAdd: (source, signal) => this.#add(source, signal),
       onPicked: (picked) => this.addPicked(picked),
@@ -55,7 +55,7 @@ export class Choosing {
   /** Seats the ensemble of the last visit, or the toys; nothing is loaded before there is an engine. */
   async furnish(): Promise<void> {
     const last = recall();
-    if (!last) return this.#seatToys();
+    if (!last) return this.#seatToys(true);
     const known = await this.#ensembles().catch((): Ensemble[] => []);
     const models = known.flatMap(({ members }) => members);
     this.#context.roster.contextTokens = last.contextTokens;
@@ -84,7 +84,7 @@ export class Choosing {
     if (missing.length === 0) return;
     const { title } = roster;
     const seats: Seat[] = roster.slots.map(({ source, model }) => ({ source, model }));
-    await this.#seatToys();
+    await this.#seatToys(true);
     notices.show(
       "incomplete",
       "hint",
@@ -119,16 +119,26 @@ export class Choosing {
     return this.#catalogue;
   }
 
-  async #seatToys(): Promise<void> {
-    const { roster, notices } = this.#context;
+  /** Lets the toys come to those that are here. */
+  async bringToys(byDefault: boolean): Promise<void> {
+    const toys = await this.#toys(byDefault);
+    if (toys) await this.#context.roster.bringToys(toys, byDefault);
+  }
+
+  /** Puts the toys in the place of all; `byDefault`: nobody has asked for them. */
+  async #seatToys(byDefault: boolean): Promise<void> {
+    const toys = await this.#toys(byDefault);
+    if (toys) await this.#context.roster.replaceAll(toysTitle, toys);
+  }
+
+  /** Undefined where their list can't be had, which is told. */
+  async #toys(byDefault: boolean): Promise<Seat[] | undefined> {
     try {
       const entries = await readManifest(this.#manifest);
-      await roster.replaceAll(
-        toysTitle,
-        entries.map((entry) => ({ source: sourceOf(entry, this.#manifest), entry })),
-      );
+      return entries.map((entry) => ({ source: sourceOf(entry, this.#manifest), entry, byDefault }));
     } catch (error) {
-      notices.show("manifest", "error", `${typed(error).message} You can still add models of your own.`);
+      this.#context.notices.show("manifest", "error", `${typed(error).message} You can still add models of your own.`);
+      return undefined;
     }
   }
 
@@ -150,7 +160,7 @@ export class Choosing {
 
   async #add(source: MemberSource, signal: AbortSignal): Promise<void> {
     if (source.ref === undefined) throw new BadReference("Name a model first.");
-    if (this.#context.roster.slots.length >= mostMembers) throw new BadReference(fullHouse);
+    if (this.#context.roster.full) throw new BadReference(fullHouse);
     const plans = await this.#check([source.ref], signal);
     this.#seat({ source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) } });
   }

@@ -2,8 +2,9 @@
 import type { Adapter, Backend, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
+import { creditLine } from "./credits.ts";
 import { button, el, voice } from "./dom.ts";
-import { duration, plural, sentence, speed, written } from "./figures.ts";
+import { duration, plural, sentence, speed } from "./figures.ts";
 import { inspector } from "./inspector.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
@@ -45,7 +46,7 @@ export class Exchange {
   readonly #thoughts = new Map<string, { body: HTMLElement; told: ThoughtEvent | undefined }>();
   readonly #thinking = el("div", { class: "thoughts" });
   readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
-  readonly #legend = el("ul", { class: "legend", "aria-label": "Who wrote what" });
+  readonly #legend = el("p", { class: "legend" });
   readonly #facts = el("p", { class: "facts" }, "Reading the question…");
   readonly #left: LeftEvent[] = [];
   readonly #leaving = el("div", { class: "leaving" });
@@ -248,11 +249,7 @@ export class Exchange {
   }
 
   #showLegend(): void {
-    const items = this.#context.members.map((name, member) => {
-      const { segments } = written(this.rounds, member);
-      return el("li", { class: voice(this.#context.voices[member] ?? member) }, el("span", { class: "name" }, name), ` ${segments}`);
-    });
-    this.#legend.replaceChildren(...items);
+    this.#legend.replaceChildren(...creditLine(this.#context.members, this.#context.voices, this.rounds));
   }
 
   #showFacts(state: string): void {

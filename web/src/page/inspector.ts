@@ -37,7 +37,7 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       el(
         "p",
         {},
-        `${writers.length > 1 ? `${sentence(writers)} drafted the same, and it` : `${sentence(writers)}'s draft`} was taken. Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`,
+        `${writers.length > 1 ? `${sentence(writers)} drafted the same, and it` : `${sentence(writers)}'s draft`} was taken.${turning(round, context)} Drafting took ${duration(round.ms.draft)}, scoring ${duration(round.ms.verify)}.`,
       ),
       el("span", { class: "actions" }, back, on, close),
     ),
@@ -50,6 +50,12 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
 /** ln(1 + Σ (1/p − 1)) of a candidate's tokens in nats; the engine gives its negative. */
 function surprise(score: Score | undefined): number | undefined {
   return score?.harmonic === undefined ? undefined : Math.max(0, -score.harmonic);
+}
+
+/** Whose vote alone decided it, where all others agreed on another candidate. */
+function turning({ active, turnedBy }: RoundEvent, { names }: InspectorContext): string {
+  const turned = turnedBy.map((place) => names[active[place] ?? place] ?? "");
+  return turned.length === 0 ? "" : ` ${sentence(turned)}'s vote alone decided it, the others agreed on another.`;
 }
 
 /** Why a round was decided without a vote. */

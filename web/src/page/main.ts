@@ -1,6 +1,7 @@
 /** The page: opens the engine, seats the members, asks, and shows what comes back. */
 import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
 import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message, type Port } from "../library/conclave.ts";
+import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
 import { button, byId } from "./dom.ts";
 import { takeDrops } from "./drop.ts";
@@ -16,10 +17,11 @@ import { Notices } from "./notices.ts";
 import { hasOpenCore, keepOffline, keepOpenCore } from "./offline-copy.ts";
 import { QuestionBox } from "./question-box.ts";
 import { hasOtherTab } from "./other-tabs.ts";
-import { Roster } from "./roster.ts";
+import { drafts, Roster } from "./roster.ts";
 import { SettingsForm } from "./settings-form.ts";
 import { openSharing } from "./sharing.ts";
 import { SideBySide } from "./side-by-side.ts";
+import { startingWeights } from "./starting-weights.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /** What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends; undefined where it was not built. */
@@ -42,6 +44,7 @@ class Page {
   readonly #newButton = byId("new", HTMLButtonElement);
   readonly #engineLine = byId("engine", HTMLElement);
   readonly #chart: WeightsChart;
+  readonly #advice: Advice;
   readonly #members: MembersPanel;
   readonly #roster: Roster;
   readonly #choosing: Choosing;
@@ -69,6 +72,16 @@ class Page {
 
   constructor() {
     this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) => this.#charted?.inspect(round, false));
+    this.#advice = new Advice(byId("advice", HTMLElement), {
+      canGo: (name) => this.#slot(name)?.takesPart === true && this.#roster.taking.some((slot) => slot.source.name !== name && drafts(slot)),
+      onTakesPart: (name, takesPart) => {
+        const slot = this.#slot(name);
+        if (!slot) return;
+        slot.takesPart = takesPart;
+        this.#members.show(slot);
+        this.#refresh();
+      },
+    });
     const news = byId("news", HTMLElement);
     this.#members = new MembersPanel(byId("members", HTMLElement), {
       onRetry: (slot) => void this.#roster.load(slot),
@@ -77,7 +90,10 @@ class Page {
         this.#remove(slot);
         byId("models", HTMLElement).focus(); // its own button is gone
       },
-      onTakesPart: () => this.#refresh(),
+      onTakesPart: (slot) => {
+        if (slot.takesPart) this.#roster.keep(slot);
+        this.#refresh();
+      },
       onStored: () => void this.#choosing.dialog.open("stored"),
       onNews: (text) => void (news.textContent = text),
     });
@@ -91,6 +107,7 @@ class Page {
           this.#choosing.keep();
           if (this.#roster.slots.some(({ about }) => about?.core === "burn")) void keepOpenCore();
         },
+        onBare: () => void this.#choosing.bringToys(true),
         onShare: (share) => {
           this.#share = share;
           this.#showWhyNot();
@@ -103,6 +120,10 @@ class Page {
     this.#choosing = new Choosing({ roster: this.#roster, notices: this.#notices, library: () => this.#conclave, hub, onLeave: () => this.#newConversation() });
     for (const id of ["models", "choose"]) byId(id, HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open());
     byId("add-model", HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open("add"));
+    byId("bring-toys", HTMLElement).addEventListener("click", () => {
+      void this.#choosing.bringToys(false);
+      byId("models", HTMLElement).focus(); // the button goes
+    });
     takeDrops((picked) => {
       this.#choosing.dialog.close();
       this.#choosing.addPicked(picked);
@@ -303,14 +324,18 @@ class Page {
     this.#question.text = "";
     const controller = new AbortController();
     this.#answering = controller;
+    this.#roster.busy = true;
     this.#moved = false;
     this.#refresh();
     this.#members.begin(slots);
+    this.#advice.clear();
     try {
       for await (const event of conclave.ask(messages, { ...chosen, members, signal: controller.signal })) {
         if (event.type === "reading") exchange.reading(event);
-        else if (event.type === "begin") exchange.begin(event);
-        else if (event.type === "thinking") this.#follow(exchange, () => exchange.thinking(event));
+        else if (event.type === "begin") {
+          exchange.begin(event);
+          this.#members.weigh(slots, startingWeights(event));
+        } else if (event.type === "thinking") this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
         else if (event.type === "left") this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
         else if (event.type === "reopened") this.#showReopened(conclave);
@@ -331,8 +356,24 @@ class Page {
       else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
       this.#answering = undefined;
+      this.#roster.busy = false;
+      this.#advise(exchange);
       this.#refresh();
     }
+  }
+
+  /** Says who has decided much against the others, now that there is another answer. */
+  #advise(exchange: Exchange): void {
+    // Of a conversation that was left nothing is to be said.
+    if (!this.#exchanges.includes(exchange)) return;
+    const inView = isInView(exchange.root);
+    this.#advice.consider(this.#exchanges.flatMap(({ begun, rounds }) => (begun ? [{ members: begun.members, start: startingWeights(begun), rounds }] : [])));
+    if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
+  }
+
+  /** The member of this name, where there is one. */
+  #slot(name: string): Slot | undefined {
+    return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
   /** Lets the members of an answer answer its question alone, one by one. The conversation knows nothing of it. */
@@ -343,19 +384,21 @@ class Page {
     const view = new SideBySide(exchange, () => exchange.showSideBySide(undefined));
     exchange.showSideBySide(view);
     this.#answering = controller;
+    this.#roster.busy = true;
     this.#refresh();
     try {
       const fatal = await view.run(conclave, controller.signal);
       if (fatal) this.#notices.show("engine", "error", fatal.message, this.#reloadActions());
     } finally {
       this.#answering = undefined;
+      this.#roster.busy = false;
       this.#refresh();
     }
   }
 
   /** Changes an exchange; whoever had its end in view has it in view afterwards, above the question box. */
   #follow({ root }: Exchange, change: () => void): void {
-    const inView = root.getBoundingClientRect().bottom <= innerHeight;
+    const inView = isInView(root);
     change();
     if (inView) root.scrollIntoView({ block: "nearest" });
   }
@@ -416,7 +459,7 @@ class Page {
   #chartOf(exchange: Exchange): void {
     if (this.#charted === exchange || !exchange.begun) return;
     this.#charted = exchange;
-    this.#chart.begin(exchange.begun.members, exchange.voices);
+    this.#chart.begin(exchange.begun.members, exchange.voices, startingWeights(exchange.begun));
     for (const round of exchange.rounds) this.#chart.add(round);
   }
 
@@ -425,6 +468,7 @@ class Page {
     this.#exchanges = [];
     this.#charted = undefined;
     this.#members.rest();
+    this.#advice.reset();
     this.#transcript.replaceChildren();
     document.body.classList.remove("asked");
     this.#question.text = question;
@@ -453,6 +497,8 @@ class Page {
     why.hidden = answering || ready;
     this.#showWhyNot();
     this.#showTitle();
+    this.#showMadeRoom();
+    this.#advice.heed((name) => this.#slot(name)?.takesPart);
     if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
     memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
@@ -463,6 +509,15 @@ class Page {
     const loading = this.#roster.loading || !this.#conclave;
     byId("why-not", HTMLElement).textContent =
       this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading ? `The members are loading: ${percent(this.#share)}.` : "No member takes part: tick one, or add one.";
+  }
+
+  /** Says why the toys are gone, and when they come back. */
+  #showMadeRoom(): void {
+    const { madeRoom } = this.#roster;
+    const text = madeRoom ? "The bundled toys have made room. They come back when the last model that you added goes." : "";
+    const told = byId("made-room", HTMLElement);
+    if (told.textContent !== text) told.textContent = text;
+    byId("bring-toys", HTMLElement).hidden = !madeRoom;
   }
 
   /** Says which ensemble is here, and offers what can be asked of it. */
@@ -486,5 +541,7 @@ class Page {
     });
   }
 }
+
+const isInView = (element: HTMLElement): boolean => element.getBoundingClientRect().bottom <= innerHeight;
 
 void new Page().start();

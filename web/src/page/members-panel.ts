@@ -12,6 +12,8 @@ export type SlotState = "waiting" | "loading" | "ready" | "failed" | "stopped";
 export interface Slot extends Known {
   state: SlotState;
   takesPart: boolean;
+  /** It came without anybody asking for it, and leaves once one of the visitor's own is ready. */
+  byDefault?: boolean | undefined;
   /** Place in the palette. */
   voice: number;
   /** Room for the conversation that it was last loaded with. */
@@ -146,16 +148,24 @@ export class MembersPanel {
     }
   }
 
-  /** A question begins: equal weights, no segments won. */
+  /** A question begins: no segments won, and no weights until they are known. */
   begin(slots: Slot[]): void {
     for (const [slot, card] of this.#cards) {
       const here = slots.includes(slot);
       card.root.classList.toggle("aside", !here && slot.state === "ready");
       card.root.classList.remove("left");
-      this.#weigh(card, here ? 1 / slots.length : undefined);
+      this.#weigh(card, undefined, here ? "" : "no vote");
       card.won.textContent = !here ? "" : slot.about?.remote?.can === "judges only" ? "judges what the others draft" : "no segment yet";
       card.votes.hidden = !here;
     }
+  }
+
+  /** The members have read the question: their weights before the first round. */
+  weigh(slots: Slot[], weights: number[]): void {
+    slots.forEach((slot, member) => {
+      const card = this.#cards.get(slot);
+      if (card) this.#weigh(card, weights[member]);
+    });
   }
 
   /** A round ended. `slots` are the members of this question, in order; `rounds` all of it so far. */
@@ -181,10 +191,10 @@ export class MembersPanel {
     });
   }
 
-  #weigh(card: Card, weight: number | undefined): void {
+  #weigh(card: Card, weight: number | undefined, without = "no vote"): void {
     card.weight.setAttribute("aria-valuenow", (weight ?? 0).toFixed(3));
     card.weight.querySelector("span")!.style.width = `${(weight ?? 0) * 100}%`;
-    card.weightText.textContent = weight === undefined ? "no vote" : weight.toFixed(3);
+    card.weightText.textContent = weight === undefined ? without : weight.toFixed(3);
   }
 
   #showActions(slot: Slot, card: Card): void {

@@ -2,42 +2,205 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
-import { file, stage, talker } from "../testing/staged.ts";
+import { file, stage, talker, type Surroundings } from "../testing/staged.ts";
+import { OpenAiServer } from "../testing/openai-server.ts";
 import { Conclave } from "../library/conclave.ts";
+import type { ManifestEntry } from "../store/load.ts";
 import { MembersPanel } from "./members-panel.ts";
-import { Roster } from "./roster.ts";
+import { Roster, type Seat } from "./roster.ts";
 
-const { window, document } = parseHTML("<!doctype html><html><body><ul></ul></body></html>");
+const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
 Object.assign(globalThis, { window, document, HTMLElement: window.HTMLElement });
 const ignored = (): void => undefined;
+const entry: ManifestEntry = { name: "", file: "", bytes: 0, sha256: "", architecture: "", tokenizer: "", skills: [], description: "" };
+
+const seats = (...names: string[]): Seat[] => names.map((name) => ({ source: { name, files: [file] } }));
+const toys = (byDefault: boolean, names = ["Ada", "Bo", "Cy"]): Seat[] => seats(...names).map((seat) => ({ ...seat, entry, byDefault }));
+const damaged = (name: string): Seat => ({ source: { name, files: [new Blob([])] } });
+
+interface Furnished {
+  roster: Roster;
+  conclave: Conclave;
+  /** Names on the cards. */
+  cards: () => string[];
+  /** Names of those that the engine has, once all that was asked of it is done. */
+  seated: () => Promise<string[]>;
+  shares: number[];
+}
+
+/** A page of `first`, where toys that are wanted come. */
+async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnished> {
+  const names = ["Ada", "Bo", "Cy", "Dee", "Eve", "Flo", "Gus", "Hal", "Ivy", "Ada 2"];
+  const { port } = stage(Object.fromEntries(names.map((name) => [name, talker])), 1, around);
+  const conclave = await Conclave.open({ backend: "cpu" }, port);
+  const host = document.createElement("ul");
+  const panel = new MembersPanel(host as HTMLElement, { onRetry: ignored, onStop: ignored, onRemove: ignored, onTakesPart: ignored, onStored: ignored, onNews: ignored });
+  const shares: number[] = [];
+  const roster: Roster = new Roster(
+    panel,
+    { onChanging: ignored, onChange: ignored, onBare: () => void roster.bringToys(toys(true), true), onShare: (share) => shares.push(share), onFatal: assert.fail },
+    512,
+  );
+  await roster.replaceAll("First", first);
+  const attached = roster.attach(conclave);
+  if (around.building === undefined) await attached;
+  const settled = async (): Promise<void> => {
+    // Several turns: a member that is ready sends others away, one that goes brings others back.
+    for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  return {
+    roster,
+    conclave,
+    shares,
+    cards: () => [...host.querySelectorAll(".name")].map(({ textContent }) => textContent ?? ""),
+    seated: async () => {
+      await settled();
+      return conclave.members.map(({ name }) => name);
+    },
+  };
+}
+
+const shown = ({ slots }: Roster): string[] => slots.map(({ source, state }) => `${source.name} ${state}`);
+const find = ({ slots }: Roster, name: string) => slots.find(({ source }) => source.name === name) ?? assert.fail(`${name} is not here`);
 
 test("of two choices in quick succession the last one holds, in the panel and in the engine", async () => {
-  const names = ["Ada", "Bo", "Cy", "Dee", "Eve"];
   let built = (): void => {};
-  const { port, members } = stage(Object.fromEntries(names.map((name) => [name, talker])), 1, { building: new Promise((resolve) => (built = resolve)) });
-  const conclave = await Conclave.open({ backend: "cpu" }, port);
-  const host = document.querySelector("ul")!;
-  const events = { onRetry: ignored, onStop: ignored, onRemove: ignored, onTakesPart: ignored, onStored: ignored, onNews: ignored };
-  const shares: number[] = [];
-  const roster = new Roster(new MembersPanel(host as HTMLElement, events), { onChanging: ignored, onChange: ignored, onShare: (share) => shares.push(share), onFatal: assert.fail }, 512);
-  const seats = (...names: string[]) => names.map((name) => ({ source: { name, files: [file] } }));
-  void roster.replaceAll("Both", seats("Ada", "Bo"));
-  await roster.attach(conclave);
+  const { roster, conclave, cards, seated, shares } = await furnish(seats("Ada", "Bo"), { building: new Promise((resolve) => (built = resolve)) });
   // While the first are still being loaded.
   const first = roster.replaceAll("First", seats("Cy", "Dee"));
   const second = roster.replaceAll("Second", seats("Eve"));
   setTimeout(built, 5);
   await Promise.all([first, second]);
-  assert.deepEqual([roster.title, roster.slots.map(({ source, state }) => [source.name, state])], ["Second", [["Eve", "ready"]]]);
-  assert.deepEqual(
-    [...host.querySelectorAll(".name")].map(({ textContent }) => textContent),
-    ["Eve"],
-  );
-  assert.deepEqual(
-    conclave.members.map(({ name }) => name),
-    ["Eve"],
-  );
-  assert.ok(!members.has("Cy") && !members.has("Dee"));
+  assert.deepEqual([roster.title, shown(roster), cards()], ["Second", ["Eve ready"], ["Eve"]]);
+  assert.deepEqual(await seated(), ["Eve"]);
   assert.ok(shares.length > 0 && shares.every((share) => share >= 0 && share < 1), shares.join(", "));
+  conclave.close();
+});
+
+test("toys that came by default leave once a member of the visitor's own is ready, not before", async () => {
+  const { roster, conclave, cards, seated } = await furnish(toys(true));
+  assert.deepEqual(shown(roster), ["Ada ready", "Bo ready", "Cy ready"]);
+  roster.add(seats("Dee")[0]!);
+  assert.deepEqual(shown(roster), ["Ada ready", "Bo ready", "Cy ready", "Dee loading"]);
+  assert.equal(roster.madeRoom, false);
+  assert.deepEqual(await seated(), ["Dee"]);
+  assert.deepEqual([cards(), roster.madeRoom], [["Dee"], true]);
+  conclave.close();
+});
+
+test("a load that fails, or is stopped, keeps the toys", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  roster.add(damaged("Dee"));
+  assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
+  assert.deepEqual(shown(roster).at(-1), "Dee failed");
+  roster.stop(roster.add(seats("Eve")[0]!)!);
+  assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
+  assert.deepEqual(shown(roster).at(-1), "Eve stopped");
+  // Both cards go, and nothing comes twice.
+  for (const name of ["Dee", "Eve"]) await roster.remove(find(roster, name));
+  assert.deepEqual([await seated(), roster.title], [["Ada", "Bo", "Cy"], "The bundled toys"]);
+  conclave.close();
+});
+
+test("they come back when the last one goes, and leave again for the next", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  for (const seat of seats("Dee", "Eve")) roster.add(seat);
+  roster.title = "Own";
+  assert.deepEqual(await seated(), ["Dee", "Eve"]);
+  await roster.remove(find(roster, "Dee"));
+  assert.deepEqual([await seated(), roster.title], [["Eve"], "Own"]);
+  await roster.remove(find(roster, "Eve"));
+  assert.deepEqual([await seated(), roster.title, roster.madeRoom], [["Ada", "Bo", "Cy"], "The bundled toys", false]);
+  roster.add(seats("Flo")[0]!);
+  assert.deepEqual(await seated(), ["Flo"]);
+  conclave.close();
+});
+
+test("toys that the visitor asked for stay", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  roster.keep(find(roster, "Bo"));
+  roster.add(seats("Dee")[0]!);
+  assert.deepEqual(await seated(), ["Bo", "Dee"]);
+  await roster.remove(find(roster, "Dee"));
+  assert.deepEqual(await seated(), ["Bo", "Ada", "Cy"], "those that left come back to it");
+  roster.add(seats("Dee")[0]!);
+  assert.deepEqual(await seated(), ["Bo", "Dee"]);
+  // Their list may come late.
+  void roster.bringToys(toys(true), true);
+  assert.deepEqual(shown(roster), ["Bo ready", "Dee ready"]);
+  // Asked for by name, with others here.
+  await roster.bringToys(toys(false), false);
+  assert.deepEqual([await seated(), roster.madeRoom], [["Bo", "Dee", "Ada", "Cy"], false]);
+  roster.add(seats("Eve")[0]!);
+  assert.deepEqual(await seated(), ["Bo", "Dee", "Ada", "Cy", "Eve"]);
+  conclave.close();
+
+  const chosen = await furnish(toys(false));
+  chosen.roster.add(seats("Dee")[0]!);
+  assert.deepEqual(await chosen.seated(), ["Ada", "Bo", "Cy", "Dee"]);
+  chosen.conclave.close();
+});
+
+test("toys that are removed by hand stay away", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  for (const name of ["Ada", "Bo", "Cy"]) await roster.remove(find(roster, name));
+  assert.deepEqual(await seated(), []);
+  conclave.close();
+});
+
+test("an ensemble takes the toys' places at once; where none of it can be loaded they come, until another try", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  await roster.replaceAll("Pair", [damaged("Dee"), damaged("Eve")]);
+  assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
+  assert.deepEqual([roster.title, shown(roster).slice(0, 2)], ["Pair", ["Dee failed", "Eve failed"]]);
+  const dee = find(roster, "Dee");
+  dee.source = { name: "Dee", files: [file] };
+  await roster.load(dee);
+  assert.deepEqual(await seated(), ["Dee"]);
+  conclave.close();
+
+  // One of the last visit that is removed: there were no toys before.
+  const last = await furnish(seats("Dee"));
+  await last.roster.remove(find(last.roster, "Dee"));
+  assert.deepEqual(await last.seated(), ["Ada", "Bo", "Cy"]);
+  last.conclave.close();
+});
+
+test("a judge cannot answer without the toys", async () => {
+  const server = await new OpenAiServer({ completions: false, template: false }).open();
+  const { roster, conclave, seated } = await furnish(toys(true));
+  roster.add({ source: { name: "Judge", remote: server.address, judge: true } });
+  while (roster.loading) await seated();
+  assert.deepEqual(shown(roster), ["Ada ready", "Bo ready", "Cy ready", "Judge ready"]);
+  roster.add(seats("Dee")[0]!);
+  assert.deepEqual(await seated(), ["Judge", "Dee"]);
+  await roster.remove(find(roster, "Dee"));
+  assert.deepEqual(await seated(), ["Judge", "Ada", "Bo", "Cy"]);
+  conclave.close();
+  await server.close();
+});
+
+test("while an answer is under way they stay in it", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  roster.busy = true;
+  roster.add(seats("Dee")[0]!);
+  assert.deepEqual(await seated(), ["Ada", "Bo", "Cy", "Dee"]);
+  roster.busy = false;
+  assert.deepEqual(await seated(), ["Dee"]);
+  conclave.close();
+});
+
+test("toys that came by default take up nobody's place", async () => {
+  const { roster, conclave, seated } = await furnish(toys(true));
+  const names = ["Dee", "Eve", "Flo", "Gus", "Hal", "Ivy", "Ada", "Ada 2"];
+  for (const name of names.slice(0, 7)) assert.ok(roster.add(seats(name)[0]!), name);
+  assert.ok(roster.slots.length <= 8 && !roster.full);
+  assert.ok(roster.add(seats("Bo")[0]!));
+  assert.equal(roster.add(seats("Cy")[0]!), undefined);
+  assert.equal((await seated()).length, 8);
+  assert.deepEqual(
+    roster.slots.map(({ entry }) => entry),
+    names.map(() => undefined),
+  );
   conclave.close();
 });

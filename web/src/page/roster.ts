@@ -2,16 +2,19 @@
 import { isAbort, isFatal, typed, type Conclave, type ConclaveError } from "../library/conclave.ts";
 import { mostMembers, type Core } from "../protocol/engine.ts";
 import { Share } from "../library/share.ts";
+import { toysTitle } from "./ensembles-list.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
 /** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */
-export type Seat = Pick<Slot, "source" | "entry" | "model">;
+export type Seat = Pick<Slot, "source" | "entry" | "model" | "byDefault">;
 
 export interface RosterEvents {
   /** Before members come or go; the engine that they are to come into may be another afterwards. */
   onChanging: () => void;
   /** The slots, or what they can do, changed. */
   onChange: () => void;
+  /** The last of the visitor's own members is gone or could not be loaded: the toys are wanted. */
+  onBare: () => void;
   /** Which share of what is being loaded is here, from 0 to 1. */
   onShare: (share: number) => void;
   /** The engine is of no more use. */
@@ -34,6 +37,8 @@ export class Roster {
   #share: Share | undefined;
   /** How often all were replaced. */
   #replaced = 0;
+  #madeRoom = false;
+  #busy = false;
 
   constructor(panel: MembersPanel, events: RosterEvents, contextTokens: number, core?: Core) {
     this.#core = core;
@@ -49,6 +54,22 @@ export class Roster {
   /** Those that will answer. */
   get taking(): Slot[] {
     return this.slots.filter((slot) => slot.state === "ready" && slot.takesPart);
+  }
+
+  /** No place is left, nor one of a member that would make room. */
+  get full(): boolean {
+    return this.slots.filter(({ byDefault }) => !byDefault).length >= mostMembers;
+  }
+
+  /** Members that came by default have left, since one of the visitor's own is here. */
+  get madeRoom(): boolean {
+    return this.#madeRoom;
+  }
+
+  /** While an answer is under way, nobody leaves it by itself. */
+  set busy(busy: boolean) {
+    this.#busy = busy;
+    if (!busy) this.#makeRoom();
   }
 
   /** Loads every slot into a new engine. */
@@ -80,15 +101,39 @@ export class Roster {
     await Promise.allSettled([...this.#underWay]);
     if (mine !== this.#replaced) return;
     this.title = title;
-    const added = members.slice(0, mostMembers).map((member) => this.#place(member));
+    this.#madeRoom = false;
+    await this.#seat(members.slice(0, mostMembers));
+  }
+
+  /**
+   * Seats those bundled members that are not here, as far as there is room. By default they come only while nobody
+   * of the visitor's own is here or on the way.
+   */
+  async bringToys(toys: Seat[], byDefault: boolean): Promise<void> {
+    if (byDefault && this.slots.some(isComing)) return;
+    this.#madeRoom = false;
+    const names = new Set(this.slots.map(({ source }) => source.name));
+    const missing = toys.filter(({ source }) => !names.has(source.name)).slice(0, mostMembers - this.slots.length);
+    this.#events.onChanging();
+    await this.#seat(missing.map((toy) => ({ ...toy, byDefault })));
+  }
+
+  async #seat(members: Seat[]): Promise<void> {
+    const added = members.map((member) => this.#place(member));
+    this.#retitle();
     this.#events.onChange();
     await Promise.all(added.map((slot) => this.load(slot)));
   }
 
   /** Adds one member to those there, under a name that is free. Undefined when all places are taken. */
   add(member: Seat): Slot | undefined {
-    if (this.slots.length >= mostMembers) return undefined;
+    if (this.full) return undefined;
     this.#events.onChanging();
+    const last = this.slots.findLast(({ byDefault }) => byDefault);
+    if (last && this.slots.length >= mostMembers) {
+      this.#madeRoom = true;
+      void this.#remove(last);
+    }
     const name = freeName(member.source.name, this.slots);
     const slot = this.#place({ ...member, source: { ...member.source, name } });
     void this.load(slot);
@@ -98,7 +143,35 @@ export class Roster {
   /** Takes a member out and frees its memory. */
   async remove(slot: Slot): Promise<void> {
     this.#events.onChanging();
-    await this.#remove(slot);
+    const removed = this.#remove(slot);
+    if (isOwn(slot)) this.#missToys();
+    await removed;
+  }
+
+  /** Who came by default stays from now on: the visitor has asked for it. */
+  keep(slot: Slot): void {
+    slot.byDefault = false;
+  }
+
+  /** Members that came by default leave, once one of the visitor's own is ready. */
+  #makeRoom(): void {
+    const leaving = this.slots.filter(({ byDefault }) => byDefault);
+    if (this.#busy || leaving.length === 0 || !this.slots.some((slot) => isOwn(slot) && slot.state === "ready")) return;
+    this.#madeRoom = true;
+    this.#events.onChanging();
+    for (const slot of leaving) void this.#remove(slot);
+  }
+
+  /** One of the visitor's own is gone: where it was the last, the toys come back, or there is nobody to answer. */
+  #missToys(): void {
+    if (this.slots.some(isComing)) return;
+    const answers = this.slots.some((slot) => drafts(slot) && slot.state !== "failed" && slot.state !== "stopped");
+    if (this.#madeRoom || !answers) this.#events.onBare();
+  }
+
+  /** With nobody but toys here, they are called so, whoever was here before. */
+  #retitle(): void {
+    if (this.slots.length > 0 && this.slots.every(({ entry }) => entry !== undefined)) this.title = toysTitle;
   }
 
   async #remove(slot: Slot): Promise<void> {
@@ -109,6 +182,7 @@ export class Roster {
     const index = this.slots.indexOf(slot);
     if (index >= 0) this.slots.splice(index, 1);
     this.#panel.drop(slot);
+    this.#retitle();
     this.#events.onChange();
     if (there) await conclave?.remove(name).catch(() => undefined); // a dead engine holds nothing
   }
@@ -151,13 +225,15 @@ export class Roster {
       if (!this.slots.includes(slot)) return void (await conclave.remove(slot.source.name));
       slot.state = "ready";
       this.#panel.show(slot);
+      this.#makeRoom();
     } catch (thrown) {
       // Taken out, or the engine was opened anew: the new one loads it.
       if (!this.slots.includes(slot) || conclave !== this.#conclave) return;
-      if (isAbort(thrown)) return this.#panel.stopped(slot);
-      const error = typed(thrown);
-      this.#panel.fail(slot, error);
-      if (isFatal(error)) this.#events.onFatal(error);
+      const error = isAbort(thrown) ? undefined : typed(thrown);
+      if (error) this.#panel.fail(slot, error);
+      else this.#panel.stopped(slot);
+      if (error && isFatal(error)) this.#events.onFatal(error);
+      else if (isOwn(slot)) this.#missToys();
     } finally {
       if (slot.loading === controller) slot.loading = undefined;
       if (slot.state !== "ready") share.forget(slot.source.name);
@@ -182,3 +258,9 @@ export class Roster {
     return slot;
   }
 }
+
+/** Whether a member can answer without others. */
+export const drafts = ({ source, about }: Slot): boolean => !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
+/** One that is no bundled toy, and can answer without them. */
+const isOwn = (slot: Slot): boolean => slot.entry === undefined && drafts(slot);
+const isComing = (slot: Slot): boolean => isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped";

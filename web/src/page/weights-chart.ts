@@ -1,9 +1,16 @@
-/** The weights by round as a chart (uPlot). Lines bear the members' colours and their underlines' dashes. */
+/**
+ * The weights of an answer: how much each member's vote counts at the start, where that differs, and a chart of what
+ * feedback has made of it by round (uPlot), where that differs. Lines bear the members' colours and their underlines'
+ * dashes.
+ */
 import "./language.ts";
 import uPlot from "uplot";
 import type { RoundEvent } from "../protocol/messages.ts";
+import { el } from "./dom.ts";
 import { marks } from "./figures.ts";
 import { spread } from "./spread.ts";
+import { differ, haveMoved, steadyText } from "./starting-weights.ts";
+import { trustRow } from "./trust-row.ts";
 
 /** Dashes that match the underlines of voice-1 … voice-8 in style.css. */
 const dashes: number[][] = [[], [6, 4], [2, 3], [10, 3, 2, 3], [], [6, 4], [2, 3], [10, 3, 2, 3]];
@@ -14,24 +21,60 @@ const apart = 3;
 const top = (most: number): number => Math.min(1, Math.max(most * 1.15, 0.5));
 
 export class WeightsChart {
-  readonly #host: HTMLElement;
+  readonly #trust = el("div", {});
+  readonly #host = el("div", { class: "plot", role: "img" });
+  readonly #steady = el("p", { class: "hint" });
+  readonly #hint = el("p", { class: "hint" }, "A member's weight grows when the others prefer its drafts. Click a round to lay it open.");
   readonly #onRound: (round: number) => void;
   #plot: uPlot | undefined;
   #names: string[] = [];
+  #voices: number[] = [];
+  /** Rounds, then each member's weights. */
   #rows: (number | null)[][] = [];
 
   constructor(host: HTMLElement, onRound: (round: number) => void) {
-    this.#host = host;
+    host.append(this.#trust, this.#host, this.#steady, this.#hint);
     this.#onRound = onRound;
-    new ResizeObserver(() => this.#plot?.setSize({ width: host.clientWidth, height })).observe(host);
+    new ResizeObserver(() => this.#plot?.setSize({ width: this.#host.clientWidth, height })).observe(this.#host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#plot?.redraw(false));
   }
 
-  /** Starts a chart of these members; `voices` are their places in the palette. */
-  begin(names: string[], voices: number[]): void {
+  /** Starts anew with these members; `voices` are their places in the palette, `start` their weights before the first round. */
+  begin(names: string[], voices: number[], start: number[]): void {
     this.#plot?.destroy();
+    this.#plot = undefined;
     this.#names = names;
-    this.#rows = [[0], ...names.map(() => [1 / names.length])];
+    this.#voices = voices;
+    this.#rows = [[0], ...names.map((_, member) => [start[member] ?? null])];
+    this.#trust.replaceChildren(...(differ(start) ? [trustRow(names, voices, start)] : []));
+    this.#show();
+  }
+
+  /** Adds the weights after a round; members that have left have none. */
+  add(round: RoundEvent): void {
+    this.#rows[0]?.push(round.round);
+    this.#names.forEach((_, member) => {
+      const place = round.active.indexOf(member);
+      this.#rows[member + 1]?.push(place < 0 ? null : (round.weights[place] ?? null));
+    });
+    this.#show();
+  }
+
+  /** A drawing of weights that stay as they were would be a band: it is told in a sentence. */
+  #show(): void {
+    const [, ...weights] = this.#rows;
+    const drawn = haveMoved(weights);
+    const steady = drawn ? "" : steadyText(weights);
+    this.#host.hidden = !drawn;
+    this.#hint.hidden = !drawn;
+    this.#steady.hidden = steady === "";
+    this.#steady.textContent = steady;
+    if (drawn && this.#plot) this.#plot.setData(this.#drawn());
+    if (drawn) this.#plot ??= this.#draw();
+    this.#describe();
+  }
+
+  #draw(): uPlot {
     const style = (name: string) => () => getComputedStyle(this.#host).getPropertyValue(name).trim();
     const axis: uPlot.Axis = {
       stroke: style("--soft"),
@@ -40,7 +83,8 @@ export class WeightsChart {
       ticks: { show: false },
       size: 28,
     };
-    this.#plot = new uPlot(
+    const voices = this.#voices;
+    const plot = new uPlot(
       {
         width: this.#host.clientWidth || 320,
         height,
@@ -53,7 +97,7 @@ export class WeightsChart {
         ],
         series: [
           {},
-          ...names.map(
+          ...this.#names.map(
             (label, index): uPlot.Series => ({
               label,
               stroke: style(`--voice-${((voices[index] ?? index) % 8) + 1}`),
@@ -67,22 +111,11 @@ export class WeightsChart {
       this.#drawn(),
       this.#host,
     );
-    this.#plot.over.addEventListener("click", () => {
-      const index = this.#plot?.cursor.idx;
+    plot.over.addEventListener("click", () => {
+      const index = plot.cursor.idx;
       if (index) this.#onRound(index);
     });
-    this.#describe();
-  }
-
-  /** Adds the weights after a round; members that have left have none. */
-  add(round: RoundEvent): void {
-    this.#rows[0]?.push(round.round);
-    this.#names.forEach((_, member) => {
-      const place = round.active.indexOf(member);
-      this.#rows[member + 1]?.push(place < 0 ? null : (round.weights[place] ?? null));
-    });
-    this.#plot?.setData(this.#drawn());
-    this.#describe();
+    return plot;
   }
 
   /** The lines as drawn; what is told of them is the weights themselves. */

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { differ, haveMoved, startingWeights, steadyText } from "./starting-weights.ts";
+
+const members = ["Ada", "Bo", "Cy"];
+const rounded = (weights: number[]): number[] => weights.map((weight) => Math.round(weight * 1e6) / 1e6);
+
+test("starting weights are those of the engine: by strength, the unknown as the strongest, all the same without trust", () => {
+  // Query::trust in crates/ensemble has the first as its example.
+  assert.deepEqual(rounded(startingWeights({ members, strengths: [1, 4, null], settings: { trust: 0.5 } })), [0.2, 0.4, 0.4]);
+  assert.deepEqual(rounded(startingWeights({ members, strengths: [1, 4, 4], settings: { trust: 0 } })), [0.333333, 0.333333, 0.333333]);
+  assert.deepEqual(rounded(startingWeights({ members: ["Ada", "Bo"], strengths: [null, null], settings: { trust: 0.75 } })), [0.5, 0.5]);
+});
+
+test("weights within a tenth of each other are not drawn", () => {
+  assert.deepEqual([[0.24, 0.26], [0.24, 0.265], [0.5], []].map(differ), [false, true, false, false]);
+  const even = [
+    [0.5, 0.49, 0.48],
+    [0.5, 0.51, 0.52],
+  ];
+  assert.ok(!haveMoved(even));
+  assert.ok(haveMoved([[...even[0]!, 0.47], [...even[1]!, 0.53], [0]]), "from the first round on in which they are apart");
+  // What is uneven from the start has not moved.
+  assert.ok(!haveMoved([[0.2], [0.8]]));
+  assert.ok(
+    !haveMoved([
+      [0.2, 0.2, 0.5],
+      [0.2, 0.2, 0.5],
+      [0.6, 0.6, null],
+    ]),
+    "who leaves leaves its weight to the others alike",
+  );
+  assert.ok(
+    haveMoved([
+      [0.2, 0.25],
+      [0.8, 0.75],
+    ]),
+  );
+});
+
+test("what is not drawn is told in one sentence", () => {
+  assert.equal(steadyText([[1, 1]]), "One member answers: nothing is weighed.");
+  assert.equal(steadyText([[0.5], [0.5]]), "All votes count the same at the start.");
+  assert.equal(steadyText([[0.2], [0.8]]), "");
+  assert.equal(
+    steadyText([
+      [0.33, 0.33, 0.49],
+      [0.33, 0.34, null],
+      [0.34, 0.33, 0.512],
+    ]),
+    "All votes count alike: each weight is between 0.49 and 0.51.",
+  );
+  assert.equal(
+    steadyText([
+      [0.5, 0.5],
+      [0.5, 0.5],
+    ]),
+    "All votes count alike: each weight is about 0.50.",
+  );
+  assert.equal(
+    steadyText([
+      [0.2, 0.2],
+      [0.8, 0.8],
+    ]),
+    "Feedback has hardly moved the weights since.",
+  );
+});
