@@ -7,10 +7,12 @@
 //! | read a task file, check an answer | [`tasks`], [`conversation`] |
 //! | run the code in an answer | [`code`], [`python`] |
 //! | choose among whole answers | [`choose`], [`chrf`] |
-//! | 95 % intervals | [`interval`] |
+//! | 95 % intervals | [`interval`], [`beta`] |
+//! | measure the wording of an answer | [`wording`], [`marker`] |
 //! | what a question came to, and what every way of answering makes of it | [`outcome`], [`ways`] |
 //! | the report and its Markdown | [`report`], [`table`] |
 
+pub mod beta;
 pub mod choose;
 pub mod chrf;
 pub mod code;
@@ -23,4 +25,5 @@ pub mod report;
 pub mod table;
 pub mod tasks;
 pub mod ways;
+pub mod wording;
 pub mod words;
