@@ -130,7 +130,9 @@ pub enum Command {
     ///
     /// Every member answers alone, greedily and by drawing; the ensemble answers under each rule; and
     /// out of the whole answers a vote, chrF and an oracle choose. Figures come with 95 % intervals
-    /// (bootstrap; differences to the best member are paired), tokens run and time.
+    /// (bootstrap; differences to the best member are paired), tokens run and time; with the questions
+    /// that are lost and gained beside the best member, by group too; and with the share that every
+    /// member gets wrong, above which no choice among whole answers can rise.
     #[command(after_help = eval::HELP)]
     Eval(Box<Eval>),
     /// How long members and rounds take on a device.

@@ -52,11 +52,13 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
         "drawn": exam.drawn,
         "tokens": exam.tokens,
         "samples": exam.samples.map(|samples| samples.to_string()),
+        "draws": exam.draws,
+        "reference": exam.reference,
         "baselines": args.baselines,
         "context": args.members.context,
         "quantise": args.members.quantise.map(|format| format.name()),
     });
-    let (record, recorded) = record::open(args, &what)?;
+    let (record, recorded) = record::open(args, &what, &device.name)?;
     // One GPU has one queue.
     let side_by_side = if device.is_cpu() { threads } else { 1 };
     let workers = args.workers.unwrap_or(side_by_side);
@@ -77,19 +79,35 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
         members: names,
         rules: exam.rules.iter().map(|(name, _)| name.clone()).collect(),
         samples: exam.samples,
+        draws: exam.draws.clone(),
         seed: args.drawing.seed,
     };
-    let report = Report::of(&run, &outcomes);
+    Ok(evaluated(&run, what, &outcomes, &device.name))
+}
+
+/// The report of records; nothing is run.
+///
+/// # Errors
+/// Files that are no records, or not of one run.
+pub fn report(args: &args::Eval) -> Result<Evaluated, Failure> {
+    let recorded = record::read_all(&args.report)?;
+    let run = recorded.run()?;
+    let device = recorded.what["device"].as_str().unwrap_or("recorded");
+    let device = device.to_owned();
+    Ok(evaluated(&run, recorded.what, &recorded.outcomes, &device))
+}
+
+fn evaluated(run: &Run, what: Value, outcomes: &[Outcome], device: &str) -> Evaluated {
+    let report = Report::new(run, outcomes);
     let table = format!(
-        "{}\n{} questions, at most {} tokens an answer, seed {}, {}.\n",
+        "{}\n{} questions, at most {} tokens an answer, seed {}, {device}.\n",
         markdown(&report),
         report.asked,
-        exam.tokens,
+        what["tokens"],
         run.seed,
-        device.name,
     );
-    let report = json!({ "device": device.name, "seed": run.seed, "run": what, "figures": report });
-    Ok(Evaluated { report, table })
+    let report = json!({ "device": device, "seed": run.seed, "run": what, "figures": report });
+    Evaluated { report, table }
 }
 
 /// The questions, and how the code in their answers is run.

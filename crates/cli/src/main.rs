@@ -53,9 +53,13 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             return serve::run(args, &device);
         }
         Command::Eval(args) => {
-            // Questions side by side, each on one thread, wait for nobody.
-            let device = Device::open(&cli.device, 1).await?;
-            let evaluated = eval::run(args, &device, threads)?;
+            let evaluated = if args.report.is_empty() {
+                // Questions side by side, each on one thread, wait for nobody.
+                let device = Device::open(&cli.device, 1).await?;
+                eval::run(args, &device, threads)?
+            } else {
+                eval::report(args)?
+            };
             if !cli.json {
                 return print(&evaluated.table);
             }

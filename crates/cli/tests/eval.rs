@@ -369,6 +369,182 @@ fn members_that_leave_save_calls() {
     assert_eq!(way(&report, "ensemble, harmonic")["failed"], 0);
 }
 
+/// Figures of records are those of the run, and records of several task files are one run.
+#[test]
+fn a_report_is_made_again_from_records() {
+    let ask = |name: &str, questions: &str| {
+        let tasks = written(&format!("{name}.jsonl"), questions);
+        let record = free(&format!("{name}-record.jsonl"));
+        let figures = json_of(&[
+            "--tasks",
+            &tasks,
+            "--samples",
+            "2",
+            "--draws",
+            "4,5",
+            "--record",
+            &record,
+        ]);
+        (record, figures["figures"].clone())
+    };
+    let questions: Vec<&str> = QUESTIONS.trim().lines().collect();
+    let (all, wanted) = ask("again", QUESTIONS);
+    let found = json_of(&["--report", &all]);
+    assert_eq!(found["figures"], wanted);
+
+    let (first, _) = ask("first", &questions[..2].join("\n"));
+    let (second, _) = ask("second", questions[2]);
+    let both = json_of(&["--report", &first, &second]);
+    assert_eq!(
+        both["figures"]["groups"],
+        json!({ "first": 2, "second": 1 })
+    );
+    let right = |report: &Value| way(report, "Ada alone, greedy")["right"].clone();
+    assert_eq!(right(&both), right(&found));
+    let text = String::from_utf8(eval(&["--report", &first, &second]).stdout).unwrap();
+    assert!(text.contains("| % right of 3 | all |"), "{text}");
+    assert!(
+        text.contains("\nβ: every member gets 1 of 3 questions wrong"),
+        "{text}"
+    );
+
+    let said = failure_of(&["--report", &first, &first]);
+    assert!(said.contains("in an earlier record"), "{said}");
+    let changed = std::fs::read_to_string(&second).unwrap();
+    let changed = written(
+        "changed-record.jsonl",
+        &changed.replacen("\"Quill\"", "\"Bo\"", 1),
+    );
+    let said = failure_of(&["--report", &first, &changed]);
+    assert!(said.contains("other members"), "{said}");
+    assert!(failure_of(&["--report", "no-such-file.jsonl"]).contains("no-such-file.jsonl"));
+    let tasks = written("again-tasks.jsonl", QUESTIONS);
+    assert!(failure_of(&["--report", &tasks]).contains("--record"));
+}
+
+#[test]
+fn rounds_are_recorded_in_full() {
+    let tasks = written("rounds.jsonl", QUESTIONS);
+    let record = free("rounds-record.jsonl");
+    let report = json_of(&[
+        "--tasks",
+        &tasks,
+        "--segment-tokens",
+        "8",
+        "--record",
+        &record,
+    ]);
+    for line in &lines(&record)[1..] {
+        let rule = &line["rules"][0];
+        let played = rule["played"].as_array().unwrap();
+        assert_eq!(rule["rounds"], played.len());
+        let texts: String = played
+            .iter()
+            .map(|one| one["text"].as_str().unwrap())
+            .collect();
+        assert_eq!(rule["text"], texts);
+        for one in played {
+            let (round, writer) = (&one["round"], one["writer"].as_u64().unwrap());
+            let winner = usize::try_from(round["winner"].as_u64().unwrap()).unwrap();
+            assert_eq!(round["drafters"][winner], writer);
+            assert_eq!(round["candidates"][winner]["text"], one["text"]);
+            assert_eq!(round["scores"].as_array().unwrap().len(), 3);
+        }
+        let times = played.iter().map(|one| one["seconds"].as_f64().unwrap());
+        let times: Vec<f64> = times.chain([rule["seconds"].as_f64().unwrap()]).collect();
+        assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
+        assert_eq!(rule["stopped"] == "ended", rule["cut"] == false, "{rule}");
+    }
+    let times = &report["figures"]["rules"][0]["times"];
+    assert!(times["firstP95"].as_f64().unwrap() >= times["first"].as_f64().unwrap());
+    assert!(times["overSlowest"].as_f64().unwrap() > 0.0, "{times}");
+}
+
+#[test]
+fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
+    let open = json!({"id": "open", "question": "What is 7 + 8?", "answer": {"open": true}});
+    let tasks = written("draws.jsonl", &[QUESTIONS, &open.to_string()].concat());
+    let record = free("draws-record.jsonl");
+    let args = [
+        "--tasks",
+        &tasks,
+        "--greedy",
+        "--temperature",
+        "1.5",
+        "--seed",
+        "4",
+        "--draws",
+        "4,5",
+        "--reference",
+        "Ada",
+        "--record",
+        &record,
+    ];
+    let report = json_of(&args);
+    let lines = answers(&record);
+    // The ensemble's own answer is greedy; the draw with the run's seed is that of the lone members.
+    let draws = |line: &Value| line["draws"].as_array().unwrap().clone();
+    assert!(lines.iter().all(|line| draws(line).len() == 2));
+    for line in &lines {
+        for member in 0..3 {
+            assert_eq!(
+                draws(line)[0]["alone"][member],
+                line["alone"][member]["sampled"]
+            );
+        }
+    }
+    assert!(
+        lines
+            .iter()
+            .any(|line| draws(line)[0]["alone"] != draws(line)[1]["alone"])
+    );
+    let rows = report["figures"]["draws"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    let right = |line: &Value, draw: usize| line["draws"][draw]["alone"][0]["right"] == true;
+    let count = |draw: usize| lines.iter().filter(|line| right(line, draw)).count();
+    let percent = 100.0 * (count(0) + count(1)) as f64 / 6.0;
+    assert!((rows[0]["percent"].as_f64().unwrap() - percent).abs() < 1e-9);
+
+    // The same answer surprises another reference otherwise; answers that are right or wrong are not
+    // scored.
+    let other = free("draws-other.jsonl");
+    json_of(&[
+        "--tasks",
+        &tasks,
+        "--greedy",
+        "--reference",
+        "Quill",
+        "--record",
+        &other,
+    ]);
+    let (last, figures) = (&lines[3], &report["figures"]);
+    let given = |line: &Value| line["alone"][0]["greedy"].clone();
+    let nats = |given: Value| given["surprise"]["nats"].as_f64().unwrap();
+    let (own, others) = (given(last), given(&answers(&other)[3]));
+    assert_eq!(own["text"], others["text"]);
+    assert_eq!(
+        own["surprise"]["bytes"],
+        own["text"].as_str().unwrap().len()
+    );
+    let own = nats(own);
+    assert!((own - nats(others)).abs() > 1e-6 && own > 0.0, "{own}");
+    assert!(given(&lines[0]).get("surprise").is_none());
+    assert_eq!(
+        (&figures["open"], &figures["asked"]),
+        (&json!(1), &json!(4))
+    );
+    let ada = &figures["openWays"][0];
+    let tokens = last["alone"][0]["greedy"]["surprise"]["tokens"]
+        .as_f64()
+        .unwrap();
+    assert!((ada["natsPerToken"].as_f64().unwrap() - own / tokens).abs() < 1e-9);
+
+    let refused = |more: &[&str]| failure_of(&[&["--tasks", tasks.as_str()], more].concat());
+    assert!(refused(&["--reference", "Bo"]).contains("Ada, Quill, Juno"));
+    assert!(refused(&["--draws", "1,1"]).contains("twice"));
+    assert!(refused(&["--draws", "1", "--temperature", "0"]).contains("--temperature"));
+}
+
 #[test]
 fn what_cannot_be_asked_is_refused() {
     let tasks = written("refused.jsonl", QUESTIONS);

@@ -25,6 +25,15 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// The least of `values` that so many of them, a share of `part`, don't exceed (nearest rank); `None`
+/// without any.
+pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
 /// The 95 % interval of the mean of `values`, one a question; `None` without any. Of a difference
 /// between two ways of answering, `values` are the differences. The same for the same `seed`.
 ///
@@ -49,7 +58,7 @@ pub fn interval(values: &[f64], seed: u64) -> Option<Interval> {
 }
 
 /// A number below `bound`, which is far below 2³²: the bias doesn't matter.
-fn below(chance: &mut ChaCha8Rng, bound: u64) -> usize {
+pub(crate) fn below(chance: &mut ChaCha8Rng, bound: u64) -> usize {
     ((u64::from(chance.next_u32()) * bound) >> 32) as usize
 }
 
@@ -94,6 +103,15 @@ mod tests {
         let differences: Vec<f64> = better.iter().zip(&other).map(|(a, b)| a - b).collect();
         let unlike = interval(&differences, 3).unwrap();
         assert!(unlike.low < 0.0 && unlike.high > 0.2, "{unlike:?}");
+    }
+
+    #[test]
+    fn quantiles_are_values_that_were_seen() {
+        let values = [3.0, 1.0, 2.0, 4.0];
+        assert_eq!(quantile(&values, 0.5), Some(2.0));
+        assert_eq!(quantile(&values, 0.95), Some(4.0));
+        assert_eq!(quantile(&values, 0.0), Some(1.0));
+        assert_eq!(quantile(&[], 0.5), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What one question came to: every answer that was given to it, and what each cost.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::conversation::Message;
 
@@ -27,9 +29,23 @@ pub struct Given {
     pub seconds: f64,
     /// It came to the limit and not to an end.
     pub cut: bool,
+    /// How probable the reference member finds it, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surprise: Option<Surprise>,
     /// Why there is no answer. It counts as a wrong one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// How probable a member finds an answer, in its own tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Surprise {
+    /// −ln p of the answer.
+    pub nats: f64,
+    /// Its tokens.
+    pub tokens: usize,
+    /// Its bytes.
+    pub bytes: usize,
 }
 
 /// What one member answers alone.
@@ -59,6 +75,46 @@ pub struct Together {
     pub calls: usize,
     /// Segments of each member in the answer.
     pub won: Vec<usize>,
+    /// Why it ended.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stopped: String,
+    /// Its rounds in full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub played: Vec<Played>,
+}
+
+impl Together {
+    /// Seconds until the first text was kept; `None` if none was.
+    pub fn first_seconds(&self) -> Option<f64> {
+        let first = self.played.iter().find(|round| !round.text.is_empty());
+        first.map(|round| round.seconds)
+    }
+}
+
+/// A round of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Played {
+    /// The member (by index) whose candidate won.
+    pub writer: usize,
+    /// Seconds from the beginning of the answer to the end of the round.
+    pub seconds: f64,
+    /// The text that was kept.
+    pub text: String,
+    /// Everything else: drafters, candidates, scores, shares, totals, weights.
+    pub round: Value,
+}
+
+/// The answers that were sampled with one seed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Draw {
+    /// The seed.
+    pub seed: u64,
+    /// Every member's alone.
+    pub alone: Vec<Given>,
+    /// The ensemble's under each rule.
+    pub rules: Vec<Together>,
 }
 
 /// All answers to one question.
@@ -84,9 +140,34 @@ pub struct Outcome {
     pub alone: Vec<Alone>,
     /// The ensemble's under each rule.
     pub rules: Vec<Together>,
+    /// All of them sampled, once for each further seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draws: Vec<Draw>,
 }
 
 impl Outcome {
+    /// The conversation that was answered.
+    pub fn conversation(&self) -> Cow<'_, [Message]> {
+        match self.messages.as_slice() {
+            [] => vec![Message::user(&self.question)].into(),
+            messages => messages.into(),
+        }
+    }
+
+    /// Every answer there is.
+    pub fn answers(&mut self) -> impl Iterator<Item = &mut Given> {
+        let own = self.alone.iter_mut().flat_map(|alone| {
+            let sampled = alone.sampled.iter_mut().chain(&mut alone.samples);
+            sampled.chain(std::iter::once(&mut alone.greedy))
+        });
+        let drawn = self.draws.iter_mut().flat_map(|draw| {
+            let rules = draw.rules.iter_mut().map(|rule| &mut rule.given);
+            draw.alone.iter_mut().chain(rules)
+        });
+        let rules = self.rules.iter_mut().map(|rule| &mut rule.given);
+        own.chain(rules).chain(drawn)
+    }
+
     /// Says of every answer whether it is `right`, and what its `key` is. Equal texts are judged once.
     ///
     /// # Errors
@@ -96,12 +177,8 @@ impl Outcome {
         right: impl Fn(&str) -> Result<bool, E>,
         key: impl Fn(&str) -> String,
     ) -> Result<(), E> {
-        let own = self.alone.iter_mut().flat_map(|alone| {
-            let sampled = alone.sampled.iter_mut().chain(&mut alone.samples);
-            sampled.chain(std::iter::once(&mut alone.greedy))
-        });
         let mut known: HashMap<String, bool> = HashMap::new();
-        for given in own.chain(self.rules.iter_mut().map(|rule| &mut rule.given)) {
+        for given in self.answers() {
             if given.error.is_some() {
                 (given.right, given.key) = (false, String::new());
                 continue;

@@ -1,12 +1,17 @@
-//! The figures of a run: each way of answering over all questions, and who wrote the ensemble's
-//! answers.
+//! The figures of a run: each way of answering over all questions and over each group, the ceiling
+//! of choices among answers, and the rounds of the ensemble.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::against::{Difference, percent};
+use crate::ceiling::Ceiling;
+use crate::draws::{Drawn, drawn, groups};
 use crate::interval::{Interval, interval, mean};
+use crate::means::Means;
 use crate::outcome::Outcome;
+use crate::rounds::{Rounds, slowest};
 use crate::ways::{Kind, Run, Tried, Way, ways};
 
 /// All figures.
@@ -15,23 +20,33 @@ use crate::ways::{Kind, Run, Tried, Way, ways};
 pub struct Report {
     /// Questions asked.
     pub asked: usize,
+    /// Questions among them that have no right answer: they are in no percentage.
+    pub open: usize,
     /// Questions of each task file or skill.
     pub groups: BTreeMap<String, usize>,
-    /// The best member alone: that which answers most right, greedy or sampled.
+    /// The best member alone: the one that answers most right, greedy or sampled.
     pub best: Option<String>,
-    /// Every way of answering.
+    /// Every way of answering, over the questions that have a right answer.
     pub ways: Vec<Row>,
+    /// The ceiling of every rule that emits one member's answer.
+    pub ceiling: Option<Ceiling>,
+    /// The figures of each group that has right answers.
+    pub by_group: BTreeMap<String, Group>,
     /// Every rule's rounds.
     pub rules: Vec<Rounds>,
+    /// Members alone and rules over the open questions.
+    pub open_ways: Vec<OpenRow>,
+    /// Members alone and rules, sampled with each of several seeds.
+    pub draws: Vec<Drawn>,
 }
 
 /// A way of answering.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What kind it is.
+    /// Its kind.
     pub kind: Kind,
     /// Right answers.
     pub right: usize,
@@ -41,174 +56,226 @@ pub struct Row {
     pub interval: Interval,
     /// Percentage points over the best member alone; nothing for itself.
     pub difference: Option<Difference>,
+    /// Percentage points over each group's best member, all groups pooled. Those members were chosen on
+    /// the same questions, which is in their favour.
+    pub over_groups: Option<Difference>,
     /// Percent of each group.
     pub groups: BTreeMap<String, f64>,
-    /// Tokens run per answer, without the prompt's.
-    pub tokens: f64,
-    /// Seconds per answer, without the reading of the prompt.
-    pub seconds: f64,
-    /// Mean length.
-    pub characters: f64,
-    /// Percent of the answers with a role marker.
-    pub markers: f64,
-    /// Percent of the answers that came to the limit.
-    pub cut: f64,
-    /// Questions without an answer.
-    pub failed: usize,
+    /// Means over its answers.
+    #[serde(flatten)]
+    pub means: Means,
 }
 
-/// How far a way is over another.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Difference {
-    /// Percentage points.
-    pub points: f64,
-    /// The 95 % interval, paired.
-    pub interval: Interval,
+/// A way of answering open questions.
+#[derive(Debug, Clone, Serialize)]
+pub struct OpenRow {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Means over its answers.
+    #[serde(flatten)]
+    pub means: Means,
 }
 
-/// What the rounds under a rule were.
+/// The figures of one group.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rounds {
-    /// The rule.
-    pub name: String,
-    /// Rounds of all answers.
-    pub rounds: usize,
-    /// Members that took part in a round, on average.
-    pub active: f64,
-    /// Percent of the calls that members who left saved.
-    pub saved: f64,
-    /// Who wrote how much.
-    pub segments: Vec<Segments>,
+pub struct Group {
+    /// Its questions that have a right answer.
+    pub questions: usize,
+    /// The member alone that answers most of them right.
+    pub best: String,
+    /// Percent right of that member.
+    pub percent: f64,
+    /// The ceiling on these questions.
+    pub ceiling: Option<Ceiling>,
+    /// Every way but oracles over that member, and over the best member of all groups; a member is not
+    /// compared with itself.
+    pub ways: Vec<Sides>,
+    /// Every rule's rounds.
+    pub rules: Vec<Rounds>,
 }
 
-/// A member's part of the answers.
+/// A way beside two members, on one group.
 #[derive(Debug, Clone, Serialize)]
-pub struct Segments {
-    /// The member.
-    pub member: String,
-    /// Segments that it wrote.
-    pub won: usize,
-    /// Percent of all.
-    pub share: f64,
+#[serde(rename_all = "camelCase")]
+pub struct Sides {
+    /// The way.
+    pub name: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its percent right.
+    pub percent: f64,
+    /// Over the best member of the group.
+    pub over_group_best: Option<Difference>,
+    /// Over the best member of all groups.
+    pub over_best: Option<Difference>,
 }
 
 impl Report {
     /// The figures of `outcomes`.
-    pub fn of(run: &Run, outcomes: &[Outcome]) -> Self {
-        let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    pub fn new(run: &Run, outcomes: &[Outcome]) -> Self {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for outcome in outcomes {
-            *groups.entry(outcome.group.clone()).or_default() += 1;
+            *counts.entry(outcome.group.clone()).or_default() += 1;
         }
         let ways = ways(run, outcomes);
-        let mut best: Option<&Way> = None;
-        for way in ways.iter().filter(|way| way.kind == Kind::Alone) {
-            if best.is_none_or(|best| count(way, |t| t.right) > count(best, |t| t.right)) {
-                best = Some(way);
-            }
-        }
-        let row = |way| row(way, best, run.seed, outcomes);
+        let places = |wanted: &dyn Fn(&Outcome) -> bool| -> Vec<usize> {
+            let all = 0..outcomes.len();
+            all.filter(|&place| wanted(&outcomes[place])).collect()
+        };
+        let (closed, open) = (places(&|one| !one.open), places(&|one| one.open));
+        let of_groups: Vec<(String, Vec<usize>)> = counts
+            .keys()
+            .map(|group| {
+                let own = places(&|one| !one.open && one.group == *group);
+                (group.clone(), own)
+            })
+            .filter(|(_, own)| !own.is_empty())
+            .collect();
+        let figures = Figures {
+            run,
+            outcomes,
+            best: best(&ways, &closed),
+            slowest: slowest(run, outcomes),
+            ways: &ways,
+        };
+        let alone = |way: &&Way| matches!(way.kind, Kind::Alone | Kind::Ensemble);
+        let all: Vec<&Outcome> = outcomes.iter().collect();
         Self {
             asked: outcomes.len(),
-            groups,
-            best: best.map(|best| best.name.clone()),
-            ways: ways.iter().filter_map(row).collect(),
-            rules: (0..run.rules.len())
-                .map(|rule| rounds(run, rule, outcomes))
+            open: open.len(),
+            groups: counts,
+            best: figures.best.map(|best| best.name.clone()),
+            ways: ways
+                .iter()
+                .filter_map(|way| figures.row(way, &closed, &of_groups))
                 .collect(),
+            ceiling: Ceiling::new(outcomes.iter()),
+            by_group: of_groups
+                .iter()
+                .filter_map(|(name, own)| Some((name.clone(), figures.group(own)?)))
+                .collect(),
+            rules: figures.rounds(&all),
+            open_ways: match open.is_empty() {
+                true => Vec::new(),
+                false => ways
+                    .iter()
+                    .filter(alone)
+                    .map(|way| OpenRow {
+                        name: way.name.clone(),
+                        kind: way.kind,
+                        means: figures.means(way, &open),
+                    })
+                    .collect(),
+            },
+            draws: drawn(run, outcomes),
         }
     }
 }
 
-/// Percent right of each answer: 100 or 0.
-fn percents(way: &Way) -> Vec<f64> {
-    let percent = |tried: &Tried| if tried.right { 100.0 } else { 0.0 };
-    way.tried.iter().map(percent).collect()
+/// The member alone that answers most of the questions at `places` right; the first of equals.
+fn best<'a>(ways: &'a [Way], places: &[usize]) -> Option<&'a Way> {
+    let right = |way: &Way| tried(way, places).iter().filter(|one| one.right).count();
+    let alone = ways.iter().filter(|way| way.kind == Kind::Alone);
+    let alone = alone.filter(|_| !places.is_empty());
+    // `max_by_key` gives the last of equals.
+    let alone: Vec<&Way> = alone.collect();
+    alone.into_iter().rev().max_by_key(|way| right(way))
 }
 
-fn count(way: &Way, what: impl Fn(&Tried) -> bool) -> usize {
-    way.tried.iter().filter(|tried| what(tried)).count()
+/// How `way` did on the questions at `places`.
+fn tried<'a>(way: &'a Way, places: &[usize]) -> Vec<&'a Tried> {
+    places.iter().map(|&place| &way.tried[place]).collect()
 }
 
-/// `None` without any question.
-fn row(way: &Way, best: Option<&Way>, seed: u64, outcomes: &[Outcome]) -> Option<Row> {
-    let percents = percents(way);
-    let over = |best: &Way| {
-        let differences: Vec<f64> = percents
-            .iter()
-            .zip(self::percents(best))
-            .map(|(own, best)| own - best)
-            .collect();
-        Some(Difference {
-            points: mean(&differences)?,
-            interval: interval(&differences, seed)?,
-        })
-    };
-    let mut of_groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (outcome, &percent) in outcomes.iter().zip(&percents) {
-        of_groups
-            .entry(outcome.group.clone())
-            .or_default()
-            .push(percent);
+/// What all figures are made of.
+struct Figures<'a> {
+    run: &'a Run,
+    outcomes: &'a [Outcome],
+    ways: &'a [Way],
+    /// The best member alone.
+    best: Option<&'a Way>,
+    /// The member (by index) that takes longest.
+    slowest: Option<usize>,
+}
+
+impl Figures<'_> {
+    /// `way` over `other`, unless they are the same.
+    fn difference(&self, way: &Way, other: &Way, places: &[usize]) -> Option<Difference> {
+        if way.name == other.name {
+            return None;
+        }
+        Difference::new(&tried(way, places), &tried(other, places), self.run.seed)
     }
-    let average = |of: &dyn Fn(&Tried) -> f64| {
-        let all: Vec<f64> = way.tried.iter().map(of).collect();
-        mean(&all)
-    };
-    let share = |of: &dyn Fn(&Tried) -> bool| average(&|tried| if of(tried) { 100.0 } else { 0.0 });
-    Some(Row {
-        name: way.name.clone(),
-        kind: way.kind,
-        right: count(way, |tried| tried.right),
-        percent: mean(&percents)?,
-        interval: interval(&percents, seed)?,
-        difference: best.filter(|best| best.name != way.name).and_then(over),
-        groups: of_groups
-            .into_iter()
-            .filter_map(|(group, values)| Some((group, mean(&values)?)))
-            .collect(),
-        tokens: average(&|tried| tried.tokens as f64)?,
-        seconds: average(&|tried| tried.seconds)?,
-        characters: average(&|tried| tried.characters as f64)?,
-        markers: share(&|tried| tried.marker)?,
-        cut: share(&|tried| tried.cut)?,
-        failed: count(way, |tried| tried.failed),
-    })
-}
 
-fn rounds(run: &Run, rule: usize, outcomes: &[Outcome]) -> Rounds {
-    let answers = || {
-        outcomes
-            .iter()
-            .filter_map(|outcome| outcome.rules.get(rule))
-    };
-    let rounds: usize = answers().map(|answer| answer.rounds).sum();
-    let calls: usize = answers().map(|answer| answer.calls).sum();
-    let won = |member: usize| -> usize {
-        let won = answers().filter_map(|answer| answer.won.get(member));
-        won.sum()
-    };
-    let all: usize = (0..run.members.len()).map(won).sum();
-    let active = calls as f64 / rounds.max(1) as f64;
-    let full = (rounds * run.members.len()).max(1);
-    Rounds {
-        name: run.rules[rule].clone(),
-        rounds,
-        active,
-        saved: match rounds {
-            0 => 0.0,
-            _ => 100.0 * (1.0 - calls as f64 / full as f64),
-        },
-        segments: run
-            .members
-            .iter()
-            .enumerate()
-            .map(|(index, member)| Segments {
-                member: member.clone(),
-                won: won(index),
-                share: 100.0 * won(index) as f64 / all.max(1) as f64,
-            })
-            .collect(),
+    fn means(&self, way: &Way, places: &[usize]) -> Means {
+        let best = self.best.map(|best| tried(best, places));
+        Means::new(&tried(way, places), best.as_deref())
+    }
+
+    fn rounds(&self, outcomes: &[&Outcome]) -> Vec<Rounds> {
+        let rules = 0..self.run.rules.len();
+        rules
+            .map(|rule| Rounds::new(self.run, rule, outcomes, self.slowest))
+            .collect()
+    }
+
+    /// `None` without any question.
+    fn row(&self, way: &Way, places: &[usize], of_groups: &[(String, Vec<usize>)]) -> Option<Row> {
+        let own = tried(way, places);
+        let percents: Vec<f64> = own.iter().map(|one| percent(one.right)).collect();
+        let outcomes: Vec<&Outcome> = places.iter().map(|&place| &self.outcomes[place]).collect();
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for (_, group) in of_groups {
+            if let Some(best) = best(self.ways, group) {
+                ours.extend(tried(way, group));
+                theirs.extend(tried(best, group));
+            }
+        }
+        Some(Row {
+            name: way.name.clone(),
+            kind: way.kind,
+            right: own.iter().filter(|one| one.right).count(),
+            percent: mean(&percents)?,
+            interval: interval(&percents, self.run.seed)?,
+            difference: self
+                .best
+                .and_then(|best| self.difference(way, best, places)),
+            over_groups: Difference::new(&ours, &theirs, self.run.seed),
+            groups: groups(&outcomes, &percents),
+            means: self.means(way, places),
+        })
+    }
+
+    /// `None` without any question or member.
+    fn group(&self, places: &[usize]) -> Option<Group> {
+        let own_best = best(self.ways, places)?;
+        let outcomes: Vec<&Outcome> = places.iter().map(|&place| &self.outcomes[place]).collect();
+        let rate = |way: &Way| {
+            let own = tried(way, places);
+            let percents: Vec<f64> = own.iter().map(|one| percent(one.right)).collect();
+            mean(&percents).unwrap_or(0.0)
+        };
+        let sides = |way: &Way| Sides {
+            name: way.name.clone(),
+            kind: way.kind,
+            percent: rate(way),
+            over_group_best: self.difference(way, own_best, places),
+            over_best: self
+                .best
+                .and_then(|best| self.difference(way, best, places)),
+        };
+        let ways = self.ways.iter().filter(|way| way.kind != Kind::Oracle);
+        Some(Group {
+            questions: places.len(),
+            best: own_best.name.clone(),
+            percent: rate(own_best),
+            ceiling: Ceiling::new(outcomes.iter().copied()),
+            ways: ways.map(sides).collect(),
+            rules: self.rounds(&outcomes),
+        })
     }
 }
 
@@ -225,7 +292,7 @@ pub(crate) mod tests {
             tokens: 5,
             seconds: 0.5,
             cut: !right,
-            error: None,
+            ..Given::default()
         }
     }
 
@@ -254,6 +321,7 @@ pub(crate) mod tests {
                 rounds: 2,
                 calls: 3,
                 won: vec![1, usize::from(index < 20)],
+                ..Together::default()
             }],
             ..Outcome::default()
         };
@@ -261,51 +329,125 @@ pub(crate) mod tests {
             members: vec!["A".to_owned(), "B".to_owned()],
             rules: vec!["paper".to_owned()],
             samples: None,
+            draws: Vec::new(),
             seed: 7,
         };
         (run, (0..40).map(outcome).collect())
     }
 
+    fn row<'a>(report: &'a Report, name: &str) -> &'a Row {
+        report.ways.iter().find(|row| row.name == name).unwrap()
+    }
+
     #[test]
     fn every_figure_is_what_it_says() {
         let (run, outcomes) = forty();
-        let report = Report::of(&run, &outcomes);
+        let report = Report::new(&run, &outcomes);
         assert_eq!((report.asked, report.groups["even"]), (40, 20));
         assert_eq!(report.best.as_deref(), Some("B alone, greedy"));
-        let row = |name: &str| report.ways.iter().find(|row| row.name == name).unwrap();
+        let row = |name: &str| row(&report, name);
         let (a, b) = (row("A alone, greedy"), row("B alone, greedy"));
         assert_eq!((a.right, a.percent, b.percent), (20, 50.0, 75.0));
         assert!(a.interval.low < 45.0 && a.interval.high > 55.0);
-        assert_eq!(
-            (a.markers, a.cut, a.tokens, a.seconds),
-            (50.0, 50.0, 5.0, 0.5)
-        );
-        assert_eq!(b.characters, (30.0 * 3.0 + 10.0 * 14.0) / 40.0);
+        let Means {
+            markers,
+            cut,
+            tokens,
+            seconds,
+            ..
+        } = a.means;
+        assert_eq!((markers, cut, tokens, seconds), (50.0, 50.0, 5.0, 0.5));
+        let characters = (30.0 * 3.0 + 10.0 * 14.0) / 40.0;
+        assert_eq!(b.means.characters, characters);
+        assert_eq!(b.means.length, Some(1.0));
         assert_eq!(a.groups["odd"], 50.0);
         assert!(b.difference.is_none());
         let ensemble = row("ensemble, paper");
         let over = ensemble.difference.unwrap();
         // Better on ten, worse on four.
         assert_eq!((ensemble.percent, over.points), (90.0, 15.0));
+        assert_eq!((over.gained, over.wrong), (10, 10));
+        assert_eq!((over.lost, over.right), (4, 30));
         assert!(
             over.interval.low < 0.0 && over.interval.high < 35.0,
             "{over:?}"
         );
+        assert_eq!(ensemble.means.length, Some(3.0 / characters));
         assert_eq!(row("oracle of greedy answers").percent, 100.0);
-        let rounds = &report.rules[0];
+        assert_eq!(report.ceiling.unwrap().gain, 25.0);
+    }
+
+    #[test]
+    fn groups_have_best_members_of_their_own() {
+        let (run, mut outcomes) = forty();
+        // Of the even questions A gets all, B none.
+        for outcome in outcomes.iter_mut().step_by(2) {
+            outcome.alone[0].greedy.right = true;
+            outcome.alone[1].greedy.right = false;
+        }
+        let report = Report::new(&run, &outcomes);
+        let (even, odd) = (&report.by_group["even"], &report.by_group["odd"]);
         assert_eq!(
-            (rounds.rounds, rounds.active, rounds.saved),
-            (80, 1.5, 25.0)
+            (even.best.as_str(), even.percent),
+            ("A alone, greedy", 100.0)
         );
-        assert_eq!((rounds.segments[1].won, rounds.segments[0].won), (20, 40));
-        assert!((rounds.segments[1].share - 100.0 / 3.0).abs() < 1e-9);
+        assert_eq!((odd.best.as_str(), odd.percent), ("B alone, greedy", 75.0));
+        // A is right on 30 of all, and the best of both groups on 35.
+        assert_eq!(report.best.as_deref(), Some("A alone, greedy"));
+        let router = row(&report, "each group's best member");
+        assert_eq!((router.right, router.kind), (35, Kind::Baseline));
+        assert_eq!(router.over_groups.unwrap().points, 0.0);
+        let ensemble = row(&report, "ensemble, paper");
+        assert_eq!(ensemble.over_groups.unwrap().points, 2.5);
+        let sides = even.ways.iter().find(|way| way.name == "ensemble, paper");
+        let sides = sides.unwrap();
+        assert_eq!(sides.percent, 90.0);
+        let over = sides.over_group_best.unwrap();
+        assert_eq!((over.lost, over.gained, over.points), (2, 0, -10.0));
+        assert_eq!(sides.over_best, Some(over), "the same member");
+        assert_eq!(even.ceiling.unwrap().wrong, 0);
+        assert_eq!(even.rules[0].rounds, 40);
+        assert!(even.ways.iter().all(|way| way.kind != Kind::Oracle));
+    }
+
+    #[test]
+    fn open_questions_are_in_no_percentage() {
+        let (run, mut outcomes) = forty();
+        for outcome in &mut outcomes[20..] {
+            outcome.open = true;
+            outcome.group = "open".to_owned();
+        }
+        let report = Report::new(&run, &outcomes);
+        assert_eq!((report.asked, report.open), (40, 20));
+        let a = row(&report, "A alone, greedy");
+        assert_eq!((a.right, a.percent, a.means.markers), (20, 100.0, 0.0));
+        assert!(!a.groups.contains_key("open") && !report.by_group.contains_key("open"));
+        assert_eq!(report.ceiling.unwrap().questions, 20);
+        let names: Vec<&str> = report
+            .open_ways
+            .iter()
+            .map(|row| row.name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            ["A alone, greedy", "B alone, greedy", "ensemble, paper"]
+        );
+        let a = &report.open_ways[0];
+        assert_eq!((a.means.characters, a.means.markers), (14.0, 100.0));
+
+        for outcome in &mut outcomes {
+            outcome.open = true;
+        }
+        let report = Report::new(&run, &outcomes);
+        assert!(report.ways.is_empty() && report.best.is_none() && report.ceiling.is_none());
+        assert_eq!(report.open_ways[0].means.length, None);
     }
 
     #[test]
     fn of_nothing_there_are_no_figures() {
         let (run, _) = forty();
-        let report = Report::of(&run, &[]);
-        assert!(report.ways.is_empty());
+        let report = Report::new(&run, &[]);
+        assert!(report.ways.is_empty() && report.by_group.is_empty());
         assert!(report.rules[0].saved.abs() < f64::EPSILON);
     }
 }

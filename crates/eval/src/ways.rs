@@ -5,7 +5,9 @@ use serde::Serialize;
 
 use crate::choose::{least, majority, minimum_risk};
 use crate::marker::has_marker;
-use crate::outcome::{Alone, Given, Outcome, Samples};
+use crate::outcome::{Alone, Given, Outcome, Samples, Surprise};
+use crate::router;
+use crate::wording::{distinct_grams, repeats};
 
 /// What was run.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +18,8 @@ pub struct Run {
     pub rules: Vec<String>,
     /// Samples that vote, where there are any.
     pub samples: Option<Samples>,
+    /// Seeds that all were sampled with once more.
+    pub draws: Vec<u64>,
     /// Of the intervals.
     pub seed: u64,
 }
@@ -58,6 +62,12 @@ pub struct Tried {
     pub characters: usize,
     /// It shows a role marker.
     pub marker: bool,
+    /// It repeats a turn of the conversation.
+    pub repeats: bool,
+    /// The share of its 4-grams that are different, where it is long enough to have some.
+    pub distinct: Option<f64>,
+    /// How probable the reference member finds it, where it was asked.
+    pub surprise: Option<Surprise>,
     /// It came to the limit.
     pub cut: bool,
     /// There was no answer.
@@ -65,12 +75,13 @@ pub struct Tried {
 }
 
 impl Tried {
-    fn of(given: &Given) -> Self {
-        Self::chosen(&[given], Some(0))
+    /// The answer `given` to the question of `outcome`.
+    pub fn new(outcome: &Outcome, given: &Given) -> Self {
+        Self::chosen(outcome, &[given], Some(0))
     }
 
-    /// Answer `index` of `pool`, at the cost of all.
-    fn chosen(pool: &[&Given], index: Option<usize>) -> Self {
+    /// Answer `index` of `pool` to the question of `outcome`, at the cost of all.
+    fn chosen(outcome: &Outcome, pool: &[&Given], index: Option<usize>) -> Self {
         let tried = Self {
             tokens: pool.iter().map(|given| given.tokens).sum(),
             seconds: pool.iter().map(|given| given.seconds).sum(),
@@ -79,9 +90,12 @@ impl Tried {
         // Where no answer says anything, the first says nothing as well as any.
         match pool.get(index.unwrap_or_default()) {
             Some(given) => Self {
-                right: given.right,
+                right: given.right && !outcome.open,
                 characters: given.text.chars().count(),
                 marker: has_marker(&given.text),
+                repeats: repeats(&given.text, &outcome.conversation()),
+                distinct: distinct_grams(&given.text),
+                surprise: given.surprise,
                 cut: given.cut,
                 failed: given.error.is_some(),
                 ..tried
@@ -95,38 +109,54 @@ impl Tried {
 }
 
 /// What a vote makes of a pool of whole answers.
-type Choice = fn(&[&Given]) -> Tried;
+type Choice = fn(&Outcome, &[&Given]) -> Tried;
+
+/// The ways so far.
+struct Ways<'a> {
+    outcomes: &'a [Outcome],
+    all: Vec<Way>,
+}
+
+impl Ways<'_> {
+    /// Adds a way if every outcome has an answer for it.
+    fn add(&mut self, name: String, kind: Kind, tried: &dyn Fn(&Outcome) -> Option<Tried>) {
+        let tried: Option<Vec<Tried>> = self.outcomes.iter().map(tried).collect();
+        if let Some(tried) = tried {
+            self.all.push(Way { name, kind, tried });
+        }
+    }
+}
 
 /// Every way of answering that `outcomes` have answers for.
 pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
-    let mut ways = Vec::new();
-    let mut way = |name: String, kind, tried: &dyn Fn(&Outcome) -> Option<Tried>| {
-        let tried: Option<Vec<Tried>> = outcomes.iter().map(tried).collect();
-        if let Some(tried) = tried {
-            ways.push(Way { name, kind, tried });
-        }
+    let mut ways = Ways {
+        outcomes,
+        all: Vec::new(),
     };
     for (index, member) in run.members.iter().enumerate() {
-        way(format!("{member} alone, greedy"), Kind::Alone, &|outcome| {
-            Some(Tried::of(&outcome.alone.get(index)?.greedy))
+        ways.add(format!("{member} alone, greedy"), Kind::Alone, &|outcome| {
+            Some(Tried::new(outcome, &outcome.alone.get(index)?.greedy))
         });
-        way(
+        ways.add(
             format!("{member} alone, sampled"),
             Kind::Alone,
-            &|outcome| Some(Tried::of(outcome.alone.get(index)?.sampled.as_ref()?)),
+            &|outcome| {
+                let sampled = outcome.alone.get(index)?.sampled.as_ref()?;
+                Some(Tried::new(outcome, sampled))
+            },
         );
     }
     for (index, rule) in run.rules.iter().enumerate() {
-        way(format!("ensemble, {rule}"), Kind::Ensemble, &|outcome| {
-            Some(Tried::of(&outcome.rules.get(index)?.given))
+        ways.add(format!("ensemble, {rule}"), Kind::Ensemble, &|outcome| {
+            Some(Tried::new(outcome, &outcome.rules.get(index)?.given))
         });
     }
     if run.samples.is_some() {
         for (index, member) in run.members.iter().enumerate() {
             let name = format!("{member}, majority of its samples");
-            way(name, Kind::Baseline, &|outcome| {
+            ways.add(name, Kind::Baseline, &|outcome| {
                 let samples: Vec<&Given> = outcome.alone.get(index)?.samples.iter().collect();
-                Some(most(&samples))
+                Some(most(outcome, &samples))
             });
         }
     }
@@ -134,50 +164,56 @@ pub fn ways(run: &Run, outcomes: &[Outcome]) -> Vec<Way> {
         let choices: [(&str, Choice); 2] = [("majority", most), ("chrF's choice", closest)];
         for (name, choice) in choices {
             let name = format!("{name} of greedy answers");
-            way(name, Kind::Baseline, &|outcome| {
-                Some(choice(&pool(&outcome.alone, None)))
+            ways.add(name, Kind::Baseline, &|outcome| {
+                Some(choice(outcome, &pool(&outcome.alone, None)))
             });
         }
         for (name, choice) in choices {
             let name = format!("{name} of all answers");
-            way(name, Kind::Baseline, &|outcome| {
+            ways.add(name, Kind::Baseline, &|outcome| {
                 let ensemble = &outcome.rules.first()?.given;
-                Some(choice(&pool(
-                    &outcome.alone,
-                    Some((run.samples?, ensemble)),
-                )))
+                let samples = Some((run.samples?, ensemble));
+                Some(choice(outcome, &pool(&outcome.alone, samples)))
             });
         }
         let surprised = |outcome: &Outcome| outcome.alone.iter().any(|a| a.surprise.is_some());
         let asked = outcomes.iter().any(surprised);
-        way(
+        ways.add(
             "member least surprised by the question".to_owned(),
             Kind::Baseline,
             &|outcome| {
                 let surprises: Vec<_> = outcome.alone.iter().map(|alone| alone.surprise).collect();
                 let member = outcome.alone.get(least(&surprises).unwrap_or_default())?;
-                asked.then(|| Tried::of(&member.greedy))
+                asked.then(|| Tried::new(outcome, &member.greedy))
             },
         );
     }
-    way(
+    if run.members.len() > 1
+        && let Some(tried) = router::tried(outcomes, run.seed)
+    {
+        ways.all.push(Way {
+            name: router::NAME.to_owned(),
+            kind: Kind::Baseline,
+            tried,
+        });
+    }
+    ways.add(
         "oracle of greedy answers".to_owned(),
         Kind::Oracle,
         &|outcome| {
-            Some(right(
-                outcome.alone.iter().map(|alone| &alone.greedy).collect(),
-            ))
+            let greedy = outcome.alone.iter().map(|alone| &alone.greedy);
+            Some(right(outcome, &greedy.collect::<Vec<_>>()))
         },
     );
-    way(
+    ways.add(
         "oracle of sampled answers".to_owned(),
         Kind::Oracle,
         &|outcome| {
             let sampled = outcome.alone.iter().map(|alone| alone.sampled.as_ref());
-            Some(right(sampled.collect::<Option<_>>()?))
+            Some(right(outcome, &sampled.collect::<Option<Vec<_>>>()?))
         },
     );
-    ways
+    ways.all
 }
 
 /// Every member's greedy answer, then samples, one of each member in turn: all where their number
@@ -201,13 +237,13 @@ fn pool<'a>(alone: &'a [Alone], samples: Option<(Samples, &Given)>) -> Vec<&'a G
 }
 
 /// The majority's choice.
-fn most(pool: &[&Given]) -> Tried {
+fn most(outcome: &Outcome, pool: &[&Given]) -> Tried {
     let keys: Vec<&str> = pool.iter().map(|given| given.key.as_str()).collect();
-    Tried::chosen(pool, majority(&keys))
+    Tried::chosen(outcome, pool, majority(&keys))
 }
 
 /// The choice with minimum Bayes risk. What failed takes no part.
-fn closest(pool: &[&Given]) -> Tried {
+fn closest(outcome: &Outcome, pool: &[&Given]) -> Tried {
     let there: Vec<usize> = (0..pool.len())
         .filter(|&index| pool[index].error.is_none())
         .collect();
@@ -215,12 +251,16 @@ fn closest(pool: &[&Given]) -> Tried {
         .iter()
         .map(|&index| pool[index].text.as_str())
         .collect();
-    Tried::chosen(pool, minimum_risk(&texts).map(|index| there[index]))
+    Tried::chosen(
+        outcome,
+        pool,
+        minimum_risk(&texts).map(|index| there[index]),
+    )
 }
 
 /// One that is right, if there is one.
-fn right(pool: Vec<&Given>) -> Tried {
-    Tried::chosen(&pool, pool.iter().position(|given| given.right))
+fn right(outcome: &Outcome, pool: &[&Given]) -> Tried {
+    Tried::chosen(outcome, pool, pool.iter().position(|given| given.right))
 }
 
 #[cfg(test)]
@@ -270,6 +310,7 @@ mod tests {
             members: vec!["A".to_owned(), "B".to_owned()],
             rules: vec!["paper".to_owned()],
             samples,
+            draws: Vec::new(),
             seed: 0,
         }
     }
@@ -299,7 +340,7 @@ mod tests {
             let found = tried(&ways, name);
             assert_eq!((found.right, found.tokens), (right, tokens), "{name}");
         }
-        assert_eq!(ways.len(), 11, "nothing was sampled alone");
+        assert_eq!(ways.len(), 12, "nothing was sampled alone");
     }
 
     #[test]

@@ -13,7 +13,9 @@ pub const HELP: &str = "Examples:\n  \
     conclave eval --tasks mine.jsonl --members a.gguf,b.gguf --greedy\n  \
     conclave eval --tasks facts.jsonl reading.jsonl --limit 50 --rules harmonic,paper\n  \
     conclave eval --tasks mine.jsonl --baselines --record answers.jsonl\n  \
-    conclave eval --tasks mine.jsonl --baselines --record answers.jsonl --resume\n\n\
+    conclave eval --tasks mine.jsonl --baselines --record answers.jsonl --resume\n  \
+    conclave eval --tasks mine.jsonl --greedy --draws 1,2,3\n  \
+    conclave eval --report answers.jsonl others.jsonl --json\n\n\
     A task is a line of JSON. An answer is right if it holds the text as whole words, or one of a\n\
     list; or if a regex finds something in it; or if it names the right choice and no other:\n  \
     {\"question\": \"How many legs does a spider have?\", \"answer\": [\"8\", \"eight\"]}\n  \
@@ -64,16 +66,39 @@ pub struct Eval {
     /// ensemble runs under its first rule) or `equal-time`.
     #[arg(long, value_name = "K|equal|equal-time")]
     pub samples: Option<Samples>,
+    /// Besides, sample every member and the ensemble with each of these seeds, `1,2,3`, at
+    /// --temperature: means over the seeds, with intervals clustered by question. --greedy leaves them
+    /// as they are.
+    #[arg(
+        long,
+        visible_alias = "seeds",
+        value_name = "SEEDS",
+        value_delimiter = ','
+    )]
+    pub draws: Vec<u64>,
+    /// Score the answers to open questions by this member, in nats a token and a byte; without a
+    /// name, by the member with the most parameters.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub reference: Option<String>,
     /// Also the member that the question surprises least, which reads each question twice, and
     /// `--samples equal`.
     #[arg(long)]
     pub baselines: bool,
-    /// Write every answer to this file as it is given, a line of JSON a question.
+    /// Write every answer to this file as it is given, a line of JSON a question, with all rounds,
+    /// candidates and scores.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Go on where the record ends.
     #[arg(long, requires = "record")]
     pub resume: bool,
+    /// Report on these records, of different task files as well, and run nothing.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with_all = ["tasks", "record", "rules", "samples", "draws", "reference", "baselines", "files"]
+    )]
+    pub report: Vec<PathBuf>,
     /// Questions asked side by side, each with members of its own in memory: on the CPU as many as
     /// there are cores, on a GPU one.
     #[arg(long, value_parser = count)]

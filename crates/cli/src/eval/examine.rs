@@ -1,18 +1,20 @@
-//! One question to every member alone and to the ensemble, and what each answer cost.
+//! One question to every member alone and to the ensemble, and the cost of each answer.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
-use conclave_ensemble::Settings;
-use conclave_eval::outcome::{Alone, Given, Outcome, Samples, Together};
+use conclave_ensemble::{Candidate, Scoring, Settings};
+use conclave_eval::outcome::{Alone, Draw, Given, Outcome, Played, Samples, Surprise, Together};
 use conclave_member::{Draft, Member, MemberError, Message};
 use conclave_model::Sampling;
-use conclave_rounds::{Ask, Limits, Question, Round, answer};
+use conclave_rounds::{Ask, Left, Limits, Question, Round, Watch, answer};
 
 use crate::args;
 use crate::eval::asked::{Asked, fnv1a};
 use crate::eval::rules;
 use crate::failure::Failure;
-use crate::progress::EachRound;
+use crate::members;
+use crate::progress::tell_of;
 
 /// The most tokens of an answer to a generated question: members show their working.
 const GENERATED_TOKENS: usize = 256;
@@ -20,7 +22,7 @@ const GENERATED_TOKENS: usize = 256;
 /// The most tokens of an answer to a task.
 const TASK_TOKENS: usize = 60;
 
-/// What every question goes through.
+/// The procedure that every question goes through.
 pub struct Exam {
     /// The rules of the ensemble, by name.
     pub rules: Vec<(String, Settings)>,
@@ -28,19 +30,24 @@ pub struct Exam {
     pub tokens: usize,
     /// Samples of each member that vote.
     pub samples: Option<Samples>,
+    /// Seeds that members and rules are sampled with once more.
+    pub draws: Vec<u64>,
+    /// The member that answers to open questions are scored by: its name, or an empty one for the
+    /// largest.
+    pub reference: Option<String>,
     /// Whether each member says how much the question surprises it.
     surprise: bool,
-    /// How the ensemble draws.
+    /// The ensemble's sampling.
     ensemble: Sampling,
-    /// How a member's samples are drawn, also where the ensemble is greedy; `None` at temperature 0.
+    /// The sampling of single members, also where the ensemble is greedy; `None` at temperature 0.
     pub drawn: Option<Sampling>,
 }
 
 impl Exam {
-    /// As the command line says.
+    /// The command line's.
     ///
     /// # Errors
-    /// Rules or settings that there aren't, or samples that would all be alike.
+    /// Unknown rules, settings or members, or samples that would all be alike.
     pub fn new(args: &args::Eval) -> Result<Self, Failure> {
         let tokens = args.tokens.unwrap_or(match args.tasks.is_empty() {
             true => GENERATED_TOKENS,
@@ -55,15 +62,33 @@ impl Exam {
             None => args.baselines.then_some(Samples::EqualTokens),
             samples => samples,
         };
-        if samples.is_some() && drawn.is_none() {
+        if (samples.is_some() || !args.draws.is_empty()) && drawn.is_none() {
             return Err(Failure::Usage(
                 "samples at temperature 0 are all alike; choose a --temperature".to_owned(),
             ));
+        }
+        let mut seeds = args.draws.clone();
+        seeds.sort_unstable();
+        if seeds.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Failure::Usage(
+                "a seed of --draws is there twice, and would draw the same answers; name each once"
+                    .to_owned(),
+            ));
+        }
+        let names = members::names(&args.members);
+        let unknown = |name: &&String| !name.is_empty() && !names.contains(name);
+        if let Some(name) = args.reference.as_ref().filter(unknown) {
+            return Err(Failure::Usage(format!(
+                "the reference {name} is no member; choose one of {}",
+                names.join(", ")
+            )));
         }
         Ok(Self {
             rules: rules::chosen(args)?,
             tokens,
             samples,
+            draws: args.draws.clone(),
+            reference: args.reference.clone(),
             surprise: args.baselines,
             ensemble: args.drawing.sampling(),
             drawn,
@@ -108,7 +133,70 @@ impl Exam {
                 }
             }
         }
+        for &seed in self.draws.iter().filter(|_| self.drawn.is_some()) {
+            let sampling = own(Sampling {
+                seed,
+                ..self.drawn.unwrap_or_default()
+            });
+            outcome
+                .draws
+                .push(self.draw(members, &messages, seed, sampling).await);
+        }
+        if outcome.open {
+            self.refer(members, &messages, &mut outcome).await;
+        }
         outcome
+    }
+
+    /// Everybody's answer with one more seed.
+    async fn draw(
+        &self,
+        members: &mut [Member],
+        messages: &[Message],
+        seed: u64,
+        sampling: Sampling,
+    ) -> Draw {
+        let mut draw = Draw {
+            seed,
+            ..Draw::default()
+        };
+        for (stream, member) in (0..).zip(members.iter_mut()) {
+            let given = self.alone(member, messages, sampling, stream).await;
+            draw.alone.push(given);
+        }
+        for (_, settings) in &self.rules {
+            let together = self.together(members, messages, settings, sampling).await;
+            draw.rules.push(together);
+        }
+        draw
+    }
+
+    /// Scores every answer of `outcome` by the reference member, if there is one.
+    async fn refer(&self, members: &mut [Member], messages: &[Message], outcome: &mut Outcome) {
+        let Some(name) = &self.reference else {
+            return;
+        };
+        let named = |member: &&mut Member| member.name() == name;
+        let largest = |member: &&mut Member| member.about().parameters;
+        let reference = match name.is_empty() {
+            true => members.iter_mut().max_by_key(largest),
+            false => members.iter_mut().find(named),
+        };
+        let Some(reference) = reference else {
+            return;
+        };
+        let begun = reference.begin(messages, Sampling::greedy(), 0).await;
+        if begun.is_err() {
+            return;
+        }
+        let mut known: HashMap<String, Option<Surprise>> = HashMap::new();
+        for given in outcome.answers() {
+            if !known.contains_key(&given.text) {
+                let surprise = surprise_of(reference, &given.text).await;
+                known.insert(given.text.clone(), surprise);
+            }
+            given.surprise = known[&given.text];
+        }
     }
 
     /// An answer of one member.
@@ -164,12 +252,6 @@ impl Exam {
                 return together;
             }
         }
-        let (before, clock) = (run(members), Instant::now());
-        let watch = |round: &Round| {
-            together.rounds += 1;
-            together.calls += round.active.len();
-            together.won[round.drafters[round.winner]] += 1;
-        };
         let asked = Ask {
             question: Question::Conversation(messages),
             settings,
@@ -180,22 +262,77 @@ impl Exam {
             },
             form: None,
         };
-        let said = answer(members, &asked, &mut EachRound(watch)).await;
+        let (before, clock) = (run(members), Instant::now());
+        let mut recorder = Recorder { clock, together };
+        let said = answer(members, &asked, &mut recorder).await;
+        let mut together = recorder.together;
         let given = Given {
             seconds: clock.elapsed().as_secs_f64(),
             tokens: run(members) - before,
             ..Given::default()
         };
         together.given = match said {
-            Ok(said) => Given {
-                text: said.text,
-                cut: matches!(said.stopped, "tokens" | "rounds" | "length" | "context"),
-                ..given
-            },
+            Ok(said) => {
+                said.stopped.clone_into(&mut together.stopped);
+                Given {
+                    text: said.text,
+                    cut: matches!(said.stopped, "tokens" | "rounds" | "length" | "context"),
+                    ..given
+                }
+            }
             Err(error) => failed(given, &error),
         };
         together
     }
+}
+
+/// Records the rounds of an answer.
+struct Recorder {
+    clock: Instant,
+    together: Together,
+}
+
+impl Watch for Recorder {
+    fn round(&mut self, round: &Round, text: &str) {
+        let (writer, together) = (round.drafters[round.winner], &mut self.together);
+        together.rounds += 1;
+        together.calls += round.active.len();
+        together.won[writer] += 1;
+        together.played.push(Played {
+            writer,
+            seconds: self.clock.elapsed().as_secs_f64(),
+            text: text.to_owned(),
+            round: serde_json::to_value(round).unwrap_or_default(),
+        });
+    }
+
+    fn left(&mut self, member: &str, left: &Left) {
+        tell_of(member, left);
+    }
+}
+
+/// How probable `member` finds `text` as the answer; `None` of no text, and of one that it has no room
+/// for.
+async fn surprise_of(member: &mut Member, text: &str) -> Option<Surprise> {
+    let candidate = Candidate {
+        text: text.to_owned(),
+        ended: false,
+    };
+    let candidates = [candidate];
+    let settings = Settings {
+        scoring: Scoring::Likelihood,
+        ..Settings::default()
+    };
+    let verified = match text.is_empty() {
+        true => return None,
+        false => member.verify(&candidates, &settings).await,
+    };
+    let score = verified.ok()?.into_iter().next()?;
+    Some(Surprise {
+        nats: -score.score.mean_logprob? * score.tokens as f64,
+        tokens: score.tokens,
+        bytes: text.len(),
+    })
 }
 
 fn failed(given: Given, error: &dyn std::fmt::Display) -> Given {

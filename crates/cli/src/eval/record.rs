@@ -1,16 +1,23 @@
-//! `--record`: a line of JSON for what was run, then one for each question as it is answered, so
-//! that a run that was cut off can go on with `--resume`.
+//! `--record`: a line of JSON for the run's settings, then one for each question as it is answered, so
+//! that a run that was cut off can go on with `--resume`, and the report can be made again with
+//! `--report`.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use conclave_eval::outcome::Outcome;
+use conclave_eval::ways::Run;
 use serde_json::Value;
 
 use crate::args;
 use crate::failure::Failure;
+
+/// Fields of the settings that records of one report may differ in: how long answers may be goes with
+/// the tasks.
+const FREE: [&str; 3] = ["device", "tokens", "reference"];
 
 /// A record that grows.
 pub struct Record {
@@ -18,12 +25,16 @@ pub struct Record {
     file: Mutex<File>,
 }
 
-/// The record that the command line asks for, and what is in it already. `what` was run has to be
-/// the same.
+/// The record that the command line asks for, and its outcomes so far. It begins with the settings
+/// `what`, which have to be the same, and the name of the device, which may change.
 ///
 /// # Errors
 /// A file that can't be read or written, or one that is another run's.
-pub fn open(args: &args::Eval, what: &Value) -> Result<(Option<Record>, Vec<Outcome>), Failure> {
+pub fn open(
+    args: &args::Eval,
+    what: &Value,
+    device: &str,
+) -> Result<(Option<Record>, Vec<Outcome>), Failure> {
     let Some(path) = &args.record else {
         return Ok((None, Vec::new()));
     };
@@ -39,17 +50,25 @@ pub fn open(args: &args::Eval, what: &Value) -> Result<(Option<Record>, Vec<Outc
             path.display()
         )));
     }
-    // A line that was cut off is answered again.
-    let whole = there.iter().rposition(|&byte| byte == b'\n');
-    let whole = whole.map_or(0, |last| last + 1);
-    let what = what.to_string();
-    let outcomes = read(path, &there[..whole], &what)?;
+    let whole = whole_lines(&there);
+    let outcomes = match read(path, whole)? {
+        Some((recorded, _)) if !same(&recorded, what) => {
+            return Err(Failure::Usage(format!(
+                "{} was recorded with other members or settings; record this run to another file",
+                path.display()
+            )));
+        }
+        Some((_, outcomes)) => outcomes,
+        None => Vec::new(),
+    };
     let mut options = OpenOptions::new();
     let opened = options.create(true).append(true).open(path);
     let mut file = opened.map_err(failed)?;
-    file.set_len(whole as u64).map_err(failed)?;
-    if whole == 0 {
-        writeln!(file, "{what}").map_err(failed)?;
+    file.set_len(whole.len() as u64).map_err(failed)?;
+    if whole.is_empty() {
+        let mut head = what.clone();
+        head["device"] = device.into();
+        writeln!(file, "{head}").map_err(failed)?;
     }
     let record = Record {
         path: path.clone(),
@@ -58,24 +77,132 @@ pub fn open(args: &args::Eval, what: &Value) -> Result<(Option<Record>, Vec<Outc
     Ok((Some(record), outcomes))
 }
 
-/// The outcomes of a record, whose first line must be `what`.
-fn read(path: &Path, bytes: &[u8], what: &str) -> Result<Vec<Outcome>, Failure> {
+/// Whether a record's settings are `what`, but for the device.
+fn same(recorded: &Value, what: &Value) -> bool {
+    let mut recorded = recorded.clone();
+    if let Value::Object(fields) = &mut recorded {
+        fields.remove("device");
+    }
+    // Read back, as the record was: numbers may change in their last digit.
+    serde_json::from_str(&what.to_string()).is_ok_and(|what: Value| what == recorded)
+}
+
+/// `bytes` without a last line that was cut off; that question is answered again.
+fn whole_lines(bytes: &[u8]) -> &[u8] {
+    let last = bytes.iter().rposition(|&byte| byte == b'\n');
+    &bytes[..last.map_or(0, |last| last + 1)]
+}
+
+/// The settings and the outcomes of a record; `None` of an empty one.
+fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Failure> {
+    let failed = |source| Failure::Json {
+        path: path.to_owned(),
+        source,
+    };
     let mut lines = bytes
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.is_empty());
-    match lines.next() {
-        Some(line) if line != what.as_bytes() => Err(Failure::Usage(format!(
-            "{} was recorded with other members or settings; record this run to another file",
-            path.display()
-        ))),
-        _ => lines
-            .map(|line| {
-                serde_json::from_slice(line).map_err(|source| Failure::Json {
-                    path: path.to_owned(),
-                    source,
-                })
-            })
-            .collect(),
+    let Some(head) = lines.next() else {
+        return Ok(None);
+    };
+    let head: Value = serde_json::from_slice(head).map_err(failed)?;
+    let outcomes = lines.map(|line| serde_json::from_slice(line).map_err(failed));
+    Ok(Some((head, outcomes.collect::<Result<_, _>>()?)))
+}
+
+/// Records that are one run: of several task files, say.
+pub struct Recorded {
+    /// Settings of the first record.
+    pub what: Value,
+    /// Outcomes of all.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Reads the records at `paths` as one run.
+///
+/// # Errors
+/// A file that can't be read or is no record, records of other members or settings than the first's,
+/// or a question that is there twice.
+pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
+    let mut all: Option<Recorded> = None;
+    let mut known = HashSet::new();
+    for path in paths {
+        let bytes = std::fs::read(path).map_err(|source| Failure::file(path, source))?;
+        let Some((what, outcomes)) = read(path, whole_lines(&bytes))? else {
+            return Err(Failure::Usage(format!(
+                "{} is empty; --report wants files that --record has written",
+                path.display()
+            )));
+        };
+        for outcome in &outcomes {
+            if !known.insert((outcome.group.clone(), outcome.id.clone())) {
+                return Err(Failure::Usage(format!(
+                    "{}: the question {} of {} is in an earlier record, or twice in this one; report on one of them",
+                    path.display(),
+                    outcome.id,
+                    outcome.group
+                )));
+            }
+        }
+        match &mut all {
+            None => all = Some(Recorded { what, outcomes }),
+            Some(first) => {
+                if let Some(field) = difference(&first.what, &what) {
+                    return Err(Failure::Usage(format!(
+                        "{} was recorded with other {field} than {}; report on each by itself",
+                        path.display(),
+                        paths[0].display()
+                    )));
+                }
+                first.outcomes.extend(outcomes);
+            }
+        }
+    }
+    all.ok_or_else(|| Failure::Usage("--report wants files that --record has written".to_owned()))
+}
+
+/// The first field that two runs may not differ in and do.
+fn difference(one: &Value, other: &Value) -> Option<String> {
+    let fields = [one, other].into_iter().filter_map(Value::as_object);
+    let mut names = fields.flat_map(serde_json::Map::keys);
+    let differs = |name: &&String| {
+        let field = |run: &Value| run.get(name.as_str()).cloned().unwrap_or_default();
+        !FREE.contains(&name.as_str()) && field(one) != field(other)
+    };
+    names.find(differs).cloned()
+}
+
+impl Recorded {
+    /// The run of the records.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] of settings that are none.
+    pub fn run(&self) -> Result<Run, Failure> {
+        let what = &self.what;
+        let texts = |list: &Value, name: &dyn Fn(&Value) -> Option<String>| {
+            let list = list.as_array()?;
+            list.iter().map(name).collect::<Option<Vec<String>>>()
+        };
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let members = texts(&what["members"], &text);
+        let rules = texts(&what["rules"], &|rule| text(&rule["name"]));
+        let (Some(members), Some(rules)) = (members, rules) else {
+            return Err(Failure::Usage(
+                "the record does not begin with the members and the rules of a run; --report wants files that --record has written"
+                    .to_owned(),
+            ));
+        };
+        let samples = what["samples"].as_str().map(str::parse);
+        let draws = what["draws"].as_array();
+        Ok(Run {
+            members,
+            rules,
+            samples: samples.transpose().map_err(Failure::Usage)?,
+            draws: draws.map_or_else(Vec::new, |seeds| {
+                seeds.iter().filter_map(Value::as_u64).collect()
+            }),
+            seed: what["sampling"]["seed"].as_u64().unwrap_or(0),
+        })
     }
 }
 

@@ -1,0 +1,74 @@
+//! A way beside a member alone, on the same questions.
+
+use serde::Serialize;
+
+use crate::interval::{Interval, interval, mean};
+use crate::ways::Tried;
+
+/// Points over a member, and the questions that make them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// Percentage points.
+    pub points: f64,
+    /// The 95 % interval, paired.
+    pub interval: Interval,
+    /// Questions that the member has right.
+    pub right: usize,
+    /// Those of them that the way has wrong.
+    pub lost: usize,
+    /// Questions that the member has wrong.
+    pub wrong: usize,
+    /// Those of them that the way has right.
+    pub gained: usize,
+}
+
+impl Difference {
+    /// `own` over `member`, each `[questions]` in the same order; `None` without a question.
+    pub fn new(own: &[&Tried], member: &[&Tried], seed: u64) -> Option<Self> {
+        let pairs = || own.iter().zip(member);
+        let points = |(own, member): (&&Tried, &&Tried)| percent(own.right) - percent(member.right);
+        let differences: Vec<f64> = pairs().map(points).collect();
+        let count = |own: bool, member: bool| {
+            let such = pairs().filter(|(a, b)| a.right == own && b.right == member);
+            such.count()
+        };
+        let (lost, gained) = (count(false, true), count(true, false));
+        Some(Self {
+            points: mean(&differences)?,
+            interval: interval(&differences, seed)?,
+            right: lost + count(true, true),
+            lost,
+            wrong: gained + count(false, false),
+            gained,
+        })
+    }
+}
+
+/// 100 for a right answer, else 0.
+pub fn percent(right: bool) -> f64 {
+    if right { 100.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_and_gained_questions_make_the_difference() {
+        let tried = |right| Tried {
+            right,
+            ..Tried::default()
+        };
+        let (yes, no) = (tried(true), tried(false));
+        // Both, only the member, neither, only the way (three times).
+        let own = [&yes, &no, &no, &yes, &yes, &yes];
+        let member = [&yes, &yes, &no, &no, &no, &no];
+        let found = Difference::new(&own, &member, 1).unwrap();
+        assert_eq!((found.right, found.lost), (2, 1));
+        assert_eq!((found.wrong, found.gained), (4, 3));
+        assert!((found.points - 100.0 * 2.0 / 6.0).abs() < 1e-9);
+        assert!(found.interval.low < found.points && found.points < found.interval.high);
+        assert_eq!(Difference::new(&[], &[], 1), None);
+    }
+}
