@@ -23,6 +23,7 @@ use crate::eval::examine::Exam;
 use crate::eval::record::Record;
 use crate::failure::Failure;
 use crate::members;
+use crate::strengths::{self, Measured};
 
 /// The report, as JSON and as Markdown.
 pub struct Evaluated {
@@ -82,7 +83,37 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
         draws: exam.draws.clone(),
         seed: args.drawing.seed,
     };
+    write_trust(args, &run, &outcomes)?;
     Ok(evaluated(&run, what, &outcomes, &device.name))
+}
+
+/// Writes how often each member was right alone, where that is asked for.
+fn write_trust(args: &args::Eval, run: &Run, outcomes: &[Outcome]) -> Result<(), Failure> {
+    let Some(path) = &args.write_trust else {
+        return Ok(());
+    };
+    let asked: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.open).collect();
+    if asked.is_empty() {
+        return Err(Failure::Usage(format!(
+            "--write-trust {}: no question was asked that has a right answer",
+            path.display()
+        )));
+    }
+    let right = |member: usize| {
+        let right = asked.iter().filter(|outcome| {
+            let alone = outcome.alone.get(member);
+            alone.is_some_and(|alone| alone.greedy.right)
+        });
+        right.count()
+    };
+    let measured = run.members.iter().enumerate().map(|(member, name)| {
+        let measured = Measured {
+            right: right(member),
+            asked: asked.len(),
+        };
+        (name.clone(), measured)
+    });
+    strengths::write(path, &measured.collect())
 }
 
 /// The report of records; nothing is run.
@@ -94,6 +125,7 @@ pub fn report(args: &args::Eval) -> Result<Evaluated, Failure> {
     let run = recorded.run()?;
     let device = recorded.what["device"].as_str().unwrap_or("recorded");
     let device = device.to_owned();
+    write_trust(args, &run, &recorded.outcomes)?;
     Ok(evaluated(&run, recorded.what, &recorded.outcomes, &device))
 }
 

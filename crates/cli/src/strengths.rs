@@ -20,6 +20,18 @@ pub struct Measured {
     pub asked: usize,
 }
 
+/// Writes the file that [`apply`] reads.
+///
+/// # Errors
+/// [`Failure::File`].
+pub fn write(path: &Path, measured: &BTreeMap<String, Measured>) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(measured).map_err(|source| Failure::Json {
+        path: path.to_owned(),
+        source,
+    })?;
+    std::fs::write(path, text + "\n").map_err(|source| Failure::file(path, source))
+}
+
 /// Tells members how strong they are by the file at `path`: a JSON object of their names, each with
 /// `right` and `asked`.
 ///

@@ -570,3 +570,38 @@ fn what_cannot_be_asked_is_refused() {
     assert!(failure_of(&["--tasks", &tasks, "--resume"]).contains("--record"));
     assert!(failure_of(&["--tasks", &tasks, "--count", "3"]).contains("cannot be used with"));
 }
+
+#[test]
+fn measured_strengths_are_written_and_trusted() {
+    let questions = written("trust.jsonl", QUESTIONS);
+    let trust = free("trust.json");
+    let report = json_of(&["--tasks", &questions, "--greedy", "--write-trust", &trust]);
+    let measured: Value = serde_json::from_str(&std::fs::read_to_string(&trust).unwrap()).unwrap();
+    for member in ["Ada", "Quill", "Juno"] {
+        let name = format!("{member} alone, greedy");
+        let rows = report["figures"]["ways"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["name"] == name.as_str());
+        let right = row.unwrap_or_else(|| panic!("no {name}"))["right"].clone();
+        assert_eq!(measured[member], json!({"right": right, "asked": 3}));
+    }
+    // Who is always right outvotes whom nobody has seen to be right.
+    let sure = json!({"Ada": {"right": 0, "asked": 99}, "Quill": {"right": 99, "asked": 99},
+        "Juno": {"right": 0, "asked": 99}});
+    let sure = written("sure.json", &sure.to_string());
+    let record = free("trusted.jsonl");
+    json_of(&[
+        "--tasks", &questions, "--greedy", "--trust", &sure, "--record", &record,
+    ]);
+    for outcome in &lines(&record)[1..] {
+        let won = outcome["rules"][0]["won"].as_array().unwrap();
+        assert!(won[1].as_u64() > Some(0), "{outcome}");
+        assert_eq!(
+            outcome["rules"][0]["text"],
+            outcome["alone"][1]["greedy"]["text"]
+        );
+    }
+    let some = written("some.json", r#"{"Ada": {"right": 1, "asked": 2}}"#);
+    let told = failure_of(&["--tasks", &questions, "--trust", &some]);
+    assert!(told.contains("Quill is not in it; it has Ada"), "{told}");
+    assert!(told.contains("--write-trust"), "{told}");
+}

@@ -16,7 +16,7 @@ const SUREST: f64 = 0.8;
 const UNFINISHED: f64 = 2.0;
 
 /// Nats by which a base model, which answers in a word, is surer than one that answers in a sentence.
-const TERSE: f64 = 0.7;
+const TERSE: f64 = 1.0;
 
 /// Why an answer is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -216,7 +216,7 @@ pub struct Settings {
     pub level: bool,
     /// How much more a verifier is heard that is sure of the finished answer it has drafted itself: its
     /// weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
-    /// 0.8, with 0.7 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
+    /// 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
     /// member's candidate is not at its end, nobody is heard the more for having finished.
     pub confidence: f64,
     /// Whether candidates that say the same in another form share their votes in the selection
@@ -263,7 +263,7 @@ impl Default for Settings {
             update: Update::Before,
             self_votes: true,
             level: true,
-            confidence: 2.0,
+            confidence: 0.5,
             agree: true,
             discount: 0.5,
             sure: 2.6,
@@ -451,7 +451,7 @@ mod tests {
                 "segmentTokens": 32, "scoring": "harmonic", "scoreEnd": true, "trust": 0.75,
                 "reward": "shares",
                 "alpha": 1.0, "rate": "code",
-                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 2.0,
+                "fixedShare": 0.05, "update": "before", "selfVotes": true, "level": true, "confidence": 0.5,
                 "agree": true, "discount": 0.5, "sure": 2.6,
                 "lead": 0.53, "exit": null, "leader": null, "fast": false, "maxRounds": 64, "maxCharacters": 4096,
             })

@@ -196,7 +196,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     command.arg(plan(options));
     command.args(["--turns", &options.turns.to_string()]);
     if options.models.iter().any(|name| name.starts_with("files:")) {
-        command.arg("--files").arg(models::ready(workspace, models::Which::Tested)?);
+        command
+            .arg("--files")
+            .arg(models::ready(workspace, models::Which::Tested)?);
     }
     if let Some(file) = &options.report {
         command.arg("--report").arg(std::path::absolute(file)?);

@@ -37,7 +37,7 @@ export const settings: Settings = {
   update: "before",
   selfVotes: true,
   level: true,
-  confidence: 2,
+  confidence: 0.5,
   agree: true,
   discount: 0.5,
   sure: 2.6,

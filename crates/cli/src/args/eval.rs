@@ -99,6 +99,10 @@ pub struct Eval {
         conflicts_with_all = ["tasks", "record", "rules", "samples", "draws", "reference", "baselines", "files"]
     )]
     pub report: Vec<PathBuf>,
+    /// Write how often each member was right alone, greedy, to this file, for --trust of `chat`,
+    /// `serve` and `eval`. Ask questions of the kinds that you will ask.
+    #[arg(long, value_name = "FILE")]
+    pub write_trust: Option<PathBuf>,
     /// Questions asked side by side, each with members of its own in memory: on the CPU as many as
     /// there are cores, on a GPU one.
     #[arg(long, value_parser = count)]
