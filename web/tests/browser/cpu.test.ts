@@ -25,9 +25,8 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   assert.equal(await page.locator(".answer").getAttribute("aria-live"), "polite");
   assert.equal(await page.locator("[aria-busy]").count(), 0, "Chromium announces nothing of a live region that is busy");
 
-  const legend = await page.locator(".legend li").allTextContents();
-  assert.equal(legend.length, members.length);
-  const won = legend.map((entry) => Number(/ (\d+)$/.exec(entry)?.[1]));
+  const legend = (await page.locator(".legend").textContent()) ?? "";
+  const won = members.map((name) => Number(new RegExp(`${name} (\\d+|none)`).exec(legend)?.[1]?.replace("none", "0")));
   const segments = page.locator(".segment");
   assert.ok(won.reduce((a, b) => a + b) >= (await segments.count()));
 
@@ -41,8 +40,7 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   }
   const weights = (await page.locator(".matrix tbody td.figure").allTextContents()).map(Number);
   assert.ok(Math.abs(weights.reduce((a, b) => a + b) - 1) < 0.01);
-  assert.match((await page.locator("#weights").getAttribute("aria-label")) ?? "", /^Weights after round \d+: /);
-  assert.equal(await page.locator("#weights canvas").count(), 1);
+  assert.match((await page.locator("#weights .plot").getAttribute("aria-label")) ?? "", /^Weights after round \d+: /);
   visitor.clean();
   await visitor.leave();
 });
@@ -217,7 +215,7 @@ test("members can be left out, and one alone answers", async () => {
   for (let index = 1; index < (await boxes.count()); index++) await boxes.nth(index).uncheck();
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer(sum), "");
-  assert.equal(await visitor.page.locator(".legend li").count(), 1);
+  assert.match((await visitor.page.locator(".legend").textContent()) ?? "", /^\w+ [12]$/);
   await boxes.first().uncheck();
   assert.ok(await visitor.page.locator("#ask").isDisabled());
   visitor.clean();

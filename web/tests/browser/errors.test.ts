@@ -117,8 +117,9 @@ test("a question beyond the context is refused with a way on", async () => {
   await failure.getByRole("button").click();
   assert.equal(await page.locator("#question:focus").inputValue(), long);
   await visitor.set("maxRounds", "1");
+  await visitor.set("alpha", "20");
   assert.notEqual(await visitor.answer(sum), "");
-  const chart = page.locator("#weights");
+  const chart = page.locator("#weights .plot");
   const charted = await chart.getAttribute("aria-label");
   assert.match(charted ?? "", /^Weights after round 1: /);
   await visitor.ask(long);
@@ -136,6 +137,7 @@ async function withFolder(context: TestContext, name: string, text: string, reci
   context.after(() => rm(folder, { recursive: true, force: true }));
   await writeRecitingFolder(join(folder, name), text, recital);
   const visitor = await Visitor.arrive(stand.browser, stand.site);
+  await visitor.keepToys();
   await visitor.pickFolder(join(folder, name));
   await visitor.page.locator('.member[data-state="ready"] .name', { hasText: name }).waitFor();
   return visitor;
@@ -172,12 +174,12 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
   const { page } = visitor;
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer(sum), "", "the others go on");
-  const charted = await page.locator("#weights").getAttribute("aria-label");
+  const charted = await page.locator("#weights .plot").getAttribute("aria-label");
   assert.match(charted ?? "", /^Weights after round [12]: /);
   await page.locator("#new").click();
   for (const box of await page.locator(".member", { hasNotText: "Broken" }).locator(".takes-part input").all()) await box.setChecked(false);
   assert.equal(await visitor.answer(sum), "");
-  assert.equal(await page.locator("#weights").getAttribute("aria-label"), charted, "it failed before it had a round, and leaves the chart of the last answer");
+  assert.equal(await page.locator("#weights .plot").getAttribute("aria-label"), charted, "it failed before it had a round, and leaves the chart of the last answer");
   const failure = page.locator(".exchange .failure");
   assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Broken: the model's logits are not finite numbers/);
   await press(visitor, failure.getByRole("button", { name: "Remove Broken" }));

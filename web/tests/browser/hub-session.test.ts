@@ -84,8 +84,7 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
   );
   await visitor.set("seed", "1");
   assert.equal(await visitor.answer(sum), online);
-  const { length } = await page.locator(".legend li").all();
-  assert.equal(length, 3);
+  assert.match((await page.locator(".legend").textContent()) ?? "", /^Written by .+ of the hub \d+ of \d+ segments?, .+ of the hub (\d+|none), .+ of the hub (\d+|none)/);
   assert.deepEqual(await hub.seen(), []);
 
   // One model less: the next visit says so and shows the toys, and fetches nothing unasked.
@@ -168,7 +167,7 @@ test("what fails is told on the card with a way on; the others answer meanwhile"
   await visitor.state("ready");
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
-  assert.equal(await page.locator(".legend li").count(), 2);
+  assert.match((await page.locator(".legend").textContent()) ?? "", /^Written by (Ada|Quill) of the hub 1 of 1 segment, (Ada|Quill) of the hub (1|none)/);
   await hub.reset();
   await card.getByRole("button", { name: "Try again with Juno of the hub" }).click();
   await card.and(page.locator('[data-state="ready"]')).waitFor();

@@ -10,6 +10,7 @@ import { bytes } from "../../src/page/figures.ts";
 import { total } from "../../src/page/member-facts.ts";
 import { writeModel, type Shape } from "./generated-model.ts";
 import { writeRecitingFolder } from "./reciting-folder.ts";
+import { faults } from "../axe.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -34,6 +35,7 @@ test("what the page foretells of memory is what the engine takes; each card says
   const known = parseCatalogue(catalogue).flatMap(({ members }) => members);
   const smol = known.find(({ name }) => name === "SmolLM2 135M") ?? assert.fail("the catalogue lacks SmolLM2 135M");
   await writeModel(join(folder, "smol.gguf"), catalogue.models["smollm2-135m"]!.shape);
+  await visitor.keepToys();
   await visitor.models();
   await page.locator("#models-dialog .add-files input:not([webkitdirectory])").setInputFiles(join(folder, "smol.gguf"));
   const card = page.locator(".member", { hasText: "smol" });
@@ -81,6 +83,7 @@ test("a base model, which has no chat template, is told on its card, and answers
   const buffer = Buffer.from(whole);
   buffer.write("x", at + key.length - 1);
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  await visitor.keepToys();
   await visitor.pick([{ name: "Base.gguf", mimeType: "application/octet-stream", buffer }]);
   const told = visitor.page.locator(".member", { hasText: "Base model, no chat template" });
   await told.waitFor();
@@ -94,6 +97,79 @@ test("a base model, which has no chat template, is told on its card, and answers
   for (const name of await visitor.page.locator(".member .name").allTextContents()) if (name !== "Base") await visitor.page.getByLabel(`${name} takes part`).uncheck();
   await visitor.answer("What is 3 + 4?");
   assert.equal(await visitor.page.locator(".exchange [role=alert]").count(), 0);
+  visitor.clean();
+  await visitor.leave();
+});
+
+const octets = "application/octet-stream";
+const shown = (visitor: Visitor): Promise<string[]> => visitor.page.locator(".member .name").allTextContents();
+
+/** Waits until these are the members on the page and in the engine, and all of them are ready. */
+async function seated(visitor: Visitor, names: string[]): Promise<void> {
+  await visitor.page.waitForFunction((names) => {
+    const cards = [...document.querySelectorAll('.member[data-state="ready"] .name')].map(({ textContent }) => textContent);
+    const engine = (window as unknown as { conclave?: { members: { name: string }[] } }).conclave?.members.map(({ name }) => name) ?? [];
+    return [cards, engine].every((there) => there.length === names.length && names.every((name) => there.includes(name)));
+  }, names);
+  await visitor.state("ready");
+}
+
+test("the toys leave once a model of the visitor's own is ready, stay where it fails, and come back when the last one goes", { timeout: 300_000 }, async () => {
+  const mine = await readFile(`${dist}members/quill.gguf`);
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
+  const { page } = visitor;
+  const toys = await shown(visitor);
+  assert.equal(toys.length, 3);
+
+  await visitor.pick([{ name: "Half.gguf", mimeType: octets, buffer: mine.subarray(0, mine.length >> 1) }]);
+  await page.locator(".member .failure [role=alert]").waitFor();
+  await seated(visitor, toys);
+  await page.getByRole("button", { name: "Remove Half" }).click();
+  assert.equal(await page.locator("#ensemble").textContent(), "The bundled toys");
+
+  await visitor.pick([{ name: "Mine.gguf", mimeType: octets, buffer: mine }]);
+  await seated(visitor, ["Mine"]);
+  assert.equal(await page.locator("#ensemble").textContent(), "Your own choice");
+  assert.equal(await page.locator("#made-room[role=status]").textContent(), "The bundled toys have made room. They come back when the last model that you added goes.");
+  await visitor.set("maxRounds", "2");
+  await visitor.set("seed", "1");
+  assert.notEqual(await visitor.answer("What is 347 + 586?"), "");
+  assert.match((await page.locator(".legend").textContent()) ?? "", /^Mine \d$/);
+
+  await page.getByRole("button", { name: "Remove Mine" }).click();
+  await seated(visitor, toys);
+  assert.deepEqual([await page.locator("#ensemble").textContent(), await page.locator("#made-room").textContent()], ["The bundled toys", ""]);
+
+  // Asked for, they stay.
+  await visitor.pick([{ name: "Mine.gguf", mimeType: octets, buffer: mine }]);
+  await seated(visitor, ["Mine"]);
+  await page.getByRole("button", { name: "Bring the toys back" }).click();
+  await seated(visitor, ["Mine", ...toys]);
+  await visitor.pick([{ name: "Second.gguf", mimeType: octets, buffer: mine }]);
+  await seated(visitor, ["Mine", ...toys, "Second"]);
+  assert.ok(await page.locator("#bring-toys").isHidden());
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+  visitor.clean();
+  await visitor.leave();
+});
+
+test("who wrote how much is told below an answer; weights are drawn only where feedback has moved them", { timeout: 300_000 }, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+  const { page } = visitor;
+  await visitor.set("seed", "1");
+  await visitor.set("maxRounds", "3");
+  await visitor.set("alpha", "0");
+  await visitor.set("trust", "0");
+  await visitor.answer("Tell me a short story about a fox.");
+  assert.match((await page.locator(".legend").textContent()) ?? "", /^Written by \w+ \d of 3 segments, \w+ (\d|none), \w+ (\d|none)(; \d in the same words)?\./);
+  assert.equal(await page.locator("#weights canvas, .trust").count(), 0);
+  assert.equal(await page.locator("#weights .hint:visible").textContent(), "All votes count alike: each weight is about 0.33.");
+  await visitor.set("alpha", "50");
+  await visitor.set("trust", "4");
+  await visitor.answer("Tell me a short story about an owl.");
+  assert.equal(await page.locator("#weights canvas:visible").count(), 1);
+  assert.equal(await page.locator(".trust li").count(), 3);
+  assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
   visitor.clean();
   await visitor.leave();
 });

@@ -118,6 +118,7 @@ test("a model whose heads no kernel reads goes to the open core by itself, and a
     await writeRecitingFolder(path, "It works.", { headDim: 6 });
     const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu" });
     const { page } = visitor;
+    await visitor.keepToys();
     await visitor.pickFolder(path);
     const card = page.locator(".member", { has: page.getByText("Reciter", { exact: true }) });
     await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: patience });

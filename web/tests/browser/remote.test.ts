@@ -31,6 +31,7 @@ test("two members of the tab, one behind a server and a judge by letters answer 
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu", also: [open.address, locked.address] });
   const { page } = visitor;
   await page.getByRole("button", { name: "Remove Ada" }).click();
+  await visitor.keepToys();
   await visitor.join({ base: locked.base, key, name: "ada" });
   await page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(locked.base).host} · ada · drafts and scores` }).waitFor();
   await visitor.join({ base: open.base, judges: true, name: "judge" });

@@ -18,8 +18,8 @@ const site = new Site(`${process.env["CONCLAVE_WEB"] ?? "./"}dist/`);
 await site.open();
 const browser = await launch("none");
 const visitor = await Visitor.arrive(browser, site, { viewport: { width: 1240, height: 1060 }, colorScheme: "light", also: remotes.map(({ address }) => address.origin) });
+if (servers.length > 0) await visitor.keepToys();
 if (models.length > 0) {
-  await visitor.page.locator(".takes-part input:checked").evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
   await visitor.pick(models);
   for (const model of models) {
     const card = visitor.page.locator('.member[data-state="ready"]', { hasText: basename(model, ".gguf") });

@@ -110,6 +110,14 @@ export class Visitor {
     await this.page.locator("#models-dialog .ensemble").first().waitFor();
   }
 
+  /** Asks for the toys by their ticks: they stay beside models that come. */
+  async keepToys(): Promise<void> {
+    for (const box of await this.page.locator(".member .takes-part input").all()) {
+      await box.uncheck();
+      await box.check();
+    }
+  }
+
   /** Adds members from files, of this machine by their paths or made up, as the dialog's picker does. */
   async pick(files: string[] | { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
     await this.models();

@@ -70,6 +70,7 @@ test("WebKit: under a C locale, where the browser names a language that there is
   try {
     const visit = new Visit("WebKit", await Tab.of(line), site);
     await visit.arrive();
+    await visit.set("alpha", "20"); // weights that differ are drawn
     assert.notEqual(await visit.answer(sum), "");
     assert.equal(await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length), 1);
     await visit.clean();

@@ -15,30 +15,29 @@ inEach("a first visit ends in an answer, with who wrote what and who voted how",
   await tab.picture(`${visit.browser} first`);
   assert.match(await visit.answer(sum), /933/);
   assert.match(await tab.text(".facts"), /finished · \d+ rounds? · [\d.]+ tokens\/s · first segment after/);
-  assert.deepEqual(await tab.evaluate(() => [...document.querySelectorAll(".legend .name")].map((name) => name.textContent)), ["Ada", "Quill", "Juno"]);
+  assert.deepEqual(await tab.evaluate(() => [...new Set([...document.querySelectorAll(".legend .name")].map((name) => name.textContent))].sort()), ["Ada", "Juno", "Quill"]);
   await tab.click(".segment");
   await tab.shown(".inspector");
-  assert.deepEqual(
-    await tab.evaluate(() => [".candidates li", ".candidates .taken", ".matrix tbody tr", "#weights canvas"].map((selector) => document.querySelectorAll(selector).length)),
-    [3, 1, 3, 1],
-  );
+  assert.deepEqual(await tab.evaluate(() => [".candidates li", ".candidates .taken", ".matrix tbody tr"].map((selector) => document.querySelectorAll(selector).length)), [3, 1, 3]);
   await tab.picture(`${visit.browser} answer`);
   await visit.offlineCopy();
   // No newer version is offered of what has just come, and no request has left the host.
   await visit.clean();
 });
 
-inEach("a member is known by its underline as well as by its colour", async (visit) => {
+inEach("a member is known by its underline as well as by its colour; weights that differ are drawn", async (visit) => {
   await visit.arrive();
+  await visit.set("alpha", "20");
   await visit.answer(sum);
+  assert.equal(await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length), 1);
   const lines = await visit.tab.evaluate(() =>
-    [...document.querySelectorAll(".legend .name, .member .name, .segment:first-child")].map((element) => {
+    [...document.querySelectorAll(".segment:first-child, .legend .name, .member .name")].map((element) => {
       const { textDecorationLine, textDecorationStyle } = getComputedStyle(element);
       return `${textDecorationLine} ${textDecorationStyle}`;
     }),
   );
   const three = ["underline solid", "underline dashed", "underline dotted"];
-  assert.deepEqual(lines.slice(-6), [...three, ...three]);
+  assert.deepEqual([lines.slice(1, 4).sort(), lines.slice(-3)], [[...three].sort(), three]);
   assert.match(lines[0]!, /^underline (solid|dashed|dotted)$/);
 });
 
@@ -68,9 +67,8 @@ inEach("a model that is picked as a file joins, and answers alone", async (visit
   await tab.shown("#models-dialog[open] .ensemble");
   await tab.picture(`${visit.browser} dialog`);
   await tab.pick("#models-dialog .add-files input:not([webkitdirectory])", `${dist}members/quill.gguf`);
-  await tab.until(() => document.querySelector('.member[data-state="ready"]:nth-child(4)') !== null);
-  assert.deepEqual(await visit.members(), ["Ada", "Quill", "Juno", "quill"]);
-  for (const place of [1, 2, 3]) await tab.click(`.member:nth-child(${place}) .takes-part input`);
+  await tab.until(() => document.querySelector('.member[data-state="ready"]:only-child') !== null);
+  assert.deepEqual(await visit.members(), ["quill"], "the toys have made room");
   assert.notEqual(await visit.answer(sum), "");
   assert.deepEqual(await tab.evaluate(() => [...document.querySelectorAll(".legend .name")].map((name) => name.textContent)), ["quill"]);
   await visit.clean();

@@ -57,7 +57,10 @@ test("several answers to one question come in one stream, each by its index", as
   for await (const { choices } of await client.chat.completions.create({ ...asked, stream: true })) {
     for (const { index, delta } of choices) texts[index] += delta.content ?? "";
   }
-  assert.deepEqual(texts, whole.choices.map(({ message }) => message.content));
+  assert.deepEqual(
+    texts,
+    whole.choices.map(({ message }) => message.content),
+  );
   assert.notEqual(texts[0], texts[1]);
 });
 
