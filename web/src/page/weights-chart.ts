@@ -34,6 +34,7 @@ export class WeightsChart {
 
   constructor(host: HTMLElement, onRound: (round: number) => void) {
     host.append(this.#trust, this.#host, this.#steady, this.#hint);
+    for (const part of [this.#host, this.#steady, this.#hint]) part.hidden = true;
     this.#onRound = onRound;
     new ResizeObserver(() => this.#plot?.setSize({ width: this.#host.clientWidth, height })).observe(this.#host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#plot?.redraw(false));
