@@ -545,7 +545,7 @@ fn who_holds_most_of_the_vote_and_goes_on_drafts_alone_until_it_is_unsure() {
         query.trust(&[1.0, 3.0], &[true; 2]).unwrap();
         query
     };
-    let mut vote = |query: &mut Query, ended: bool| {
+    let vote = |query: &mut Query, ended: bool| {
         let candidates = [candidate("Fish.", true), candidate("A beaver eats", ended)];
         query.drafted(&[0, 1], &candidates).unwrap();
         let rows = [[1.0, 4.0], [4.0, 1.0]].map(|row| row.map(surprising).to_vec());
