@@ -106,6 +106,12 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Fail
         return Ok(None);
     };
     let head: Value = serde_json::from_slice(head).map_err(failed)?;
+    if !head["members"].is_array() || !head["rules"].is_array() {
+        return Err(Failure::Usage(format!(
+            "{} does not begin with the members and rules of a run: it is no file that --record has written",
+            path.display()
+        )));
+    }
     let outcomes = lines.map(|line| serde_json::from_slice(line).map_err(failed));
     Ok(Some((head, outcomes.collect::<Result<_, _>>()?)))
 }
@@ -188,7 +194,7 @@ impl Recorded {
         let rules = texts(&what["rules"], &|rule| text(&rule["name"]));
         let (Some(members), Some(rules)) = (members, rules) else {
             return Err(Failure::Usage(
-                "the record does not begin with the members and the rules of a run; --report wants files that --record has written"
+                "a record names a member or a rule that is no text; record the run again"
                     .to_owned(),
             ));
         };
