@@ -260,10 +260,14 @@ fn record(
 ) -> serde_json::Value {
     json!({
         "question": question,
+        "messages": [{ "role": "user", "content": question }],
         "answer": answer.text,
         "stopped": answer.stopped,
         "device": device,
         "members": members.iter().map(TakePart::name).collect::<Vec<_>>(),
+        // NaN, where nothing is known of a member, is null in JSON.
+        "strengths": members.iter().map(TakePart::strength).collect::<Vec<_>>(),
+        "chats": members.iter().map(TakePart::chats).collect::<Vec<_>>(),
         "counters": members.iter().map(counters).collect::<Vec<_>>(),
         "servers": members.iter().map(server).collect::<Vec<_>>(),
         "settings": settings,

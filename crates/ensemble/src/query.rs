@@ -18,6 +18,9 @@ const UNFINISHED: f64 = 2.0;
 /// Nats by which a base model, which answers in a word, is surer than one that answers in a sentence.
 const TERSE: f64 = 1.0;
 
+/// The part of another's starting weight from which on a member counts as strong as that.
+const ALIKE: f64 = 0.9;
+
 /// Why an answer is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -251,8 +254,8 @@ impl Query {
         let going_on = drafted.iter().filter(|(_, ended)| !ended);
         let going_on = most(&mut going_on.map(|&(strength, _)| strength));
         let strongest = most(&mut drafted.iter().map(|&(strength, _)| strength));
-        self.open = going_on > 0.0 && going_on >= strongest;
-        let early = |&(strength, ended): &(f64, bool)| ended && strength <= going_on;
+        self.open = going_on > 0.0 && going_on >= ALIKE * strongest;
+        let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
         self.early = drafted.iter().map(early).collect();
         Ok(())
     }
