@@ -109,7 +109,7 @@ export interface Settings {
   /**
    * How much more a verifier is heard that is sure of the finished answer it has drafted itself: its
    * weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
-   * 0.8, with 0.7 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
+   * 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
    * member's candidate is not at its end, nobody is heard the more for having finished.
    */
   confidence: number;
