@@ -198,6 +198,18 @@ test("a model joins by its name; a name that is none is told off only when it is
   assert.equal(await page.locator("#models-dialog[open]").count(), 0);
   assert.match((await hint.textContent()) ?? "", /^For example/, "nothing is left to tell off");
   assert.equal(await page.evaluate(() => document.activeElement?.id), "add-model", "the focus is back where it was");
+
+  // The toys have made room, and the next visit begins with it alone; with its end they are back, for the next visit, too.
+  assert.deepEqual(await names(visitor), ["ada"]);
+  await page.reload();
+  await visitor.state("ready");
+  assert.deepEqual([await names(visitor), await page.locator("#ensemble").textContent()], [["ada"], "Your own choice"]);
+  await page.getByRole("button", { name: "Remove ada" }).click();
+  await page.locator('.member[data-state="ready"]').nth(2).waitFor();
+  assert.deepEqual([await names(visitor), await page.locator("#ensemble").textContent()], [["Ada", "Quill", "Juno"], "The bundled toys"]);
+  await page.reload();
+  await visitor.state("ready");
+  assert.deepEqual(await names(visitor), ["Ada", "Quill", "Juno"]);
   await visitor.leave();
 });
 

@@ -11,6 +11,7 @@ import { total } from "../../src/page/member-facts.ts";
 import { writeModel, type Shape } from "./generated-model.ts";
 import { writeRecitingFolder } from "./reciting-folder.ts";
 import { faults } from "../axe.ts";
+import { putNothingBeforeWorker, runBeforeWorker } from "./before-worker.ts";
 import { dist, stage } from "./stage.ts";
 import { Visitor } from "./visitor.ts";
 
@@ -172,4 +173,49 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
   visitor.clean();
   await visitor.leave();
+});
+
+test("who often decides alone against all the others can be left out by one press, and comes back by another", { timeout: 300_000 }, async () => {
+  // The toys seldom do: what the engine tells of its rounds is changed on its way to the page.
+  runBeforeWorker(
+    stand.site,
+    `const post = postMessage.bind(globalThis);
+    globalThis.postMessage = (data, ...others) => {
+      if (data.event?.type === "round" && data.event.shares.length > 0) data.event.turnedBy = [1];
+      post(data, ...others);
+    };`,
+  );
+  try {
+    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
+    const { page } = visitor;
+    await visitor.set("seed", "1");
+    await visitor.set("segmentTokens", "3");
+    await visitor.set("maxRounds", "4");
+    await visitor.set("trust", "0");
+    await visitor.answer("Tell me a short story about a fox.");
+    const told = page.locator("#advice [role=status]");
+    assert.equal(await told.textContent(), "", "four rounds are too few");
+    await visitor.answer("Tell me a short story about an owl.");
+    assert.equal(await told.textContent(), "In this conversation Quill's vote alone decided 8 of 8 rounds against all the others.");
+    assert.match((await page.locator(".legend").last().textContent()) ?? "", / Quill's vote decided 4 rounds against all the others\.$/);
+    assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
+    const box = page.getByLabel("Quill takes part");
+    await page.getByRole("button", { name: "Answer without Quill" }).press("Enter");
+    assert.equal(await box.isChecked(), false);
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Let Quill take part again", "the focus goes to what takes it back");
+    await page.keyboard.press("Enter");
+    assert.equal(await box.isChecked(), true);
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "question");
+    await visitor.answer("Tell me a short story about a bear.");
+    assert.equal(await told.textContent(), "", "it is not offered twice");
+    await page.locator("#new").click();
+    for (const animal of ["a fox", "an owl"]) await visitor.answer(`Tell me a short story about ${animal}.`);
+    await page.getByRole("button", { name: "Answer without Quill" }).click();
+    await visitor.answer("Tell me a short story about a bear.");
+    assert.ok(!((await page.locator(".legend").last().textContent()) ?? "").includes("Quill"));
+    visitor.clean();
+    await visitor.leave();
+  } finally {
+    putNothingBeforeWorker(stand.site);
+  }
 });
