@@ -6,6 +6,9 @@ use std::sync::LazyLock;
 
 use conclave_eval::tasks::{Task, read};
 
+/// The kinds that the figures of the project's README are of.
+const FIRST_KINDS: [&str; 5] = ["arithmetic", "copying", "facts", "instructions", "reading"];
+
 static FILES: LazyLock<Vec<(PathBuf, Vec<Task>)>> = LazyLock::new(|| files_of(""));
 
 /// The task files of a folder of `tests/tasks`.
@@ -22,12 +25,20 @@ fn files_of(folder: &str) -> Vec<(PathBuf, Vec<Task>)> {
         .collect()
 }
 
-/// The words of a conversation alone.
+fn kind(path: &Path) -> &str {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap()
+}
+
+/// The words alone of a question, or of a whole conversation.
 fn words(task: &Task) -> String {
-    let turns = task.messages.iter().map(|turn| turn.content.to_lowercase());
-    let turns: Vec<String> = turns.collect();
     let kept = |c: &char| c.is_alphanumeric() || c.is_whitespace();
-    let text: String = turns.join(" ").chars().filter(kept).collect();
+    let turns: Vec<&str> = task.messages.iter().map(|turn| &*turn.content).collect();
+    let text: String = turns
+        .join(" ")
+        .to_lowercase()
+        .chars()
+        .filter(kept)
+        .collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -51,24 +62,65 @@ fn there_are_as_many_questions_as_the_documents_say() {
         let tasks = files.iter().map(|(_, tasks)| tasks.len());
         tasks.sum()
     };
-    assert_eq!((FILES.len(), count(&FILES)), (14, 1571));
-    // The same kinds, and plain facts.
+    let (first, others): (Vec<_>, Vec<_>) = FILES
+        .iter()
+        .cloned()
+        .partition(|(path, _)| FIRST_KINDS.contains(&kind(path)));
+    assert_eq!((first.len(), count(&first)), (5, 641));
+    assert_eq!((others.len(), count(&others)), (9, 930));
+    // 1634 of the same kinds, and plain ones.
     let (plain, same): (Vec<_>, Vec<_>) = files_of("development")
         .into_iter()
-        .partition(|(path, _)| path.ends_with("plain.jsonl"));
+        .partition(|(path, _)| kind(path) == "plain");
     assert_eq!((same.len(), count(&same), count(&plain)), (14, 1634, 81));
+    let kinds = |files: &[(PathBuf, Vec<Task>)]| -> HashSet<String> {
+        let kinds = files.iter().map(|(path, _)| kind(path).to_owned());
+        kinds.collect()
+    };
+    assert_eq!(kinds(&FILES), kinds(&same));
+}
+
+/// What could be sent back without an answer: the question, or what was said before it.
+fn echoes(task: &Task) -> Vec<String> {
+    if task.code().is_some() {
+        return vec![task.question.clone()];
+    }
+    let said = task.messages.iter().map(|turn| turn.content.clone());
+    let said: Vec<String> = said.collect();
+    let answers: Vec<String> = said.iter().skip(1).step_by(2).cloned().collect();
+    let mut echoes = vec![
+        format!("{}\n{}", task.question, task.question),
+        said.join("\n"),
+        answers.join("\n"),
+        String::new(),
+    ];
+    echoes.extend(said);
+    echoes
 }
 
 #[test]
-fn no_question_is_its_own_answer() {
-    for (path, tasks) in FILES.iter() {
-        for task in tasks {
-            let twice = format!("{}\n{}", task.question, task.question);
-            let turns = task.messages.iter().map(|turn| turn.content.clone());
-            for echo in turns.chain([twice, String::new()]) {
+fn no_question_is_its_own_answer_and_no_earlier_answer_is() {
+    let development = files_of("development");
+    for (path, tasks) in FILES.iter().chain(&development) {
+        // A program is run for each of code, and empty ones were run when the file was made.
+        let most = if kind(path) == "code" { 8 } else { tasks.len() };
+        for task in tasks.iter().take(most) {
+            for echo in echoes(task) {
                 assert!(!task.check(&echo), "{} {}: {echo}", path.display(), task.id);
             }
         }
+    }
+}
+
+#[test]
+fn only_open_questions_have_no_right_answer() {
+    for (path, tasks) in FILES.iter() {
+        let open = kind(path).starts_with("open");
+        assert!(
+            tasks.iter().all(|task| task.is_open() == open),
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -91,6 +143,17 @@ fn right_answers_pass() {
         ("copying-003", "HAPPY BIRTHDAY", "happy birthday"),
         ("instructions-001", "Apple.", "I like apples."),
         ("reading-001", "It is green.", "red and green"),
+        ("conversations-001", "Beijing.", "Tokyo, not Beijing"),
+        ("conversations-003", "That makes 24.", "17 + 7 = 25"),
+        ("facts-es-001", "Está en Chile.", "En Perú."),
+        ("facts-de-003", "Man spricht Dänisch.", "Dänen"),
+        ("gsm8k-test-799", "3 * 2 - 2 * 1 = $4.00.", "It is 4 of 6."),
+        ("bbh-hyperbaton-178", "The answer is B.", "(A), not B"),
+        (
+            "humaneval-43",
+            "```python\ndef pairs_sum_to_zero(l):\n    return any(-x in l[i + 1:] for i, x in enumerate(l))\n```",
+            "    return any(-x in l for x in l)",
+        ),
     ] {
         assert!(task(id).check(right), "{id}: {right}");
         assert!(!task(id).check(wrong), "{id}: {wrong}");
