@@ -486,7 +486,8 @@ fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     ];
     let report = json_of(&args);
     let lines = answers(&record);
-    // The ensemble's own answer is greedy; the draw with the run's seed is that of the lone members.
+    // The ensemble's own answer is greedy; the draw with the run's seed is that of the lone
+    // members.
     let draws = |line: &Value| line["draws"].as_array().unwrap().clone();
     assert!(lines.iter().all(|line| draws(line).len() == 2));
     for line in &lines {
@@ -509,8 +510,8 @@ fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     let percent = 100.0 * (count(0) + count(1)) as f64 / 6.0;
     assert!((rows[0]["percent"].as_f64().unwrap() - percent).abs() < 1e-9);
 
-    // The same answer surprises another reference otherwise; answers that are right or wrong are not
-    // scored.
+    // The same answer surprises another reference otherwise; answers that are right or wrong are
+    // not scored.
     let other = free("draws-other.jsonl");
     json_of(&[
         "--tasks",

@@ -311,7 +311,8 @@ fn task(line: &str, number: usize) -> Result<Task, Fault> {
 }
 
 fn expected(answer: Value) -> Result<Expected, Fault> {
-    const WANTED: &str = "a text, a list of texts, {\"regex\": \"…\"}, {\"python\": \"…\"} with a \"prefix\" or without, or {\"open\": true}";
+    const WANTED: &str = "a text, a list of texts, {\"regex\": \"…\"}, {\"python\": \"…\"} \
+        with a \"prefix\" or without, or {\"open\": true}";
     let Value::Object(fields) = answer else {
         return Ok(Expected::Words(texts("answer", WANTED, answer)?));
     };
@@ -451,9 +452,11 @@ mod tests {
 
     #[test]
     fn a_conversation_ends_with_its_question() {
-        let task = one(
-            r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": "How many is 2 plus 2?"}], "answer": "4"}"#,
-        );
+        let task = one(r#"{"messages": [{"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": "Hello!"},
+                {"role": "user", "content": "How many is 2 plus 2?"}], "answer": "4"}"#
+            .replace('\n', " ")
+            .as_str());
         assert_eq!(task.question, "How many is 2 plus 2?");
         let roles: Vec<&str> = task.messages.iter().map(|one| one.role.as_str()).collect();
         assert_eq!(roles, ["user", "assistant", "user"]);
@@ -468,8 +471,12 @@ mod tests {
 
     #[test]
     fn code_is_right_if_it_passes_its_test() {
-        let line = r#"{"question": "q", "answer": {"python": "assert f(2) == 4", "prefix": "def f(x):\n"}, "not": "eval"}"#;
-        let task = one(line);
+        let line = serde_json::json!({
+            "question": "q",
+            "answer": {"python": "assert f(2) == 4", "prefix": "def f(x):\n"},
+            "not": "eval",
+        });
+        let task = one(&line.to_string());
         for right in [
             "return 2 * x",
             "```python\ndef f(x):\n    return x + x\n```",
