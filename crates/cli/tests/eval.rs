@@ -340,8 +340,11 @@ fn code_is_run_and_open_questions_have_no_right_answer() {
     assert!(failure_of(&["--tasks", &only, "--skip-code"]).contains("without --skip-code"));
 
     // Without an interpreter nothing is asked.
+    let never = free("code-never.jsonl");
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--device", "cpu", "eval", "--tasks", &only])
+        .args([
+            "--device", "cpu", "eval", "--tasks", &only, "--record", &never,
+        ])
         .env("PATH", "")
         .output()
         .unwrap();
@@ -350,6 +353,7 @@ fn code_is_run_and_open_questions_have_no_right_answer() {
         !output.status.success() && said.contains("--skip-code"),
         "{said}"
     );
+    assert!(!path("code-never.jsonl").exists(), "no record was begun");
 }
 
 #[test]
