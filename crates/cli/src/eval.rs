@@ -67,8 +67,8 @@ pub fn run(args: &args::Eval, device: &Device, threads: usize) -> Result<Evaluat
         args,
         workers,
         device,
-        &exam,
         &Paper {
+            exam: &exam,
             questions: &questions,
             python: python.as_ref(),
         },
@@ -142,8 +142,9 @@ fn evaluated(run: &Run, what: Value, outcomes: &[Outcome], device: &str) -> Eval
     Evaluated { report, table }
 }
 
-/// The questions, and how the code in their answers is run.
+/// The questions, what they go through, and how the code in their answers is run.
 struct Paper<'a> {
+    exam: &'a Exam,
     questions: &'a [Asked],
     python: Option<&'a Python>,
 }
@@ -153,12 +154,15 @@ fn examine_all(
     args: &args::Eval,
     workers: usize,
     device: &Device,
-    exam: &Exam,
     paper: &Paper<'_>,
     record: Option<&Record>,
     recorded: Vec<Outcome>,
 ) -> Result<Vec<Outcome>, Failure> {
-    let Paper { questions, python } = *paper;
+    let Paper {
+        exam,
+        questions,
+        python,
+    } = *paper;
     let mut known: HashMap<_, _> = recorded
         .into_iter()
         .map(|outcome| ((outcome.group.clone(), outcome.id.clone()), outcome))

@@ -340,8 +340,11 @@ fn code_is_run_and_open_questions_have_no_right_answer() {
     assert!(failure_of(&["--tasks", &only, "--skip-code"]).contains("without --skip-code"));
 
     // Without an interpreter nothing is asked.
+    let never = free("code-never.jsonl");
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--device", "cpu", "eval", "--tasks", &only])
+        .args([
+            "--device", "cpu", "eval", "--tasks", &only, "--record", &never,
+        ])
         .env("PATH", "")
         .output()
         .unwrap();
@@ -350,6 +353,7 @@ fn code_is_run_and_open_questions_have_no_right_answer() {
         !output.status.success() && said.contains("--skip-code"),
         "{said}"
     );
+    assert!(!path("code-never.jsonl").exists(), "no record was begun");
 }
 
 #[test]
@@ -486,7 +490,8 @@ fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     ];
     let report = json_of(&args);
     let lines = answers(&record);
-    // The ensemble's own answer is greedy; the draw with the run's seed is that of the lone members.
+    // The ensemble's own answer is greedy; the draw with the run's seed is that of the lone
+    // members.
     let draws = |line: &Value| line["draws"].as_array().unwrap().clone();
     assert!(lines.iter().all(|line| draws(line).len() == 2));
     for line in &lines {
@@ -509,8 +514,8 @@ fn draws_differ_by_seed_and_open_answers_are_scored_by_the_reference() {
     let percent = 100.0 * (count(0) + count(1)) as f64 / 6.0;
     assert!((rows[0]["percent"].as_f64().unwrap() - percent).abs() < 1e-9);
 
-    // The same answer surprises another reference otherwise; answers that are right or wrong are not
-    // scored.
+    // The same answer surprises another reference otherwise; answers that are right or wrong are
+    // not scored.
     let other = free("draws-other.jsonl");
     json_of(&[
         "--tasks",

@@ -1,4 +1,5 @@
-//! Exact intervals of a share (Clopper and Pearson 1934), which are quantiles of beta distributions.
+//! Exact intervals of a share (Clopper and Pearson 1934), which are quantiles of beta
+//! distributions.
 
 use crate::interval::Interval;
 
@@ -16,7 +17,8 @@ const LANCZOS: [f64; 9] = [
     1.505_632_735_149_311_6e-7,
 ];
 
-/// Steps of the continued fraction; it converges in O(√max(a, b)), some hundred for 10,000 questions.
+/// Steps of the continued fraction; it converges in O(√max(a, b)), some hundred for 10,000
+/// questions.
 const STEPS: u32 = 10_000;
 
 /// The 95 % interval of a share of which `hits` of `count` were seen, as shares from 0 to 1; `None`

@@ -29,8 +29,8 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// The ceiling of `outcomes`, of which open questions are left out; `None` without any question or
-    /// member.
+    /// The ceiling of `outcomes`, of which open questions are left out; `None` without any
+    /// question or member.
     pub fn new<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<Self> {
         let closed: Vec<&Outcome> = outcomes.filter(|outcome| !outcome.open).collect();
         let members = closed.iter().map(|outcome| outcome.alone.len()).max()?;

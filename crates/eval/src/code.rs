@@ -12,10 +12,11 @@ pub struct Code {
 
 impl Code {
     /// The program that runs the code of `answer` and then the test: the last fenced block of the
-    /// answer, or the answer as a whole where it has none. With a prefix, the last block that defines
-    /// the prefix's last function counts before other blocks.
+    /// answer, or the answer as a whole where it has none. With a prefix, the last block that
+    /// defines the prefix's last function counts before other blocks.
     ///
-    /// Code that defines that function stands after the prefix; any other code is the function's body.
+    /// Code that defines that function stands after the prefix; any other code is the function's
+    /// body.
     pub fn program(&self, answer: &str) -> String {
         let blocks = blocks(answer);
         let Some(prefix) = &self.prefix else {
@@ -42,8 +43,8 @@ impl Code {
     }
 }
 
-/// The fenced blocks of a Markdown text, without their fences. A block without an end goes on to the
-/// end of the text.
+/// The fenced blocks of a Markdown text, without their fences. A block without an end goes on to
+/// the end of the text.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(&str, usize, String)> = None;
@@ -106,8 +107,9 @@ fn stub(prefix: &str) -> String {
     }
 }
 
-/// `code` as a function's body indented by `columns`. Answers begin without white space, so that the
-/// first line is often to the left of the others; and a body ends where a line stands at the margin.
+/// `code` as a function's body indented by `columns`. Answers begin without white space, so that
+/// the first line is often to the left of the others; and a body ends where a line stands at the
+/// margin.
 fn body(code: &str, columns: usize) -> String {
     let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
     let Some(first) = lines.next() else {

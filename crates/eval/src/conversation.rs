@@ -39,7 +39,8 @@ pub fn check(messages: &[Message]) -> Result<(), &'static str> {
     }
     if !alternates {
         return Err(
-            "must alternate \"user\" and \"assistant\", from the user's first turn; a \"system\" one may stand before",
+            "must alternate \"user\" and \"assistant\", from the user's first turn; a \
+             \"system\" one may stand before",
         );
     }
     if turns.len().is_multiple_of(2) {

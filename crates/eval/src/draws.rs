@@ -1,7 +1,8 @@
 //! Sampled answers with several seeds: means over the seeds, and intervals over questions.
 //!
-//! Answers to one question with different seeds are alike, so that a question's mean over the seeds
-//! is one value, and questions are what the bootstrap draws again (an interval clustered by question).
+//! Answers to one question with different seeds are alike, so that a question's mean over the
+//! seeds is one value, and questions are what the bootstrap draws again (an interval clustered by
+//! question).
 
 use std::collections::BTreeMap;
 
@@ -161,8 +162,8 @@ mod tests {
         }
     }
 
-    /// Forty questions and two seeds: A is right on the first half with either seed, B everywhere with
-    /// the first seed alone, the ensemble wherever A or B is.
+    /// Forty questions and two seeds: A is right on the first half with either seed, B everywhere
+    /// with the first seed alone, the ensemble wherever A or B is.
     fn sampled() -> (Run, Vec<Outcome>) {
         let (run, mut outcomes) = forty();
         for (index, outcome) in outcomes.iter_mut().enumerate() {

@@ -25,8 +25,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The least of `values` that so many of them, a share of `part`, don't exceed (nearest rank); `None`
-/// without any.
+/// The least of `values` that so many of them, a share of `part`, don't exceed (nearest rank);
+/// `None` without any.
 pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

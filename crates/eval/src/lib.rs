@@ -1,6 +1,6 @@
-//! The parts of `conclave eval` that need no model: questions of task files and whether an answer is
-//! right, the choices among whole answers that an ensemble has to be better than, and how sure the
-//! figures are.
+//! The parts of `conclave eval` that need no model: questions of task files and whether an answer
+//! is right, the choices among whole answers that an ensemble has to be better than, and how sure
+//! the figures are.
 //!
 //! | to | see |
 //! |---|---|

@@ -34,8 +34,8 @@ pub struct Means {
 }
 
 impl Means {
-    /// The means over `tried`; those of the best member over the same questions, `best`, measure the
-    /// length.
+    /// The means over `tried`; those of the best member over the same questions, `best`, measure
+    /// the length.
     pub fn new(tried: &[&Tried], best: Option<&[&Tried]>) -> Self {
         let average = |figure: &dyn Fn(&Tried) -> f64| {
             let all: Vec<f64> = tried.iter().map(|tried| figure(tried)).collect();

@@ -168,7 +168,8 @@ impl Outcome {
         own.chain(rules).chain(drawn)
     }
 
-    /// Says of every answer whether it is `right`, and what its `key` is. Equal texts are judged once.
+    /// Says of every answer whether it is `right`, and what its `key` is. Equal texts are judged
+    /// once.
     ///
     /// # Errors
     /// The first of `right`.

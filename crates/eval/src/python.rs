@@ -1,9 +1,9 @@
 //! Python programs, each run in a process of its own within limits.
 //!
 //! `python/guarded.py` sets the limits from within: memory, processor time, file sizes, no child
-//! processes, no network, no changes outside of an empty folder. That keeps a small model's mistakes
-//! from doing harm. It is no sandbox: a program can read the user's files, and one that means to
-//! break out can.
+//! processes, no network, no changes outside of an empty folder. That keeps a small model's
+//! mistakes from doing harm. It is no sandbox: a program can read the user's files, and one that
+//! means to break out can.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Processor time that a program has, seconds.
 const SECONDS: u64 = 10;
 
-/// Seconds until a program ends that waits for something. Longer, so that no answer is wrong because
-/// the machine is busy.
+/// Seconds until a program ends that waits for something. Longer, so that no answer is wrong
+/// because the machine is busy.
 const PATIENCE: u64 = 30;
 
 /// The memory that a program may take, bytes of address space.
@@ -39,7 +39,8 @@ pub struct Python {
 pub enum PythonError {
     /// No `python3` that starts.
     #[error(
-        "python3 can't be run ({0}), and some tasks are checked by running code; install Python 3.8 or newer, or leave those tasks out with --skip-code"
+        "python3 can't be run ({0}), and some tasks are checked by running code; install \
+         Python 3.8 or newer, or leave those tasks out with --skip-code"
     )]
     Missing(String),
     /// The process, or its folder, failed.

@@ -56,8 +56,8 @@ pub struct Row {
     pub interval: Interval,
     /// Percentage points over the best member alone; nothing for itself.
     pub difference: Option<Difference>,
-    /// Percentage points over each group's best member, all groups pooled. Those members were chosen on
-    /// the same questions, which is in their favour.
+    /// Percentage points over each group's best member, all groups pooled. Those members were
+    /// chosen on the same questions, which is in their favour.
     pub over_groups: Option<Difference>,
     /// Percent of each group.
     pub groups: BTreeMap<String, f64>,
@@ -90,8 +90,8 @@ pub struct Group {
     pub percent: f64,
     /// The ceiling on these questions.
     pub ceiling: Option<Ceiling>,
-    /// Every way but oracles over that member, and over the best member of all groups; a member is not
-    /// compared with itself.
+    /// Every way but oracles over that member, and over the best member of all groups; a member is
+    /// not compared with itself.
     pub ways: Vec<Sides>,
     /// Every rule's rounds.
     pub rules: Vec<Rounds>,

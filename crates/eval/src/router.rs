@@ -1,8 +1,8 @@
 //! A router that knows a question's group: each group's best member answers, chosen on questions
 //! other than the one that it answers.
 //!
-//! Two-fold: the questions of each group are halved by chance, and the member that did best alone on
-//! one half answers the other.
+//! Two-fold: the questions of each group are halved by chance, and the member that did best alone
+//! on one half answers the other.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::ways::Tried;
 /// The name of the way.
 pub const NAME: &str = "each group's best member";
 
-/// The answers of the router; `None` without a question that has a right answer, or without members.
-/// The halves are the same for the same `seed`.
+/// The answers of the router; `None` without a question that has a right answer, or without
+/// members. The halves are the same for the same `seed`.
 pub fn tried(outcomes: &[Outcome], seed: u64) -> Option<Vec<Tried>> {
     let closed = outcomes.iter().any(|outcome| !outcome.open);
     if !closed || outcomes.iter().any(|outcome| outcome.alone.is_empty()) {

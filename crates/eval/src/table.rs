@@ -69,7 +69,8 @@ fn right(report: &Report, text: &mut String) -> Result {
 }
 
 /// Titles of the columns that [`means`] fills.
-const MEANS: &str = "tokens run | seconds | characters | length beside the best member | % distinct 4-grams | \
+const MEANS: &str = "tokens run | seconds | characters | length beside the best member | \
+                     % distinct 4-grams | \
                      % repeating a turn | % with a role marker | % at the limit | failed |";
 
 fn means(means: &Means) -> String {
@@ -120,8 +121,10 @@ fn exchange(report: &Report, text: &mut String) -> Result {
 
 fn by_group(report: &Report, text: &mut String) -> Result {
     text.push_str(
-        "\n| group | questions | its best member | % right | β | rule | % right | over it | 95 % | lost | gained | \
-         % of rounds by others than the main writer | first text, 95th percentile, s | answer over the slowest |\n",
+        "\n| group | questions | its best member | % right | β | rule | % right | over it | 95 % | \
+         lost | gained | \
+         % of rounds by others than the main writer | first text, 95th percentile, s | \
+         answer over the slowest |\n",
     );
     writeln!(text, "|{}", "---|".repeat(14))?;
     for (name, group) in &report.by_group {
@@ -163,8 +166,9 @@ fn ceiling(report: &Report, text: &mut String) -> Result {
     };
     writeln!(
         text,
-        "\nβ: every member gets {wrong} of {questions} questions wrong, {percent:.1} % (95 %: {}). No rule that \
-         emits one member's greedy answer can gain more than {gain:.1} points over the best member on these \
+        "\nβ: every member gets {wrong} of {questions} questions wrong, {percent:.1} % (95 %: {}). \
+         No rule that emits one member's greedy answer can gain more than {gain:.1} points over the best \
+         member on these \
          questions, nor more than {gain_high:.1} with β at the lower end (arXiv 2606.27288).",
         range(interval)
     )
@@ -212,7 +216,8 @@ fn draws(report: &Report, text: &mut String) -> Result {
     }
     write!(
         text,
-        "\n| sampled, means over the seeds | % right | 95 % | over the best member sampled | 95 % | {MEANS}\n|---|{}\n",
+        "\n| sampled, means over the seeds | % right | 95 % | over the best member sampled | 95 % | \
+         {MEANS}\n|---|{}\n",
         "---|".repeat(13)
     )?;
     for row in &report.draws {

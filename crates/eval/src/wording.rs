@@ -59,8 +59,8 @@ pub fn distinct_grams(text: &str) -> Option<f64> {
     (count > 0).then(|| different as f64 / count as f64)
 }
 
-/// Whether `answer` repeats a turn of the user or the assistant: it is that turn but for case, white
-/// space and marks, or contains it and hardly more (the turn is 80 % of the answer).
+/// Whether `answer` repeats a turn of the user or the assistant: it is that turn but for case,
+/// white space and marks, or contains it and hardly more (the turn is 80 % of the answer).
 pub fn repeats(answer: &str, messages: &[Message]) -> bool {
     let answer = bare(answer);
     let length = answer.chars().count() as f64;

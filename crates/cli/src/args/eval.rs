@@ -28,14 +28,14 @@ pub const HELP: &str = "Examples:\n  \
     {\"messages\": [{\"role\": \"user\", \"content\": \"I am Ann.\"}, {\"role\": \"assistant\",\n   \
     \"content\": \"Hello!\"}, {\"role\": \"user\", \"content\": \"Who am I?\"}], \"answer\": \"Ann\"}\n\
     \"not\" lists what a right answer doesn't hold; \"id\" names the question in the record.\n\n\
-    Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without a\n\
-    network or child processes. That stops accidents, not attacks: it can read your files.";
+    Code runs in a process of its own in an empty folder, for 10 s, with 1 GB of memory, without\n\
+    a network or child processes. That stops accidents, not attacks: it can read your files.";
 
 /// `conclave eval`.
 #[derive(Debug, Args)]
 pub struct Eval {
-    /// Files of questions, a JSON object a line: `{"question": …, "answer": …}`. Without it, questions
-    /// that the bundled members' skills cover are generated.
+    /// Files of questions, a JSON object a line: `{"question": …, "answer": …}`. Without it,
+    /// questions that the bundled members' skills cover are generated.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub tasks: Vec<PathBuf>,
     /// Only the first so many questions of each file.
@@ -47,9 +47,10 @@ pub struct Eval {
     /// How many questions are generated.
     #[arg(long, default_value_t = 600, value_name = "QUESTIONS", conflicts_with = "tasks", value_parser = value_parser!(u64).range(1..))]
     pub count: u64,
-    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, and each with
-    /// switches as JSON names them put over it, `paper+scoring=likelihood+segmentTokens=20`. Without
-    /// it, the one that the method's options say.
+    /// Rules of the ensemble, each examined on every question: `harmonic`, `leader`, `paper`, and
+    /// each with switches as JSON names them put over it,
+    /// `paper+scoring=likelihood+segmentTokens=20`. Without it, the one that the method's options
+    /// say.
     #[arg(
         long,
         value_name = "RULES",
@@ -57,9 +58,9 @@ pub struct Eval {
         conflicts_with = "rule"
     )]
     pub rules: Vec<String>,
-    /// The most tokens of an answer, of a member alone and of the ensemble alike: 60 for --tasks and
-    /// 256 for generated questions. No number of rounds or characters ends the ensemble's answer
-    /// before, unless --max-rounds or --max-characters says so.
+    /// The most tokens of an answer, of a member alone and of the ensemble alike: 60 for --tasks
+    /// and 256 for generated questions. No number of rounds or characters ends the ensemble's
+    /// answer before, unless --max-rounds or --max-characters says so.
     #[arg(long, value_parser = count)]
     pub tokens: Option<usize>,
     /// Samples of each member that vote: a number, `equal` (as many as run the tokens that the
@@ -67,8 +68,8 @@ pub struct Eval {
     #[arg(long, value_name = "K|equal|equal-time")]
     pub samples: Option<Samples>,
     /// Besides, sample every member and the ensemble with each of these seeds, `1,2,3`, at
-    /// --temperature: means over the seeds, with intervals clustered by question. --greedy leaves them
-    /// as they are.
+    /// --temperature: means over the seeds, with intervals clustered by question. They are sampled
+    /// with --greedy, too.
     #[arg(
         long,
         visible_alias = "seeds",
@@ -96,7 +97,8 @@ pub struct Eval {
         long,
         value_name = "FILE",
         num_args = 1..,
-        conflicts_with_all = ["tasks", "record", "rules", "samples", "draws", "reference", "baselines", "files"]
+        conflicts_with_all = ["tasks", "record", "rules", "files", "samples", "draws", "reference",
+            "baselines"]
     )]
     pub report: Vec<PathBuf>,
     /// Write how often each member was right alone, greedy, to this file, for --trust of `chat`,

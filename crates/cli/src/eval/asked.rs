@@ -155,8 +155,8 @@ impl Asked {
         known.question == own.question && known.messages == own.messages
     }
 
-    /// Says of every recorded answer whether it is right as the question is checked now, whatever was
-    /// right then. Code that was run with the same test before is not run again.
+    /// Says of every recorded answer whether it is right as the question is checked now, whatever
+    /// was right then. Code that was run with the same test before is not run again.
     ///
     /// # Errors
     /// As [`judge`](Self::judge).

@@ -245,7 +245,8 @@ impl Exam {
             won: vec![0; members.len()],
             ..Together::default()
         };
-        // A member that left an earlier answer reads the question again: that is not this one's cost.
+        // A member that left an earlier answer reads the question again: that is not this one's
+        // cost.
         for (stream, member) in (0..).zip(members.iter_mut()) {
             if let Err(error) = member.begin(messages, sampling, stream).await {
                 together.given = failed(Given::default(), &error);
@@ -311,8 +312,8 @@ impl Watch for Recorder {
     }
 }
 
-/// How probable `member` finds `text` as the answer; `None` of no text, and of one that it has no room
-/// for.
+/// How probable `member` finds `text` as the answer; `None` of no text, and of one that it has no
+/// room for.
 async fn surprise_of(member: &mut Member, text: &str) -> Option<Surprise> {
     let candidate = Candidate {
         text: text.to_owned(),

@@ -1,6 +1,6 @@
-//! `--record`: a line of JSON for the run's settings, then one for each question as it is answered, so
-//! that a run that was cut off can go on with `--resume`, and the report can be made again with
-//! `--report`.
+//! `--record`: a line of JSON for the run's settings, then one for each question as it is
+//! answered, so that a run that was cut off can go on with `--resume`, and the report can be made
+//! again with `--report`.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::args;
 use crate::failure::Failure;
 
-/// Fields of the settings that records of one report may differ in: how long answers may be goes with
-/// the tasks.
+/// Fields of the settings that records of one report may differ in: how long answers may be goes
+/// with the tasks.
 const FREE: [&str; 3] = ["device", "tokens", "reference"];
 
 /// A record that grows.
@@ -108,7 +108,8 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Option<(Value, Vec<Outcome>)>, Fail
     let head: Value = serde_json::from_slice(head).map_err(failed)?;
     if !head["members"].is_array() || !head["rules"].is_array() {
         return Err(Failure::Usage(format!(
-            "{} does not begin with the members and rules of a run: it is no file that --record has written",
+            "{} does not begin with the members and rules of a run: it is no \
+             file that --record has written",
             path.display()
         )));
     }
@@ -127,8 +128,8 @@ pub struct Recorded {
 /// Reads the records at `paths` as one run.
 ///
 /// # Errors
-/// A file that can't be read or is no record, records of other members or settings than the first's,
-/// or a question that is there twice.
+/// A file that can't be read or is no record, records of other members or settings than the
+/// first's, or a question that is there twice.
 pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
     let mut all: Option<Recorded> = None;
     let mut known = HashSet::new();
@@ -143,7 +144,8 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Recorded, Failure> {
         for outcome in &outcomes {
             if !known.insert((outcome.group.clone(), outcome.id.clone())) {
                 return Err(Failure::Usage(format!(
-                    "{}: the question {} of {} is in an earlier record, or twice in this one; report on one of them",
+                    "{}: the question {} of {} is in an earlier record, or twice in \
+                     this one; report on one of them",
                     path.display(),
                     outcome.id,
                     outcome.group
