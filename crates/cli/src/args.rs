@@ -88,7 +88,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Ask the ensemble, or one member alone.
-    Chat(Chat),
+    Chat(Box<Chat>),
     /// Serve the ensemble behind OpenAI's interface: its clients, and whatever is built on them, use it as
     /// one model.
     ///

@@ -555,3 +555,35 @@ fn an_answer_by_a_schema_is_a_document_of_it() {
         "{told}"
     );
 }
+
+#[test]
+fn a_chat_tells_people_who_wrote_the_answer_and_programs_nothing_but_the_run() {
+    let asked = |more: &[&str]| {
+        let asked = [
+            "chat",
+            "What is 347 + 85?",
+            "--device",
+            "cpu",
+            "--max-rounds",
+            "2",
+        ];
+        let output = run(&[&asked[..], more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let (answer, said) = asked(&[]);
+    let line = said.lines().last().unwrap();
+    assert!(
+        line.starts_with("(Written by ") && line.contains(" segment") && line.ends_with(".)"),
+        "{said}"
+    );
+    for name in ["Ada", "Quill", "Juno"] {
+        assert!(line.contains(name), "{said}");
+    }
+    assert!(!answer.contains("Written by"), "{answer}");
+    for alone in [&["--member", "ada"][..], &["--json"][..]] {
+        let (_, said) = asked(alone);
+        assert!(!said.contains("Written by"), "{said}");
+    }
+}
