@@ -97,10 +97,10 @@ test("the same model scores the same here and behind a server, and answers the s
   for (const { both, here, there } of answered) {
     assert.equal(there.text, here.text);
     for (const { scores, candidates } of both.rounds) {
-      for (const [j, { tokens }] of candidates.entries()) {
+      for (const [j, { tokens, ended }] of candidates.entries()) {
         const [near, far] = [scores[0]![j]!, scores[1]![j]!];
         assert.ok(tokens >= 0 && near.harmonic !== undefined);
-        furthest = Math.max(furthest, Math.abs(sum(near.harmonic, near.tokens) - sum(far.harmonic!, near.tokens)));
+        furthest = Math.max(furthest, Math.abs(sum(near.harmonic, tokens + Number(ended)) - sum(far.harmonic!, tokens + Number(ended))));
         compared++;
       }
     }
