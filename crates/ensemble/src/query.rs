@@ -132,7 +132,7 @@ impl Query {
     /// only ratios count ([`strength`](crate::strength) has them for models). NaN stands for a member
     /// of whom nothing is known, a model on somebody's server say; it counts as much as the
     /// strongest. Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the
-    /// strongest leads where one drafts for all. `chats` (`[members]`) is false for base models, which
+    /// first of the strongest leads where one drafts for all. `chats` (`[members]`) is false for base models, which
     /// answer in a word and are surer of it for that ([`Settings::confidence`]).
     ///
     /// # Errors
@@ -171,7 +171,11 @@ impl Query {
         let sum: f64 = raised.iter().sum();
         self.weights = raised.iter().map(|one| one / sum).collect();
         self.start.clone_from(&self.weights);
-        self.leader = self.active[select::winner(&self.weights)];
+        let strongest = self.weights.iter().copied().fold(0.0, f64::max);
+        let mut weights = self.weights.iter();
+        self.leader = weights
+            .position(|&one| one >= ALIKE * strongest)
+            .unwrap_or(0);
         Ok(())
     }
 

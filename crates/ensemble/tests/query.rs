@@ -284,6 +284,12 @@ fn the_first_leads_until_another_wins_and_the_first_again_once_that_one_is_gone(
     assert_eq!(query.select(&shares).unwrap().winner, 2);
     query.stop(&candidate(" b", false));
     assert_eq!(query.leader(), Some(2));
+    // The strongest leads first; of some that are about as strong, the first.
+    for (strengths, leader) in [([1.0, 1.05, 0.5], 0), ([1.0, 2.0, 2.1], 1)] {
+        let mut query = Query::new(3, Settings::of(Rule::Leader)).unwrap();
+        query.trust(&strengths, &[true; 3]).unwrap();
+        assert_eq!(query.leader(), Some(leader));
+    }
     // By member, not by place.
     query.leave(&[0]).unwrap();
     assert_eq!(query.leader(), Some(1));
