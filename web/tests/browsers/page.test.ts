@@ -27,8 +27,10 @@ inEach("a first visit ends in an answer, with who wrote what and who voted how",
 
 inEach("a member is known by its underline as well as by its colour; weights that differ are drawn", async (visit) => {
   await visit.arrive();
+  // One member adds wrongly here, so that weights move, which are drawn then.
   await visit.set("alpha", "20");
-  await visit.answer(sum);
+  await visit.set("temperature", "0");
+  await visit.answer("What is 5 + 6?");
   assert.equal(await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length), 1);
   const lines = await visit.tab.evaluate(() =>
     [...document.querySelectorAll(".segment:first-child, .legend .name, .member .name")].map((element) => {
