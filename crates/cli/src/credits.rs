@@ -38,7 +38,8 @@ pub fn line(names: &[String], rounds: &[Credit]) -> Option<String> {
     let count = |has: &dyn Fn(&Credit) -> bool| rounds.iter().filter(|round| has(round)).count();
     let members = 0..names.len();
     let wrote = |member: usize| count(&|round| round.writers.contains(&member));
-    let (some, none): (Vec<_>, Vec<_>) = members.clone().partition(|&member| wrote(member) > 0);
+    let (mut some, none): (Vec<_>, Vec<_>) = members.clone().partition(|&member| wrote(member) > 0);
+    some.sort_by_key(|&member| std::cmp::Reverse(wrote(member)));
     let mut line = String::from("Written by");
     for (place, &member) in some.iter().enumerate() {
         let comma = if place == 0 { "" } else { "," };

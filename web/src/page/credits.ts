@@ -19,7 +19,7 @@ export function creditLine(names: string[], voices: number[], rounds: Credited[]
   const all = [...names.keys()];
   const counts = all.map((member) => written(rounds, member).segments);
   if (names.length === 1) return [tag(0), ` ${counts[0]}`];
-  const some = all.filter((member) => counts[member]! > 0);
+  const some = all.filter((member) => counts[member]! > 0).sort((a, b) => counts[b]! - counts[a]!);
   const none = all.filter((member) => counts[member] === 0);
   const line: (Node | string)[] = ["Written by "];
   some.forEach((member, place) => line.push(place === 0 ? "" : ", ", tag(member), place === 0 ? ` ${counts[member]} of ${plural(rounds.length, "segment")}` : ` ${counts[member]}`));

@@ -16,6 +16,6 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
     { class: "trust" },
     el("div", { class: "trust-bar", "aria-hidden": "true" }, ...names.map((_, member) => part(member))),
     el("ul", { "aria-label": "Part of the vote at the start" }, ...names.map(told)),
-    el("p", { class: "hint" }, "Each member's part of the vote at the start, by how large its model is."),
+    el("p", { class: "hint" }, "Each member's part of the vote at the start, by its model's size and whether it was taught to converse."),
   );
 }
