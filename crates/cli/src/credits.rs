@@ -1,4 +1,4 @@
-//! Who wrote an answer, and whose vote decided rounds against all the others.
+//! The writers of an answer, and the members whose vote alone decided rounds against all the others.
 //!
 //! The page says the same (`web/src/page/credits.ts`); `tests/credits/lines.json` holds both to it.
 
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use conclave_rounds::Round;
 
-/// What a round owes to whom: members, as indices.
+/// The members, as indices, that a round is credited to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(serde::Deserialize))]
 #[cfg_attr(test, serde(rename_all = "camelCase", default))]

@@ -593,7 +593,7 @@ fn measured_strengths_are_written_and_trusted() {
         let right = row.unwrap_or_else(|| panic!("no {name}"))["right"].clone();
         assert_eq!(measured[member], json!({"right": right, "asked": 3}));
     }
-    // Who is always right outvotes whom nobody has seen to be right: Juno, alone with its 5 + 6.
+    // Juno alone adds 5 + 6 in its own way; trusted enough, it outvotes the two others.
     let sure = json!({"Ada": {"right": 0, "asked": 99}, "Quill": {"right": 0, "asked": 99},
         "Juno": {"right": 99, "asked": 99}});
     let sure = written("sure.json", &sure.to_string());

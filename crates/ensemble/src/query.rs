@@ -248,16 +248,15 @@ impl Query {
         positions.clone_into(&mut self.drafters);
         self.agreement = agreement::agreement(candidates, self.said.question());
         self.discounted = candidates.iter().map(|one| self.said.has(one)).collect();
-        let strengths = positions.iter().map(|&at| self.start[self.active[at]]);
-        let drafted: Vec<(f64, bool)> = strengths
-            .zip(candidates.iter().map(|one| one.ended))
-            .collect();
         self.ended = candidates.iter().map(|one| one.ended).collect();
         self.voices.clear();
-        let most = |strengths: &mut dyn Iterator<Item = f64>| strengths.fold(0.0, f64::max);
+        let strengths = positions.iter().map(|&at| self.start[self.active[at]]);
+        let drafted: Vec<(f64, bool)> = strengths.zip(self.ended.iter().copied()).collect();
         let going_on = drafted.iter().filter(|(_, ended)| !ended);
-        let going_on = most(&mut going_on.map(|&(strength, _)| strength));
-        let strongest = most(&mut drafted.iter().map(|&(strength, _)| strength));
+        let going_on = going_on.fold(0.0, |most: f64, &(strength, _)| most.max(strength));
+        let strongest = drafted
+            .iter()
+            .fold(0.0, |most: f64, &(strength, _)| most.max(strength));
         self.open = going_on > 0.0 && going_on >= ALIKE * strongest;
         let early = |&(strength, ended): &(f64, bool)| ended && ALIKE * strength <= going_on;
         self.early = drafted.iter().map(early).collect();
@@ -368,9 +367,12 @@ impl Query {
     /// As [`Query::feedback`].
     pub fn select(&mut self, shares: &[Vec<f64>]) -> Result<Selection, RoundError> {
         self.ballot(shares)?;
-        let agreed = match self.settings.agree && self.agreement.len() == self.drafters.len() {
-            true => agreement::agreed(shares, &self.agreement),
-            false => shares.to_vec(),
+        let best;
+        let agreed = if self.settings.agree && self.agreement.len() == self.drafters.len() {
+            best = agreement::agreed(shares, &self.agreement);
+            best.as_slice()
+        } else {
+            shares
         };
         let (weights, votes) = (self.heard(), self.settings.votes());
         let totals = |shares: &[Vec<f64>], weights: &[f64]| {
@@ -385,14 +387,14 @@ impl Query {
             }
             totals
         };
-        let liked = totals(&agreed, &weights);
-        // Of those that say the same, the form that is liked best.
+        let liked = totals(agreed, &weights);
+        // The winner's form is the best liked among candidates that agree.
         let winner = select::winner_among(&liked, &totals(shares, &weights));
         let judged = Ballot {
-            shares: &agreed,
+            shares: agreed,
             drafters: &self.drafters,
         };
-        let without = |weights: &[f64]| select::winner(&totals(&agreed, weights));
+        let without = |weights: &[f64]| select::winner(&totals(agreed, weights));
         let turned_by = select::turned_by(&judged, &weights, winner, without);
         let totals = liked;
         self.selected = Some(shares.to_vec());

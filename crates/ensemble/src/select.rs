@@ -111,13 +111,15 @@ pub fn turned_by(
     let judges: Vec<usize> = ballot.judges().collect();
     let agreed = |verifier: usize| {
         let others = judges.iter().filter(|&&other| other != verifier);
-        let mut favourites = others.map(|&other| self::winner(&ballot.shares[other]));
-        let first = favourites.next()?;
-        let (mut more, mut alike) = (0, true);
-        for favourite in favourites {
-            (more, alike) = (more + 1, alike && favourite == first);
+        let favourites = others.map(|&other| self::winner(&ballot.shares[other]));
+        let favourites: Vec<usize> = favourites.collect();
+        match favourites[..] {
+            [first, second, ref more @ ..] => {
+                let alike = second == first && more.iter().all(|&favourite| favourite == first);
+                alike.then_some(first)
+            }
+            _ => None,
         }
-        (more > 0 && alike).then_some(first)
     };
     let turned = |&verifier: &usize| {
         let Some(favourite) = agreed(verifier).filter(|&favourite| favourite != winner) else {
@@ -207,7 +209,7 @@ mod tests {
             vec![0.2, 0.3, 0.5],
         ];
         assert_eq!(turned(&split, &[0.4, 0.3, 0.3]), [0; 0]);
-        // Of two, one is no majority.
+        // With two members there is no majority to turn.
         assert_eq!(
             turned(&[vec![0.2, 0.8], vec![0.6, 0.4]], &[0.5, 0.5]),
             [0; 0]

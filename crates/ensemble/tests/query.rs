@@ -497,7 +497,7 @@ fn members_that_say_the_same_stand_together() {
         agree,
         ..calm()
     };
-    // Of those that agree the form that is liked best is kept, as without agreement.
+    // Agreement changes no winner here: the form that is liked best is kept.
     assert_eq!(
         voted(alike, surprises, equal(true)),
         voted(alike, surprises, equal(false))
@@ -526,7 +526,7 @@ fn what_repeats_or_ends_unsure_counts_for_less() {
     let surprises = [[0.5, 1.0], [0.9, 0.6]];
     assert_eq!(voted(again, surprises, all(1.0)), 0);
     assert_eq!(voted(again, surprises, all(0.5)), 1);
-    // Who ends, unsure of it, while another goes on.
+    // One candidate ends unsure while the other goes on.
     let early = [("Things.", true), ("A beaver eats", false)];
     for (own, winner) in [(2.5, 0), (2.7, 1)] {
         let surprises = [[own, 6.0], [4.0, 3.0]];

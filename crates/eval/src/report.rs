@@ -190,7 +190,7 @@ fn tried<'a>(way: &'a Way, places: &[usize]) -> Vec<&'a Tried> {
     places.iter().map(|&place| &way.tried[place]).collect()
 }
 
-/// What all figures are made of.
+/// The run and its outcomes, which all figures are made of.
 struct Figures<'a> {
     run: &'a Run,
     outcomes: &'a [Outcome],
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     #[test]
     fn groups_have_best_members_of_their_own() {
         let (run, mut outcomes) = forty();
-        // Of the even questions A gets all, B none.
+        // A gets all even questions right, B none.
         for outcome in outcomes.iter_mut().step_by(2) {
             outcome.alone[0].greedy.right = true;
             outcome.alone[1].greedy.right = false;

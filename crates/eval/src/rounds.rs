@@ -190,7 +190,7 @@ mod tests {
         assert!((rounds.segments[1].share - 100.0 / 3.0).abs() < 1e-9);
         assert!((rounds.others - 100.0 / 3.0).abs() < 1e-9);
         assert_eq!(rounds.beyond, 0);
-        // Of the last twenty the first member wrote all.
+        // The first member wrote all of the last twenty.
         let late = Rounds::new(&run, 0, &all[20..], None);
         assert_eq!(late.others, 0.0);
     }

@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Of two questions a half has one: whoever knows the one does not know the other.
+    /// Each half has one question, and the member that knows it does not know the other half's.
     #[test]
     fn no_question_chooses_its_own_member() {
         let two = [outcome("g", [true, false]), outcome("g", [false, true])];

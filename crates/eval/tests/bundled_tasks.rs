@@ -80,7 +80,7 @@ fn there_are_as_many_questions_as_the_documents_say() {
     assert_eq!(kinds(&FILES), kinds(&same));
 }
 
-/// What could be sent back without an answer: the question, or what was said before it.
+/// Texts that answer nothing: the question, and the turns before it.
 fn echoes(task: &Task) -> Vec<String> {
     if task.code().is_some() {
         return vec![task.question.clone()];

@@ -1,5 +1,5 @@
 /**
- * Who wrote an answer, and whose vote decided rounds against all the others. The tool says the same
+ * The writers of an answer, and the members whose vote alone decided rounds against all the others. The tool says the same
  * (crates/cli/src/credits.rs); tests/credits/lines.json holds both to it.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
