@@ -13,7 +13,7 @@ const TIE: f64 = 1e-12;
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct Selection {
-    /// Y, `[candidates]`: positive, summing to 1.
+    /// Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted.
     pub totals: Vec<f64>,
     /// The winner, an index into this round's candidates.
     pub winner: usize,

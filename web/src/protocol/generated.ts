@@ -246,7 +246,7 @@ export interface Feedback {
 
 /** The outcome of a round. */
 export interface Selection {
-  /** Y, `[candidates]`: positive, summing to 1. */
+  /** Y, `[candidates]`: not negative, summing to 1 where no candidate is discounted. */
   totals: Array<number>;
   /** The winner, an index into this round's candidates. */
   winner: number;
