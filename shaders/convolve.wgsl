@@ -1,8 +1,8 @@
-// The gated short convolution (LFM2): of a token's B, C and x, C · conv(B · x), where it sees its own
-// B · x and that of the tokens before it, of its own candidate first and of the prefix then. An item is
-// one group of channels of one token, which also leaves its B · x in the cache. What ran in this pass is
-// taken from B and x: its row may not be there yet. How the cache has a group is the business of
-// `shared/cache/write_*.wgsl` and `number_*.wgsl`, which call it a head.
+// The gated short convolution (LFM2): of a token's B, C and x, C · conv(B · x), where it sees its
+// own B · x and that of the tokens before it, of its own candidate first and of the prefix then. An
+// item is one group of channels of one token, which also leaves its B · x in the cache. What ran in
+// this pass is taken from B and x: its row may not be there yet. How the cache has a group is the
+// business of `shared/cache/write_*.wgsl` and `number_*.wgsl`, which call it a head.
 struct Params {
     groups: u32,
     width: u32,     // channels of a group

@@ -1,5 +1,5 @@
-// Heads behind their gates, and a norm of each where there is one: norm(x) * curve(gate), or
-// norm(x * curve(gate)). An item is one head of one token. Gates lie in rows of their own, beside other
+// Heads behind their gates, and a norm of each where there is one: norm(x) * curve(gate), or norm(x
+// * curve(gate)). An item is one head of one token. Gates lie in rows of their own, beside other
 // things.
 struct Params {
     heads: u32,

@@ -1,4 +1,5 @@
-// act(gate) · up, number by number, up being some columns of wider rows: SiLU, or GELU in its tanh form.
+// act(gate) · up, number by number, up being some columns of wider rows: SiLU, or GELU in its tanh
+// form.
 struct Params {
     quads: u32,    // numbers / 4
     gelu: u32,     // 0: SiLU; 1: GELU

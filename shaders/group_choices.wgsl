@@ -1,5 +1,5 @@
-// The choices of a pass, expert by expert, in groups of four of one expert: what a product of several rows
-// takes at once. One workgroup makes all; a thread makes the groups of an expert.
+// The choices of a pass, expert by expert, in groups of four of one expert: what a product of
+// several rows takes at once. One workgroup makes all; a thread makes the groups of an expert.
 struct Params {
     count: u32,  // experts, at most MOST
     used: u32,   // of a token

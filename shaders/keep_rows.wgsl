@@ -1,6 +1,6 @@
-// Keep the winner's rows: move rows src..src+count of a block's caches to dst..,
-// where dst ≤ src; which caches those are is the business of `shared/cache/keep_*.wgsl`. A thread owns two words of a row and goes through the rows upwards:
-// overlapping moves need no scratch.
+// Keep the winner's rows: move rows src..src+count of a block's caches to dst.., where dst ≤ src;
+// which caches those are is the business of `shared/cache/keep_*.wgsl`. A thread owns two words of
+// a row and goes through the rows upwards: overlapping moves need no scratch.
 struct Params {
     pairs: u32,     // words of a row / 2
     capacity: u32,  // rows of the cache

@@ -1,6 +1,7 @@
-// The short convolution before a recurrence with its SiLU; by the delta rule queries and keys are brought
-// to length one then. An item is one head of one token: of a query, a key or a value. A token sees those of
-// its run that are in this pass, and before them what the state has that its run begins from.
+// The short convolution before a recurrence with its SiLU; by the delta rule queries and keys are
+// brought to length one then. An item is one head of one token: of a query, a key or a value. A
+// token sees those of its run that are in this pass, and before them what the state has that its
+// run begins from.
 struct Params {
     key_heads: u32,
     value_heads: u32,

@@ -1,8 +1,9 @@
-// The rule by which the tokens of a run change the memory S of a value head. Of a token with query q, key k,
-// value v, share b and decay a it becomes a * S + k (x) b * (v - a * S'k) by the gated delta rule (Qwen3.5),
-// and gives S'q; of a state space (Mamba-2) a * S + k (x) b * v, and S'q + d * v. An item is some columns of S
-// of one run, from one state to another, or in place. Columns know nothing of each other: each thread has
-// one, and none waits. What a head gives takes the place of its values.
+// The rule by which the tokens of a run change the memory S of a value head. Of a token with query
+// q, key k, value v, share b and decay a it becomes a * S + k (x) b * (v - a * S'k) by the gated
+// delta rule (Qwen3.5), and gives S'q; of a state space (Mamba-2) a * S + k (x) b * v, and S'q + d
+// * v. An item is some columns of S of one run, from one state to another, or in place. Columns
+// know nothing of each other: each thread has one, and none waits. What a head gives takes the
+// place of its values.
 struct Params {
     key_heads: u32,
     value_heads: u32,
@@ -91,7 +92,8 @@ fn make(at: vec3<u32>, across: u32, local: u32) {
             begin = run.w;
         }
     }
-    // The convolution's last inputs: each thread moves some channels. In place, the older come first.
+    // The convolution's last inputs: each thread moves some channels. In place, the older come
+    // first.
     let all = params.value_heads * parts * THREADS;
     for (var c = at.x * THREADS + local; c < channels; c += all) {
         for (var i = 0u; i < params.taps - 1u; i++) {

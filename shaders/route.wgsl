@@ -1,5 +1,5 @@
-// The experts that each token goes through: those whose scores, with their biases, are the largest, the
-// best first, and of equal ones the first. A workgroup takes a token.
+// The experts that each token goes through: those whose scores, with their biases, are the largest,
+// the best first, and of equal ones the first. A workgroup takes a token.
 struct Params {
     count: u32,    // experts, at most MOST
     used: u32,     // of a token
@@ -17,8 +17,8 @@ struct Params {
 const WORKGROUP: u32 = 64u;
 const MOST: u32 = 512u;
 
-// Of each expert: its score before the softmax's sum, and the key that it is chosen by. Shared, so that
-// no two threads see the same key differently.
+// Of each expert: its score before the softmax's sum, and the key that it is chosen by. Shared, so
+// that no two threads see the same key differently.
 var<workgroup> parts: array<f32, MOST>;
 var<workgroup> keys: array<u32, MOST>;
 

@@ -1,7 +1,7 @@
-//! Leaves comments and indentation out of the shaders' text that is compiled in: of what a visitor of a
-//! page loads they would be 9 KB. Lines stay where they are, so that a compiler's message names a line
-//! of the file. Behind the text of a shader come those that it says it needs, in lines of their own:
-//! `// Needs: FILE.wgsl`, beside it.
+//! Leaves comments and indentation out of the shaders' text that is compiled in: of what a visitor
+//! of a page loads they would be 9 KB. Lines stay where they are, so that a compiler's message
+//! names a line of the file. Behind the text of a shader come those that it says it needs, in lines
+//! of their own: `// Needs: FILE.wgsl`, beside it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -1,5 +1,5 @@
-//! A larger stack than the usual 1 MiB: llguidance goes into a schema's parts, and into what they refer to,
-//! by calls within calls.
+//! A larger stack than the usual 1 MiB: llguidance goes into a schema's parts, and into what they
+//! refer to, by calls within calls.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,8 +1,8 @@
 // Masked attention over the caches that `append` fills (`shared/cache/read_*.wgsl` has their form).
 // A workgroup takes a share, four queries of a key head, so that a key is read and unpacked once
 // for four; keys pass in tiles of 64, a key a thread, and the softmax runs along (Milakov &
-// Gimelshein 2018). Of heads wider than it has threads for, two workgroups make the same chances and
-// each its own columns.
+// Gimelshein 2018). Of heads wider than it has threads for, two workgroups make the same chances
+// and each its own columns.
 const WORKGROUP: u32 = 64u;
 
 var<workgroup> query: array<vec4<f32>, QUERIES * MOST_QUADS>;   // [QUERIES, quads]

@@ -1,5 +1,6 @@
 // Masked attention by threads that work serially: each takes a share, four keys at a time. The
-// chunks of a query's keys lie side by side in a workgroup, which joins them behind its only barrier.
+// chunks of a query's keys lie side by side in a workgroup, which joins them behind its only
+// barrier.
 
 // As many as a CPU that plays GPU has lanes, at least: lavapipe loses its place in a loop behind a
 // barrier where lanes are left over.

@@ -1,8 +1,7 @@
-// Weights in IQ2_S: of each eight, the low byte of an entry's number and a byte of signs; of each 16
-// a 4-bit scale: weight = d · (scale + ½) / 4 · ±number. A unit is 8 bytes, four low bytes and four
-// of signs; the second plane has two bytes a unit, the upper two bits of four numbers and the
-// scales, the third d.
-// Needs: iq2.wgsl
+// Weights in IQ2_S: of each eight, the low byte of an entry's number and a byte of signs; of each
+// 16 a 4-bit scale: weight = d · (scale + ½) / 4 · ±number. A unit is 8 bytes, four low bytes and
+// four of signs; the second plane has two bytes a unit, the upper two bits of four numbers and the
+// scales, the third d. Needs: iq2.wgsl
 const BLOCK_BYTES: u32 = 82u;
 
 fn unit_at(row: u32, unit: u32) -> Unit {

@@ -1,6 +1,6 @@
-// Weights in IQ2_XS: of each eight, 16 bits: an entry's number below seven signs; of each 16 a 4-bit
-// scale: weight = d · (scale + ½) / 4 · ±number. The second plane has the scales, the third d.
-// Needs: iq2.wgsl
+// Weights in IQ2_XS: of each eight, 16 bits: an entry's number below seven signs; of each 16 a
+// 4-bit scale: weight = d · (scale + ½) / 4 · ±number. The second plane has the scales, the third
+// d. Needs: iq2.wgsl
 const BLOCK_BYTES: u32 = 74u;
 
 fn unit_at(row: u32, unit: u32) -> Unit {

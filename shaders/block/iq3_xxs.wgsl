@@ -1,7 +1,6 @@
-// Weights in IQ3_XXS: of each 32, eight bytes that choose entries, and in the second plane a word of
-// four times seven signs below a 4-bit scale: weight = d · (scale + ½) / 2 · ±number. The third
-// plane has d.
-// Needs: iq3.wgsl
+// Weights in IQ3_XXS: of each 32, eight bytes that choose entries, and in the second plane a word
+// of four times seven signs below a 4-bit scale: weight = d · (scale + ½) / 2 · ±number. The third
+// plane has d. Needs: iq3.wgsl
 const BLOCK_BYTES: u32 = 98u;
 
 fn unit_at(row: u32, unit: u32) -> Unit {

@@ -1,6 +1,6 @@
-// The products of experts, choice by choice, by subgroups: each sweeps four weight rows and adds up what
-// its lanes have, as in product_vector/subgroups.wgsl, which says what is not assumed of them. A
-// workgroup makes four pairs.
+// The products of experts, choice by choice, by subgroups: each sweeps four weight rows and adds up
+// what its lanes have, as in product_vector/subgroups.wgsl, which says what is not assumed of them.
+// A workgroup makes four pairs.
 @group(0) @binding(3) var<storage, read> counts: array<u32>;  // [1] tokens
 
 const PAIRS: u32 = 4u;

@@ -1,12 +1,12 @@
-// The product of one row of x, by subgroups: each sweeps four weight rows and adds up what its lanes
-// have without workgroup memory, and without a barrier. A workgroup makes four pairs: one sweep for
-// each of two subgroups of 32.
+// The product of one row of x, by subgroups: each sweeps four weight rows and adds up what its
+// lanes have without workgroup memory, and without a barrier. A workgroup makes four pairs: one
+// sweep for each of two subgroups of 32.
 //
-// No size is assumed, nor which threads a subgroup has. Subgroups of a workgroup are numbered from 0
-// to num_subgroups - 1, so that each pair is made by exactly one, however many there are. Lanes are
-// counted and not taken from subgroup_size, since a workgroup may leave its last subgroup, or its
-// only one, partly empty. All of a subgroup's threads take the same way up to each sum: what decides
-// it are the workgroup, the subgroup and numbers read from buffers by all alike.
+// No size is assumed, nor which threads a subgroup has. Subgroups of a workgroup are numbered from
+// 0 to num_subgroups - 1, so that each pair is made by exactly one, however many there are. Lanes
+// are counted and not taken from subgroup_size, since a workgroup may leave its last subgroup, or
+// its only one, partly empty. All of a subgroup's threads take the same way up to each sum: what
+// decides it are the workgroup, the subgroup and numbers read from buffers by all alike.
 const PAIRS: u32 = 4u;
 
 @compute @workgroup_size(64)

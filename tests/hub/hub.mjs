@@ -32,14 +32,17 @@ import { parseArgs } from "node:util";
 
 /**
  * @typedef {object} Fault
- * @property {string} kind  cut (the line breaks), flip (a byte arrives wrong), stall (the line stays
- *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), no-range-416
- *   (they are refused), wrong-range (another range than asked), short-range (but its beginning),
+ * @property {string} kind  cut (the line breaks), flip (a byte arrives wrong), stall (the line
+ *   stays
+ *   open and silent), slow (`bytesPerSecond`), no-range (ranges are ignored), no-range-416 (they
+ *   are refused), wrong-range (another range than asked), short-range (but its beginning),
  *   wrong-total (a range of a longer file), wrong-length (half of what is announced), longer (no
- *   ranges, no length, and more bytes than there were), changed (another file by that
- *   name), garbage (a page where a list is due), or a status: 401, 403, 404, 416, 425, 429, 500, 503
- * @property {string} [file]  which files, with `*` for anything: "*.gguf"; for `on: "api"`, which repositories
- * @property {"bytes" | "resolve" | "api"} [on]  which answer: that with the bytes (the default), the
+ *   ranges, no length, and more bytes than there were), changed (another file by that name),
+ *   garbage (a page where a list is due), or a status: 401, 403, 404, 416, 425, 429, 500, 503
+ * @property {string} [file]  which files, with `*` for anything: "*.gguf"; for `on: "api"`, which
+ *   repositories
+ * @property {"bytes" | "resolve" | "api"} [on]  which answer: that with the bytes (the default),
+ *   the
  *   redirect to it (the default for 401, 403, 404), or the list of files
  * @property {number} [times]  how many answers; 1 if left out, 0 for all
  * @property {number} [skip]  how many answers go well first
@@ -68,7 +71,10 @@ let faults = [];
 let log = [];
 let cdnOrigin = "";
 
-/** Digests by path, number, size and time of change, which two files in a row may have in common: hashing a gigabyte once is enough. */
+/**
+ * Digests by path, number, size and time of change, which two files in a row may have in common:
+ * hashing a gigabyte once is enough.
+ */
 const digests = new Map();
 async function digestsOf(path, { ino, size, mtimeMs }) {
   const key = `${path} ${ino} ${size} ${mtimeMs}`;
@@ -87,7 +93,9 @@ async function digestsOf(path, { ino, size, mtimeMs }) {
   return digests.get(key);
 }
 
-/** A repository's files with sizes and ids, and the commit these make. Undefined if there is none. */
+/**
+ * A repository's files with sizes and ids, and the commit these make. Undefined if there is none.
+ */
 async function repository(id) {
   const folder = join(root, id);
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => undefined);
@@ -199,7 +207,10 @@ class Answer {
     }
   }
 
-  /** Answers with a file's bytes, or the range of them that was asked for, as well as the fault lets it. */
+  /**
+   * Answers with a file's bytes, or the range of them that was asked for, as well as the fault lets
+   * it.
+   */
   async bytes(file, headers) {
     const fault = faultFor("bytes", file.name);
     if (fault && this.status(fault, file.size)) return;
@@ -256,7 +267,8 @@ class Answer {
     }
     if (kind === "stall") return;
     if (sent === length) return response.end();
-    // What was written must arrive first, or the client sees less than `after`: long enough for a busy machine.
+    // What was written must arrive first, or the client sees less than `after`: long enough for a
+    // busy machine.
     if (sent > 0) await sleep(1000);
     response.destroy();
   }

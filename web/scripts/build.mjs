@@ -1,7 +1,8 @@
 /**
- * Builds two static folders, with relative addresses, so that any sub-path serves them: the page (web/dist, or
- * the folder that is named), and the package that others embed (web/package). Both have the engine: for each
- * core that was built its worker, one file with all that it imports, and its module beside it, the engine's also with relaxed SIMD.
+ * Builds two static folders, with relative addresses, so that any sub-path serves them: the page
+ * (web/dist, or the folder that is named), and the package that others embed (web/package). Both
+ * have the engine: for each core that was built its worker, one file with all that it imports, and
+ * its module beside it, the engine's also with relaxed SIMD.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -15,22 +16,51 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const dist = process.argv[2] ?? `${web}dist`;
 const library = `${web}package`;
 
-const settings = { bundle: true, format: "esm", target: "es2022", minify: true, sourcemap: "linked", logLevel: "warning" };
+const settings = {
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  sourcemap: "linked",
+  logLevel: "warning",
+};
 
-/** The modules that have workers: `engine`, `engine-shared` for pages that may share memory, `open-core`. */
+/**
+ * The modules that have workers: `engine`, `engine-shared` for pages that may share memory,
+ * `open-core`.
+ */
 const modules = [
-  { name: "engine", glue: `${web}pkg/conclave`, entries: { engine: "worker/engine-worker", "bench-worker": "bench/worker", "check-worker": "bench/check-worker" } },
+  {
+    name: "engine",
+    glue: `${web}pkg/conclave`,
+    entries: {
+      engine: "worker/engine-worker",
+      "bench-worker": "bench/worker",
+      "check-worker": "bench/check-worker",
+    },
+  },
   {
     name: "engine-shared",
     glue: `${web}pkg-shared/conclave`,
-    entries: { "engine-shared": "worker/engine-worker", "bench-worker-shared": "bench/worker", "check-worker-shared": "bench/check-worker" },
+    entries: {
+      "engine-shared": "worker/engine-worker",
+      "bench-worker-shared": "bench/worker",
+      "check-worker-shared": "bench/check-worker",
+    },
   },
-  { name: "open-core", glue: `${web}pkg-burn/conclave_burn`, entries: { "open-core": "worker/open-core-worker" } },
+  {
+    name: "open-core",
+    glue: `${web}pkg-burn/conclave_burn`,
+    entries: { "open-core": "worker/open-core-worker" },
+  },
 ];
 const isThere = async (file) => (await stat(file).catch(() => undefined)) !== undefined;
 const built = [];
 for (const module of modules) {
-  const files = { [`${module.name}.wasm`]: `${module.glue}_bg.wasm`, [`${module.name}-relaxed.wasm`]: `${module.glue}_relaxed_bg.wasm` };
+  const files = {
+    [`${module.name}.wasm`]: `${module.glue}_bg.wasm`,
+    [`${module.name}-relaxed.wasm`]: `${module.glue}_relaxed_bg.wasm`,
+  };
   for (const [name, file] of Object.entries(files)) if (!(await isThere(file))) delete files[name];
   if (Object.keys(files).length > 0) built.push({ ...module, files });
   else console.log(`without ${module.name}, which was not built`);
@@ -43,8 +73,12 @@ if (!hasGrammar) console.log("without grammar, which was not built");
 const unbuilt = {
   name: "unbuilt",
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^grammar-glue$/ }, () => (hasGrammar ? { path: `${grammar.glue}.js` } : { path: "grammar-glue", namespace: "unbuilt" }));
-    onLoad({ filter: /./, namespace: "unbuilt" }, () => ({ contents: "export default () => Promise.reject(new Error('it was not built'));" }));
+    onResolve({ filter: /^grammar-glue$/ }, () =>
+      hasGrammar ? { path: `${grammar.glue}.js` } : { path: "grammar-glue", namespace: "unbuilt" },
+    );
+    onLoad({ filter: /./, namespace: "unbuilt" }, () => ({
+      contents: "export default () => Promise.reject(new Error('it was not built'));",
+    }));
   },
 };
 const openCore = built.find(({ name }) => name === "open-core");
@@ -58,9 +92,13 @@ for (const folder of [dist, library]) {
 // The workers, each with the script of its module.
 for (const module of built) {
   // The bench compares both cores.
-  const entries = Object.entries(module.entries).filter(([name]) => openCore || !name.startsWith("check-worker"));
+  const entries = Object.entries(module.entries).filter(
+    ([name]) => openCore || !name.startsWith("check-worker"),
+  );
   const alias = { "engine-glue": glueOf(module), "open-core-glue": glueOf(openCore ?? module) };
-  const entryPoints = Object.fromEntries(entries.map(([name, entry]) => [name, `${web}src/${entry}.ts`]));
+  const entryPoints = Object.fromEntries(
+    entries.map(([name, entry]) => [name, `${web}src/${entry}.ts`]),
+  );
   await build({ ...settings, entryPoints, outdir: dist, alias, plugins: [unbuilt] });
   for (const [name, file] of Object.entries(module.files)) await cp(file, `${dist}/${name}`);
 }
@@ -72,13 +110,26 @@ const entries = ["conclave", "element", "openai", "ai-sdk", "language-model", "r
 /** What an entry is used with: whoever uses it has it, and which versions of it will do. */
 const peers = { "@ai-sdk/provider": "^4.0.0", react: ">=18" };
 const [first, ...others] = entries.map((name) => `${web}src/library/${name}.ts`);
-/** The other entries import the first as it is published, and the errors, which it exports: what is declared there is there once. */
+/**
+ * The other entries import the first as it is published, and the errors, which it exports: what is
+ * declared there is there once.
+ */
 const once = {
   name: "once",
-  setup: ({ onResolve }) => onResolve({ filter: /\/(conclave|errors)\.ts$/ }, () => ({ path: "./conclave.js", external: true })),
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /\/(conclave|errors)\.ts$/ }, () => ({
+      path: "./conclave.js",
+      external: true,
+    })),
 };
 await build({ ...settings, entryPoints: [first], outdir: library });
-await build({ ...settings, entryPoints: others, outdir: library, plugins: [once], external: Object.keys(peers) });
+await build({
+  ...settings,
+  entryPoints: others,
+  outdir: library,
+  plugins: [once],
+  external: Object.keys(peers),
+});
 for (const { name, files } of built) {
   // Bundlers copy a worker's script alone: it names no map, which they would miss.
   const script = await readFile(`${dist}/${name}.js`, "utf8");
@@ -87,18 +138,31 @@ for (const { name, files } of built) {
 }
 if (hasGrammar) await cp(`${dist}/grammar.wasm`, `${library}/grammar.wasm`);
 await mkdir(`${library}/members`);
-for (const file of (await readdir(`${web}members`)).filter((file) => file.endsWith(".gguf"))) await cp(`${web}members/${file}`, `${library}/members/${file}`);
+for (const file of (await readdir(`${web}members`)).filter((file) => file.endsWith(".gguf")))
+  await cp(`${web}members/${file}`, `${library}/members/${file}`);
 const types = `${library}/types`;
-execFileSync(process.execPath, [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", types], { stdio: "inherit" });
-for (const file of (await readdir(types, { recursive: true })).filter((file) => file.endsWith(".d.ts"))) {
+execFileSync(
+  process.execPath,
+  [`${web}node_modules/typescript/bin/tsc`, "-p", `${web}tsconfig.library.json`, "--outDir", types],
+  { stdio: "inherit" },
+);
+for (const file of (await readdir(types, { recursive: true })).filter((file) =>
+  file.endsWith(".d.ts"),
+)) {
   // As whoever imports them resolves names: sources have the ending `.ts`.
   const text = await readFile(join(types, file), "utf8");
   await writeFile(join(types, file), text.replace(/((?:from|import\() ?"\.[^"]+)\.ts"/g, '$1.js"'));
 }
-for (const file of ["LICENSE-APACHE", "LICENSE-MIT"]) await cp(`${web}../${file}`, `${library}/${file}`);
+for (const file of ["LICENSE-APACHE", "LICENSE-MIT"])
+  await cp(`${web}../${file}`, `${library}/${file}`);
 await cp(`${web}src/library/README.md`, `${library}/README.md`);
-const { name, version, description, keywords, license, repository } = JSON.parse(await readFile(`${web}package.json`, "utf8"));
-const exported = entries.map((entry) => [entry === "conclave" ? "." : `./${entry}`, { types: `./types/library/${entry}.d.ts`, default: `./${entry}.js` }]);
+const { name, version, description, keywords, license, repository } = JSON.parse(
+  await readFile(`${web}package.json`, "utf8"),
+);
+const exported = entries.map((entry) => [
+  entry === "conclave" ? "." : `./${entry}`,
+  { types: `./types/library/${entry}.d.ts`, default: `./${entry}.js` },
+]);
 const manifest = {
   name,
   version,
@@ -108,7 +172,9 @@ const manifest = {
   repository,
   type: "module",
   peerDependencies: peers,
-  peerDependenciesMeta: Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),
+  peerDependenciesMeta: Object.fromEntries(
+    Object.keys(peers).map((name) => [name, { optional: true }]),
+  ),
   sideEffects: ["./element.js"],
   exports: { ...Object.fromEntries(exported), "./package.json": "./package.json", "./*": "./*" },
 };
@@ -117,27 +183,49 @@ await writeFile(`${library}/package.json`, `${JSON.stringify(manifest, undefined
 // The page.
 /** Bytes of the open core as gzip, for the page to tell. */
 const openCoreBytes =
-  openCore && (await Promise.all(["js", "wasm"].map(async (ending) => gzipSync(await readFile(`${dist}/open-core.${ending}`), { level: 9 }).length))).reduce((sum, bytes) => sum + bytes);
+  openCore &&
+  (
+    await Promise.all(
+      ["js", "wasm"].map(
+        async (ending) =>
+          gzipSync(await readFile(`${dist}/open-core.${ending}`), { level: 9 }).length,
+      ),
+    )
+  ).reduce((sum, bytes) => sum + bytes);
 /** Tells apart what different builds send each other: by all that has a part in it. */
 const pageVersion = createHash("sha256");
 for (const folder of [dist, `${web}src`])
-  for (const file of (await readdir(folder, { recursive: true })).filter((file) => /(?<!\.test)\.(ts|js|wasm)$/.test(file)).sort()) pageVersion.update(await readFile(join(folder, file)));
+  for (const file of (await readdir(folder, { recursive: true }))
+    .filter((file) => /(?<!\.test)\.(ts|js|wasm)$/.test(file))
+    .sort())
+    pageVersion.update(await readFile(join(folder, file)));
 await build({
   ...settings,
-  entryPoints: { page: `${web}src/page/main.ts`, style: `${web}style.css`, bench: `${web}src/bench/page.ts` },
+  entryPoints: {
+    page: `${web}src/page/main.ts`,
+    style: `${web}style.css`,
+    bench: `${web}src/bench/page.ts`,
+  },
   outdir: dist,
   splitting: true,
   loader: { ".woff2": "file" },
   assetNames: "[name]",
   chunkNames: "chunk-[hash]",
-  define: { OPEN_CORE_BYTES: String(openCoreBytes), PAGE_VERSION: JSON.stringify(pageVersion.digest("hex").slice(0, 16)) },
+  define: {
+    OPEN_CORE_BYTES: String(openCoreBytes),
+    PAGE_VERSION: JSON.stringify(pageVersion.digest("hex").slice(0, 16)),
+  },
 });
-for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"]) await cp(`${web}${file}`, `${dist}/${file}`);
+for (const file of ["index.html", "bench.html", "bench.css", "mark.svg", "catalogue.json"])
+  await cp(`${web}${file}`, `${dist}/${file}`);
 // The font's licence asks to travel with it.
-await cp(`${web}node_modules/@fontsource-variable/newsreader/LICENSE`, `${dist}/newsreader-LICENSE.txt`);
+await cp(
+  `${web}node_modules/@fontsource-variable/newsreader/LICENSE`,
+  `${dist}/newsreader-LICENSE.txt`,
+);
 
-// Last: the service worker knows every file that the page needs by its content. Entries are in order,
-// so that the same files make the same worker.
+// Last: the service worker knows every file that the page needs by its content. Entries are in
+// order, so that the same files make the same worker.
 const needed = (await readdir(dist, { recursive: true, withFileTypes: true }))
   .filter((entry) => entry.isFile() && !/\.(map|txt)$/.test(entry.name))
   .map((entry) => relative(dist, join(entry.parentPath, entry.name)).split(sep).join("/"))

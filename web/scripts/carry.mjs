@@ -1,6 +1,7 @@
 /**
- * `node scripts/carry.mjs FOLDER TOOL`: makes a folder that measures Conclave on a bare Linux machine with Vulkan
- * and no network: the native tool, the page's bench worker with its module, and Deno, which runs it on WebGPU.
+ * `node scripts/carry.mjs FOLDER TOOL`: makes a folder that measures Conclave on a bare Linux
+ * machine with Vulkan and no network: the native tool, the page's bench worker with its module, and
+ * Deno, which runs it on WebGPU.
  */
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
@@ -26,21 +27,41 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const [folder, tool] = process.argv.slice(2);
 await rm(folder, { recursive: true, force: true });
 await mkdir(folder, { recursive: true });
-const settings = { bundle: true, format: "esm", target: "es2022", minify: true, logLevel: "warning" };
-await build({ ...settings, entryPoints: { carried: `${web}tests/browser/carried.ts` }, outdir: folder, platform: "node" });
-await build({ ...settings, entryPoints: { "bench-worker": `${web}src/bench/worker.ts` }, outdir: folder, alias: { "engine-glue": `${web}pkg/conclave.js` } });
+const settings = {
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  logLevel: "warning",
+};
+await build({
+  ...settings,
+  entryPoints: { carried: `${web}tests/browser/carried.ts` },
+  outdir: folder,
+  platform: "node",
+});
+await build({
+  ...settings,
+  entryPoints: { "bench-worker": `${web}src/bench/worker.ts` },
+  outdir: folder,
+  alias: { "engine-glue": `${web}pkg/conclave.js` },
+});
 // Deno takes relaxed SIMD.
 await copyFile(`${web}pkg/conclave_relaxed_bg.wasm`, `${folder}/engine-relaxed.wasm`);
 await cp(`${web}members`, `${folder}/members`, { recursive: true });
 await copyFile(tool, `${folder}/conclave`);
 execFileSync("strip", [`${folder}/conclave`]);
-for (const large of ["conclave", "engine-relaxed.wasm"]) execFileSync("gzip", ["-9", `${folder}/${large}`]);
+for (const large of ["conclave", "engine-relaxed.wasm"])
+  execFileSync("gzip", ["-9", `${folder}/${large}`]);
 execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, deno]);
-const [packed] = (await readdir(folder)).filter((file) => file.startsWith("deno-") && file.endsWith(".tgz"));
+const [packed] = (await readdir(folder)).filter(
+  (file) => file.startsWith("deno-") && file.endsWith(".tgz"),
+);
 await rename(`${folder}/${packed}`, `${folder}/deno.tgz`);
 await writeFile(`${folder}/run.sh`, run);
 await chmod(`${folder}/run.sh`, 0o755);
 let bytes = 0;
-for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) if (entry.isFile()) bytes += (await stat(`${entry.parentPath}/${entry.name}`)).size;
+for (const entry of await readdir(folder, { recursive: true, withFileTypes: true }))
+  if (entry.isFile()) bytes += (await stat(`${entry.parentPath}/${entry.name}`)).size;
 console.log(`${folder}: ${(bytes / 1e6).toFixed(1)} MB; copy it, and call run.sh there`);
 if (bytes > mostBytes) throw new Error(`it may be ${mostBytes / 1e6} MB`);

@@ -1,6 +1,7 @@
 /**
- * Writes docs/library.md from the doc comments of what the library exports; with `--check` it only says
- * whether that file is up to date. The compiler reads the types, so that nothing else is needed.
+ * Writes docs/library.md from the doc comments of what the library exports; with `--check` it only
+ * says whether that file is up to date. The compiler reads the types, so that nothing else is
+ * needed.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -10,14 +11,25 @@ const web = fileURLToPath(new URL("..", import.meta.url));
 const target = fileURLToPath(new URL("../../docs/library.md", import.meta.url));
 /** The chapters, each with the files whose exports it holds, in this order. */
 const chapters = [
-  ["Loading and asking", ["library/conclave.ts", "library/conversation.ts", "library/response-format.ts", "protocol/backend.ts"]],
+  [
+    "Loading and asking",
+    [
+      "library/conclave.ts",
+      "library/conversation.ts",
+      "library/response-format.ts",
+      "protocol/backend.ts",
+    ],
+  ],
   ["The element", ["library/element.ts"]],
   ["As OpenAI's client", ["library/openai.ts", "library/answer.ts"]],
   ["As a model of the AI SDK", ["library/ai-sdk.ts"]],
   ["As the browser's LanguageModel", ["library/language-model.ts"]],
   ["In React", ["library/react.ts", "library/react-chat.ts"]],
   ["Members, events and downloads", ["protocol/messages.ts"]],
-  ["What the engine says and takes", ["protocol/engine.ts", "protocol/generated.ts", "protocol/remote.ts"]],
+  [
+    "What the engine says and takes",
+    ["protocol/engine.ts", "protocol/generated.ts", "protocol/remote.ts"],
+  ],
   ["Errors", ["protocol/errors.ts"]],
   ["References and lists of members", ["store/reference.ts", "store/load.ts"]],
   ["Underneath", ["library/wire.ts"]],
@@ -34,10 +46,15 @@ const flags = ts.TypeFormatFlags.NoTruncation;
 /** Every exported symbol once, by what it is declared as. */
 const exported = new Set(
   entries
-    .flatMap((entry) => checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(entry))))
-    .map((symbol) => (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol)),
+    .flatMap((entry) =>
+      checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(entry))),
+    )
+    .map((symbol) =>
+      symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
+    ),
 );
-const fileOf = (symbol) => symbol.declarations[0].getSourceFile().fileName.slice(`${web}src/`.length);
+const fileOf = (symbol) =>
+  symbol.declarations[0].getSourceFile().fileName.slice(`${web}src/`.length);
 
 /** A doc comment as one line of Markdown; links become code. */
 function docOf(parts) {
@@ -55,7 +72,10 @@ const nodeDoc = (node) =>
 const typeText = (type, node) => checker.typeToString(type, node, flags);
 const cell = (text) => text.replaceAll("|", "\\|");
 
-/** Shapes whose types are written out in `protocol/generated.ts`, `protocol/engine.ts` and `protocol/errors.ts`, by their names. */
+/**
+ * Shapes whose types are written out in `protocol/generated.ts`, `protocol/engine.ts` and
+ * `protocol/errors.ts`, by their names.
+ */
 const namedShapes = {
   about: "About",
   adapter: "Adapter",
@@ -72,8 +92,11 @@ const plainChecks = { text: "string", flag: "boolean", number: "number", blob: "
 
 /** What an identifier stands for, through imports and shorthand fields. */
 function declarationOf(node) {
-  const symbol = ts.isShorthandPropertyAssignment(node.parent) ? checker.getShorthandAssignmentValueSymbol(node.parent) : checker.getSymbolAtLocation(node);
-  return (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol).valueDeclaration;
+  const symbol = ts.isShorthandPropertyAssignment(node.parent)
+    ? checker.getShorthandAssignmentValueSymbol(node.parent)
+    : checker.getSymbolAtLocation(node);
+  return (symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol)
+    .valueDeclaration;
 }
 
 /** The fields of a call `shape({…})` or `shape(name)`. */
@@ -82,15 +105,21 @@ function fieldsOf(call) {
   return (ts.isIdentifier(fields) ? declarationOf(fields).initializer : fields).properties;
 }
 const checkOf = (field) => field.initializer ?? field.name;
-const isOptional = (field) => ts.isCallExpression(checkOf(field)) && checkOf(field).expression.text === "optional";
+const isOptional = (field) =>
+  ts.isCallExpression(checkOf(field)) && checkOf(field).expression.text === "optional";
 const named = (field) => `${field.name.text}${isOptional(field) ? "?" : ""}`;
 
-/** The type that a check makes: `list(nullable(text))` is `(string | null)[]`. Shapes that are exported go by their names. */
+/**
+ * The type that a check makes: `list(nullable(text))` is `(string | null)[]`. Shapes that are
+ * exported go by their names.
+ */
 function checkText(node) {
   if (ts.isIdentifier(node)) {
     const declaration = declarationOf(node);
     if (declaration.getSourceFile().fileName.endsWith("/check.ts")) return plainChecks[node.text];
-    return typeOfShape.get(declaration) ?? namedShapes[node.text] ?? checkText(declaration.initializer);
+    return (
+      typeOfShape.get(declaration) ?? namedShapes[node.text] ?? checkText(declaration.initializer)
+    );
   }
   const [first, second] = node.arguments;
   const inner = () => checkText(first);
@@ -99,7 +128,9 @@ function checkText(node) {
     case "whole":
       return `number, ${first.getText()} to ${second.getText().replace("Number.MAX_SAFE_INTEGER", "2 ** 53 - 1")}`;
     case "oneOf":
-      return ts.isSpreadElement(first) ? "ErrorKind" : node.arguments.map((one) => one.getText()).join(" | ");
+      return ts.isSpreadElement(first)
+        ? "ErrorKind"
+        : node.arguments.map((one) => one.getText()).join(" | ");
     case "optional":
       return inner();
     case "nullable":
@@ -116,7 +147,10 @@ function checkText(node) {
   }
 }
 
-/** The check that a type alias is made of: `Checked<typeof NAME>`, or one variant of such, with its comment. */
+/**
+ * The check that a type alias is made of: `Checked<typeof NAME>`, or one variant of such, with its
+ * comment.
+ */
 function shapeOf(declaration) {
   const { type } = declaration;
   if (!type || !ts.isTypeReferenceNode(type)) return undefined;
@@ -128,7 +162,9 @@ function shapeOf(declaration) {
   if (type.typeName.text === "Extract") {
     const of = checker.getSymbolAtLocation(first.typeName).declarations[0];
     const variant = second.members[0].type.literal.text;
-    const property = shapeOf(of)?.call.arguments[0].properties.find((one) => one.name.text === variant);
+    const property = shapeOf(of)?.call.arguments[0].properties.find(
+      (one) => one.name.text === variant,
+    );
     return property && { variant, doc: nodeDoc(property), call: property.initializer };
   }
   return undefined;
@@ -143,18 +179,30 @@ const typeOfShape = new Map(
 
 /** The fields of a shape as a table, in their order. */
 function shapeFields({ call, variant }) {
-  const rows = fieldsOf(call).map((field) => `| \`${named(field)}\` | \`${cell(checkText(checkOf(field)))}\` | ${cell(nodeDoc(field))} |`);
+  const rows = fieldsOf(call).map(
+    (field) =>
+      `| \`${named(field)}\` | \`${cell(checkText(checkOf(field)))}\` | ${cell(nodeDoc(field))} |`,
+  );
   const type = variant ? [`| \`type\` | \`"${variant}"\` | |`] : [];
   return ["| field | type | |", "|---|---|---|", ...type, ...rows].join("\n");
 }
 
-/** The fields of an interface as a table, types as they are written; without those that it has of another package's. */
+/**
+ * The fields of an interface as a table, types as they are written; without those that it has of
+ * another package's.
+ */
 function fields(type) {
-  const own = checker.getPropertiesOfType(type).filter(({ declarations }) => declarations[0].getSourceFile().fileName.startsWith(`${web}src/`));
+  const own = checker
+    .getPropertiesOfType(type)
+    .filter(({ declarations }) =>
+      declarations[0].getSourceFile().fileName.startsWith(`${web}src/`),
+    );
   const rows = own.map((property) => {
     const [declaration] = property.declarations;
     const optional = property.flags & ts.SymbolFlags.Optional ? "?" : "";
-    const written = ts.isMethodSignature(declaration) ? declaration.getText().slice(property.name.length) : declaration.type.getText();
+    const written = ts.isMethodSignature(declaration)
+      ? declaration.getText().slice(property.name.length)
+      : declaration.type.getText();
     return `| \`${property.name}${optional}\` | \`${cell(written.replace(/;$/, ""))}\` | ${cell(symbolDoc(property))} |`;
   });
   return ["| field | type | |", "|---|---|---|", ...rows].join("\n");
@@ -162,8 +210,13 @@ function fields(type) {
 
 /** What a declaration says of itself, without its body. */
 function signature(node) {
-  const copy = node.getText().slice(0, node.body ? node.body.pos - node.pos - node.getLeadingTriviaWidth() : undefined);
-  const type = node.initializer && ts.isPropertyDeclaration(node) && !node.type ? `: ${typeText(checker.getTypeAtLocation(node), node)}` : "";
+  const copy = node
+    .getText()
+    .slice(0, node.body ? node.body.pos - node.pos - node.getLeadingTriviaWidth() : undefined);
+  const type =
+    node.initializer && ts.isPropertyDeclaration(node) && !node.type
+      ? `: ${typeText(checker.getTypeAtLocation(node), node)}`
+      : "";
   return `${copy
     .replace(/\s*\n\s*/g, " ")
     .replace(/;$/, "")
@@ -173,10 +226,20 @@ function signature(node) {
 /** The public members of a class, each with its comment. */
 function members(declaration) {
   const open = declaration.members.filter((member) => {
-    const hidden = ts.getCombinedModifierFlags(member) & (ts.ModifierFlags.Private | ts.ModifierFlags.Protected);
-    return !hidden && !ts.isConstructorDeclaration(member) && !(member.name && ts.isPrivateIdentifier(member.name)) && member.name?.getText() !== "disconnectedCallback";
+    const hidden =
+      ts.getCombinedModifierFlags(member) & (ts.ModifierFlags.Private | ts.ModifierFlags.Protected);
+    return (
+      !hidden &&
+      !ts.isConstructorDeclaration(member) &&
+      !(member.name && ts.isPrivateIdentifier(member.name)) &&
+      member.name?.getText() !== "disconnectedCallback"
+    );
   });
-  return open.map((member) => [`\`\`\`ts\n${signature(member)}\n\`\`\``, nodeDoc(member)].filter(Boolean).join("\n")).join("\n\n");
+  return open
+    .map((member) =>
+      [`\`\`\`ts\n${signature(member)}\n\`\`\``, nodeDoc(member)].filter(Boolean).join("\n"),
+    )
+    .join("\n\n");
 }
 
 function describe(symbol) {
@@ -187,13 +250,16 @@ function describe(symbol) {
     const base = declaration.heritageClauses?.[0]?.types[0]?.getText();
     parts[1] ||= base ? `Extends \`${base}\`.` : "";
     parts.push(members(declaration));
-  } else if (ts.isInterfaceDeclaration(declaration)) parts.push(fields(checker.getDeclaredTypeOfSymbol(symbol)));
-  else if (shape?.call.expression.text === "variant") parts.push("One of the events below, told apart by `type`.");
+  } else if (ts.isInterfaceDeclaration(declaration))
+    parts.push(fields(checker.getDeclaredTypeOfSymbol(symbol)));
+  else if (shape?.call.expression.text === "variant")
+    parts.push("One of the events below, told apart by `type`.");
   else if (["shape", "exact"].includes(shape?.call.expression.text)) parts.push(shapeFields(shape));
   else if (shape) parts.push(`\`\`\`ts\ntype ${symbol.name} = ${checkText(shape.call)};\n\`\`\``);
   else if (ts.isTypeAliasDeclaration(declaration)) {
     parts.push(`\`\`\`ts\n${declaration.getText().replace(/^export /, "")}\n\`\`\``);
-  } else if (ts.isFunctionDeclaration(declaration)) parts.push(`\`\`\`ts\n${signature(declaration).replace(/^export /, "")}\n\`\`\``);
+  } else if (ts.isFunctionDeclaration(declaration))
+    parts.push(`\`\`\`ts\n${signature(declaration).replace(/^export /, "")}\n\`\`\``);
   else parts.push(`\`\`\`ts\nconst ${declaration.getText()}\n\`\`\``);
   return parts.filter(Boolean).join("\n\n");
 }
@@ -201,11 +267,18 @@ function describe(symbol) {
 const place = (symbol, order) => order.indexOf(fileOf(symbol));
 const text = chapters.map(([title, files]) => {
   const here = [...exported].filter((symbol) => files.includes(fileOf(symbol)));
-  here.sort((a, b) => place(a, files) - place(b, files) || a.declarations[0].pos - b.declarations[0].pos);
+  here.sort(
+    (a, b) => place(a, files) - place(b, files) || a.declarations[0].pos - b.declarations[0].pos,
+  );
   return [`## ${title}`, ...here.map(describe)].join("\n\n");
 });
-const elsewhere = [...exported].filter((symbol) => !chapters.some(([, files]) => files.includes(fileOf(symbol))));
-if (elsewhere.length > 0) throw new Error(`no chapter has ${elsewhere.map((symbol) => `${symbol.name} of ${fileOf(symbol)}`).join(", ")}`);
+const elsewhere = [...exported].filter(
+  (symbol) => !chapters.some(([, files]) => files.includes(fileOf(symbol))),
+);
+if (elsewhere.length > 0)
+  throw new Error(
+    `no chapter has ${elsewhere.map((symbol) => `${symbol.name} of ${fileOf(symbol)}`).join(", ")}`,
+  );
 const page = `# The library
 
 Everything that ${scripts

@@ -1,6 +1,6 @@
 /**
- * Serves a folder on this machine: `node scripts/serve.mjs FOLDER PORT [HEADERS]`, the headers of every
- * answer as a JSON object. Takes a free port where that one is taken, and prints the address.
+ * Serves a folder on this machine: `node scripts/serve.mjs FOLDER PORT [HEADERS]`, the headers of
+ * every answer as a JSON object. Takes a free port where that one is taken, and prints the address.
  */
 import { createServer } from "node:http";
 import sirv from "sirv";
@@ -12,7 +12,10 @@ if (folder === undefined || port === undefined) {
 }
 const always = Object.entries(JSON.parse(headers));
 // Always the build that is there now.
-const files = sirv(folder, { dev: true, setHeaders: (response) => always.forEach(([name, value]) => response.setHeader(name, value)) });
+const files = sirv(folder, {
+  dev: true,
+  setHeaders: (response) => always.forEach(([name, value]) => response.setHeader(name, value)),
+});
 const server = createServer((request, response) => {
   files(request, response, () => {
     always.forEach(([name, value]) => response.setHeader(name, value));

@@ -1,11 +1,12 @@
 /**
- * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or those of a folder of
- * web/tests against what was built: `browser` (the page in Chromium), `packages` (the package in the projects
- * of examples/), `browsers` (the page in Firefox and WebKit), `published` (with models that are fetched by
- * `cargo xtask models`), `serve` (OpenAI's client against `conclave serve`, which `cargo xtask test --only serve`
- * starts). Further arguments go to the runner.
- * `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built page, or one with other members;
- * `bench QUERY …` runs the built bench page, `write-model …` writes one of its random models.
+ * Runs tests with Node's own runner after bundling them: `unit` (beside the sources), or those of a
+ * folder of web/tests against what was built: `browser` (the page in Chromium), `packages` (the
+ * package in the projects of examples/), `browsers` (the page in Firefox and WebKit), `published`
+ * (with models that are fetched by `cargo xtask models`), `serve` (OpenAI's client against
+ * `conclave serve`, which `cargo xtask test --only serve` starts). Further arguments go to the
+ * runner. `screenshot FILE [QUESTION [SEED [MODEL …]]]` takes the README's picture of the built
+ * page, or one with other members; `bench QUERY …` runs the built bench page, `write-model …`
+ * writes one of its random models.
  */
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
@@ -19,7 +20,11 @@ const programs = ["screenshot", "bench", "write-model"];
 const folder = kind === "unit" ? "src" : "tests";
 const ofKind = (file) => kind === "unit" || file.startsWith(`${kind}/`);
 const entryPoints = readdirSync(`${web}${folder}`, { recursive: true })
-  .filter((file) => (programs.includes(kind) ? file === join("browser", `${kind}.ts`) : file.endsWith(".test.ts") && ofKind(file)))
+  .filter((file) =>
+    programs.includes(kind)
+      ? file === join("browser", `${kind}.ts`)
+      : file.endsWith(".test.ts") && ofKind(file),
+  )
   .map((file) => `${web}${folder}/${file}`);
 // Inside web/, so that packages left external are found.
 const outdir = `${web}node_modules/.cache/conclave-${kind}`;
@@ -41,10 +46,20 @@ await build({
 const built = readdirSync(outdir, { recursive: true })
   .filter((file) => file.endsWith(".mjs"))
   .map((file) => `${outdir}/${file}`);
-// A test that fails may leave a server behind, which would keep its process from its end. Node 20.14 is the first to know of it.
+// A test that fails may leave a server behind, which would keep its process from its end. Node
+// 20.14 is the first to know of it.
 const [major, minor] = process.versions.node.split(".").map(Number);
 const end = major > 21 || (major === 20 && minor >= 14) ? ["--test-force-exit"] : [];
-const runner = ["--test", ...end, ...(kind === "unit" ? [] : ["--test-concurrency=1"]), ...rest, ...built];
+const runner = [
+  "--test",
+  ...end,
+  ...(kind === "unit" ? [] : ["--test-concurrency=1"]),
+  ...rest,
+  ...built,
+];
 const args = ["--enable-source-maps", ...(programs.includes(kind) ? [...built, ...rest] : runner)];
-const { status } = spawnSync(process.execPath, args, { stdio: "inherit", env: { ...process.env, CONCLAVE_WEB: web } });
+const { status } = spawnSync(process.execPath, args, {
+  stdio: "inherit",
+  env: { ...process.env, CONCLAVE_WEB: web },
+});
 process.exit(status ?? 1);

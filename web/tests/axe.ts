@@ -1,10 +1,25 @@
-/** What axe-core finds wrong with a page, for every browser: run inside it, by its address beside the page. */
+/**
+ * What axe-core finds wrong with a page, for every browser: run inside it, by its address beside
+ * the page.
+ */
 
 interface Axe {
-  run(context: unknown, options: object): Promise<{ violations: { id: string; help: string; nodes: { target: unknown; failureSummary?: string }[] }[] }>;
+  run(
+    context: unknown,
+    options: object,
+  ): Promise<{
+    violations: {
+      id: string;
+      help: string;
+      nodes: { target: unknown; failureSummary?: string }[];
+    }[];
+  }>;
 }
 
-/** Runs in the page and knows nothing else. Gives a line for every fault under the rules of WCAG 2.2 AA and good practice. */
+/**
+ * Runs in the page and knows nothing else. Gives a line for every fault under the rules of WCAG 2.2
+ * AA and good practice.
+ */
 export async function faults(address: string): Promise<string[]> {
   const given = globalThis as unknown as { axe?: Axe };
   if (!given.axe) {
@@ -17,6 +32,14 @@ export async function faults(address: string): Promise<string[]> {
     });
   }
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-  const { violations } = await given.axe!.run(document, { runOnly: tags, resultTypes: ["violations"] });
-  return violations.flatMap(({ id, help, nodes }) => nodes.map(({ target, failureSummary }) => `${id} (${help}) at ${JSON.stringify(target)}: ${failureSummary ?? ""}`));
+  const { violations } = await given.axe!.run(document, {
+    runOnly: tags,
+    resultTypes: ["violations"],
+  });
+  return violations.flatMap(({ id, help, nodes }) =>
+    nodes.map(
+      ({ target, failureSummary }) =>
+        `${id} (${help}) at ${JSON.stringify(target)}: ${failureSummary ?? ""}`,
+    ),
+  );
 }

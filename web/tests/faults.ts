@@ -1,4 +1,7 @@
-/** Every fault the loopback hub knows, and what becomes of it: survived, or told. The table is the tool's as well. */
+/**
+ * Every fault the loopback hub knows, and what becomes of it: survived, or told. The table is the
+ * tool's as well.
+ */
 import { readFileSync } from "node:fs";
 import type { Fault } from "./hub.ts";
 
@@ -16,7 +19,15 @@ interface Case {
   hidden?: boolean;
 }
 
-const table = JSON.parse(readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/faults.json`, "utf8")) as { survived: Case[]; told: Case[] };
+const table = JSON.parse(
+  readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/faults.json`, "utf8"),
+) as { survived: Case[]; told: Case[] };
 
-export const survived = table.survived.map(({ page, ...rest }) => ({ ...rest, note: page === undefined ? undefined : new RegExp(page) }));
-export const told = table.told.map(({ page = "", ...rest }) => ({ ...rest, says: new RegExp(page) }));
+export const survived = table.survived.map(({ page, ...rest }) => ({
+  ...rest,
+  note: page === undefined ? undefined : new RegExp(page),
+}));
+export const told = table.told.map(({ page = "", ...rest }) => ({
+  ...rest,
+  says: new RegExp(page),
+}));

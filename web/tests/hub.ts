@@ -1,4 +1,7 @@
-/** The loopback hub (tests/hub/hub.mjs) as a test sees it: repositories to fill, faults to set, requests to count. */
+/**
+ * The loopback hub (tests/hub/hub.mjs) as a test sees it: repositories to fill, faults to set,
+ * requests to count.
+ */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -63,7 +66,9 @@ export class Hub {
     const root = mkdtempSync(join(tmpdir(), "conclave-hub-"));
     const script = `${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/hub.mjs`;
     // Files come from another origin than the hub itself, as they do from the real one.
-    const child = spawn(process.execPath, [script, "--root", root, "--cdn-port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [script, "--root", root, "--cdn-port", "0"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     for await (const line of createInterface({ input: child.stdout! })) {
       return new Hub(root, child, (JSON.parse(line) as { port: number }).port);
     }

@@ -1,4 +1,7 @@
-/** llama.cpp's own server (tests/remote/llama_server.py) with a model of this machine, as a test sees it. */
+/**
+ * llama.cpp's own server (tests/remote/llama_server.py) with a model of this machine, as a test
+ * sees it.
+ */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -20,9 +23,15 @@ export class LlamaServer {
     return `${this.address}/v1`;
   }
 
-  static async open(model: string, options: { key?: string; port?: number } = {}): Promise<LlamaServer> {
+  static async open(
+    model: string,
+    options: { key?: string; port?: number } = {},
+  ): Promise<LlamaServer> {
     const python = process.env["CONCLAVE_LLAMA_PYTHON"];
-    if (!python) throw new Error("CONCLAVE_LLAMA_PYTHON names no Python with tests/remote/requirements.txt: run `cargo xtask test --only browser`");
+    if (!python)
+      throw new Error(
+        "CONCLAVE_LLAMA_PYTHON names no Python with tests/remote/requirements.txt: run `cargo xtask test --only browser`",
+      );
     const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const child = spawn(python, [script, model, ...given], { stdio: ["pipe", "pipe", "ignore"] });
     for await (const line of createInterface(child.stdout!)) {
@@ -40,7 +49,11 @@ export class LlamaServer {
   /** Waits until it answers, and has dealt with what was asked before. */
   async ready(): Promise<void> {
     const body = JSON.stringify({ prompt: "Well", max_tokens: 1 });
-    await fetch(`${this.base}/completions`, { method: "POST", body, headers: { "content-type": "application/json" } });
+    await fetch(`${this.base}/completions`, {
+      method: "POST",
+      body,
+      headers: { "content-type": "application/json" },
+    });
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
-//! The operations on a GPU: the WGSL of `conclave-kernels`, launched by cubecl as kernels that bring
-//! their own source.
+//! The operations on a GPU: the WGSL of `conclave-kernels`, launched by cubecl as kernels that
+//! bring their own source.
 
 use burn_wgpu::{CubeBackend, CubeTensor, into_contiguous};
 use bytemuck::Pod;

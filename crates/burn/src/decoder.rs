@@ -282,8 +282,8 @@ impl BurnDecoder {
         weighed.sum_dim(1).reshape([tokens, width])
     }
 
-    /// The experts of each token by its logits `[tokens, experts]`, `[tokens · used]`, and the factors on
-    /// what they make, `[tokens, used]`.
+    /// The experts of each token by its logits `[tokens, experts]`, `[tokens · used]`, and the
+    /// factors on what they make, `[tokens, used]`.
     fn choose(
         &self,
         of: &config::Experts,
@@ -326,8 +326,8 @@ impl BurnDecoder {
         (chosen, factors * of.scale)
     }
 
-    /// What each layer is given of each token, `[tokens, layers, width]`, where the stream `x` is still
-    /// the embedding of `ids`.
+    /// What each layer is given of each token, `[tokens, layers, width]`, where the stream `x` is
+    /// still the embedding of `ids`.
     fn per_layer(&self, x: &Tensor<2>, ids: &Tensor<1, Int>) -> Option<Tensor<3>> {
         let weights = self.weights.per_layer.as_ref()?;
         let c = &self.config;
@@ -699,8 +699,8 @@ impl Decoder for BurnDecoder {
     }
 }
 
-/// The short convolution before a recurrence, with its SiLU, over `qkv` `[tokens, channels]`; `inputs`
-/// `[taps − 1, channels]` move on.
+/// The short convolution before a recurrence, with its SiLU, over `qkv` `[tokens, channels]`;
+/// `inputs` `[taps − 1, channels]` move on.
 fn mix(block: &Recurrence<Matrix, Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2>) -> Tensor<2> {
     let ([tokens, channels], all) = (qkv.dims(), block.of.taps);
     let seen = Tensor::cat(vec![inputs.clone(), qkv], 0);
@@ -717,12 +717,12 @@ fn mix(block: &Recurrence<Matrix, Vector>, inputs: &mut Tensor<2>, qkv: Tensor<2
     })
 }
 
-/// The rule of a recurrence, token by token: of a token with query q, key k, value v, share b and decay a
-/// the memory S `[value_heads, key_width, value_width]` becomes `a · S + k ⊗ b · (v − a · Sᵀ k)` by the
-/// delta rule, which makes `Sᵀ q / √key_width`, and `a · S + k ⊗ b · v` of a state space, which makes
-/// `Sᵀ q + d · v`. Queries, keys and values lie side by side in `mixed` `[tokens, channels]`, of a state
-/// space values, keys and queries; `gates` are b and a, `[tokens, value_heads]` each. It is
-/// `[tokens, value_heads, value_width]`.
+/// The rule of a recurrence, token by token: of a token with query q, key k, value v, share b and
+/// decay a the memory S `[value_heads, key_width, value_width]` becomes `a · S + k ⊗ b · (v − a ·
+/// Sᵀ k)` by the delta rule, which makes `Sᵀ q / √key_width`, and `a · S + k ⊗ b · v` of a state
+/// space, which makes `Sᵀ q + d · v`. Queries, keys and values lie side by side in `mixed`
+/// `[tokens, channels]`, of a state space values, keys and queries; `gates` are b and a, `[tokens,
+/// value_heads]` each. It is `[tokens, value_heads, value_width]`.
 fn follow_rule(
     block: &Recurrence<Matrix, Vector>,
     memory: &mut Tensor<3>,

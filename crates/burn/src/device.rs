@@ -32,8 +32,8 @@ impl Burn {
         }
     }
 
-    /// The GPU, by burn's wgpu, on a device of its own. Once a process or worker: burn keeps it, and
-    /// refuses another.
+    /// The GPU, by burn's wgpu, on a device of its own. Once a process or worker: burn keeps it,
+    /// and refuses another.
     ///
     /// # Errors
     /// [`ModelError::Burn`] where there is no GPU, or burn has one already.
@@ -42,7 +42,8 @@ impl Burn {
             // A buffer that two tensors share could not be read and written in one launch.
             .memory_config(MemoryConfiguration::ExclusivePages);
         let (device, setup) = options.init_with_setup_async().await.map_err(refused)?;
-        // In place of burn's own handlers, of which one panics: every read asks `check` what they heard.
+        // In place of burn's own handlers, of which one panics: every read asks `check` what they
+        // heard.
         let reports = Reports::watch(&setup.device);
         let limits = setup.device.limits();
         let binding = limits.max_storage_buffer_binding_size;

@@ -81,8 +81,8 @@ pub trait Operations: Backend {
     ) -> FloatTensor<Self>;
 }
 
-/// The rows of `ids` `[m]` that lie in this share of a matrix, into their rows of `out` `[m, k]`; of
-/// the first share, zeros into the others. `out` is written in place: nobody else may hold it.
+/// The rows of `ids` `[m]` that lie in this share of a matrix, into their rows of `out` `[m, k]`;
+/// of the first share, zeros into the others. `out` is written in place: nobody else may hold it.
 pub fn embed(
     out: Tensor<2>,
     ids: Tensor<1, Int>,
@@ -97,8 +97,8 @@ pub fn embed(
     Tensor::from_dispatch(Dispatch::embed(out, ids, planes, share))
 }
 
-/// `x · Wᵀ` of `x` `[m, k]` and this share of a matrix, into its columns of `out` `[m, n]`, which is
-/// written in place as [`embed`]'s is.
+/// `x · Wᵀ` of `x` `[m, k]` and this share of a matrix, into its columns of `out` `[m, n]`, which
+/// is written in place as [`embed`]'s is.
 pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Share) -> Tensor<2> {
     let [out, x, planes] = [
         out.into_dispatch(),
@@ -108,9 +108,9 @@ pub fn product(out: Tensor<2>, x: Tensor<2>, planes: Tensor<1, Int>, share: Shar
     Tensor::from_dispatch(Dispatch::product(out, x, planes, share))
 }
 
-/// For each of the `chosen` of `count` experts `x · Wᵀ` with those of its rows that lie in this share of
-/// a matrix `[count · n, k]`, into its columns of `out` `[choices, n]`, which is written in place as
-/// [`embed`]'s is. x has a row for each choice, or one for as many as come to it.
+/// For each of the `chosen` of `count` experts `x · Wᵀ` with those of its rows that lie in this
+/// share of a matrix `[count · n, k]`, into its columns of `out` `[choices, n]`, which is written
+/// in place as [`embed`]'s is. x has a row for each choice, or one for as many as come to it.
 pub fn experts(
     out: Tensor<2>,
     x: Tensor<2>,

@@ -64,7 +64,8 @@ impl PlainCache {
         };
         let unseen = unseen(places, behind, scores.window, &found.device());
         let found = found.mask_fill(unseen.clone().repeat_dim(1, group), f32::NEG_INFINITY);
-        // What an earlier candidate left in rows that nobody sees may be no number, of which 0 times is none.
+        // What an earlier candidate left in rows that nobody sees may be no number, of which 0
+        // times is none.
         let idle = unseen.clone().all_dim(1).swap_dims(1, 2);
         let values = values.mask_fill(idle.expand([kv_heads, behind, width]), 0.0);
         let attended = softmax(found, 2).matmul(values);

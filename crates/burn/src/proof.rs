@@ -1,6 +1,6 @@
-//! The kernels of the open core against their CPU twins, on the GPU in use, before a model answers by
-//! them: drivers compile wrongly more often than they fail, and burn tells nothing of it. What fails ends
-//! the load, since here no kernel has a safe twin.
+//! The kernels of the open core against their CPU twins, on the GPU in use, before a model answers
+//! by them: drivers compile wrongly more often than they fail, and burn tells nothing of it. What
+//! fails ends the load, since here no kernel has a safe twin.
 
 use std::sync::Arc;
 

@@ -36,8 +36,8 @@ impl Matrix {
         out
     }
 
-    /// `x · Wᵀ` of each of the `chosen` of `count` experts, whose rows lie below each other: `[m, k]`, of
-    /// which a row is taken for as many of them as come to it, to `[choices, n / count]`.
+    /// `x · Wᵀ` of each of the `chosen` of `count` experts, whose rows lie below each other: `[m,
+    /// k]`, of which a row is taken for as many of them as come to it, to `[choices, n / count]`.
     pub fn of_experts(&self, x: &Tensor<2>, chosen: &Tensor<1, Int>, count: usize) -> Tensor<2> {
         let [choices] = chosen.dims();
         let mut out = Tensor::empty([choices, self.shape[0] / count], &x.device());

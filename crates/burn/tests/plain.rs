@@ -1,5 +1,5 @@
-//! A model whose heads no kernel reads: burn's GPU runs it in tensor operations alone, and is held to our
-//! products on the CPU. (`conclave_model::memory::check_heads` says which those are.)
+//! A model whose heads no kernel reads: burn's GPU runs it in tensor operations alone, and is held
+//! to our products on the CPU. (`conclave_model::memory::check_heads` says which those are.)
 
 #[path = "../../model/tests/held/session.rs"]
 #[allow(dead_code, reason = "others use the rest of it")]

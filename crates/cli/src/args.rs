@@ -64,7 +64,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The models that the command reads, to be replaced by where they are; and their names, where those matter.
+    /// The models that the command reads, to be replaced by where they are; and their names, where
+    /// those matter.
     pub fn models(&mut self) -> (Vec<&mut PathBuf>, Option<&mut Vec<String>>) {
         let members = match &mut self.command {
             Command::Chat(chat) => &mut chat.members,
@@ -89,12 +90,13 @@ impl Cli {
 pub enum Command {
     /// Ask the ensemble, or one member alone.
     Chat(Box<Chat>),
-    /// Serve the ensemble behind OpenAI's interface: its clients, and whatever is built on them, use it as
-    /// one model.
+    /// Serve the ensemble behind OpenAI's interface: its clients, and whatever is built on them,
+    /// use it as one model.
     ///
-    /// POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health. The model `conclave`
-    /// is all members; each is a model of its own name, too, and answers alone then. Requests are answered
-    /// one after the other, in turns between clients. Ctrl-C lets the answer on its way end first.
+    /// POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health. The model
+    /// `conclave` is all members; each is a model of its own name, too, and answers alone then.
+    /// Requests are answered one after the other, in turns between clients. Ctrl-C lets the answer
+    /// on its way end first.
     #[command(after_help = "Examples:\n  \
             conclave serve\n  \
             conclave serve --members a.gguf,hf:OWNER/REPO/b.gguf --port 9000 --rule leader\n  \
@@ -116,7 +118,8 @@ pub enum Command {
     Tokenize(Tokenize),
     /// Render a conversation with a model's own chat template.
     Template(Template),
-    /// What a model is, what becomes of its weights, and the memory it takes, from its header alone.
+    /// What a model is, what becomes of its weights, and the memory it takes, from its header
+    /// alone.
     Inspect(Inspect),
     /// Downloaded models: list, get, remove.
     Models {
@@ -126,13 +129,14 @@ pub enum Command {
     },
     /// Play a recorded run through the method under other settings.
     Replay(Replay),
-    /// Ask questions whose answers can be checked: how right are the members, and how right together?
+    /// Ask questions whose answers can be checked: how right are the members, and how right
+    /// together?
     ///
-    /// Every member answers alone, greedily and by drawing; the ensemble answers under each rule; and
-    /// out of the whole answers a vote, chrF and an oracle choose. Figures come with 95 % intervals
-    /// (bootstrap; differences to the best member are paired), tokens run and time; with the questions
-    /// that are lost and gained beside the best member, by group too; and with the share that every
-    /// member gets wrong, above which no choice among whole answers can rise.
+    /// Every member answers alone, greedily and by drawing; the ensemble answers under each rule;
+    /// and out of the whole answers a vote, chrF and an oracle choose. Figures come with 95 %
+    /// intervals (bootstrap; differences to the best member are paired), tokens run and time; with
+    /// the questions that are lost and gained beside the best member, by group too; and with the
+    /// share that every member gets wrong, above which no choice among whole answers can rise.
     #[command(after_help = eval::HELP)]
     Eval(Box<Eval>),
     /// How long members and rounds take on a device.
@@ -176,12 +180,14 @@ pub struct Chat {
     /// After each segment, show who wrote it, all candidates and the weights.
     #[arg(long)]
     pub show_votes: bool,
-    /// Answer with a JSON document of the schema in this file: members draft nothing else. They don't
-    /// read it, so say in the question what is wanted. An answer that a limit ends is the beginning of one.
-    /// Members behind servers draft nothing then, and score what the others draft.
+    /// Answer with a JSON document of the schema in this file: members draft nothing else. They
+    /// don't read it, so say in the question what is wanted. An answer that a limit ends is the
+    /// beginning of one. Members behind servers draft nothing then, and score what the others
+    /// draft.
     #[arg(long, value_name = "FILE")]
     pub json_schema: Option<PathBuf>,
-    /// Write the run as JSON to this file, for `conclave replay`; of a conversation the last answer's.
+    /// Write the run as JSON to this file, for `conclave replay`; of a conversation the last
+    /// answer's.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// The members.
@@ -204,8 +210,8 @@ pub struct Serve {
     /// The port; 0 for one that is free.
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
-    /// What clients have to send as `Authorization: Bearer KEY`; else `CONCLAVE_KEY`, which other users of
-    /// this machine can't see.
+    /// What clients have to send as `Authorization: Bearer KEY`; else `CONCLAVE_KEY`, which other
+    /// users of this machine can't see.
     #[arg(long)]
     pub key: Option<String>,
     /// Let pages of this origin ask (https://example.org); several times for several. No page may
@@ -221,7 +227,8 @@ pub struct Serve {
     /// The method.
     #[command(flatten)]
     pub method: Method,
-    /// How members draft, where a request says nothing. The seed is the first request's that has none.
+    /// How members draft, where a request says nothing. The seed is the first request's that has
+    /// none.
     #[command(flatten)]
     pub drawing: Drawing,
 }
@@ -239,8 +246,8 @@ impl std::fmt::Debug for Serve {
 /// Which models take part.
 #[derive(Debug, Args)]
 pub struct Members {
-    /// Models of the members, one to eight, as files, folders, hf:OWNER/REPO/FILE.gguf or addresses;
-    /// the bundled three if not given. https://HOST/v1#MODEL is one behind a server.
+    /// Models of the members, one to eight, as files, folders, hf:OWNER/REPO/FILE.gguf or
+    /// addresses; the bundled three if not given. https://HOST/v1#MODEL is one behind a server.
     #[arg(long = "members", value_name = "MODELS", value_delimiter = ',')]
     pub files: Vec<PathBuf>,
     /// What the members are called, once it is known where their files are.
@@ -255,19 +262,20 @@ pub struct Members {
     /// The chat template (Jinja) of members behind servers that render none.
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
-    /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves after three
-    /// rounds in a row.
+    /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves
+    /// after three rounds in a row.
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.1, 3600.0))]
     pub patience: f32,
     /// How strong members are, as `conclave eval --write-trust` measured it: a JSON object of their
-    /// names, each with `right` and `asked`. Without it a member's size and whether it chats stand for
-    /// its strength.
+    /// names, each with `right` and `asked`. Without it a member's size and whether it chats stand
+    /// for its strength.
     #[arg(long, value_name = "FILE")]
     pub trust: Option<PathBuf>,
     /// Tokens of context, at most what a model was made for.
     #[arg(long, default_value_t = 4096, value_name = "TOKENS")]
     pub context: usize,
-    /// Round weights of plain numbers (F32, F16, BF16, and FP8, which is Q8_0 without) while they load.
+    /// Round weights of plain numbers (F32, F16, BF16, and FP8, which is Q8_0 without) while they
+    /// load.
     #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
     pub quantise: Option<Format>,
     /// Whether members that can think aloud do so before they answer: `off`, `on`, or `auto` (as
@@ -305,8 +313,8 @@ impl Members {
 
 /// `conclave bench`.
 ///
-/// What its JSON says is stated in web/src/bench/report.ts; `cargo xtask bench` makes models, derives
-/// ratios and compares with others.
+/// What its JSON says is stated in web/src/bench/report.ts; `cargo xtask bench` makes models,
+/// derives ratios and compares with others.
 #[derive(Debug, Args)]
 pub struct Bench {
     /// Tokens of the conversation.
@@ -390,23 +398,24 @@ impl Drawing {
 /// The method's switches.
 #[derive(Debug, Clone, Args)]
 pub struct Method {
-    /// All switches at once: `harmonic` (the default: what did best where it was measured), `leader`
-    /// (the same with leader drafts, quicker where members mostly agree) or `paper` (as published); the
-    /// switches below are put over it.
+    /// All switches at once: `harmonic` (the default: what did best where it was measured),
+    /// `leader` (the same with leader drafts, quicker where members mostly agree) or `paper` (as
+    /// published); the switches below are put over it.
     #[arg(long)]
     pub rule: Option<Rule>,
     /// L, the most tokens a member drafts in a round.
     #[arg(long, value_name = "TOKENS")]
     pub segment_tokens: Option<usize>,
-    /// `harmonic` (1 / (0.5 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean raw logit) or `likelihood`
-    /// (softmax of their mean log-probability).
+    /// `harmonic` (1 / (0.5 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean
+    /// raw logit) or `likelihood` (softmax of their mean log-probability).
     #[arg(long)]
     pub scoring: Option<Scoring>,
     /// Score a candidate that ends the answer on its end too: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub score_end: Option<bool>,
-    /// How much a member's strength counts from the first round on: starting weights are in proportion
-    /// to strength^POWER; 0 starts all equal. See --trust for what a member's strength is.
+    /// How much a member's strength counts from the first round on: starting weights are in
+    /// proportion to strength^POWER; 0 starts all equal. See --trust for what a member's strength
+    /// is.
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub trust_power: Option<f64>,
     /// What feedback rewards: the others' `shares`, or `counts` of their preferences.
@@ -431,17 +440,19 @@ pub struct Method {
     /// `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub level: Option<bool>,
-    /// How much more a member is heard that is sure of the answer it has drafted; 0 hears all alike.
+    /// How much more a member is heard that is sure of the answer it has drafted; 0 hears all
+    /// alike.
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub confidence: Option<f64>,
     /// Let candidates that say the same in another form share their votes: `on` or `off`.
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub agree: Option<bool>,
-    /// Factor on the total of a candidate that only repeats what was said, or that ends unsure of itself;
-    /// 1 minds neither.
+    /// Factor on the total of a candidate that only repeats what was said, or that ends unsure of
+    /// itself; 1 minds neither.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub discount: Option<f64>,
-    /// How much a candidate that ends, while a member as strong goes on, may surprise its own drafter.
+    /// How much a candidate that ends, while a member as strong goes on, may surprise its own
+    /// drafter.
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub sure: Option<f64>,
     /// Part of the vote above which a member whose candidate has won and goes on drafts the next
@@ -572,7 +583,8 @@ pub struct Chosen {
     /// A file, a folder, hf:OWNER/REPO/FILE.gguf, or an address.
     #[arg(long = "model", value_name = "MODEL")]
     pub path: PathBuf,
-    /// Round weights of plain numbers (F32, F16, BF16, and FP8, which is Q8_0 without) while they load.
+    /// Round weights of plain numbers (F32, F16, BF16, and FP8, which is Q8_0 without) while they
+    /// load.
     #[arg(long, value_name = "q8_0|q4_0", value_parser = quantised)]
     pub quantise: Option<Format>,
 }

@@ -1,5 +1,5 @@
-//! `conclave bench`: how long members and rounds take, and what they ask of the GPU, measured as the
-//! page's bench does it. What the JSON says is stated once, in `web/src/bench/report.ts`.
+//! `conclave bench`: how long members and rounds take, and what they ask of the GPU, measured as
+//! the page's bench does it. What the JSON says is stated once, in `web/src/bench/report.ts`.
 
 mod alone;
 mod counts;

@@ -204,8 +204,8 @@ impl Watch for Shown {
     }
 }
 
-/// A text as a terminal may show it: some characters are commands to it, and a member, or whoever runs its
-/// server, could write them. Whatever else reads along gets the text as it is.
+/// A text as a terminal may show it: some characters are commands to it, and a member, or whoever
+/// runs its server, could write them. Whatever else reads along gets the text as it is.
 fn for_reading(text: &str, terminal: bool) -> Cow<'_, str> {
     let command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     match terminal && text.contains(command) {

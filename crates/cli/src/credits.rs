@@ -1,4 +1,5 @@
-//! The writers of an answer, and the members whose vote alone decided rounds against all the others.
+//! The writers of an answer, and the members whose vote alone decided rounds against all the
+//! others.
 //!
 //! The page says the same (`web/src/page/credits.ts`); `tests/credits/lines.json` holds both to it.
 
@@ -30,7 +31,8 @@ impl From<&Round> for Credit {
     }
 }
 
-/// The line below an answer of the members of these `names`; `None` for one alone, or without a round.
+/// The line below an answer of the members of these `names`; `None` for one alone, or without a
+/// round.
 pub fn line(names: &[String], rounds: &[Credit]) -> Option<String> {
     if names.len() < 2 || rounds.is_empty() {
         return None;

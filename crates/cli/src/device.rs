@@ -93,9 +93,9 @@ impl Device {
         }
     }
 
-    /// Chooses by measure which kernels a GPU launches for these members, the first's format deciding;
-    /// software adapters keep to the rule. What is chosen may differ from run to run, and with it the
-    /// last bits of logits.
+    /// Chooses by measure which kernels a GPU launches for these members, the first's format
+    /// deciding; software adapters keep to the rule. What is chosen may differ from run to run, and
+    /// with it the last bits of logits.
     ///
     /// # Errors
     /// [`Failure::Gpu`] for what the device reports.

@@ -24,8 +24,8 @@ const BUNDLED: [(&str, &[u8]); 3] = [
 /// Loads the members asked for, where all of them run here.
 ///
 /// # Errors
-/// [`Failure::File`] and [`Failure::Model`], naming the file; [`Failure::Usage`] where one lives behind a
-/// server.
+/// [`Failure::File`] and [`Failure::Model`], naming the file; [`Failure::Usage`] where one lives
+/// behind a server.
 pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
     if let Some((_, address)) = members.remote.first() {
         return Err(Failure::Usage(format!(
@@ -35,8 +35,8 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
     local(members, backend)
 }
 
-/// Loads the members asked for, and asks the servers of those behind them what they can do. `tell` hears
-/// of each. A GPU's kernels are chosen for them.
+/// Loads the members asked for, and asks the servers of those behind them what they can do. `tell`
+/// hears of each. A GPU's kernels are chosen for them.
 ///
 /// # Errors
 /// As [`load`]; [`Failure::Remote`], naming the server.

@@ -1,4 +1,5 @@
-//! Where models are: references become paths, and `conclave models` lists, gets and removes what is kept.
+//! Where models are: references become paths, and `conclave models` lists, gets and removes what is
+//! kept.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +11,8 @@ use crate::args::{Cli, Models};
 use crate::failure::Failure;
 use crate::progress::Line;
 
-/// Puts where they are in the place of all models that the command names, and downloads what is not here.
+/// Puts where they are in the place of all models that the command names, and downloads what is not
+/// here.
 ///
 /// # Errors
 /// [`Failure::Hub`].
@@ -34,7 +36,8 @@ pub fn find(cli: &mut Cli) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is said of a reference that is none. An address of the web may have been meant as a server's.
+/// What is said of a reference that is none. An address of the web may have been meant as a
+/// server's.
 fn no_file(text: &str, error: conclave_hub::ReferenceError) -> Failure {
     let error = conclave_hub::HubError::from(error);
     if !text.starts_with("http://") && !text.starts_with("https://") {

@@ -1,4 +1,5 @@
-//! One line on standard error that says how a download or a prompt goes; nothing where nobody watches.
+//! One line on standard error that says how a download or a prompt goes; nothing where nobody
+//! watches.
 
 use std::io::{IsTerminal, Write};
 

@@ -43,7 +43,8 @@ fn key() -> Option<String> {
     std::env::var(KEY).ok().filter(|key| !key.is_empty())
 }
 
-/// Waits for Ctrl-C, or for SIGTERM where there is such a thing. The second one ends the program at once.
+/// Waits for Ctrl-C, or for SIGTERM where there is such a thing. The second one ends the program at
+/// once.
 async fn told_to_end() {
     signal().await;
     eprintln!("The answer on its way may end. Ctrl-C again ends it now.");

@@ -43,7 +43,8 @@ async fn header(path: &Path) -> Result<Checkpoint, Failure> {
 /// `conclave logits`.
 ///
 /// # Errors
-/// What loading or running reports, and [`Failure::File`] where the file of `--raw` can't be written.
+/// What loading or running reports, and [`Failure::File`] where the file of `--raw` can't be
+/// written.
 pub async fn logits(args: &args::Logits, device: &Device) -> Result<Value, Failure> {
     let longest = args.tokens.iter().map(|prompt| prompt.0.len()).max();
     let mut session = session(&args.model, device, longest.unwrap_or_default()).await?;

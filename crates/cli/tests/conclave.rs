@@ -248,7 +248,8 @@ fn the_bundled_members_answer_and_the_record_replays() {
     assert_eq!(alone["members"], json!(["Quill"]));
 }
 
-/// Who leads drafts alone where nobody may doubt it, whoever that is; and not at all where everybody must.
+/// Who leads drafts alone where nobody may doubt it, whoever that is; and not at all where
+/// everybody must.
 #[test]
 fn a_leader_drafts_alone_and_what_is_doubted_is_drafted_by_all() {
     let file = written("led.json", "");

@@ -1,5 +1,5 @@
-//! `conclave eval` as its users run it: task files, records that go on, and figures that are those of
-//! the recorded answers.
+//! `conclave eval` as its users run it: task files, records that go on, and figures that are those
+//! of the recorded answers.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -138,7 +138,8 @@ fn figures_are_those_of_the_recorded_answers() {
             (&json!(3.0), &json!(0.0))
         );
     }
-    // Samples were drawn until they cost what the ensemble did under the first rule, and no further.
+    // Samples were drawn until they cost what the ensemble did under the first rule, and no
+    // further.
     for line in &answers {
         let paid = |samples: &[Value]| {
             let tokens = samples.iter().map(|one| one["tokens"].as_u64().unwrap());

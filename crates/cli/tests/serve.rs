@@ -283,8 +283,8 @@ fn a_served_ensemble_with_another_in_it_streams_and_tells_who_wrote_what() {
     assert_eq!(content(&whole), joined(&streamed));
 }
 
-/// 64 clients, each asking again as soon as it is answered, for so long: how many answers there were, and the
-/// server's memory after the first tenth of them and at the end.
+/// 64 clients, each asking again as soon as it is answered, for so long: how many answers there
+/// were, and the server's memory after the first tenth of them and at the end.
 #[cfg(target_os = "linux")]
 fn besieged(seconds: u64) -> (usize, u64, u64) {
     use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Times the products and the attention of a 135M model's steps (30 blocks, hidden 576, 9 heads on 3,
-//! vocabulary 49,152), in CPU time, so that a busy machine does not count:
+//! Times the products and the attention of a 135M model's steps (30 blocks, hidden 576, 9 heads on
+//! 3, vocabulary 49,152), in CPU time, so that a busy machine does not count:
 //!
 //! ```sh
 //! cargo run --release -p conclave-cpu --example speed [FORMAT ..]

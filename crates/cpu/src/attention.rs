@@ -81,7 +81,8 @@ impl Attention {
         }
     }
 
-    /// Attends with some heads of the cache: `queries` and `out` have those of each token that they serve.
+    /// Attends with some heads of the cache: `queries` and `out` have those of each token that they
+    /// serve.
     fn run_some(
         self,
         cache: &Cache,

@@ -118,9 +118,9 @@ impl<F: Kept, const RUNS: usize> Block<F, RUNS> {
         }
     }
 
-    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. Of few rows of input both at once, since
-    /// each product waits for the last one of its sum; of many one behind the other, since all their sums
-    /// would not fit the registers.
+    /// The same in quads: 2⁸ · Σ code · high + Σ code · low, exactly. Of few rows of input both at
+    /// once, since each product waits for the last one of its sum; of many one behind the other,
+    /// since all their sums would not fit the registers.
     #[inline(always)]
     fn quads<L: Lanes, const T: usize>(
         l: L,
@@ -171,9 +171,9 @@ impl<F: Kept, const RUNS: usize> Tile for Block<F, RUNS> {
     type Part = Quants;
     const QUADS: bool = F::HeldCodes::QUADS && Self::TABLE.is_none();
 
-    /// No sum overflows: bytes, and what is unpacked or looked up, are at most 255 without their sign,
-    /// input less than 2¹⁵, so that 32 products of both are less than 2²⁸; and what `LESS` ≤ 128 takes
-    /// away is less than 2²⁷.
+    /// No sum overflows: bytes, and what is unpacked or looked up, are at most 255 without their
+    /// sign, input less than 2¹⁵, so that 32 products of both are less than 2²⁸; and what `LESS` ≤
+    /// 128 takes away is less than 2²⁷.
     #[inline(always)]
     fn products<L: Lanes, const T: usize>(
         l: L,

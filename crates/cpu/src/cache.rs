@@ -1,10 +1,11 @@
 //! The KV cache of one block, packed as the products read matrices: the keys as a matrix of rows,
 //! the values as the transposed one.
 //!
-//! A row of a head is 16-bit integers that share a scale, with an eighth of f16's error where numbers
-//! are large, which is where scores are. Queries are rounded to meet keys as integers; the weights of
-//! values are not: eight rounded together would depend on which rows lie side by side, and a
-//! candidate in line is to get what it gets alone. Where no rounding may be, the cache is f32.
+//! A row of a head is 16-bit integers that share a scale, with an eighth of f16's error where
+//! numbers are large, which is where scores are. Queries are rounded to meet keys as integers; the
+//! weights of values are not: eight rounded together would depend on which rows lie side by side,
+//! and a candidate in line is to get what it gets alone. Where no rounding may be, the cache is
+//! f32.
 
 use crate::carry::Carry;
 use crate::input::{Four, nearest, step_of};

@@ -1,12 +1,13 @@
 //! Numbers of a cache or a state as bytes, on their way out or back.
 
-/// Which way, and the bytes. What goes out comes back bit for bit where the same is asked for in the same
-/// order.
+/// Which way, and the bytes. What goes out comes back bit for bit where the same is asked for in
+/// the same order.
 #[derive(Debug)]
 pub enum Carry<'a> {
     /// Numbers go behind these bytes.
     Out(&'a mut Vec<u8>),
-    /// These bytes become numbers, the first first; where they are too few, numbers stay what they are.
+    /// These bytes become numbers, the first first; where they are too few, numbers stay what they
+    /// are.
     In(&'a [u8]),
 }
 

@@ -1,5 +1,5 @@
-//! How the quants of 32 columns of eight rows lie, as the *codes* that a file has for them: a lane of
-//! a vector holds the same pair of columns of one row, in 16 bits each.
+//! How the quants of 32 columns of eight rows lie, as the *codes* that a file has for them: a lane
+//! of a vector holds the same pair of columns of one row, in 16 bits each.
 
 use std::fmt::Debug;
 
@@ -43,8 +43,8 @@ pub(crate) trait Codes: Clone + Debug + Send + Sync + 'static {
         sums: &mut [L::Ints; T],
     );
 
-    /// Columns `8 · eight ..` in two quads of each lane, columns 0, 2, 1 and 3 of them; of codes that have
-    /// `QUADS`.
+    /// Columns `8 · eight ..` in two quads of each lane, columns 0, 2, 1 and 3 of them; of codes
+    /// that have `QUADS`.
     fn quads<L: Lanes>(&self, _lanes: L, _eight: usize) -> [L::Words; 2] {
         unreachable!("these have none")
     }
@@ -64,9 +64,9 @@ fn dot<L: Lanes, const T: usize>(
     }
 }
 
-/// Signed bytes, two columns of each row at a time. Nothing looks them up. A pair at once: of two, the
-/// compiler takes four rows of input for one half of the lanes and then again for the other, which
-/// keeps more than the sixteen registers hold that wasm gets on x86.
+/// Signed bytes, two columns of each row at a time. Nothing looks them up. A pair at once: of two,
+/// the compiler takes four rows of input for one half of the lanes and then again for the other,
+/// which keeps more than the sixteen registers hold that wasm gets on x86.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes([[i8; 2 * LANES]; BLOCK / 2]);
 
@@ -105,8 +105,8 @@ impl Codes for Bytes {
     }
 }
 
-/// Whole numbers of `LOW + HIGH` bits, each part 0, 1, 2 or 4 of them in a plane of its own: as many
-/// bits as the file's.
+/// Whole numbers of `LOW + HIGH` bits, each part 0, 1, 2 or 4 of them in a plane of its own: as
+/// many bits as the file's.
 #[derive(Debug, Clone)]
 pub(crate) struct Bits<const LOW: usize, const HIGH: usize> {
     low: Plane<LOW>,
@@ -193,8 +193,8 @@ impl<const BITS: usize> Plane<BITS> {
         }
     }
 
-    /// The bits of columns `8 · eight ..`, four and four, in bytes of their own and `up` bits further
-    /// up.
+    /// The bits of columns `8 · eight ..`, four and four, in bytes of their own and `up` bits
+    /// further up.
     #[inline(always)]
     fn bytes<L: Lanes>(&self, l: L, eight: usize, up: usize) -> [L::Words; 2] {
         let each = 8 / BITS;

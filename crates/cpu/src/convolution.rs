@@ -1,8 +1,8 @@
-//! The gated short convolution (LFM2) and its cache: of B, C and x, C · conv(B · x), where a token sees
-//! its own B · x and that of the tokens before it.
+//! The gated short convolution (LFM2) and its cache: of B, C and x, C · conv(B · x), where a token
+//! sees its own B · x and that of the tokens before it.
 //!
-//! A token leaves B · x as a row of the cache, as its keys and values would be left: 16 bits a number
-//! beside the largest of each 64, or f32 where no rounding may be.
+//! A token leaves B · x as a row of the cache, as its keys and values would be left: 16 bits a
+//! number beside the largest of each 64, or f32 where no rounding may be.
 
 use crate::carry::Carry;
 use crate::input::{nearest, step_of};
@@ -29,7 +29,8 @@ enum Numbers {
 }
 
 impl ConvolutionCache {
-    /// Room for `rows` of `width` numbers, in 16 bits each or, where they are to stay `exact`, in 32.
+    /// Room for `rows` of `width` numbers, in 16 bits each or, where they are to stay `exact`, in
+    /// 32.
     pub fn new(rows: usize, width: usize, exact: bool) -> Self {
         let width = width.max(1);
         let numbers = match exact {
@@ -104,7 +105,8 @@ impl ConvolutionCache {
         }
     }
 
-    /// Carries the first `rows` rows, as many bytes each as [`bytes_of`](Self::bytes_of) one, bit for bit.
+    /// Carries the first `rows` rows, as many bytes each as [`bytes_of`](Self::bytes_of) one, bit
+    /// for bit.
     pub fn carry(&mut self, rows: usize, carry: &mut Carry<'_>) {
         let rows = rows.min(self.rows);
         match &mut self.numbers {
@@ -116,9 +118,9 @@ impl ConvolutionCache {
         }
     }
 
-    /// What a token makes that sees these rows, the oldest first and its own last, `None` before the
-    /// text's beginning: C · (taps · rows + bias). `c`, `bias` and `out` are `[width]`, `taps` `[width,
-    /// rows]`.
+    /// What a token makes that sees these rows, the oldest first and its own last, `None` before
+    /// the text's beginning: C · (taps · rows + bias). `c`, `bias` and `out` are `[width]`, `taps`
+    /// `[width, rows]`.
     pub fn convolve(
         &self,
         rows: &[Option<usize>],

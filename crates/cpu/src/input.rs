@@ -2,8 +2,9 @@
 //!
 //! Blocks of 32 numbers share a scale of 1/32767 of the largest: with the weights' bytes they make
 //! sums that fit i32, and their rounding is a thousandth of what f16 would do. Eight bits, as other
-//! engines take them, would cost a logit some hundredths. Where four bytes may be multiplied at once
-//! the scale is 1/32639, the most that two signed bytes have, so that the sums are the same without.
+//! engines take them, would cost a logit some hundredths. Where four bytes may be multiplied at
+//! once the scale is 1/32639, the most that two signed bytes have, so that the sums are the same
+//! without.
 
 use crate::exp::ROUND;
 use crate::lanes::{MAY_MULTIPLY_QUADS, multiply_quads};
@@ -17,8 +18,8 @@ pub(crate) const BLOCK: usize = 32;
 pub(crate) struct Quants {
     /// Two `q` each, the first in the low half.
     pub pairs: [i32; BLOCK / 2],
-    /// Where quads are multiplied the same as `2⁸ · high + low`, signed bytes of both: of each eight columns two
-    /// quads, of columns 0, 2, 1 and 3, the first in the low byte.
+    /// Where quads are multiplied the same as `2⁸ · high + low`, signed bytes of both: of each
+    /// eight columns two quads, of columns 0, 2, 1 and 3, the first in the low byte.
     pub quads: [[[i32; 2]; BLOCK / 8]; 2],
     /// The step.
     pub scale: f32,

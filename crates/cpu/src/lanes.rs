@@ -53,8 +53,8 @@ pub trait Lanes: Copy {
     /// `sum + a₀ · b₀ + a₁ · b₁` in each lane.
     fn dot(self, sum: Self::Ints, a: Self::Words, b: Self::Words) -> Self::Ints;
 
-    /// `sum + Σ aᵢ · bᵢ` in each lane, of four bytes that are at most 127 and of four signed ones, which are the
-    /// same in every lane.
+    /// `sum + Σ aᵢ · bᵢ` in each lane, of four bytes that are at most 127 and of four signed ones,
+    /// which are the same in every lane.
     fn quad(self, sum: Self::Ints, a: Self::Words, b: i32) -> Self::Ints;
     /// `a · 2⁸ + b`.
     fn with_low(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
@@ -127,8 +127,8 @@ pub fn run<W: Work>(work: W) -> W::Out {
     work.with(Plain::<false>)
 }
 
-/// Whether quads are multiplied on some machine that this is compiled for. The tests multiply them in
-/// plain arrays.
+/// Whether quads are multiplied on some machine that this is compiled for. The tests multiply them
+/// in plain arrays.
 pub const MAY_MULTIPLY_QUADS: bool = cfg!(any(
     test,
     all(target_arch = "wasm32", target_feature = "simd128")

@@ -138,8 +138,8 @@ impl Matrix {
         Ok(())
     }
 
-    /// [`times`](Self::times) of all rows in as many parts, some rows of the matrix each, for all of the
-    /// input.
+    /// [`times`](Self::times) of all rows in as many parts, some rows of the matrix each, for all
+    /// of the input.
     fn parts<'a>(
         &'a self,
         input: &Input,
@@ -232,9 +232,9 @@ impl Product<'_> {
     }
 }
 
-/// The products of all rows of `input` with all rows of several matrices, each into its
-/// `out[input rows, rows]`, as [`Matrix::times`] makes them: threads share them all at once, since they
-/// wait for one another behind whatever they share.
+/// The products of all rows of `input` with all rows of several matrices, each into its `out[input
+/// rows, rows]`, as [`Matrix::times`] makes them: threads share them all at once, since they wait
+/// for one another behind whatever they share.
 ///
 /// # Errors
 /// As [`Matrix::times`].
@@ -558,11 +558,13 @@ mod tests {
         }
     }
 
-    /// Bytes that are multiplied four at once make the same sums as numbers of 16 bits, to the last bit.
+    /// Bytes that are multiplied four at once make the same sums as numbers of 16 bits, to the last
+    /// bit.
     #[test]
     fn products_of_quads_are_those_of_pairs() {
         let cols = 512;
-        // The largest magnitudes of a block are of both signs, and few of the others are multiples of 256.
+        // The largest magnitudes of a block are of both signs, and few of the others are multiples
+        // of 256.
         let x: Vec<f32> = (0..7 * cols)
             .map(|i| [1.0, -1.0, (i * 7919 % 10_007) as f32 / 5003.0 - 1.0][(i % 17).min(2)])
             .collect();

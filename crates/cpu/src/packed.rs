@@ -12,8 +12,9 @@ pub(crate) trait Packed: Clone + Debug + Send + Sync + 'static {
     /// Before anything is packed there.
     const EMPTY: Self;
 
-    /// Packs one block of each row here, as they are stored: where it lies, since blocks that are made elsewhere are
-    /// copied twice. By loops, as in wasm a closure of `map` or `from_fn` stays a call.
+    /// Packs one block of each row here, as they are stored: where it lies, since blocks that are
+    /// made elsewhere are copied twice. By loops, as in wasm a closure of `map` or `from_fn` stays
+    /// a call.
     fn pack(&mut self, rows: [&[u8]; LANES]);
 
     /// Puts each column's number and the numbers there, a lane for each row.

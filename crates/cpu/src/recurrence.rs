@@ -1,13 +1,13 @@
-//! Linear recurrences: attention whose memory is one matrix S a head, whatever a text's length. Of a token,
-//! with its query q, key k and value v, the decay a and the share b, by rule:
+//! Linear recurrences: attention whose memory is one matrix S a head, whatever a text's length. Of
+//! a token, with its query q, key k and value v, the decay a and the share b, by rule:
 //!
-//! - the gated delta rule (Qwen3.5): q and k have length one, `S ← a · S + k ⊗ b · (v − a · Sᵀ k)`, and
-//!   what comes out is `Sᵀ q / √width`;
-//! - the state space of Mamba-2 (Granite 4.0-H), which calls them C, B and x: `S ← a · S + k ⊗ b · v`, and
-//!   `Sᵀ q + d · v` comes out, with a factor d of the head.
+//! - the gated delta rule (Qwen3.5): q and k have length one, `S ← a · S + k ⊗ b · (v − a · Sᵀ k)`,
+//!   and what comes out is `Sᵀ q / √width`;
+//! - the state space of Mamba-2 (Granite 4.0-H), which calls them C, B and x: `S ← a · S + k ⊗ b ·
+//!   v`, and `Sᵀ q + d · v` comes out, with a factor d of the head.
 //!
-//! Queries, keys and values have gone through a short convolution before, whose last inputs are part of
-//! the state.
+//! Queries, keys and values have gone through a short convolution before, whose last inputs are
+//! part of the state.
 
 use crate::carry::Carry;
 use crate::exp::{self, each};
@@ -108,8 +108,8 @@ impl Recurrence {
         }
     }
 
-    /// What some tokens make that follow one another from `state` on, which becomes the state behind
-    /// them.
+    /// What some tokens make that follow one another from `state` on, which becomes the state
+    /// behind them.
     ///
     /// `qkv` `[tokens, channels]` are queries, keys and values side by side; `share` and `decay`
     /// `[tokens, value_heads]` are b and a. `mixed` is kept for its memory; `out` is
@@ -181,8 +181,8 @@ impl Recurrence {
 }
 
 /// Makes b and a of what the products gave, each `[tokens, value_heads]`, with `bias` and `rate`
-/// `[value_heads]`: a is `e^(rate · t)` of `t = ln(1 + e^(decay + bias))`, and b is `σ(share)` by the delta
-/// rule; of a state space it is t, whatever `share` held.
+/// `[value_heads]`: a is `e^(rate · t)` of `t = ln(1 + e^(decay + bias))`, and b is `σ(share)` by
+/// the delta rule; of a state space it is t, whatever `share` held.
 pub fn recurrent_gates(
     rule: Rule,
     share: &mut Vec<f32>,

@@ -18,8 +18,8 @@ pub struct Routing<'a> {
 }
 
 impl Routing<'_> {
-    /// The experts of a token with the factors on what each makes, the best first, and of equal ones
-    /// the first. `logits` become scores.
+    /// The experts of a token with the factors on what each makes, the best first, and of equal
+    /// ones the first. `logits` become scores.
     ///
     /// What is no number is chosen, so that it is not lost.
     pub fn choose(&self, logits: &mut [f32]) -> Vec<(usize, f32)> {

@@ -14,8 +14,8 @@ pub(crate) trait Scales: Clone + Debug + Send + Sync + 'static {
     /// Before anything is packed there.
     const EMPTY: Self;
 
-    /// Packs here what each lane's block has: the bits of its scale and of its floor, which the integers
-    /// that `steps` tells of a lane and a group are multiples of.
+    /// Packs here what each lane's block has: the bits of its scale and of its floor, which the
+    /// integers that `steps` tells of a lane and a group are multiples of.
     fn pack(&mut self, halves: [[u16; 2]; LANES], steps: impl Fn(usize, usize) -> [i8; 2]);
 
     /// Step and minimum of a group; the minimum means nothing where there are none.

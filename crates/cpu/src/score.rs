@@ -65,8 +65,8 @@ pub fn judge(
     Ok(judged.collect())
 }
 
-/// The logits of `targets[i]`, a row of `head`, that row `i` of `input` makes: what [`judge`] says of
-/// them, by no other rows of `head`.
+/// The logits of `targets[i]`, a row of `head`, that row `i` of `input` makes: what [`judge`] says
+/// of them, by no other rows of `head`.
 ///
 /// # Errors
 /// As [`judge`].

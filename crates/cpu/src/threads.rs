@@ -1,9 +1,10 @@
-//! Threads that share work: natively as many as there are to be, in a page whose memory is shared those
-//! that come to help, elsewhere the one there is.
+//! Threads that share work: natively as many as there are to be, in a page whose memory is shared
+//! those that come to help, elsewhere the one there is.
 //!
-//! What runs within [`Threads::run`] is shared by them, product by product, and comes to the same numbers
-//! as on one thread: only whole rows are divided. A product takes some ten microseconds, less than it
-//! takes to wake a thread, so that those that help stay awake until [`Threads::run`] ends.
+//! What runs within [`Threads::run`] is shared by them, product by product, and comes to the same
+//! numbers as on one thread: only whole rows are divided. A product takes some ten microseconds,
+//! less than it takes to wake a thread, so that those that help stay awake until [`Threads::run`]
+//! ends.
 
 #[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
 mod desk;
@@ -33,8 +34,8 @@ impl Threads {
     #[cfg(target_family = "wasm")]
     pub const ALL: Self = Self(usize::MAX);
 
-    /// So many with the one that calls; none count as one. In wasm whose memory is not shared it is that
-    /// one always.
+    /// So many with the one that calls; none count as one. In wasm whose memory is not shared it is
+    /// that one always.
     pub const fn new(count: usize) -> Self {
         if count == 0 {
             return Self::ONE;

@@ -2,9 +2,9 @@
 //!
 //! "Italy" and "The Colosseum is in Rome, Italy." agree, but a verifier that answers in sentences
 //! finds the one word surprising for its form, and would vote against what it thinks itself. So a
-//! verifier's share of a candidate is the largest of its shares of those that agree with it:
-//! ŝ_ij ← max_{m ~ j} ŝ_im. Equal texts agree, and a finished candidate agrees with one in which its
-//! words stand in a row, unless they stand in the question as well and so say nothing.
+//! verifier's share of a candidate is the largest of its shares of those that agree with it: ŝ_ij ←
+//! max_{m ~ j} ŝ_im. Equal texts agree, and a finished candidate agrees with one in which its words
+//! stand in a row, unless they stand in the question as well and so say nothing.
 //!
 //! Words are compared in lower case without the marks around them. Characters of scripts that write
 //! no spaces are words of their own. No list of words takes part: it holds in any language.

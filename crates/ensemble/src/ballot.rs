@@ -35,8 +35,9 @@ impl<'a> Ballot<'a> {
         (count > 0 && self.drafters.len() > 1).then_some((sum, count))
     }
 
-    /// A number for each member, of `told` (`[candidates]`) for its drafter. Members of whom nothing
-    /// is told have the mean of the others: neither ahead nor behind. `None` where nothing is told.
+    /// A number for each member, of `told` (`[candidates]`) for its drafter. Members of whom
+    /// nothing is told have the mean of the others: neither ahead nor behind. `None` where nothing
+    /// is told.
     pub fn by_member(&self, told: &[Option<f64>]) -> Option<Vec<f64>> {
         let count = told.iter().flatten().count();
         if count == 0 {

@@ -18,9 +18,9 @@
 //!
 //! Where not all judge or draft, x is made of what those say who judge, n in it being the number of
 //! candidates. A member without a candidate, or with one that nobody else judges, has the mean of
-//! the others' x: it is neither ahead nor behind for that round. It does not leave in it either, has its
-//! warm-up in rounds of its own, and those that are left are at least two whose candidates were
-//! judged. One that has never been judged is no part of steps 2 to 4.
+//! the others' x: it is neither ahead nor behind for that round. It does not leave in it either,
+//! has its warm-up in rounds of its own, and those that are left are at least two whose candidates
+//! were judged. One that has never been judged is no part of steps 2 to 4.
 
 use crate::{Exit, ballot::Ballot};
 

@@ -11,8 +11,8 @@
 //! round says nothing of anybody the weights stay as they are.
 //!
 //! Of two members each count is 1 in every round, and no weight would ever move. With
-//! [`Reward::Shares`] r_j is what the others think of j's candidate, Σ_{i≠j} ŝ_ij / (N−1): in (0, 1)
-//! as the paper's, and it says how much, not how often.
+//! [`Reward::Shares`] r_j is what the others think of j's candidate, Σ_{i≠j} ŝ_ij / (N−1): in (0,
+//! 1) as the paper's, and it says how much, not how often.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +26,8 @@ pub struct Feedback {
     /// c, `[candidates]`: how often another member preferred this candidate to some other one, at
     /// least 1 and at most (N−1)².
     pub counts: Vec<usize>,
-    /// r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the round
-    /// says nothing have the mean of the others.
+    /// r, `[members]`: what the setting `reward` says; 0 for a single member. Those of whom the
+    /// round says nothing have the mean of the others.
     pub rewards: Vec<f64>,
     /// η of this round; 0 for a single member.
     pub rate: f64,

@@ -15,7 +15,8 @@ const UNSURE: f64 = 4.0;
 const SUREST: f64 = 0.8;
 const UNFINISHED: f64 = 2.0;
 
-/// Nats by which a base model, which answers in a word, is surer than one that answers in a sentence.
+/// Nats by which a base model, which answers in a word, is surer than one that answers in a
+/// sentence.
 const TERSE: f64 = 1.0;
 
 /// The part of another's starting weight from which on a member counts as strong as that.
@@ -50,14 +51,15 @@ impl Stop {
 /// One query, from equal weights to the end of its answer.
 ///
 /// Members have indices from 0 for the whole query. Rows and weights go by **position among the
-/// active members**: position `p` is member `active()[p]`. Until someone exits the two are the same.
-/// Columns (candidates, counts, totals, winners) go by who has drafted, which are all active members
-/// unless [`Query::drafted`] says otherwise: a leader alone, all but one that was late, or all but a
-/// judge that never drafts. The row of a member that has not judged is empty.
+/// active members**: position `p` is member `active()[p]`. Until someone exits the two are the
+/// same. Columns (candidates, counts, totals, winners) go by who has drafted, which are all active
+/// members unless [`Query::drafted`] says otherwise: a leader alone, all but one that was late, or
+/// all but a judge that never drafts. The row of a member that has not judged is empty.
 ///
-/// In each round call `drafted`, where not all did; `normalise`; `feedback` and `select`, in the order of
-/// [`Settings::update`]; `exit`; `stop`: each once. A round that [`Query::fast_winner`] decided
-/// goes straight to `stop`; so does one in which [`Query::trusts`] takes the leader's candidate.
+/// In each round call `drafted`, where not all did; `normalise`; `feedback` and `select`, in the
+/// order of [`Settings::update`]; `exit`; `stop`: each once. A round that [`Query::fast_winner`]
+/// decided goes straight to `stop`; so does one in which [`Query::trusts`] takes the leader's
+/// candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     settings: Settings,
@@ -128,12 +130,12 @@ impl Query {
         })
     }
 
-    /// Says how strong each member is, `[members]`, before the first round: numbers above 0 of which
-    /// only ratios count ([`strength`](crate::strength) has them for models). NaN stands for a member
-    /// of whom nothing is known, a model on somebody's server say; it counts as much as the
-    /// strongest. Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the
-    /// first of the strongest leads where one drafts for all. `chats` (`[members]`) is false for base models, which
-    /// answer in a word and are surer of it for that ([`Settings::confidence`]).
+    /// Says how strong each member is, `[members]`, before the first round: numbers above 0 of
+    /// which only ratios count ([`strength`](crate::strength) has them for models). NaN stands for
+    /// a member of whom nothing is known, a model on somebody's server say; it counts as much as
+    /// the strongest. Starting weights become w_i ∝ strength_i^[`trust`](Settings::trust), and the
+    /// first of the strongest leads where one drafts for all. `chats` (`[members]`) is false for
+    /// base models, which answer in a word and are surer of it for that ([`Settings::confidence`]).
     ///
     /// # Errors
     /// [`RoundError::Strengths`] for another number of members, or a strength that is not above 0.
@@ -216,9 +218,9 @@ impl Query {
         place.filter(|_| self.active.len() > 1)
     }
 
-    /// Says who has drafted which candidates in this round: positions, ascending, a candidate each, or
-    /// no candidates where their texts are not known. May be said again in the round (once a leader is
-    /// doubted, say); the next begins with all.
+    /// Says who has drafted which candidates in this round: positions, ascending, a candidate each,
+    /// or no candidates where their texts are not known. May be said again in the round (once a
+    /// leader is doubted, say); the next begins with all.
     ///
     /// # Errors
     /// [`RoundError::Drafters`]; who drafted is then as before.
@@ -263,11 +265,11 @@ impl Query {
         Ok(())
     }
 
-    /// Whether those that verify the leader's candidate (`scores`, `[active][1]`) take it as it is: none
-    /// is surprised by more than [`Leader::doubt`](crate::Leader::doubt), or, where it leads by
-    /// [`Settings::lead`], all together by no more than 4 nats in the weighted mean. Otherwise the others draft
-    /// as well, and the round is one of all. One that abstains or has no log-probabilities has no say;
-    /// where nobody but the leader has one, it is not taken.
+    /// Whether those that verify the leader's candidate (`scores`, `[active][1]`) take it as it is:
+    /// none is surprised by more than [`Leader::doubt`](crate::Leader::doubt), or, where it leads
+    /// by [`Settings::lead`], all together by no more than 4 nats in the weighted mean. Otherwise
+    /// the others draft as well, and the round is one of all. One that abstains or has no
+    /// log-probabilities has no say; where nobody but the leader has one, it is not taken.
     ///
     /// # Errors
     /// [`RoundError`] if a row is missing or has another length, or a score isn't finite.
@@ -408,9 +410,9 @@ impl Query {
         })
     }
 
-    /// The weights of the vote, `[active]`, summing to 1: who is sure of its own finished answer is heard
-    /// the more ([`Settings::confidence`]). While the strongest member's candidate is not
-    /// at its end, strength counts twice: a candidate that goes on is judged by its beginning, where
+    /// The weights of the vote, `[active]`, summing to 1: who is sure of its own finished answer is
+    /// heard the more ([`Settings::confidence`]). While the strongest member's candidate is not at
+    /// its end, strength counts twice: a candidate that goes on is judged by its beginning, where
     /// those who would have answered shortly see only that they would not have begun so.
     fn heard(&self) -> Vec<f64> {
         if !self.open && self.voices.is_empty() {

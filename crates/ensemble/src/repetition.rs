@@ -1,9 +1,9 @@
 //! Candidates that say nothing new.
 //!
-//! Likelihood loves what was said before: the question back, an earlier answer, a sentence that goes
-//! round in a circle surprise no verifier. The total of a candidate that only repeats is multiplied
-//! by [`Settings::discount`](crate::Settings::discount); where all repeat, nothing changes. A candidate
-//! repeats where
+//! Likelihood loves what was said before: the question back, an earlier answer, a sentence that
+//! goes round in a circle surprise no verifier. The total of a candidate that only repeats is
+//! multiplied by [`Settings::discount`](crate::Settings::discount); where all repeat, nothing
+//! changes. A candidate repeats where
 //!
 //! - it opens the answer, is over, and its words are those of an earlier turn, or
 //! - it has eight words or more, and more than half of its runs of four stand in the answer before

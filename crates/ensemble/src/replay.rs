@@ -63,8 +63,8 @@ pub struct RecordedRound {
     #[serde(default = "yes")]
     pub verified: bool,
     /// The members of the columns, ascending, where not all active ones drafted. A round that one
-    /// drafted alone for others holds no vote, and is not part of the replay; nor is one whose drafters have
-    /// all left the replay.
+    /// drafted alone for others holds no vote, and is not part of the replay; nor is one whose
+    /// drafters have all left the replay.
     #[serde(default)]
     pub drafters: Option<Vec<usize>>,
 }

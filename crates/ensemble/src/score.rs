@@ -13,24 +13,25 @@
 //! alike, changes nothing. A row of zeros is uniform.
 //!
 //! **Harmonic.** s_ij = 1 / (F + u_ij) with the surprise u_ij = ln(1 + Σ_t (1/p_t − 1)) over the
-//! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.5 ([`FLOOR`]). Σ 1/p is
-//! the number of tokens over the harmonic mean of the probabilities, and it is ruled by the least
-//! likely ones: where a mean forgives one impossible word among nine that follow from it, this does
-//! not, and a longer candidate is not the better one for the words that cost nothing. A token that
-//! the verifier is sure of adds nothing, so that the first 32 tokens of a long answer and a short
-//! answer that is over are compared on equal terms. The score is positive, so ŝ_ij is Eq. 3 as it
-//! stands: a candidate that surprises twice as much as another has half of its share, however far
-//! apart their likelihoods are. Verifiers give −u_ij.
+//! tokens t of c_j, in nats; p_t is the verifier's probability of each, F = 0.5 ([`FLOOR`]). Σ 1/p
+//! is the number of tokens over the harmonic mean of the probabilities, and it is ruled by the
+//! least likely ones: where a mean forgives one impossible word among nine that follow from it,
+//! this does not, and a longer candidate is not the better one for the words that cost nothing. A
+//! token that the verifier is sure of adds nothing, so that the first 32 tokens of a long answer
+//! and a short answer that is over are compared on equal terms. The score is positive, so ŝ_ij is
+//! Eq. 3 as it stands: a candidate that surprises twice as much as another has half of its share,
+//! however far apart their likelihoods are. Verifiers give −u_ij.
 //!
 //! **Likelihood.** ŝ_ij = exp(ℓ_ij) / Σ_j' exp(ℓ_ij') with ℓ the mean log-probability.
 //! (Log-probabilities over their sum would rank backwards: all are negative.)
 //!
-//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 what a judge without logits prefers c_j by.
+//! **Preference.** ŝ_ij = s_ij / Σ_j' s_ij' with s_ij > 0 what a judge without logits prefers c_j
+//! by.
 //!
 //! Verifiers differ: one behind a server has log-probabilities and no logits, one that only chats
 //! has neither. A row that lacks what the scoring looks at is taken for a likelihood, else for a
-//! preference ([`shares`]); shares of either kind mean the same. Logits stand in for nothing: all that
-//! have them have log-probabilities where the scoring looks at those.
+//! preference ([`shares`]); shares of either kind mean the same. Logits stand in for nothing: all
+//! that have them have log-probabilities where the scoring looks at those.
 //!
 //! A score that isn't finite is an error, not a neutral row: it means that the verifier's logits
 //! are broken, and an answer that goes on as if nothing had happened would hide it.
@@ -145,8 +146,8 @@ impl Score {
     }
 }
 
-/// Normalises a verifier's `row` of scores (`[candidates]`) to shares, by what `scoring` looks at or
-/// the next best that it has. An empty row gives an empty row.
+/// Normalises a verifier's `row` of scores (`[candidates]`) to shares, by what `scoring` looks at
+/// or the next best that it has. An empty row gives an empty row.
 ///
 /// `verifier` is the row's index, for the error.
 ///

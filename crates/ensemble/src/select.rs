@@ -34,17 +34,17 @@ pub struct Votes {
 /// The totals Y (`[candidates]`) of a `ballot` under `weights` (`[verifiers]`). Sums run over those
 /// that judge, their weights brought to a sum of 1.
 ///
-/// Without `own` votes each verifier's row is renormalised over the candidates of the others, and Y_j
-/// is the weighted mean over those who may vote on j,
-/// Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, brought back to a sum of 1. (Without that division a member
-/// would pay for its own weight: its candidate would be missing the heaviest vote.) Of two
-/// candidates their drafters would have one each to judge and nothing to compare it with, so up to two
-/// votes for oneself count whatever is said here; so they do where a candidate has no other judge.
+/// Without `own` votes each verifier's row is renormalised over the candidates of the others, and
+/// Y_j is the weighted mean over those who may vote on j, Σ_{i≠j} w_i·ŝ_ij / Σ_{i≠j} w_i, brought
+/// back to a sum of 1. (Without that division a member would pay for its own weight: its candidate
+/// would be missing the heaviest vote.) Of two candidates their drafters would have one each to
+/// judge and nothing to compare it with, so up to two votes for oneself count whatever is said
+/// here; so they do where a candidate has no other judge.
 ///
 /// With `level` votes ŝ_ij / max_m ŝ_im stands for ŝ_ij, and Y is brought back to a sum of 1. A
 /// verifier that finds every other's candidate far-fetched, as one that knows little does, has
-/// nearly all of its shares on its own; levelled, all verifiers say as much for what they like best,
-/// and what decides is how little less they think of the others'.
+/// nearly all of its shares on its own; levelled, all verifiers say as much for what they like
+/// best, and what decides is how little less they think of the others'.
 ///
 /// Where nobody judges, the votes of earlier rounds are all that is known: Y_j is the weight of the
 /// member that drafted j.
@@ -294,7 +294,8 @@ mod tests {
         // Rows over their best: Y_1 : Y_2 = (0.9 + 1 + 1/98) : (1 + 8/11 + 1/98).
         let ratio = (0.9 + 1.0 + 1.0 / 98.0) / (1.0 + 8.0 / 11.0 + 1.0 / 98.0);
         assert!((levelled[1] / levelled[0] - ratio).abs() < 1e-12);
-        // Among the others' candidates alone the third's row is 1 : 1, and the first two praise each other.
+        // Among the others' candidates alone the third's row is 1 : 1, and the first two praise
+        // each other.
         let level = Votes {
             level: true,
             ..OTHERS

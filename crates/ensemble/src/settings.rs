@@ -56,12 +56,12 @@ macro_rules! switch {
 switch! {
     /// What a verifier's score of a candidate is, and how a row of scores becomes shares.
     Scoring, "scoring" {
-        /// s = 1 / (0.5 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, which its least likely
-        /// ones decide; share = score over the row's sum (Eq. 3).
+        /// s = 1 / (0.5 + ln(1 + Σ_t (1/p_t − 1))) over the candidate's tokens, which its least
+        /// likely ones decide; share = score over the row's sum (Eq. 3).
         #[default]
         Harmonic = "harmonic",
-        /// The paper's: the mean raw logit; share = score over the row's sum (Eq. 3), guarded against
-        /// rows that are not positive (see [`crate::score`]).
+        /// The paper's: the mean raw logit; share = score over the row's sum (Eq. 3), guarded
+        /// against rows that are not positive (see [`crate::score`]).
         Logit = "logit",
         /// The mean log-probability; shares are its softmax over the candidates.
         Likelihood = "likelihood",
@@ -71,18 +71,19 @@ switch! {
 switch! {
     /// What a round's feedback rewards (Eq. 5).
     Reward, "reward" {
-        /// r_j = the mean of the others' shares of j's candidate: it moves the weights of two members
-        /// too, each of which would have a count of 1 in every round.
+        /// r_j = the mean of the others' shares of j's candidate: it moves the weights of two
+        /// members too, each of which would have a count of 1 in every round.
         #[default]
         Shares = "shares",
-        /// The paper's: r_j = c_j / (N−1)², how often another member prefers j to some other candidate.
+        /// The paper's: r_j = c_j / (N−1)², how often another member prefers j to some other
+        /// candidate.
         Counts = "counts",
     }
 }
 
 switch! {
-    /// A preset of all switches: what does best where it was measured, the same with leader drafts, and
-    /// the method as its authors published it.
+    /// A preset of all switches: what does best where it was measured, the same with leader drafts,
+    /// and the method as its authors published it.
     Rule, "rule" {
         /// The rule that does best where it was measured (tests/eval-log.md).
         #[default]
@@ -127,10 +128,11 @@ switch! {
 pub struct Exit {
     /// Rounds that have to be over before anyone leaves; 0 to 10 000.
     pub warmup: usize,
-    /// T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the default a member leaves once it
-    /// lies about four standard errors behind the others; higher is more patient. In simulated
-    /// queries of 12 rounds among 3, 5 and 8 equals, a given member was lost in 10, 8 and 3 % of
-    /// them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower in all.
+    /// T0 of the softmax temperature T = T0·H (`exit.rs` has the equations); 0 to 1000. With the
+    /// default a member leaves once it lies about four standard errors behind the others; higher is
+    /// more patient. In simulated queries of 12 rounds among 3, 5 and 8 equals, a given member was
+    /// lost in 10, 8 and 3 % of them (with T0 = 4 in 16, 19 and 13 %), one that scored 30 % lower
+    /// in all.
     pub temperature: f64,
     /// A member leaves when its keep-probability falls below `threshold`/n; 0 to 1.
     pub threshold: f64,
@@ -146,14 +148,15 @@ impl Default for Exit {
     }
 }
 
-/// Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted by
-/// all. The first leads until a round that all drafted has a winner; from then on its drafter does.
+/// Leader drafts: one member drafts alone, all verify, and only what a verifier doubts is drafted
+/// by all. The first leads until a round that all drafted has a winner; from then on its drafter
+/// does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(rename = "LeaderSettings"))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Leader {
-    /// A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A segment of n tokens that are all
-    /// expected has ln(1 + n), some 3 nats.
+    /// A candidate that surprises a verifier by more than this many nats is doubted; 0 to 1000. A
+    /// segment of n tokens that are all expected has ln(1 + n), some 3 nats.
     pub doubt: f64,
 }
 
@@ -188,9 +191,9 @@ pub struct Settings {
     /// Whether a candidate that ends the answer is scored on what closes a turn as well: whether it
     /// should end there. One without text is scored on that alone in any case.
     pub score_end: bool,
-    /// How much a member's strength counts in the vote from the first round on: starting weights are
-    /// proportional to strength^trust (see [`Query::trust`](crate::Query::trust)); 0 to 4. With 0 all
-    /// start equal, as in the paper.
+    /// How much a member's strength counts in the vote from the first round on: starting weights
+    /// are proportional to strength^trust (see [`Query::trust`](crate::Query::trust)); 0 to 4. With
+    /// 0 all start equal, as in the paper.
     pub trust: f64,
     /// What feedback rewards: the mean of the others' shares, or how often they prefer a candidate
     /// (the paper's).
@@ -214,28 +217,30 @@ pub struct Settings {
     /// much for what they like best, however sure they are of it. Of two members with equal weights
     /// it changes no winner.
     pub level: bool,
-    /// How much more a verifier is heard that is sure of the finished answer it has drafted itself: its
-    /// weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats, at least
-    /// 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0 hears all alike. While the strongest
-    /// member's candidate is not at its end, nobody is heard the more for having finished.
+    /// How much more a verifier is heard that is sure of the finished answer it has drafted itself:
+    /// its weight is multiplied by (½ + u)^−confidence with u its surprise at that answer in nats,
+    /// at least 0.8, with 1 more for a base model, and 2 for who has not finished; 0 to 8, where 0
+    /// hears all alike. While the strongest member's candidate is not at its end, nobody is heard
+    /// the more for having finished.
     pub confidence: f64,
     /// Whether candidates that say the same in another form share their votes in the selection
     /// (see [`mod@crate::agreement`]).
     pub agree: bool,
     /// The total of a candidate that only repeats what was said (see [`mod@crate::repetition`]), or
-    /// that ends unsure of itself ([`sure`](Self::sure)), is multiplied by this; 0 to 1, where 1 minds
-    /// neither.
+    /// that ends unsure of itself ([`sure`](Self::sure)), is multiplied by this; 0 to 1, where 1
+    /// minds neither.
     pub discount: f64,
-    /// A candidate that ends the answer, while a member at least as strong goes on, is to surprise its
-    /// own drafter by at most so many nats, or it is discounted; 0 to 1000. A short answer is known or
-    /// guessed: members that know it end sure of themselves, and one that is asked for an explanation
-    /// and has none ends unsure.
+    /// A candidate that ends the answer, while a member at least as strong goes on, is to surprise
+    /// its own drafter by at most so many nats, or it is discounted; 0 to 1000. A short answer is
+    /// known or guessed: members that know it end sure of themselves, and one that is asked for an
+    /// explanation and has none ends unsure.
     pub sure: f64,
     /// Model exit; without it every member stays to the end.
     pub exit: Option<Exit>,
-    /// A member with more than this part of the vote, whose candidate has won and goes on, drafts the
-    /// next segments alone, while the members' weighted mean surprise at them is at most 4 nats; 0 to
-    /// 1, where 1 lets all draft in every round. Nobody could outvote it but where it is unsure.
+    /// A member with more than this part of the vote, whose candidate has won and goes on, drafts
+    /// the next segments alone, while the members' weighted mean surprise at them is at most 4
+    /// nats; 0 to 1, where 1 lets all draft in every round. Nobody could outvote it but where it is
+    /// unsure.
     pub lead: f64,
     /// Leader drafts from the first round on; without them all draft, but for [`lead`](Self::lead).
     pub leader: Option<Leader>,

@@ -1,16 +1,16 @@
 //! The strength of a member before it has said anything.
 //!
 //! A vote counts by how far its voter can be trusted. Judges that are right independently of each
-//! other, each at a rate p, are to be heard by ln(p / (1 − p)) (Nitzan and Paroush 1982). Votes here
-//! are levelled shares, not yes or no, and members are not independent; weights in proportion to the
-//! odds p / (1 − p) did as well as any where it was measured, and for models of which nobody has
-//! measured anything their size stands for them.
+//! other, each at a rate p, are to be heard by ln(p / (1 − p)) (Nitzan and Paroush 1982). Votes
+//! here are levelled shares, not yes or no, and members are not independent; weights in proportion
+//! to the odds p / (1 − p) did as well as any where it was measured, and for models of which nobody
+//! has measured anything their size stands for them.
 
 /// The strength of a model of so many `parameters`: with m of them in millions, half of that for a
-/// base model, which has learnt to continue texts and not to answer (`chats` is false),
-/// m + 400·m / (m + 20). Strengths of models above a billion are as their sizes; the smaller ones are
-/// closer to each other, since one of 135 million knows nearly as many plain facts as one of 500; a
-/// toy of a million has next to none.
+/// base model, which has learnt to continue texts and not to answer (`chats` is false), m + 400·m /
+/// (m + 20). Strengths of models above a billion are as their sizes; the smaller ones are closer to
+/// each other, since one of 135 million knows nearly as many plain facts as one of 500; a toy of a
+/// million has next to none.
 ///
 /// ```
 /// use conclave_ensemble::strength::prior;
@@ -26,8 +26,8 @@ pub fn prior(parameters: u64, chats: bool) -> f64 {
     millions + 400.0 * millions / (millions + 20.0)
 }
 
-/// The strength of a member that answered `right` of so many questions `asked`: the odds of its being
-/// right, (right + ½) / (wrong + ½). Comparable with that of others that were asked the same.
+/// The strength of a member that answered `right` of so many questions `asked`: the odds of its
+/// being right, (right + ½) / (wrong + ½). Comparable with that of others that were asked the same.
 ///
 /// ```
 /// use conclave_ensemble::strength;

@@ -195,8 +195,8 @@ impl Noise {
     }
 }
 
-/// How many per cent of 400 queries of 12 rounds lost member 0, whose candidates score `handicap` of
-/// 10 lower than the others'.
+/// How many per cent of 400 queries of 12 rounds lost member 0, whose candidates score `handicap`
+/// of 10 lower than the others'.
 fn exits(members: usize, exit: Exit, handicap: f64) -> f64 {
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     let mut lost = 0;
@@ -413,7 +413,8 @@ fn rows_of_different_kinds_meet_as_shares() {
     assert_eq!(shares[0], [0.25, 0.75]);
     assert!((shares[1][0] - 1.0 / (1.0 + (-1f64).exp())).abs() < 1e-12);
     assert_eq!(shares[2], [0.75, 0.25]);
-    // Under the harmonic rule what a server tells is as good as a member's own, and logits are nothing.
+    // Under the harmonic rule what a server tells is as good as a member's own, and logits are
+    // nothing.
     let mut harmonic = Query::new(3, Settings::default()).unwrap();
     harmonic.drafted(&[0, 1], &[]).unwrap();
     let refused = |verifier, candidate| {

@@ -1,8 +1,8 @@
 //! chrF, how much of two texts is the same, as an F-score of their character n-grams.
 //!
-//! Maja Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015; the details
-//! (white space left out, n-grams of 1 to 6, orders that one of the texts is too short for left out,
-//! precision and recall averaged before the F-score) as in sacreBLEU 2.6:
+//! Maja Popović, "chrF: character n-gram F-score for automatic MT evaluation", WMT 2015; the
+//! details (white space left out, n-grams of 1 to 6, orders that one of the texts is too short for
+//! left out, precision and recall averaged before the F-score) as in sacreBLEU 2.6:
 //! `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`.
 
 use std::collections::HashMap;

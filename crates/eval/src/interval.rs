@@ -1,8 +1,8 @@
 //! How sure a mean over questions is: bootstrap intervals (Efron 1979), seeded.
 //!
-//! Questions are drawn again with replacement, as many as there are, and the middle 95 % of the means
-//! is the interval. A difference is paired: both ways of answering are taken on the same draws, since
-//! a question that is hard for one is hard for the other.
+//! Questions are drawn again with replacement, as many as there are, and the middle 95 % of the
+//! means is the interval. A difference is paired: both ways of answering are taken on the same
+//! draws, since a question that is hard for one is hard for the other.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

@@ -1,7 +1,8 @@
 //! Whether an answer shows what only a conversation's frame should: a model that doesn't stop goes
 //! on with the next turn.
 
-/// Who speaks, at the beginning of a line. `Answer:` is none of them: answers say that of themselves.
+/// Who speaks, at the beginning of a line. `Answer:` is none of them: answers say that of
+/// themselves.
 const SPEAKERS: [&str; 8] = [
     "User:",
     "Assistant:",

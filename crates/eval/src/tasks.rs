@@ -101,7 +101,8 @@ impl Task {
     }
 
     /// What votes for the same thing as `answer` does: the choices that it names; its last number,
-    /// where the question asks for one; or else its bare words. Which answer is right has no part in it.
+    /// where the question asks for one; or else its bare words. Which answer is right has no part
+    /// in it.
     pub fn key(&self, answer: &str) -> String {
         if let Expected::Choice { all, .. } = &self.expected {
             let named = named(all, answer);

@@ -13,8 +13,8 @@ pub(crate) async fn others_first() {
     futures_lite::future::yield_now().await;
 }
 
-/// Lets every other task that is ready run first. The executor of shared memory polls at once what wakes
-/// itself; a promise of JavaScript comes behind all that are ready.
+/// Lets every other task that is ready run first. The executor of shared memory polls at once what
+/// wakes itself; a promise of JavaScript comes behind all that are ready.
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 pub(crate) async fn others_first() {
     let promise = js_sys::Promise::resolve(&wasm_bindgen::JsValue::UNDEFINED);

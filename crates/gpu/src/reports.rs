@@ -83,8 +83,8 @@ impl Reports {
         Heard(AtomicU64::new(self.state().count))
     }
 
-    /// Whether anything went wrong since the listener last asked. Each of several is told, since what
-    /// one queued is reported while another waits.
+    /// Whether anything went wrong since the listener last asked. Each of several is told, since
+    /// what one queued is reported while another waits.
     ///
     /// # Errors
     /// [`GpuError::DeviceLost`] once it is, or the first error that is news to the listener.

@@ -50,8 +50,8 @@ impl Document {
     }
 
     /// Which tokens may follow the accepted text and `drawn`, tokens that earlier masks allowed: of
-    /// token t bit t % 32 of word t / 32; the bit behind the last token's is the end's, set where the
-    /// document is whole. What is behind that bit means nothing.
+    /// token t bit t % 32 of word t / 32; the bit behind the last token's is the end's, set where
+    /// the document is whole. What is behind that bit means nothing.
     ///
     /// # Errors
     /// [`GrammarError::NoToken`] where the vocabulary can't go on; [`GrammarError::Involved`].

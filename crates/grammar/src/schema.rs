@@ -14,21 +14,23 @@ const MOST_BYTES: usize = 256 * 1024;
 /// How deep its parts may lie in each other.
 const DEEPEST: usize = 64;
 
-/// The same where what a part refers to lies in it. The compiler goes there by calls within calls: a browser's
-/// stack ends at some 600.
+/// The same where what a part refers to lies in it. The compiler goes there by calls within calls:
+/// a browser's stack ends at some 600.
 const DEEPEST_REFERRED: usize = 256;
 
 /// Fields of an object, or items of a list, at most: each costs the compiler some of its stack.
 const MOST_ENTRIES: usize = 500;
 
-/// Parts that are tried one by one for the one that can't be honoured: each may cost a tenth of a second.
+/// Parts that are tried one by one for the one that can't be honoured: each may cost a tenth of a
+/// second.
 const MOST_TRIED: usize = 50;
 
-/// What the compiler says of a schema whose parts, with what they refer to, come to more than it takes.
+/// What the compiler says of a schema whose parts, with what they refer to, come to more than it
+/// takes.
 const TOO_LARGE: &str = "schema too large";
 
-/// What a schema may cost, some tenths of a second to compile and milliseconds a mask; a state of the
-/// lexer takes 1 to 2 kB.
+/// What a schema may cost, some tenths of a second to compile and milliseconds a mask; a state of
+/// the lexer takes 1 to 2 kB.
 pub(crate) const LIMITS: ParserLimits = ParserLimits {
     max_items_in_row: 2000,
     initial_lexer_fuel: 1_000_000,
@@ -40,10 +42,12 @@ pub(crate) const LIMITS: ParserLimits = ParserLimits {
     verbose_errors: false,
 };
 
-/// Refuses what is no schema, can't be honoured, or lets no document begin, without a member's vocabulary.
+/// Refuses what is no schema, can't be honoured, or lets no document begin, without a member's
+/// vocabulary.
 ///
 /// # Errors
-/// [`GrammarError::Json`], [`GrammarError::Size`], [`GrammarError::Schema`] and [`GrammarError::Involved`].
+/// [`GrammarError::Json`], [`GrammarError::Size`], [`GrammarError::Schema`] and
+/// [`GrammarError::Involved`].
 pub fn check(schema: &str) -> Result<(), GrammarError> {
     // What can't be begun byte by byte can't be in any tokens.
     let mut document = Vocabulary::of_bytes()?.document(schema)?;
@@ -106,8 +110,8 @@ pub(crate) fn grammar(schema: &str) -> Result<TopLevelGrammar, GrammarError> {
     Ok(TopLevelGrammar::from_json_schema(schema))
 }
 
-/// Documents on one line, with a space behind commas and colons or without: white space that may go on
-/// for ever is what small models end in.
+/// Documents on one line, with a space behind commas and colons or without: white space that may go
+/// on for ever is what small models end in.
 fn options() -> JsonCompileOptions {
     JsonCompileOptions {
         item_separator: ", ?".to_owned(),
@@ -197,8 +201,9 @@ fn depth(value: &Value) -> usize {
     1 + inner.unwrap_or(0)
 }
 
-/// Whether a part of `whole` that lies at this depth goes no deeper than [`DEEPEST_REFERRED`], with what it
-/// refers to; `gone` is how deep each of those lay so far. What lies in itself lies there once.
+/// Whether a part of `whole` that lies at this depth goes no deeper than [`DEEPEST_REFERRED`], with
+/// what it refers to; `gone` is how deep each of those lay so far. What lies in itself lies there
+/// once.
 fn is_shallow<'a>(
     part: &'a Value,
     whole: &'a Value,

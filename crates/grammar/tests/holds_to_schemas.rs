@@ -1,5 +1,5 @@
-//! Whatever a member draws under a mask begins a document of the schema, whichever tokenizer it has and
-//! whoever wrote what was accepted before.
+//! Whatever a member draws under a mask begins a document of the schema, whichever tokenizer it has
+//! and whoever wrote what was accepted before.
 
 use std::time::{Duration, Instant};
 
@@ -105,8 +105,8 @@ fn allowed(mask: &[u32], tokens: u32) -> (Vec<u32>, bool) {
     )
 }
 
-/// A segment of at most `limit` tokens that are drawn blindly, as it crosses: its text and whether it
-/// ends the document.
+/// A segment of at most `limit` tokens that are drawn blindly, as it crosses: its text and whether
+/// it ends the document.
 fn draft(
     model: &Model,
     document: &mut Document,

@@ -1,4 +1,5 @@
-//! Web addresses, as far as downloads need them: their parts, where a redirect leads, what may be shown.
+//! Web addresses, as far as downloads need them: their parts, where a redirect leads, what may be
+//! shown.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -66,7 +67,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The one spelling of an address that a user wrote; `None` if it is none, or has a user's name in it.
+/// The one spelling of an address that a user wrote; `None` if it is none, or has a user's name in
+/// it.
 pub(crate) fn canonical(text: &str) -> Option<String> {
     // Browsers read some of these as if another address had been written.
     if text.contains(|c: char| c.is_control() || c == '\\') {
@@ -97,7 +99,8 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
 }
 
 /// Whether it is a host as it is written in one way only: as browsers write it. What is behind an
-/// `xn--` is not read, so that some are taken here that are none to a browser; no name service knows them.
+/// `xn--` is not read, so that some are taken here that are none to a browser; no name service
+/// knows them.
 fn is_host(host: &str) -> bool {
     if let Some(six) = host.strip_prefix('[') {
         let six = six.strip_suffix(']').unwrap_or_default();
@@ -119,14 +122,16 @@ fn is_host(host: &str) -> bool {
         && (!host.rsplit('.').next().is_some_and(number) || host.parse::<Ipv4Addr>().is_ok())
 }
 
-/// An address in three: up to the last slash of its path, the name behind it, and the query with its `?`.
+/// An address in three: up to the last slash of its path, the name behind it, and the query with
+/// its `?`.
 pub(crate) fn split(address: &str) -> (&str, &str, &str) {
     let (path, query) = address.split_at(address.find('?').unwrap_or(address.len()));
     let (folder, name) = path.split_at(path.rfind('/').map_or(0, |at| at + 1));
     (folder, name, query)
 }
 
-/// The address that `location` means in an answer from `from`; `None` if it is none that may be followed.
+/// The address that `location` means in an answer from `from`; `None` if it is none that may be
+/// followed.
 pub(crate) fn redirected(from: &str, location: &str) -> Option<String> {
     let base = Parts::of(from)?;
     let (scheme, authority) = (base.scheme, base.authority);

@@ -1,4 +1,5 @@
-//! Which chunks of a file have arrived, kept beside it, so that a download goes on where it broke off.
+//! Which chunks of a file have arrived, kept beside it, so that a download goes on where it broke
+//! off.
 //!
 //! `NAME.chunks` is text: a line with the sizes, then a line for each chunk that is finished, its
 //! number and its SHA-256. A line that a crash cut short is as good as none.
@@ -85,7 +86,8 @@ impl Chunks {
             .sum()
     }
 
-    /// Reads what is there again and forgets the chunks that are not as they arrived; `read` hears of each chunk's bytes.
+    /// Reads what is there again and forgets the chunks that are not as they arrived; `read` hears
+    /// of each chunk's bytes.
     ///
     /// # Errors
     /// [`HubError::Disk`].

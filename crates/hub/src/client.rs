@@ -197,7 +197,8 @@ impl Answer {
         text(&self.first, name)
     }
 
-    /// The range that the bytes are, and the size of the whole file if it is told: `bytes 0-9/100`, `bytes */100`.
+    /// The range that the bytes are, and the size of the whole file if it is told: `bytes 0-9/100`,
+    /// `bytes */100`.
     pub(crate) fn content_range(&self) -> (Option<Range<u64>>, Option<u64>) {
         let read = || {
             let (range, whole) = self
@@ -221,7 +222,8 @@ impl Answer {
         }
     }
 
-    /// What tells one state of the file from another, and `If-Range` takes: a strong tag, or a date.
+    /// What tells one state of the file from another, and `If-Range` takes: a strong tag, or a
+    /// date.
     pub(crate) fn tag(&self) -> Option<&str> {
         let tag = self.header("etag").map(str::trim);
         tag.filter(|tag| tag.starts_with('"') && tag.len() < 300)

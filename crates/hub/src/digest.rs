@@ -37,7 +37,8 @@ impl Digest {
         text
     }
 
-    /// Reads a file whole and computes what should be this digest; `read` hears of each piece's bytes.
+    /// Reads a file whole and computes what should be this digest; `read` hears of each piece's
+    /// bytes.
     ///
     /// # Errors
     /// [`HubError::Disk`].

@@ -98,7 +98,8 @@ pub fn fetch(
                 place.forget()?;
             }
             outcome => {
-                // Of what has nothing finished nothing is left: the next try asks what there is by then.
+                // Of what has nothing finished nothing is left: the next try asks what there is by
+                // then.
                 if outcome.is_err() && bytes_in(&place.part) == 0 {
                     place.forget()?;
                 }
@@ -148,8 +149,9 @@ struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// What to fetch, and whether that was begun before. A begun download of a hub's model stays with
-    /// its commit; of an address nothing but its answer tells whether it is still the same file.
+    /// What to fetch, and whether that was begun before. A begun download of a hub's model stays
+    /// with its commit; of an address nothing but its answer tells whether it is still the same
+    /// file.
     fn plan(&mut self) -> Result<(Plan, bool), HubError> {
         let begun = self.place.begun();
         let pinned = matches!(self.reference, Reference::Hub { .. }) && !self.options.update;
@@ -232,7 +234,8 @@ impl Fetching<'_> {
         Err(nonsense(self.reference, "it did not become whole"))
     }
 
-    /// Takes files over from other revisions of the model that are stored: a new commit often changes one of them.
+    /// Takes files over from other revisions of the model that are stored: a new commit often
+    /// changes one of them.
     fn adopt(&self, plan: &Plan, files: &Path) -> Result<(), HubError> {
         let Ok(revisions) = std::fs::read_dir(&self.place.target) else {
             return Ok(());
@@ -257,7 +260,8 @@ impl Fetching<'_> {
                 let sha256 = matches!(file.digest, Some(Digest::Sha256(_)));
                 if sha256 && is_there(&files_in(&revision), other) && !is_there(files, file) {
                     let (from, to) = (files_in(&revision).join(&file.name), files.join(&file.name));
-                    // A second name for the same bytes; where the file system has none, it is downloaded.
+                    // A second name for the same bytes; where the file system has none, it is
+                    // downloaded.
                     let _ = std::fs::hard_link(from, to);
                 }
             }
@@ -335,7 +339,8 @@ impl Fetching<'_> {
         }
     }
 
-    /// Checks the files that have arrived and gives them their names. A file that is wrong is removed, and told.
+    /// Checks the files that have arrived and gives them their names. A file that is wrong is
+    /// removed, and told.
     fn verify(
         &mut self,
         files: &Path,
@@ -364,7 +369,8 @@ impl Fetching<'_> {
                     continue;
                 }
             }
-            // On the disk before its name says that it is whole: a name without bytes would be believed.
+            // On the disk before its name says that it is whole: a name without bytes would be
+            // believed.
             std::fs::OpenOptions::new()
                 .write(true)
                 .open(&part)

@@ -92,7 +92,8 @@ impl Asker<'_> {
         }
     }
 
-    /// The files of a repository whose list can't be had: those that models have are asked for one by one.
+    /// The files of a repository whose list can't be had: those that models have are asked for one
+    /// by one.
     fn probed(
         &mut self,
         what: &str,

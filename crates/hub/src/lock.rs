@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use crate::error::HubError;
 
-/// Held while a model is downloaded or removed; the system frees it when the process ends, however it ends.
+/// Held while a model is downloaded or removed; the system frees it when the process ends, however
+/// it ends.
 pub(crate) struct Lock {
     file: File,
 }
 
 impl Drop for Lock {
-    /// A process that is being started has the file open as well until its own program begins: closed here it would stay locked.
+    /// A process that is being started has the file open as well until its own program begins:
+    /// closed here it would stay locked.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }

@@ -10,7 +10,8 @@ const HUB: &str = "https://huggingface.co";
 pub struct Options {
     /// The hub's address, or a mirror's.
     pub endpoint: String,
-    /// A token for repositories that want one. It goes to the endpoint only, and never over an open line.
+    /// A token for repositories that want one. It goes to the endpoint only, and never over an open
+    /// line.
     pub token: Option<String>,
     /// Requests at a time.
     pub connections: usize,

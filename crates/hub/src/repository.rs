@@ -260,7 +260,8 @@ mod tests {
     use crate::reference::Reference;
     use serde_json::{Value, json};
 
-    /// As they are planned and checked before a byte is fetched: name, size, and what it is checked by.
+    /// As they are planned and checked before a byte is fetched: name, size, and what it is checked
+    /// by.
     fn taken(case: &Value) -> Result<Vec<String>, HubError> {
         let what = case["what"].as_str().unwrap();
         let Reference::Hub { file, .. } = what.parse()? else {

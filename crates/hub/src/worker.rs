@@ -192,7 +192,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Fetches a file as one stream, for servers that know no ranges. Chunks that are there are passed over.
+    /// Fetches a file as one stream, for servers that know no ranges. Chunks that are there are
+    /// passed over.
     fn whole(&self, file: usize, index: u64, out: &mut File) -> Result<(), HubError> {
         let remote = &self.remotes[file];
         let _one = remote.stream.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,7 +288,8 @@ impl Worker<'_> {
     }
 }
 
-/// Is this still the file that was listed? Where a digest is listed, that decides, and servers' marks do not.
+/// Is this still the file that was listed? Where a digest is listed, that decides, and servers'
+/// marks do not.
 fn same_file(answer: &Answer, remote: &Remote<'_>) -> Result<(), Trouble> {
     let size = answer.size().filter(|&size| size != remote.bytes);
     let tag = remote.wanted.tag.as_deref().zip(answer.tag());

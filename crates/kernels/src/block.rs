@@ -3,8 +3,8 @@
 //! every kernel that reads weights. The weights they make are, bit for bit, those of
 //! `conclave_weights::dequantise`, which the tests hold them to.
 //!
-//! What blocks and planes are, conclave-weights says; WGSL is the file of the format's module name in
-//! `shaders/block`.
+//! What blocks and planes are, conclave-weights says; WGSL is the file of the format's module name
+//! in `shaders/block`.
 
 use conclave_weights::quantised::{Plane, Quantised, RUN};
 use conclave_weights::{Format as Stored, each_format, formats};

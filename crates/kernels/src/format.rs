@@ -40,8 +40,8 @@ impl Format {
         bytemuck::cast_slice(self.stored().grid())
     }
 
-    /// Bytes of so many rows of `cols` numbers on the GPU: their planes up to a multiple of 16 bytes,
-    /// and the code book.
+    /// Bytes of so many rows of `cols` numbers on the GPU: their planes up to a multiple of 16
+    /// bytes, and the code book.
     pub fn bytes(self, rows: u64, cols: usize) -> u64 {
         // In 64 bits: a model that is too large for this machine has a size, too.
         let planes = rows * (cols / self.block() * self.block_bytes()) as u64;
@@ -53,8 +53,8 @@ impl Format {
         (rows * cols / self.block() * self.planes()[0] / 4) as u32
     }
 
-    /// Whole rows in GGUF's layout as kernels read them: their planes one behind another, zeros up to
-    /// a multiple of 16 bytes, and the code book.
+    /// Whole rows in GGUF's layout as kernels read them: their planes one behind another, zeros up
+    /// to a multiple of 16 bytes, and the code book.
     pub fn pack(self, blocks: &[u8]) -> Vec<u8> {
         let mut planes = vec![Vec::new(); self.planes().len()];
         pack(self.stored(), blocks, &mut planes);

@@ -18,16 +18,18 @@
 //! | [`keep_rows()`] | keep the winner's cache rows |
 //! | [`gather_rows()`], [`put_rows()`] | a few rows, rows to their place |
 //!
-//! A kernel is three of one name: `shaders/NAME.wgsl`, `ops/NAME.rs` here (parameters, launcher), and
-//! `NAME_cpu`, the same in plain Rust, which the tests hold it to, and the self-test on the adapter in
-//! use. Shaders stay within what every WebGPU device has: 16 KB of workgroup memory, 256 threads,
-//! eight storage buffers, neither f16 arithmetic nor, but for native twins of some, subgroups.
+//! A kernel is three of one name: `shaders/NAME.wgsl`, `ops/NAME.rs` here (parameters, launcher),
+//! and `NAME_cpu`, the same in plain Rust, which the tests hold it to, and the self-test on the
+//! adapter in use. Shaders stay within what every WebGPU device has: 16 KB of workgroup memory, 256
+//! threads, eight storage buffers, neither f16 arithmetic nor, but for native twins of some,
+//! subgroups.
 //!
-//! A [`Launcher`] is a [`Gpu`] with what is chosen and what is proved on it: kernels that there is a
-//! choice of are launched on it, others on any [`Gpu`]. Where a CPU plays GPU, barriers cost more than
-//! the work between them: there the same kernels run with a thread for each item, and products and
-//! attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]). Natively the
-//! products of one row have `subgroups.wgsl` as well, launched where the plain one was measured faster.
+//! A [`Launcher`] is a [`Gpu`] with what is chosen and what is proved on it: kernels that there is
+//! a choice of are launched on it, others on any [`Gpu`]. Where a CPU plays GPU, barriers cost more
+//! than the work between them: there the same kernels run with a thread for each item, and products
+//! and attention have `shaders/NAME/serial.wgsl` beside `cooperative.wgsl` ([`Choices`]). Natively
+//! the products of one row have `subgroups.wgsl` as well, launched where the plain one was measured
+//! faster.
 //!
 //! [`embed_dispatch`], [`product_dispatch`], [`append_dispatch`] and [`attention_dispatch`] make a
 //! [`Dispatch`], for devices of another maker, and say which buffers are bound.
@@ -35,11 +37,13 @@
 //! Launches return at once. What goes wrong later is an error of the next [`Gpu::read`]
 //! or [`Gpu::sync`].
 
-/// The text of a shader by its path below `shaders/`, without comments and indentation: see `build.rs`.
+/// The text of a shader by its path below `shaders/`, without comments and indentation: see
+/// `build.rs`.
 macro_rules! wgsl {
     ($($path:expr),+) => {
         const {
-            // There is one of a static; of a constant, one in each of the compiler's units that names it.
+            // There is one of a static; of a constant, one in each of the compiler's units that
+            // names it.
             static TEXT: [u8; include_bytes!(concat!(env!("OUT_DIR"), "/", $($path),+)).len()] =
                 *include_bytes!(concat!(env!("OUT_DIR"), "/", $($path),+));
             match str::from_utf8(&TEXT) {

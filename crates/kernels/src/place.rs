@@ -21,8 +21,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The cache's rows that the token sees in a layer with that window: of the prefix, and of its own
-    /// candidate up to itself.
+    /// The cache's rows that the token sees in a layer with that window: of the prefix, and of its
+    /// own candidate up to itself.
     pub fn sees(&self, window: Option<u32>) -> (Range<usize>, Range<usize>) {
         let [position, row, start, prefix] =
             [self.position, self.row, self.start, self.prefix].map(|at| at as usize);

@@ -111,8 +111,8 @@ impl Launcher {
         self.test_for(Purpose::Model(kernels.clone())).await
     }
 
-    /// Tries what makes log-probabilities with an output matrix of this format, likewise: who judges
-    /// by raw logits alone launches none of it.
+    /// Tries what makes log-probabilities with an output matrix of this format, likewise: who
+    /// judges by raw logits alone launches none of it.
     ///
     /// # Errors
     /// As [`Launcher::self_test`].

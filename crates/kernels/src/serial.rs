@@ -1,9 +1,10 @@
-//! Kernels for software adapters, whose threads work *serially*: one makes an item (a row, a head of
-//! a token, a few rows of W) by itself, without barriers. Elsewhere threads are *cooperative*: a
+//! Kernels for software adapters, whose threads work *serially*: one makes an item (a row, a head
+//! of a token, a few rows of W) by itself, without barriers. Elsewhere threads are *cooperative*: a
 //! workgroup makes an item. Most kernels are written once for both, as `make(at, across, local)`,
 //! behind one of two entry points; attention and products have a shader of each kind.
 //!
-//! All that is for these adapters only begins here, with [`crate::Choices::serial`], which picks it.
+//! All that is for these adapters only begins here, with [`crate::Choices::serial`], which picks
+//! it.
 
 pub(crate) mod attention;
 pub(crate) mod product;

@@ -57,7 +57,8 @@ pub(crate) fn families() -> [&'static Family; 5] {
     ]
 }
 
-/// The twins of `product_vector` with the norm inside, gated; pairs of weight rows that a workgroup takes.
+/// The twins of `product_vector` with the norm inside, gated; pairs of weight rows that a workgroup
+/// takes.
 pub(crate) fn product_vector(normed: bool, gated: bool) -> Option<(&'static Family, u32)> {
     let family = match (normed, gated) {
         (false, false) => &VECTOR_ROWS,

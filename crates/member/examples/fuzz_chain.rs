@@ -4,11 +4,12 @@
 //! cargo run --release -p conclave-member --example fuzz_chain -- 20000000 [seed]
 //! ```
 //!
-//! Each execution damages a real model's files as `conclave-weights`' own long run does, then goes as far
-//! as they let it: the header, the configuration and the plan; the weights, a prompt, a draft, a verify
-//! pass and a winner kept; the tokenizer and the template, with a conversation rendered and encoded. Each
-//! step must end in a typed error or in something sound, within a bound of memory. The run stops at the
-//! first that does not; the number it prints, given as a third argument, runs that one alone.
+//! Each execution damages a real model's files as `conclave-weights`' own long run does, then goes
+//! as far as they let it: the header, the configuration and the plan; the weights, a prompt, a
+//! draft, a verify pass and a winner kept; the tokenizer and the template, with a conversation
+//! rendered and encoded. Each step must end in a typed error or in something sound, within a bound
+//! of memory. The run stops at the first that does not; the number it prints, given as a third
+//! argument, runs that one alone.
 
 #[path = "../../weights/examples/fuzz.rs"]
 #[allow(dead_code, reason = "its own models are damaged there")]
@@ -93,8 +94,8 @@ pub fn models() -> Vec<(&'static str, Files)> {
     all
 }
 
-/// One of the models, damaged: every other time as readers' files are, of which most end at the header,
-/// and else in what the files say of the model alone.
+/// One of the models, damaged: every other time as readers' files are, of which most end at the
+/// header, and else in what the files say of the model alone.
 pub fn damaged(
     models: &[(&'static str, Files)],
     seed: u64,

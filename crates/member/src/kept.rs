@@ -1,5 +1,5 @@
-//! The prefixes of conversations that are not the present one, in the host's memory: who turns from one to
-//! another reads only what is new.
+//! The prefixes of conversations that are not the present one, in the host's memory: who turns from
+//! one to another reads only what is new.
 
 use conclave_model::Saved;
 use conclave_text::Shown;

@@ -28,8 +28,8 @@ const THOUGHT_AT_ONCE: usize = 32;
 /// Tokens that show whether a member thinks at all: a mark's.
 const TO_SEE: usize = 8;
 
-/// Tokens of its own answer that a member draws before it looks whether the answer is over; and where
-/// it is texts that end an answer, which show then.
+/// Tokens of its own answer that a member draws before it looks whether the answer is over; and
+/// where it is texts that end an answer, which show then.
 const STEP: usize = 16;
 const STEP_TO_STOPS: usize = 4;
 
@@ -138,7 +138,8 @@ impl Member {
         }
         let model = Model::load(&checkpoint, source, backend, options, progress).await?;
         let vocabulary = model.about().config.vocabulary;
-        // A tokenizer may list tokens that only a sister of the model knows; text needs none of them.
+        // A tokenizer may list tokens that only a sister of the model knows; text needs none of
+        // them.
         let enough = tokenizer.limit_to(vocabulary);
         // An end that only the sister knows closes no turn of this one.
         let turn = Turn::of(&template, &tokenizer)?;
@@ -187,8 +188,8 @@ impl Member {
         self.template.is_own()
     }
 
-    /// How strong it is in a vote (see [`conclave_ensemble::strength`]): by its size and by whether it
-    /// chats, until [`set_strength`](Self::set_strength) says what was measured.
+    /// How strong it is in a vote (see [`conclave_ensemble::strength`]): by its size and by whether
+    /// it chats, until [`set_strength`](Self::set_strength) says what was measured.
     pub fn strength(&self) -> f64 {
         let prior = || strength::prior(self.about().parameters, self.has_template());
         self.strength.unwrap_or_else(prior)
@@ -219,15 +220,15 @@ impl Member {
         self.template.set_thinking(thinking.enabled());
     }
 
-    /// Holds what it drafts to `constraint`, which follows the one answer that begins now; `None`: to
-    /// nothing.
+    /// Holds what it drafts to `constraint`, which follows the one answer that begins now; `None`:
+    /// to nothing.
     pub fn constrain(&mut self, constraint: Option<Box<dyn Constraint>>) {
         self.constraint = constraint;
     }
 
     /// What its tokens show as, for whoever says which of them may be drawn: of each of the model's
-    /// ids two bytes of length (the low one first) and its bytes. Control tokens show as nothing, as
-    /// do ids that are no token.
+    /// ids two bytes of length (the low one first) and its bytes. Control tokens show as nothing,
+    /// as do ids that are no token.
     pub fn vocabulary(&self) -> Vec<u8> {
         let (mut all, mut token) = (Vec::new(), Vec::new());
         for id in 0..self.about().config.vocabulary {
@@ -259,8 +260,8 @@ impl Member {
         Ok(self.template.render(messages, true)?.text().to_owned())
     }
 
-    /// The ids of a prompt behind the prefix that spares it most, those of what is shown there already
-    /// among them; and which of the kept prefixes that is, if not the present one.
+    /// The ids of a prompt behind the prefix that spares it most, those of what is shown there
+    /// already among them; and which of the kept prefixes that is, if not the present one.
     fn nearest(&self, prompt: &Prompt) -> Result<(Vec<u32>, Option<usize>), MemberError> {
         let mut plain: Option<Vec<u32>> = None;
         // Ids are never merged across a segment's boundary, so an answer in the
@@ -289,8 +290,8 @@ impl Member {
         Ok((tokens, nearest))
     }
 
-    /// Makes a kept prefix the present one, or the present one ready for a conversation of these ids. What
-    /// it holds of another conversation is kept.
+    /// Makes a kept prefix the present one, or the present one ready for a conversation of these
+    /// ids. What it holds of another conversation is kept.
     async fn turn_to(&mut self, kept: Option<usize>, tokens: &[u32]) -> Result<(), MemberError> {
         // First of all: what is put there moves the others.
         let kept = kept.and_then(|index| self.kept.take(index));
@@ -328,18 +329,18 @@ impl Member {
         Ok(())
     }
 
-    /// Bytes that the conversations before this one may take, so that each goes on where it was; 0 keeps
-    /// none. At first as much as the KV cache, and no more than 64 MiB. Of too many, or of more than eight,
-    /// the one that was asked longest ago gives way.
+    /// Bytes that the conversations before this one may take, so that each goes on where it was; 0
+    /// keeps none. At first as much as the KV cache, and no more than 64 MiB. Of too many, or of
+    /// more than eight, the one that was asked longest ago gives way.
     pub fn set_room_for_kept(&mut self, bytes: usize) {
         self.kept.set_room(bytes);
     }
 
-    /// What the prefix of a conversation's system prompt is found by where it is kept beyond this member's
-    /// life: bytes that tell the model, its weights and the system prompt's tokens, as the template writes
-    /// them before any question; a template may begin with one of its own where the conversation has none.
-    /// `None` where nothing comes before the question, or so little that reading it is no matter, or more
-    /// than there is room for. From now on
+    /// What the prefix of a conversation's system prompt is found by where it is kept beyond this
+    /// member's life: bytes that tell the model, its weights and the system prompt's tokens, as the
+    /// template writes them before any question; a template may begin with one of its own where the
+    /// conversation has none. `None` where nothing comes before the question, or so little that
+    /// reading it is no matter, or more than there is room for. From now on
     /// [`give_system`](Self::give_system) gives that prefix.
     ///
     /// # Errors
@@ -371,8 +372,8 @@ impl Member {
     }
 
     /// The prefix of the system prompt that [`system_key`](Self::system_key) was asked for, for
-    /// [`take_prefix`](Self::take_prefix) of another visit: numbers made of that prompt alone. `None` where
-    /// the conversation does not begin with it, or nothing can be given away.
+    /// [`take_prefix`](Self::take_prefix) of another visit: numbers made of that prompt alone.
+    /// `None` where the conversation does not begin with it, or nothing can be given away.
     ///
     /// # Errors
     /// The backend's.
@@ -398,10 +399,10 @@ impl Member {
         Ok(())
     }
 
-    /// Takes in a conversation that ends with a question. What it shares with
-    /// the conversation before stays in the KV cache, or with one before that, where this spares more: the
-    /// last few are kept aside ([`set_room_for_kept`](Self::set_room_for_kept)). `stream` keeps members
-    /// with the same seed from drawing the same numbers.
+    /// Takes in a conversation that ends with a question. What it shares with the conversation
+    /// before stays in the KV cache, or with one before that, where this spares more: the last few
+    /// are kept aside ([`set_room_for_kept`](Self::set_room_for_kept)). `stream` keeps members with
+    /// the same seed from drawing the same numbers.
     ///
     /// # Errors
     /// A template that refuses the messages, or a conversation longer than the context.
@@ -458,10 +459,10 @@ impl Member {
         })
     }
 
-    /// Thinks aloud behind the conversation that [`begin`](Self::begin) took in, where the model can
-    /// and [`Thinking`] lets it, until it ends its thought; at most 1,024 tokens and half of the room
-    /// left. After every few tokens `go_on` hears what came and says whether to go on. Rounds begin
-    /// behind the thought. The next conversation is without it, as templates have it.
+    /// Thinks aloud behind the conversation that [`begin`](Self::begin) took in, where the model
+    /// can and [`Thinking`] lets it, until it ends its thought; at most 1,024 tokens and half of
+    /// the room left. After every few tokens `go_on` hears what came and says whether to go on.
+    /// Rounds begin behind the thought. The next conversation is without it, as templates have it.
     ///
     /// # Errors
     /// The tokenizer's or the backend's.
@@ -548,9 +549,9 @@ impl Member {
     }
 
     /// Draws up to `limit` tokens after the prefix. A thought that a model begins here, where an
-    /// answer is asked for, does not cross: it is given an empty one, once, and draws again; of what
-    /// it thinks then only what is behind is told. Under a constraint nothing is thought, and that alone
-    /// says when the text is over.
+    /// answer is asked for, does not cross: it is given an empty one, once, and draws again; of
+    /// what it thinks then only what is behind is told. Under a constraint nothing is thought, and
+    /// that alone says when the text is over.
     ///
     /// # Errors
     /// [`conclave_model::ModelError::ContextFull`], the constraint's or the backend's.
@@ -628,9 +629,9 @@ impl Member {
         }
     }
 
-    /// Draws a whole answer of its own, whatever it is constrained to, of at most `limit` tokens or what the context holds. It is
-    /// over where an answer drafted in rounds would be, a few tokens later at most. Afterwards
-    /// comes [`begin`](Self::begin).
+    /// Draws a whole answer of its own, whatever it is constrained to, of at most `limit` tokens or
+    /// what the context holds. It is over where an answer drafted in rounds would be, a few tokens
+    /// later at most. Afterwards comes [`begin`](Self::begin).
     ///
     /// # Errors
     /// As [`draft`](Self::draft).
@@ -745,9 +746,9 @@ impl Member {
         (text, decoder.held_back().is_empty())
     }
 
-    /// Scores all candidates, its own included, in one in-line pass: with what the settings' scoring
-    /// looks at. A candidate that ends is scored on what closes a turn in this member's template too,
-    /// where [`Settings::score_end`] says so; one without text on that alone.
+    /// Scores all candidates, its own included, in one in-line pass: with what the settings'
+    /// scoring looks at. A candidate that ends is scored on what closes a turn in this member's
+    /// template too, where [`Settings::score_end`] says so; one without text on that alone.
     ///
     /// # Errors
     /// The tokenizer's or the backend's.
@@ -790,8 +791,8 @@ impl Member {
     /// Makes candidate `winner` of the last verify pass part of its text.
     ///
     /// # Errors
-    /// [`conclave_model::ModelError::Order`] without such a candidate, the constraint's where it allows no
-    /// such text, or the backend's.
+    /// [`conclave_model::ModelError::Order`] without such a candidate, the constraint's where it
+    /// allows no such text, or the backend's.
     pub async fn keep(&mut self, winner: usize) -> Result<(), MemberError> {
         let (text, count) = self.in_line.get(winner).cloned().ok_or(ModelError::Order(
             "keep needs a verify pass with that candidate",

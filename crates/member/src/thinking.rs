@@ -6,8 +6,8 @@
 use conclave_text::{ChatTemplate, Decoder, TextError, Tokenizer};
 use serde::{Deserialize, Serialize};
 
-/// Whether members that can think aloud before they answer do so; `auto`: as each model's chat template
-/// has it.
+/// Whether members that can think aloud before they answer do so; `auto`: as each model's chat
+/// template has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]

@@ -1,5 +1,5 @@
-//! A member under a constraint drafts what that allows and ends where it says, whatever its model would
-//! rather say; the constraint hears what all have accepted.
+//! A member under a constraint drafts what that allows and ends where it says, whatever its model
+//! would rather say; the constraint hears what all have accepted.
 
 use std::cell::RefCell;
 use std::path::PathBuf;

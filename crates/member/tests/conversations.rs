@@ -1,5 +1,5 @@
-//! Conversations in turns: each goes on where it was, with the numbers it would have had alone, and only
-//! what is new runs. And a system prompt that is read once for all visits.
+//! Conversations in turns: each goes on where it was, with the numbers it would have had alone, and
+//! only what is new runs. And a system prompt that is read once for all visits.
 
 mod speaker;
 
@@ -22,7 +22,8 @@ fn bundled(name: &str) -> Member {
     pollster::block_on(load).unwrap()
 }
 
-/// What a turn was like: the tokens, how many ran, the logits behind them and what candidates scored.
+/// What a turn was like: the tokens, how many ran, the logits behind them and what candidates
+/// scored.
 struct Turn {
     prefix: usize,
     run: usize,

@@ -1,5 +1,5 @@
-//! Real models with random damage, from their header to an answer: the first executions of the long run,
-//! `examples/fuzz_chain.rs`.
+//! Real models with random damage, from their header to an answer: the first executions of the long
+//! run, `examples/fuzz_chain.rs`.
 
 #[path = "../examples/fuzz_chain.rs"]
 #[allow(dead_code, reason = "the long run counts and prints")]

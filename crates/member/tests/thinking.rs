@@ -1,5 +1,5 @@
-//! What a member thinks before it answers stays its own: told, and neither crossing nor scored; and a
-//! member that is not to think answers at once.
+//! What a member thinks before it answers stays its own: told, and neither crossing nor scored; and
+//! a member that is not to think answers at once.
 
 mod speaker;
 
@@ -223,7 +223,8 @@ fn a_thought_in_a_draft_is_taken_out() {
     assert_eq!((draft.text.as_str(), draft.ended), ("", true));
 }
 
-/// Gemma 4 thinks in a channel with a name, whose marks are controls even where a file has them as text.
+/// Gemma 4 thinks in a channel with a name, whose marks are controls even where a file has them as
+/// text.
 #[test]
 fn a_channel_is_a_thought() {
     let channel: &[&[&str]] = &[&[

@@ -177,7 +177,8 @@ fn check_proportion(keys: &Keys<'_>, config: &Config, bytes: u64) -> Result<(), 
     }
 }
 
-/// Bytes of states that any model may have, whatever its weights: those of a stream of 29,000 numbers.
+/// Bytes of states that any model may have, whatever its weights: those of a stream of 29,000
+/// numbers.
 const MOST_STATES: u64 = 64 << 20;
 
 /// Bytes of keys and values of a token likewise.

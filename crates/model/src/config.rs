@@ -76,8 +76,8 @@ impl FeedForward {
     }
 }
 
-/// A layer's mixture of experts: a token goes through the gated MLPs that a router scores highest for
-/// it, and their outputs are added up by these scores.
+/// A layer's mixture of experts: a token goes through the gated MLPs that a router scores highest
+/// for it, and their outputs are added up by these scores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Experts {
     /// How many there are.
@@ -97,8 +97,8 @@ pub struct Experts {
 }
 
 impl Experts {
-    /// Added to the sum that scores are divided by, as transformers does for LFM2; other families add
-    /// nothing, which differs by less than a rounding.
+    /// Added to the sum that scores are divided by, as transformers does for LFM2; other families
+    /// add nothing, which differs by less than a rounding.
     pub const EPSILON: f32 = 1e-6;
 }
 
@@ -125,8 +125,8 @@ pub enum Mixer {
 }
 
 impl Mixer {
-    /// Whether a token finds in it what those before left as one state, which can't be cut, and not as
-    /// a row each.
+    /// Whether a token finds in it what those before left as one state, which can't be cut, and not
+    /// as a row each.
     pub fn is_recurrent(&self) -> bool {
         matches!(self, Self::Recurrence(_))
     }
@@ -179,16 +179,17 @@ pub struct Convolution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// The gated delta rule (Qwen3.5): the state is corrected by what it has of a value already. The
-    /// norm of what a value head gives comes before its gate.
+    /// The gated delta rule (Qwen3.5): the state is corrected by what it has of a value already.
+    /// The norm of what a value head gives comes before its gate.
     Delta,
-    /// Mamba-2's state space (Granite 4.0-H): values are added, as much as the state decays the less.
-    /// Queries are what it calls C, keys B, values x. The norm of all heads comes behind their gate.
+    /// Mamba-2's state space (Granite 4.0-H): values are added, as much as the state decays the
+    /// less. Queries are what it calls C, keys B, values x. The norm of all heads comes behind
+    /// their gate.
     StateSpace,
 }
 
-/// A layer's linear recurrence: queries, keys and values go through a short convolution, and each value
-/// head keeps a matrix `[key_width, value_width]` that a token decays and adds to.
+/// A layer's linear recurrence: queries, keys and values go through a short convolution, and each
+/// value head keeps a matrix `[key_width, value_width]` that a token decays and adds to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Recurrence {
     /// How a token changes the state.
@@ -481,8 +482,8 @@ impl Config {
         self.norm_epsilon / (self.residual_scale * self.residual_scale)
     }
 
-    /// Factor on the rows of the embedding that has a part for each layer, of so many numbers each: √½
-    /// of the root that embeddings are scaled by.
+    /// Factor on the rows of the embedding that has a part for each layer, of so many numbers each:
+    /// √½ of the root that embeddings are scaled by.
     pub fn per_layer_scale(width: usize) -> f32 {
         (width as f32 / 2.0).sqrt()
     }

@@ -109,12 +109,12 @@ pub enum Part {
 ///
 /// Hidden states lie in *slots* ([`crate::slots`]): a pass leaves those of its tokens one behind
 /// another, and what is behind a token can be asked for as long as no other took its slot. Callers
-/// have checked ids, places and slots. What recurrent layers keep of a text lies in slots of its own
-/// ([`crate::states`]), which passes name.
+/// have checked ids, places and slots. What recurrent layers keep of a text lies in slots of its
+/// own ([`crate::states`]), which passes name.
 pub trait Decoder: Debug + Moves {
     /// Runs a pass: writes its KV rows, and leaves the states of its tokens in the slots from
-    /// `slot` on. Recurrent layers begin each of the pass's [runs](crate::pass::Run) from its one state
-    /// and leave the other, for which there is room from the first pass on that names it.
+    /// `slot` on. Recurrent layers begin each of the pass's [runs](crate::pass::Run) from its one
+    /// state and leave the other, for which there is room from the first pass on that names it.
     ///
     /// # Errors
     /// The device's.
@@ -182,8 +182,9 @@ pub trait Decoder: Debug + Moves {
 
     /// Draws `steps` tokens, at most [`MOST_DRAFTED`](crate::slots::MOST_DRAFTED), behind a prefix
     /// of `prefix` tokens by the numbers `random`; the states of all but the last are left in the
-    /// slots of a draft. In a model with recurrent `states` all but the last run between these. `None`
-    /// where a decoder needs a word from the CPU between any two tokens: then nothing has run.
+    /// slots of a draft. In a model with recurrent `states` all but the last run between these.
+    /// `None` where a decoder needs a word from the CPU between any two tokens: then nothing has
+    /// run.
     ///
     /// # Errors
     /// [`ModelError::NotFinite`], or the device's.

@@ -37,8 +37,8 @@ pub struct Family {
     pub qk_norm: QkNorm,
     /// Which dimensions of a head rotate together.
     pub pairs: RotaryPairs,
-    /// Tensors that Llama calls otherwise, in either world: its name within a block or outside, and this
-    /// family's.
+    /// Tensors that Llama calls otherwise, in either world: its name within a block or outside, and
+    /// this family's.
     pub renamed: &'static [(&'static str, &'static str)],
     /// What Hugging Face's norms lack of their weight (GGUF stores it whole).
     pub norm_offset: f32,

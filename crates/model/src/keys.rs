@@ -224,8 +224,8 @@ impl<'a> Keys<'a> {
             .ok_or_else(|| self.wrong(key, "holds what is no positive number"))
     }
 
-    /// One size a layer, of which some may be 0: a list, or a number for all. What is beyond `layers`
-    /// is ignored.
+    /// One size a layer, of which some may be 0: a list, or a number for all. What is beyond
+    /// `layers` is ignored.
     ///
     /// # Errors
     /// [`ModelError::Key`] for a list that is shorter, and as [`size`](Self::size) for a number.
@@ -288,11 +288,12 @@ impl<'a> Keys<'a> {
         Ok(Some(flags))
     }
 
-    /// What each layer is by its type in `layer_types` of `config.json`: `is` says it of those that are
-    /// known.
+    /// What each layer is by its type in `layer_types` of `config.json`: `is` says it of those that
+    /// are known.
     ///
     /// # Errors
-    /// [`ModelError::Key`] for a shorter list, one of anything but words, or a type that is not known.
+    /// [`ModelError::Key`] for a shorter list, one of anything but words, or a type that is not
+    /// known.
     pub fn layers_by_type(
         &self,
         layers: usize,

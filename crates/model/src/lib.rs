@@ -1,8 +1,8 @@
 //! One decoder-only transformer on any backend, with a KV cache that a round of
 //! the ensemble method can keep.
 //!
-//! What tells one family of models from another is data: a file of `families/` each. `plan` finds
-//! a checkpoint's tensors and checks their shapes, `reading` brings them to a decoder piece by piece.
+//! What tells one family of models from another is data: a file of `families/` each. `plan` finds a
+//! checkpoint's tensors and checks their shapes, `reading` brings them to a decoder piece by piece.
 //!
 //! | to do this | use |
 //! |---|---|

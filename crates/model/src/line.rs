@@ -1,11 +1,11 @@
 //! Candidates in line: which of their tokens run in which portion, and where they lie then.
 //!
-//! A portion is one pass, and has a slot for each of its tokens. Nearly always one portion is all; what is
-//! longer goes on in the next, whose states take the place of those before. KV rows lie one behind
-//! another as long as there are any, then begin again at the prefix.
+//! A portion is one pass, and has a slot for each of its tokens. Nearly always one portion is all;
+//! what is longer goes on in the next, whose states take the place of those before. KV rows lie one
+//! behind another as long as there are any, then begin again at the prefix.
 //!
-//! Where a model has recurrent states each candidate begins from the prefix's and ends in a slot of its
-//! own; a draft's serves one that begins with all that the draft has run.
+//! Where a model has recurrent states each candidate begins from the prefix's and ends in a slot of
+//! its own; a draft's serves one that begins with all that the draft has run.
 
 use std::ops::Range;
 
@@ -73,9 +73,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// Lines `candidates` up behind a prefix of `prefix` tokens of `context`. Equal ones run once; of
-    /// the first of those that share most with what the last draft `ran`, only the rest. Where there are
-    /// recurrent `states`, that takes all that it ran: of less there is none.
+    /// Lines `candidates` up behind a prefix of `prefix` tokens of `context`. Equal ones run once;
+    /// of the first of those that share most with what the last draft `ran`, only the rest. Where
+    /// there are recurrent `states`, that takes all that it ran: of less there is none.
     pub fn up(
         candidates: &[Vec<u32>],
         ran: &[u32],
@@ -192,7 +192,8 @@ impl Line {
         }
     }
 
-    /// The tokens that are judged once portion `number` has run: each by the state of the one before it.
+    /// The tokens that are judged once portion `number` has run: each by the state of the one
+    /// before it.
     pub fn judged(&self, number: usize) -> impl Iterator<Item = Judged> {
         let pieces = self.portions[number].pieces.iter();
         pieces.flat_map(|piece| {
@@ -228,8 +229,8 @@ impl Line {
         Some(PASS + piece.offset + count - 1 - piece.tokens.start)
     }
 
-    /// Where the recurrent state behind the first `count` tokens of a candidate is, in a model that has
-    /// some: it is there for all of them, and for those that the draft has run.
+    /// Where the recurrent state behind the first `count` tokens of a candidate is, in a model that
+    /// has some: it is there for all of them, and for those that the draft has run.
     pub fn state_after(&self, candidate: usize, count: usize) -> Option<usize> {
         let candidate = &self.candidates[candidate];
         match count {

@@ -21,8 +21,8 @@ use crate::weights::FeedForward;
 pub struct Memory {
     /// Matrices, norms, biases and rotary tables.
     pub weights: u64,
-    /// Keys and values of the whole context, and rows of convolutions; recurrent states as of a round
-    /// of three candidates.
+    /// Keys and values of the whole context, and rows of convolutions; recurrent states as of a
+    /// round of three candidates.
     pub kv: u64,
     /// Activations and logits of the largest pass.
     pub scratch: u64,

@@ -80,8 +80,8 @@ impl Model {
         })
     }
 
-    /// Tells the model apart, with its weights (by samples) and the way its rows lie, as far as this
-    /// build of the crate knows it: rows of one are of no use to any other.
+    /// Tells the model apart, with its weights (by samples) and the way its rows lie, as far as
+    /// this build of the crate knows it: rows of one are of no use to any other.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -118,8 +118,8 @@ impl Model {
         self.rotates_otherwise_than(self.long, length)
     }
 
-    /// Whether a text of `length` tokens needs other rotary frequencies than the long ones, or the short
-    /// ones.
+    /// Whether a text of `length` tokens needs other rotary frequencies than the long ones, or the
+    /// short ones.
     pub fn rotates_otherwise_than(&self, long: bool, length: usize) -> bool {
         let switch = self.about.config.rope_switches_at();
         switch.is_some_and(|last| (length > last) != long)
@@ -164,7 +164,8 @@ impl Model {
     ///
     /// # Errors
     /// [`ModelError::ContextFull`], [`ModelError::InLine`], [`ModelError::Token`],
-    /// [`ModelError::Order`] where not all of a recurrent model's tokens are in runs, or the decoder's.
+    /// [`ModelError::Order`] where not all of a recurrent model's tokens are in runs, or the
+    /// decoder's.
     pub fn run(&mut self, pass: &Pass, slot: usize) -> Result<(), ModelError> {
         pass.check(self.about.config.vocabulary, self.about.context)?;
         let in_runs: usize = pass.runs.iter().map(|run| run.tokens).sum();
@@ -214,8 +215,8 @@ impl Model {
         self.decoder.logits(slots).await
     }
 
-    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the whole output matrix
-    /// is run for `logprobs` only.
+    /// Scores of `targets[i]` under the logits after the token in `slots[i]`; the whole output
+    /// matrix is run for `logprobs` only.
     ///
     /// # Errors
     /// As [`keep_state`](Self::keep_state).

@@ -15,8 +15,8 @@ pub fn rows_of(context: usize) -> usize {
     context + IN_LINE_ROWS
 }
 
-/// Tokens of a pass that follow one another in a text, and the recurrent states around them: numbers
-/// of [`crate::states`].
+/// Tokens of a pass that follow one another in a text, and the recurrent states around them:
+/// numbers of [`crate::states`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// How many.
@@ -38,8 +38,8 @@ pub struct Pass {
     pub tokens: Vec<u32>,
     /// Where each token stands, `[tokens]`.
     pub places: Vec<Place>,
-    /// Which of them follow one another, one run behind another, for a model that has recurrent states;
-    /// empty for others.
+    /// Which of them follow one another, one run behind another, for a model that has recurrent
+    /// states; empty for others.
     pub runs: Vec<Run>,
 }
 
@@ -53,8 +53,8 @@ impl Pass {
         }
     }
 
-    /// The same as one run, where the model has recurrent states: from the one in the first slot to the
-    /// second.
+    /// The same as one run, where the model has recurrent states: from the one in the first slot to
+    /// the second.
     #[must_use]
     pub fn between(mut self, states: Option<(Option<usize>, usize)>) -> Self {
         let tokens = self.len();
@@ -87,8 +87,8 @@ impl Pass {
         self.places.extend(places);
     }
 
-    /// The runs of some of its tokens, where they are a pass of their own behind those before them: one
-    /// that began there goes on from where it is to end.
+    /// The runs of some of its tokens, where they are a pass of their own behind those before them:
+    /// one that began there goes on from where it is to end.
     pub fn runs_of(&self, tokens: Range<usize>) -> Vec<Run> {
         let mut first = 0;
         let of_part = |run: &Run| {

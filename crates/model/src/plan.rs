@@ -422,9 +422,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Matrices `[rows, cols]` of all experts below each other: in GGUF from one tensor, in a folder
-    /// from one of each, or from the tensor `fused`, where each expert has so many matrices below each
-    /// other, of which `which` is wanted.
+    /// Matrices `[rows, cols]` of all experts below each other: in GGUF from one tensor, in a
+    /// folder from one of each, or from the tensor `fused`, where each expert has so many matrices
+    /// below each other, of which `which` is wanted.
     fn of_experts(
         &self,
         layer: usize,
@@ -730,8 +730,8 @@ impl Planner<'_> {
         self.list(name, rows * cols)
     }
 
-    /// All numbers of a tensor of any shape, checked to be so many: GGUF has some in a column, or in as
-    /// many rows as there are groups.
+    /// All numbers of a tensor of any shape, checked to be so many: GGUF has some in a column, or
+    /// in as many rows as there are groups.
     fn list(&self, name: String, count: usize) -> Result<VectorPart, ModelError> {
         let tensor = find(self.checkpoint, &name)?;
         if tensor.elements() != count as u64 {

@@ -58,8 +58,8 @@ pub trait WeightSink {
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, ModelError>;
 }
 
-/// Reads all weights of `plan` into `sink`, samples of them into `digest`. `progress` hears how many
-/// bytes have been read.
+/// Reads all weights of `plan` into `sink`, samples of them into `digest`. `progress` hears how
+/// many bytes have been read.
 ///
 /// # Errors
 /// [`ModelError::File`] where the source fails, [`ModelError::Tensor`] for numbers that cannot be

@@ -78,8 +78,8 @@ pub fn of_hugging_face(
     let given = inner.optional_float(Key("", "attention_factor"))?;
     match kind.as_deref().unwrap_or("default") {
         "default" => {}
-        // The base grows with texts longer than the context, and there are none; Hunyuan's α makes it
-        // larger whatever the length.
+        // The base grows with texts longer than the context, and there are none; Hunyuan's α makes
+        // it larger whatever the length.
         "dynamic" => {
             if let Some(alpha) = inner.optional_float(Key("", "alpha"))? {
                 let width = rotary_dim as f64;

@@ -14,7 +14,8 @@ use crate::error::ModelError;
 pub struct Sampling {
     /// Divides the logits, 0 to 10; 0 is greedy.
     pub temperature: f32,
-    /// The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps all.
+    /// The smallest set of most probable tokens whose probability reaches this, 0 to 1; 1 keeps
+    /// all.
     pub top_p: f32,
     /// At most this many of the most probable tokens; 0 keeps all.
     pub top_k: u32,

@@ -1,8 +1,8 @@
-//! A prefix apart from its session: the tokens and what they left in the model's caches, bit for bit, so
-//! that a text which begins alike need not be read again.
+//! A prefix apart from its session: the tokens and what they left in the model's caches, bit for
+//! bit, so that a text which begins alike need not be read again.
 //!
-//! As bytes it says which model it is of, and how long everything is; whatever does not fit is refused, so
-//! that it may lie in a file that anybody may have written to.
+//! As bytes it says which model it is of, and how long everything is; whatever does not fit is
+//! refused, so that it may lie in a file that anybody may have written to.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -14,8 +14,8 @@ use crate::states::{CHECKPOINTS, States};
 /// What its bytes begin with. The last character is the version.
 const MAGIC: [u8; 8] = *b"CLVPFIX1";
 
-/// Words behind it: fingerprint, digest of what follows, whether the long frequencies ran, tokens, states,
-/// bytes of the rows and of a state.
+/// Words behind it: fingerprint, digest of what follows, whether the long frequencies ran, tokens,
+/// states, bytes of the rows and of a state.
 const WORDS: usize = 7;
 
 /// A part of a prefix as a [`Session`] gave it away.
@@ -27,7 +27,8 @@ pub struct Saved {
     tokens: Vec<u32>,
     /// Of all layers that keep rows, as their decoder lays them out.
     rows: Vec<u8>,
-    /// How many tokens each recurrent state has seen, the least first and the last all; and the state.
+    /// How many tokens each recurrent state has seen, the least first and the last all; and the
+    /// state.
     states: Vec<(usize, Vec<u8>)>,
 }
 
@@ -46,7 +47,8 @@ impl Saved {
         size_of_val(&self.tokens[..]) + self.rows.len() + states
     }
 
-    /// How many of a prompt's tokens need not run in a session that holds this, where they rotate alike.
+    /// How many of a prompt's tokens need not run in a session that holds this, where they rotate
+    /// alike.
     pub fn keeps(&self, tokens: &[u32]) -> usize {
         let shared = shared(&self.tokens, tokens);
         match self.states.is_empty() {
@@ -58,8 +60,8 @@ impl Saved {
         }
     }
 
-    /// The same as bytes, which [`from_bytes`](Self::from_bytes) reads. Another build of this crate may
-    /// refuse them.
+    /// The same as bytes, which [`from_bytes`](Self::from_bytes) reads. Another build of this crate
+    /// may refuse them.
     pub fn to_bytes(&self) -> Vec<u8> {
         let begin = MAGIC.len() + 8 * WORDS;
         let mut bytes = Vec::with_capacity(begin + 8 * self.states.len() + self.bytes());
@@ -96,8 +98,8 @@ impl Saved {
     /// Reads what [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
-    /// [`ModelError::Saved`] for anything else, down to a bit. Of which model it is, [`Session::restore`]
-    /// checks.
+    /// [`ModelError::Saved`] for anything else, down to a bit. Of which model it is,
+    /// [`Session::restore`] checks.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         let (magic, rest) = bytes.split_at_checked(MAGIC.len()).ok_or(DAMAGED)?;
         if magic != MAGIC {
@@ -154,7 +156,8 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Session {
-    /// How many of a prompt's tokens need not run here, but for the last, which may run all the same.
+    /// How many of a prompt's tokens need not run here, but for the last, which may run all the
+    /// same.
     pub fn keeps(&self, tokens: &[u32]) -> usize {
         let shared = shared(&self.prefix, tokens);
         match &self.states {
@@ -172,14 +175,14 @@ impl Session {
         }
     }
 
-    /// Tells the model apart from others, down to its weights and the way its rows lie: who keeps what
-    /// [`save`](Self::save) gives finds it again by this and the tokens.
+    /// Tells the model apart from others, down to its weights and the way its rows lie: who keeps
+    /// what [`save`](Self::save) gives finds it again by this and the tokens.
     pub fn fingerprint(&self) -> u64 {
         self.model.fingerprint()
     }
 
-    /// Bytes that the first `tokens` of a prefix take apart, at most; `None` where the decoder gives none
-    /// away.
+    /// Bytes that the first `tokens` of a prefix take apart, at most; `None` where the decoder
+    /// gives none away.
     pub fn bytes_apart(&self, tokens: usize) -> Option<usize> {
         let of = self.model.footprint()?;
         let states = self.states.as_ref();
@@ -187,9 +190,9 @@ impl Session {
         Some(tokens * (size_of::<u32>() + of.token) + states * of.state)
     }
 
-    /// Gives a copy of the first `most` tokens of the prefix away, or of all. A recurrent model has states
-    /// at few places: there it is up to the last of those. `None` where nothing is left then, there is no
-    /// memory for it, or the decoder gives none away. The prefix stays as it is.
+    /// Gives a copy of the first `most` tokens of the prefix away, or of all. A recurrent model has
+    /// states at few places: there it is up to the last of those. `None` where nothing is left
+    /// then, there is no memory for it, or the decoder gives none away. The prefix stays as it is.
     ///
     /// # Errors
     /// The backend's.
@@ -221,12 +224,12 @@ impl Session {
         Ok(Some(saved))
     }
 
-    /// Makes a saved prefix that of this session; what it held is gone. Logits come behind the next prompt,
-    /// of which at least the last token runs.
+    /// Makes a saved prefix that of this session; what it held is gone. Logits come behind the next
+    /// prompt, of which at least the last token runs.
     ///
     /// # Errors
-    /// [`ModelError::Saved`] for what is not of this very model, or leaves no room: the prefix stays as it
-    /// is. The backend's.
+    /// [`ModelError::Saved`] for what is not of this very model, or leaves no room: the prefix
+    /// stays as it is. The backend's.
     pub fn restore(&mut self, saved: &Saved) -> Result<(), ModelError> {
         self.check(saved)?;
         self.forget_prefix();

@@ -4,8 +4,9 @@
 //! prefix are scratch: a draft writes there, then the candidates in line, and
 //! [`keep`](Session::keep) turns the winner's rows into prefix.
 //!
-//! A recurrent state cannot be cut as rows can: where a model has one, what goes on from a part of a
-//! prefix or of a candidate runs that part again, from the nearest state there is ([`crate::states`]).
+//! A recurrent state cannot be cut as rows can: where a model has one, what goes on from a part of
+//! a prefix or of a candidate runs that part again, from the nearest state there is
+//! ([`crate::states`]).
 
 use serde::Serialize;
 
@@ -225,8 +226,9 @@ impl Session {
         })
     }
 
-    /// Wants the next prompt to leave a state behind its first `tokens`, in a model whose prefix can be cut
-    /// at such places only: for a [`save`](Self::save) of these, or for another prompt that begins alike.
+    /// Wants the next prompt to leave a state behind its first `tokens`, in a model whose prefix
+    /// can be cut at such places only: for a [`save`](Self::save) of these, or for another prompt
+    /// that begins alike.
     pub fn mark(&mut self, tokens: usize) {
         self.states
             .iter_mut()
@@ -281,8 +283,8 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a chunk behind the prefix, which is not part of it yet: where its recurrent state is then, in
-    /// a model that has some.
+    /// Runs a chunk behind the prefix, which is not part of it yet: where its recurrent state is
+    /// then, in a model that has some.
     fn run_behind(&mut self, chunk: &[u32]) -> Result<Option<usize>, ModelError> {
         let states = self.states.as_ref().map(States::behind_prefix);
         let pass = Pass::plain(self.prefix.len(), chunk).between(states);
@@ -290,7 +292,8 @@ impl Session {
         Ok(states.map(|(_, to)| to))
     }
 
-    /// Makes tokens that have run behind the prefix part of it, with the recurrent state behind them.
+    /// Makes tokens that have run behind the prefix part of it, with the recurrent state behind
+    /// them.
     fn accept(&mut self, tokens: &[u32], state: Option<usize>) {
         self.prefix.extend_from_slice(tokens);
         if let (Some(states), Some(slot)) = (&mut self.states, state) {
@@ -344,8 +347,8 @@ impl Session {
     }
 
     /// The same of tokens that `mask` allows, drawn as ever among those: the others have no part in
-    /// temperature and top-p. Nothing is drawn where it allows the end alone. On a GPU every token is
-    /// waited for, since the next mask depends on it.
+    /// temperature and top-p. Nothing is drawn where it allows the end alone. On a GPU every token
+    /// is waited for, since the next mask depends on it.
     ///
     /// # Errors
     /// As [`draft`](Self::draft), and [`ModelError::Order`] where it allows nothing.
@@ -433,7 +436,8 @@ impl Session {
                 false => MOST_DRAFTED - 1,
             };
             self.ran = tokens.len().min(states);
-            // A recurrent state that has seen more of them than there are hidden states of is no use.
+            // A recurrent state that has seen more of them than there are hidden states of is no
+            // use.
             if self.states.is_some() && self.ran < tokens.len().min(limit - 1) {
                 self.ran = 0;
             }
@@ -526,11 +530,11 @@ impl Session {
         Ok(line)
     }
 
-    /// Makes the first `count` tokens of candidate `winner` of the last verify
-    /// pass part of the prefix: their KV rows stay, all others are free again. Only where the
-    /// candidates took portions, what a later portion wrote over runs again: the state after the last
-    /// token, or all of them where there were not rows enough. In a model with recurrent states a part of
-    /// a candidate runs again too, but for the part that is all that the draft ran.
+    /// Makes the first `count` tokens of candidate `winner` of the last verify pass part of the
+    /// prefix: their KV rows stay, all others are free again. Only where the candidates took
+    /// portions, what a later portion wrote over runs again: the state after the last token, or all
+    /// of them where there were not rows enough. In a model with recurrent states a part of a
+    /// candidate runs again too, but for the part that is all that the draft ran.
     ///
     /// # Errors
     /// [`ModelError::Order`] without a verify pass or beyond its candidates; the backend's.
@@ -570,8 +574,8 @@ impl Session {
         self.append(&tokens[there..]).await
     }
 
-    /// Makes `tokens` part of the prefix, unverified. What the last draft ran of them stays where it
-    /// is: of a draft that is kept whole at most one token runs.
+    /// Makes `tokens` part of the prefix, unverified. What the last draft ran of them stays where
+    /// it is: of a draft that is kept whole at most one token runs.
     ///
     /// # Errors
     /// [`ModelError::Order`] before a prompt; [`ModelError::ContextFull`] if they do not fit; the

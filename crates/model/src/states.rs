@@ -1,9 +1,10 @@
-//! Where recurrent states are kept: what all tokens of a text have left in layers that keep no rows.
+//! Where recurrent states are kept: what all tokens of a text have left in layers that keep no
+//! rows.
 //!
 //! Rows can be cut where two texts part, a state cannot. So no pass writes over a state that may be
-//! wanted again: it begins from the one in a slot and leaves its own in another, and a session changes
-//! which slot is the prefix's. Where a prompt shares only a part of the prefix, it goes on from the
-//! nearest *checkpoint*: a state that stays while the text goes on.
+//! wanted again: it begins from the one in a slot and leaves its own in another, and a session
+//! changes which slot is the prefix's. Where a prompt shares only a part of the prefix, it goes on
+//! from the nearest *checkpoint*: a state that stays while the text goes on.
 
 use crate::error::ModelError;
 
@@ -66,8 +67,8 @@ impl States {
         (0..).filter(move |slot| !taken.contains(slot))
     }
 
-    /// From where to where a pass behind the prefix runs; the state it leaves is the prefix's once that
-    /// is told by [`extend`](Self::extend).
+    /// From where to where a pass behind the prefix runs; the state it leaves is the prefix's once
+    /// that is told by [`extend`](Self::extend).
     pub fn behind_prefix(&self) -> (Option<usize>, usize) {
         (self.prefix, self.free().next().unwrap_or_default())
     }
@@ -98,9 +99,10 @@ impl States {
         self.draft = None;
     }
 
-    /// Goes back to the nearest state of the prefix, which has `length` tokens, or of a checkpoint that
-    /// has seen no more than the first `shared` of a prompt of `count`; says how many tokens it has
-    /// seen. States of another text are free then, and checkpoints of this prompt are wanted.
+    /// Goes back to the nearest state of the prefix, which has `length` tokens, or of a checkpoint
+    /// that has seen no more than the first `shared` of a prompt of `count`; says how many tokens
+    /// it has seen. States of another text are free then, and checkpoints of this prompt are
+    /// wanted.
     pub fn resume(&mut self, length: usize, shared: usize, count: usize) -> usize {
         let from = self.nearest(length, shared);
         self.checkpoints.retain(|kept| kept.tokens <= shared);
@@ -128,7 +130,8 @@ impl States {
         self.mark = Some(tokens);
     }
 
-    /// The nearest state that has seen no more than the first `shared` tokens of a prefix of `length`.
+    /// The nearest state that has seen no more than the first `shared` tokens of a prefix of
+    /// `length`.
     fn nearest(&self, length: usize, shared: usize) -> Option<Kept> {
         let before = |kept: &&Kept| kept.tokens <= shared;
         self.of(length).iter().rfind(before).copied()
@@ -139,8 +142,8 @@ impl States {
         self.nearest(length, shared).map_or(0, |kept| kept.tokens)
     }
 
-    /// The checkpoints of a prefix of `length` tokens, and its own state: slots, and the tokens that each
-    /// has seen, the least first.
+    /// The checkpoints of a prefix of `length` tokens, and its own state: slots, and the tokens
+    /// that each has seen, the least first.
     pub fn all(&self, length: usize) -> impl Iterator<Item = (usize, usize)> {
         let all = self.of(length).into_iter();
         all.map(|kept| (kept.slot, kept.tokens))
@@ -158,8 +161,8 @@ impl States {
         all
     }
 
-    /// Those of a prefix that was put back: each in the slot of its place in the list. The last is the
-    /// prefix's own, the others are checkpoints.
+    /// Those of a prefix that was put back: each in the slot of its place in the list. The last is
+    /// the prefix's own, the others are checkpoints.
     pub fn of_restored(tokens: impl Iterator<Item = usize>) -> Self {
         let kept = |(slot, tokens)| Kept { slot, tokens };
         let mut checkpoints: Vec<Kept> = tokens.enumerate().map(kept).collect();
@@ -170,7 +173,8 @@ impl States {
         }
     }
 
-    /// How many of the `count` tokens behind a prefix of `length` can run before the next checkpoint.
+    /// How many of the `count` tokens behind a prefix of `length` can run before the next
+    /// checkpoint.
     pub fn until_checkpoint(&self, length: usize, count: usize) -> usize {
         let ahead = self.wanted.iter().filter(|&&wanted| wanted > length);
         ahead.map(|wanted| wanted - length).fold(count, usize::min)

@@ -115,7 +115,8 @@ pub enum Mixer<M, V> {
 pub struct Attention<M, V> {
     /// Its heads, its window and its rotary embedding.
     pub of: config::Attention,
-    /// `[heads · head_dim, hidden]`; with gates `[heads · 2 · head_dim, hidden]`, each behind its head.
+    /// `[heads · head_dim, hidden]`; with gates `[heads · 2 · head_dim, hidden]`, each behind its
+    /// head.
     pub query: Linear<M, V>,
     /// `[head_dim]`, or the width of all query heads.
     pub query_norm: Option<V>,
@@ -156,13 +157,13 @@ pub struct Convolution<M, V> {
 pub struct Recurrence<M, V> {
     /// Its rule, its heads and its taps.
     pub of: config::Recurrence,
-    /// Queries, keys and values below each other, `[channels, hidden]`; of a state space values, keys
-    /// and queries.
+    /// Queries, keys and values below each other, `[channels, hidden]`; of a state space values,
+    /// keys and queries.
     pub input: Linear<M, V>,
     /// The output's gate, `[values, hidden]`.
     pub gate: Linear<M, V>,
-    /// How much of a value is new, before its σ, `[value_heads, hidden]`; a state space takes it from
-    /// what makes its decay.
+    /// How much of a value is new, before its σ, `[value_heads, hidden]`; a state space takes it
+    /// from what makes its decay.
     pub share: Option<Linear<M, V>>,
     /// How far the state decays, before its softplus, `[value_heads, hidden]`.
     pub decay: Linear<M, V>,

@@ -1,7 +1,7 @@
 //! The figures of `web/catalogue.json`: what each model's file and the model itself take, known
-//! before anything is downloaded. Each is planned as its file would be, so that nothing that allocates
-//! is written twice. A model that is new there has its figures by
-//! `CONCLAVE_WRITE=1 cargo test -p conclave-model --test catalogue`.
+//! before anything is downloaded. Each is planned as its file would be, so that nothing that
+//! allocates is written twice. A model that is new there has its figures by `CONCLAVE_WRITE=1 cargo
+//! test -p conclave-model --test catalogue`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -449,7 +449,8 @@ impl Header {
             ("attention.head_count", s.heads),
         ];
         let mut widths = [s.head_dim; 2];
-        // One number, or one a layer: where those that are recurrences have none, where late ones are wider.
+        // One number, or one a layer: where those that are recurrences have none, where late ones
+        // are wider.
         let (mut kv_heads, mut feed_forward) = (vec![s.kv_heads], vec![s.feed_forward]);
         let mut windows = Vec::new();
         if let Some(of) = &s.recurrent {

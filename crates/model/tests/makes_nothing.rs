@@ -40,8 +40,8 @@ fn made(counters: GpuCounters) -> [u64; 3] {
     [counters.buffers, counters.bind_groups, counters.pipelines]
 }
 
-/// Two members on one device, in `rounds` rounds of theirs with up to so many other candidates, of any
-/// length.
+/// Two members on one device, in `rounds` rounds of theirs with up to so many other candidates, of
+/// any length.
 fn make_nothing(names: [&str; 2], others: usize, choices: Choices, logprobs: bool, rounds: usize) {
     let gpu = gpu();
     gpu.choose(choices);
@@ -97,8 +97,8 @@ fn rounds_by_twins_with_subgroups_make_nothing() {
     make_nothing(["lfm2_moe-gguf", "olmoe-gguf"], 7, twins, true, 30);
 }
 
-/// Recurrent states change their slots, and take no more than they did: of three candidates they are
-/// what was foretold.
+/// Recurrent states change their slots, and take no more than they did: of three candidates they
+/// are what was foretold.
 #[test]
 fn rounds_between_recurrent_states_make_nothing() {
     let names = ["qwen3_5-hf", "granite4-h-gguf"];

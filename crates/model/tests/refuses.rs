@@ -78,7 +78,8 @@ fn llama(hidden: usize, layers: usize, [heads, width]: [usize; 2], feed_forward:
     folder(tensors, config)
 }
 
-/// The folder of a Qwen3.5 of one delta net, with a key head as wide, and so many value heads as wide.
+/// The folder of a Qwen3.5 of one delta net, with a key head as wide, and so many value heads as
+/// wide.
 fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
     const HIDDEN: usize = 4;
     let values = heads * width;
@@ -109,7 +110,8 @@ fn delta_net(key_width: usize, [heads, width]: [usize; 2]) -> Memory {
     of_one_layer(HIDDEN, &of_layer, config)
 }
 
-/// The folder of a Granite 4.0-H of one state space of so many numbers a channel, with so many heads as wide.
+/// The folder of a Granite 4.0-H of one state space of so many numbers a channel, with so many
+/// heads as wide.
 fn state_space(state: usize, [heads, width]: [usize; 2], more: serde_json::Value) -> Memory {
     const HIDDEN: usize = 4;
     let values = heads * width;

@@ -21,8 +21,8 @@ impl Address {
     /// Reads `https://host/v1#MODEL`.
     ///
     /// # Errors
-    /// [`RemoteError::Address`] without a scheme or a host, or with a name and a password in it, which
-    /// would be seen wherever the address is.
+    /// [`RemoteError::Address`] without a scheme or a host, or with a name and a password in it,
+    /// which would be seen wherever the address is.
     pub fn read(text: &str) -> Result<Self, RemoteError> {
         let wrong = |why| RemoteError::Address {
             address: text.split('?').next().unwrap_or_default().to_owned(),

@@ -1,5 +1,5 @@
-//! Requests: each is over by a given time, is tried again where that may help, and reads an answer of
-//! bounded size.
+//! Requests: each is over by a given time, is tried again where that may help, and reads an answer
+//! of bounded size.
 
 use std::io::Read;
 use std::time::{Duration, Instant};

@@ -1,14 +1,16 @@
-//! A judge that can only chat: it is shown the conversation, the answer so far and the candidates under
-//! letters, and names one. It is asked twice, in a shuffled order and in that order rotated.
+//! A judge that can only chat: it is shown the conversation, the answer so far and the candidates
+//! under letters, and names one. It is asked twice, in a shuffled order and in that order rotated.
 //!
-//! With n candidates, agreement a between the two and chance 1/n, κ = (a − 1/n) / (1 − 1/n) is r², r the
-//! chance that a single answer names what the judge likes best. Otherwise, so the model, it names the k-th
-//! letter with its bias π_k, whatever stands there. A candidate's preference is then the chance that it is
-//! the one liked best, given both answers and no preference before them: proportional to the product over
-//! the answers of r·[it was named] + (1 − r)·π_k, where k was named. Both r and π are counted over the whole
-//! time that the judge is in use, and begin with a few rounds of no certainty.
+//! With n candidates, agreement a between the two and chance 1/n, κ = (a − 1/n) / (1 − 1/n) is r²,
+//! r the chance that a single answer names what the judge likes best. Otherwise, so the model, it
+//! names the k-th letter with its bias π_k, whatever stands there. A candidate's preference is then
+//! the chance that it is the one liked best, given both answers and no preference before them:
+//! proportional to the product over the answers of r·[it was named] + (1 − r)·π_k, where k was
+//! named. Both r and π are counted over the whole time that the judge is in use, and begin with a
+//! few rounds of no certainty.
 //!
-//! The page has the same in `web/src/worker/remote/letters.ts`; `tests/judging/letters.json` holds both to it.
+//! The page has the same in `web/src/worker/remote/letters.ts`; `tests/judging/letters.json` holds
+//! both to it.
 
 use conclave_ensemble::Candidate;
 
@@ -44,8 +46,8 @@ impl Default for Judge {
 }
 
 impl Judge {
-    /// The preferences (`[n]`, positive, summing to 1) after it has named the `named[i]`-th letter of
-    /// `orders[i]`; `None` where it named none. What that says of the judge is counted.
+    /// The preferences (`[n]`, positive, summing to 1) after it has named the `named[i]`-th letter
+    /// of `orders[i]`; `None` where it named none. What that says of the judge is counted.
     pub fn hear(&mut self, orders: &[Vec<usize>], named: &[Option<usize>]) -> Option<Vec<f64>> {
         let count = orders.first().map_or(0, Vec::len);
         let heard: Vec<(usize, usize)> = orders
@@ -86,8 +88,8 @@ impl Judge {
         (self.agreed / self.most).clamp(0.01, 0.97).sqrt()
     }
 
-    /// π, `[count]`, summing to 1: how often it names each of so many letters when it does not name what it
-    /// likes best.
+    /// π, `[count]`, summing to 1: how often it names each of so many letters when it does not name
+    /// what it likes best.
     pub fn bias(&self, count: usize) -> Vec<f64> {
         let named = self.named(count);
         let all: f64 = named.iter().sum();
@@ -100,8 +102,8 @@ impl Judge {
     }
 }
 
-/// Two orders to show so many candidates in: `order[k]` is the candidate with the k-th letter. Fewer than
-/// two, or more than there are letters for, are not shown.
+/// Two orders to show so many candidates in: `order[k]` is the candidate with the k-th letter.
+/// Fewer than two, or more than there are letters for, are not shown.
 pub fn orders(candidates: usize, seed: u64) -> Vec<Vec<usize>> {
     if !(2..=LETTERS.len()).contains(&candidates) {
         return Vec::new();
@@ -168,8 +170,8 @@ pub fn ballot(
     .join("\n\n")
 }
 
-/// The letter of so many that an answer names, as its place; `None` where it names none, or several. What a
-/// model thinks first is passed over.
+/// The letter of so many that an answer names, as its place; `None` where it names none, or
+/// several. What a model thinks first is passed over.
 pub fn letter_in(answer: &str, count: usize) -> Option<usize> {
     let said = without_thought(answer);
     let said: Vec<char> = said.trim().chars().collect();
@@ -248,8 +250,8 @@ mod tests {
 
     #[test]
     fn the_same_candidates_rotated_have_the_same_row() {
-        // One that knows half of the time, and names the first letter otherwise: what is left of its likings
-        // after the correction is for the candidate, wherever that stands.
+        // One that knows half of the time, and names the first letter otherwise: what is left of
+        // its likings after the correction is for the candidate, wherever that stands.
         let mut judge = Judge::default();
         let mut sums = [0.0; 3];
         for round in 0..300 {

@@ -1,5 +1,5 @@
-//! Keys of servers. A key is in memory and in the header of a request, and nowhere else: it has no way to
-//! be printed or recorded.
+//! Keys of servers. A key is in memory and in the header of a request, and nowhere else: it has no
+//! way to be printed or recorded.
 
 use std::fmt;
 
@@ -34,8 +34,9 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The environment's variable that holds the key of `address`: `CONCLAVE_KEY_` and its host with what is
-/// neither letter nor figure as `_`, so `CONCLAVE_KEY_API_EXAMPLE_COM` or `CONCLAVE_KEY_LOCALHOST_8000`.
+/// The environment's variable that holds the key of `address`: `CONCLAVE_KEY_` and its host with
+/// what is neither letter nor figure as `_`, so `CONCLAVE_KEY_API_EXAMPLE_COM` or
+/// `CONCLAVE_KEY_LOCALHOST_8000`.
 pub fn variable(address: &Address) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {

@@ -1,9 +1,9 @@
-//! A member that lives behind a server of the OpenAI interface: it drafts by completions, scores by the
-//! log-probabilities that a server tells of a given text, or judges by naming a letter.
+//! A member that lives behind a server of the OpenAI interface: it drafts by completions, scores by
+//! the log-probabilities that a server tells of a given text, or judges by naming a letter.
 //!
 //! It knows no models: text and scores are all that crosses. A server is asked once what it can do
-//! ([`Server::connect`]); every move has a time by which it must have answered, and one that has not
-//! abstains for the round.
+//! ([`Server::connect`]); every move has a time by which it must have answered, and one that has
+//! not abstains for the round.
 //!
 //! | a server | drafts | scores |
 //! |---|---|---|

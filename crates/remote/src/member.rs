@@ -1,5 +1,5 @@
-//! A remote member in a conversation: what it was asked, what was kept, and its moves, each on a thread
-//! of its own so that others go on meanwhile.
+//! A remote member in a conversation: what it was asked, what was kept, and its moves, each on a
+//! thread of its own so that others go on meanwhile.
 
 use std::sync::Arc;
 
@@ -103,8 +103,8 @@ impl Held {
 
 /// A member of an ensemble whose model runs behind a server.
 ///
-/// Its moves fail in two ways ([`RemoteError::passes`]): for this round, in which it abstains, or for good.
-/// The third round in a row that it misses is for good.
+/// Its moves fail in two ways ([`RemoteError::passes`]): for this round, in which it abstains, or
+/// for good. The third round in a row that it misses is for good.
 #[derive(Debug)]
 pub struct Remote {
     name: String,
@@ -161,7 +161,8 @@ impl Remote {
         !self.only_judges && self.server.abilities() != Abilities::JudgesOnly
     }
 
-    /// Leaves the drafting to others from now on, whatever its server can do; `false`: as the server can.
+    /// Leaves the drafting to others from now on, whatever its server can do; `false`: as the
+    /// server can.
     pub fn only_judge(&mut self, only: bool) {
         self.only_judges = only;
     }
@@ -183,8 +184,8 @@ impl Remote {
         (self.round, self.missed, self.missing) = (0, 0, false);
     }
 
-    /// Tokens of the conversation, as its server counted them before the first segment; 0 before it was
-    /// asked for that, and of one that does not say.
+    /// Tokens of the conversation, as its server counted them before the first segment; 0 before it
+    /// was asked for that, and of one that does not say.
     pub fn prompt_tokens(&self) -> usize {
         self.prompt_tokens
     }
@@ -215,8 +216,8 @@ impl Remote {
         Ok(drafted)
     }
 
-    /// What it thinks of every candidate, `[candidates]`; with `score_end`, of one that ends also whether
-    /// it should. One that names no letter has nothing to say, and gives an empty row.
+    /// What it thinks of every candidate, `[candidates]`; with `score_end`, of one that ends also
+    /// whether it should. One that names no letter has nothing to say, and gives an empty row.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -304,8 +305,8 @@ impl Remote {
         Ok(self.judge.hear(&orders, &named))
     }
 
-    /// Makes a candidate of the last [`verify`](Self::verify) part of its text, whether it came to score it
-    /// or not.
+    /// Makes a candidate of the last [`verify`](Self::verify) part of its text, whether it came to
+    /// score it or not.
     pub fn keep(&mut self, winner: usize) {
         if winner < self.in_line.len() {
             self.held.kept.push(self.in_line.swap_remove(winner));
@@ -344,8 +345,8 @@ impl Remote {
     }
 }
 
-/// What `work` comes to on a thread of its own. Dropped before that, the thread ends by its deadline and
-/// nobody hears of it.
+/// What `work` comes to on a thread of its own. Dropped before that, the thread ends by its
+/// deadline and nobody hears of it.
 async fn on_thread<T: Send + 'static>(
     server: &Server,
     work: impl FnOnce() -> Result<T, RemoteError> + Send + 'static,

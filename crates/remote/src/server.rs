@@ -1,5 +1,5 @@
-//! A server: what it can do, found out once, and the moves in its own protocol. Everything here waits for
-//! answers; [`crate::Remote`] calls it from a thread.
+//! A server: what it can do, found out once, and the moves in its own protocol. Everything here
+//! waits for answers; [`crate::Remote`] calls it from a thread.
 
 mod reading;
 mod scoring;
@@ -18,7 +18,8 @@ use crate::member::{Drafted, Drawing};
 use crate::template::{Said, Template};
 use crate::wire::{Choice, Completion, Model, Models};
 
-/// What shows whether it can judge, as the page asks it (`knowsLetters` in `web/src/worker/remote/judge.ts`).
+/// What shows whether it can judge, as the page asks it (`knowsLetters` in
+/// `web/src/worker/remote/judge.ts`).
 const CHOICE: &str =
     "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.";
 
@@ -119,8 +120,8 @@ pub struct Server {
     abilities: Abilities,
     model: String,
     template: Option<Template>,
-    /// What closes a turn: its ids, where the server counts in those, and else its text. Empty where
-    /// nobody knows.
+    /// What closes a turn: its ids, where the server counts in those, and else its text. Empty
+    /// where nobody knows.
     end: Vec<u32>,
     mark: String,
     patience: Duration,

@@ -79,7 +79,8 @@ pub(crate) struct Rendered {
 }
 
 impl Completion {
-    /// The choices of so many prompts in the order of the prompts; `None` if there is not one of each.
+    /// The choices of so many prompts in the order of the prompts; `None` if there is not one of
+    /// each.
     pub fn in_order(mut self, prompts: usize) -> Option<Vec<Choice>> {
         self.choices.sort_by_key(|choice| choice.index);
         let each = self
@@ -91,8 +92,8 @@ impl Completion {
     }
 }
 
-/// A probability of nothing, in nats: JSON has no word for the logarithm of none, and servers say null or a
-/// number of their own.
+/// A probability of nothing, in nats: JSON has no word for the logarithm of none, and servers say
+/// null or a number of their own.
 const NOTHING: f64 = -700.0;
 
 /// A log-probability: none of more than certainty but for rounding.
@@ -113,7 +114,8 @@ pub(crate) fn of_ids(told: &Value, ids: &[u32], from: usize) -> Option<Vec<f64>>
     (from..ids.len()).map(of).collect()
 }
 
-/// Of the tokens that it was held to, as llama.cpp's server tells them: `{"content": [{"id": …, "logprob": …}, …]}`.
+/// Of the tokens that it was held to, as llama.cpp's server tells them: `{"content": [{"id": …,
+/// "logprob": …}, …]}`.
 pub(crate) fn of_forced(told: &Value, ids: &[u32]) -> Option<Vec<f64>> {
     let told = told.get("content")?.as_array()?.get(..ids.len())?;
     let of = |(token, &id): (&Value, &u32)| {
@@ -134,8 +136,8 @@ pub(crate) fn of_beside(told: &Value, id: u32) -> Option<f64> {
     logprob(beside.iter().find(is)?.get("logprob")?)
 }
 
-/// Of the tokens behind the first `from` characters of an echoed text of `to`: by text offsets. A token
-/// that begins before and ends behind belongs to what is behind.
+/// Of the tokens behind the first `from` characters of an echoed text of `to`: by text offsets. A
+/// token that begins before and ends behind belongs to what is behind.
 pub(crate) fn of_text(told: &Value, from: usize, to: usize) -> Option<Vec<f64>> {
     let list = |name: &str| told.get(name)?.as_array();
     let (logprobs, offsets) = (list("token_logprobs")?, list("text_offset")?);

@@ -1,4 +1,5 @@
-//! The judge by letters here and the page's (`web/src/worker/remote/letters.ts`) are held to the same file.
+//! The judge by letters here and the page's (`web/src/worker/remote/letters.ts`) are held to the
+//! same file.
 
 use conclave_ensemble::Candidate;
 use conclave_remote::Said;

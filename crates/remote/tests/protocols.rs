@@ -1,6 +1,7 @@
-//! Protocols of servers that the tests don't start, replayed: exchanges written down from the documentation
-//! and the source of vLLM (`tests/remote/vllm.json`) and of llama-cpp-python (`tests/remote/echo.json`).
-//! They show that what is sent and read is what those say; no such server has answered here.
+//! Protocols of servers that the tests don't start, replayed: exchanges written down from the
+//! documentation and the source of vLLM (`tests/remote/vllm.json`) and of llama-cpp-python
+//! (`tests/remote/echo.json`). They show that what is sent and read is what those say; no such
+//! server has answered here.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -138,8 +139,8 @@ fn a_server_that_takes_no_lists_is_asked_a_candidate_at_a_time() {
     assert_eq!(row[0].score.mean_logprob, Some(-0.75));
 }
 
-/// llama.cpp's server with a base model: its template, ChatML for want of one, closes a turn by what is no
-/// token of the model's. It was asked as this test asks it, and gave six.
+/// llama.cpp's server with a base model: its template, ChatML for want of one, closes a turn by
+/// what is no token of the model's. It was asked as this test asks it, and gave six.
 const LLAMA: &str = r#"[
     {"path": "/v1/models", "answer": {"data": [{"id": "base", "owned_by": "llamacpp"}]}},
     {"path": "/apply-template", "answer": {"prompt": "<|im_start|>user\nWell?<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\nThen?<|im_end|>\n<|im_start|>assistant\n"}},

@@ -45,7 +45,8 @@ pub trait Watch {
     /// A member has thought this, behind what it thought before.
     fn thinking(&mut self, _member: &str, _text: &str) {}
 
-    /// A round is over; `text` is what is certain now to be in the answer, behind what was told before.
+    /// A round is over; `text` is what is certain now to be in the answer, behind what was told
+    /// before.
     fn round(&mut self, _round: &Round, _text: &str) {}
 
     /// A member failed, and left the answer to the others.
@@ -76,8 +77,8 @@ pub struct Left {
 pub struct Answer {
     /// The accepted segments joined, up to a text that it was to end before.
     pub text: String,
-    /// Why it ended: a rule of the method (`ended`, `rounds`, `length`, `silence`), a limit (`tokens`,
-    /// `stop`), `context` where the context of the last member is full, or [`STOPPED`].
+    /// Why it ended: a rule of the method (`ended`, `rounds`, `length`, `silence`), a limit
+    /// (`tokens`, `stop`), `context` where the context of the last member is full, or [`STOPPED`].
     pub stopped: &'static str,
     /// Tokens of the conversation, in the member that has the most.
     pub prompt_tokens: usize,

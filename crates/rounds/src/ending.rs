@@ -44,8 +44,8 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Takes an accepted segment: what is certain now to be in the answer, and why that is over, if it
-    /// is.
+    /// Takes an accepted segment: what is certain now to be in the answer, and why that is over, if
+    /// it is.
     pub fn take(&mut self, segment: &str, tokens: usize) -> (String, Option<Over>) {
         self.tokens += tokens;
         let mut text = std::mem::take(&mut self.held);

@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 use conclave_grammar::{Document, Vocabulary};
 use conclave_member::{Constraint, Member, MemberError};
 
-/// What a member's tokens show as, ready for grammars. It is made for the member's first answer in a form,
-/// from all its tokens, and serves as long as the member does.
+/// What a member's tokens show as, ready for grammars. It is made for the member's first answer in
+/// a form, from all its tokens, and serves as long as the member does.
 #[derive(Debug, Default)]
 pub struct Lexicon(OnceCell<Vocabulary>);
 

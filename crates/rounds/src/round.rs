@@ -22,8 +22,8 @@ pub struct Round {
     /// Tokens of each, in its drafter's own; of a record the scores tell them.
     #[serde(skip)]
     pub tokens: Vec<usize>,
-    /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted unverified. The
-    /// row of a verifier that abstained is empty.
+    /// Raw scores, a row a verifier, a column a candidate; empty if a fast end was accepted
+    /// unverified. The row of a verifier that abstained is empty.
     pub scores: Vec<Vec<VerifiedScore>>,
     /// False where a fast end was accepted.
     pub verified: bool,
@@ -60,8 +60,8 @@ impl Round {
         places.filter(drafted).collect()
     }
 
-    /// What its drafter said of a candidate counts its tokens as they were kept: without the word that
-    /// was cut off.
+    /// What its drafter said of a candidate counts its tokens as they were kept: without the word
+    /// that was cut off.
     fn count_tokens(&mut self) {
         for candidate in 0..self.tokens.len() {
             let own = self.place_of(candidate);
@@ -246,8 +246,9 @@ async fn draft<M: TakePart>(
     Ok(drafted)
 }
 
-/// All verify what the leader drafted, which has this place among the active. Where nobody doubts it, it is kept, and this gives who did not
-/// get it; otherwise all others draft, and the round is still to be decided.
+/// All verify what the leader drafted, which has this place among the active. Where nobody doubts
+/// it, it is kept, and this gives who did not get it; otherwise all others draft, and the round is
+/// still to be decided.
 async fn trust<M: TakePart>(
     members: &mut [M],
     query: &mut Query,
@@ -287,8 +288,8 @@ fn raw(scores: &[Vec<VerifiedScore>]) -> Vec<Vec<Score>> {
     scores.iter().map(row).collect()
 }
 
-/// What every active member says of every candidate, in one in-line pass each; an empty row of those that
-/// only draft, or are late.
+/// What every active member says of every candidate, in one in-line pass each; an empty row of
+/// those that only draft, or are late.
 async fn verify<M: TakePart>(
     members: &mut [M],
     round: &mut Round,

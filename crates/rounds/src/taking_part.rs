@@ -1,5 +1,5 @@
-//! Who takes part in rounds. What a round asks of a member is these moves, wherever its model runs; a
-//! new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
+//! Who takes part in rounds. What a round asks of a member is these moves, wherever its model runs;
+//! a new kind of member is a variant of [`AnyMember`] here, and of [`MoveError`].
 
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{
@@ -67,20 +67,21 @@ pub trait TakePart {
     /// A conversation as its template writes it, up to where the answer begins.
     ///
     /// # Errors
-    /// One that its template refuses; [`MoveError::Unknown`] of a member whose template nobody here has.
+    /// One that its template refuses; [`MoveError::Unknown`] of a member whose template nobody here
+    /// has.
     fn render(&self, _messages: &[Message]) -> Result<String, MoveError> {
         Err(MoveError::Unknown("render a conversation"))
     }
 
-    /// Holds what it drafts for the answer that begins next to a form; `None`: to nothing. A member that
-    /// can't be held to any only judges that answer.
+    /// Holds what it drafts for the answer that begins next to a form; `None`: to nothing. A member
+    /// that can't be held to any only judges that answer.
     ///
     /// # Errors
     /// Where it can't be held to this one.
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError>;
 
-    /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and says
-    /// whether to go on.
+    /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and
+    /// says whether to go on.
     ///
     /// # Errors
     /// As [`measure`](Self::measure), and what reading reports.
@@ -95,7 +96,8 @@ pub trait TakePart {
     /// Takes in a bare text to continue instead, without a template around it.
     ///
     /// # Errors
-    /// As [`begin_while`](Self::begin_while); [`MoveError::Unknown`] of a member that only converses.
+    /// As [`begin_while`](Self::begin_while); [`MoveError::Unknown`] of a member that only
+    /// converses.
     async fn begin_text_while(
         &mut self,
         _text: &str,
@@ -106,10 +108,12 @@ pub trait TakePart {
         Err(MoveError::Unknown("continue a bare text"))
     }
 
-    /// How probable each token of a bare text is, in its own tokens; `judged` is of the text before.
+    /// How probable each token of a bare text is, in its own tokens; `judged` is of the text
+    /// before.
     ///
     /// # Errors
-    /// What running reports; [`MoveError::Unknown`] of a member whose log-probabilities nobody knows.
+    /// What running reports; [`MoveError::Unknown`] of a member whose log-probabilities nobody
+    /// knows.
     async fn judge_text(
         &mut self,
         _text: &str,
@@ -118,7 +122,8 @@ pub trait TakePart {
         Err(MoveError::Unknown("judge a bare text"))
     }
 
-    /// Thinks before it answers, where it can and may; `go_on` hears what came and says whether to go on.
+    /// Thinks before it answers, where it can and may; `go_on` hears what came and says whether to
+    /// go on.
     ///
     /// # Errors
     /// What running reports.
@@ -257,7 +262,8 @@ impl TakePart for Remote {
         Ok(0)
     }
 
-    /// Its tokens are drawn where nobody asks for a mask, and what it drafts could break the document.
+    /// Its tokens are drawn where nobody asks for a mask, and what it drafts could break the
+    /// document.
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
         self.only_judge(form.is_some());
         Ok(())

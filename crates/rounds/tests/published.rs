@@ -1,8 +1,8 @@
-//! Two published models, SmolLM2-135M-Instruct and Gemma 3 270M, answer by a schema: alone, and together, each
-//! in its own tokens. Gemma's are 262,144.
+//! Two published models, SmolLM2-135M-Instruct and Gemma 3 270M, answer by a schema: alone, and
+//! together, each in its own tokens. Gemma's are 262,144.
 //!
-//! The models are no part of the repository. `cargo xtask test --only real` fetches them and runs these tests; a
-//! plain `cargo test` leaves them out.
+//! The models are no part of the repository. `cargo xtask test --only real` fetches them and runs
+//! these tests; a plain `cargo test` leaves them out.
 
 use std::path::PathBuf;
 

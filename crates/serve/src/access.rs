@@ -1,4 +1,5 @@
-//! Who may ask: a page only from an origin that was named, and whoever has the key, where there is one.
+//! Who may ask: a page only from an origin that was named, and whoever has the key, where there is
+//! one.
 
 use std::sync::Arc;
 

@@ -19,7 +19,8 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
     Ok((Task::Chat { messages, schema }, tokens))
 }
 
-/// Reads a request to render a conversation and to answer nothing: which member, and the conversation.
+/// Reads a request to render a conversation and to answer nothing: which member, and the
+/// conversation.
 ///
 /// # Errors
 /// As [`read`]; 404 for a model that there isn't.
@@ -108,7 +109,8 @@ fn part(part: Value) -> Result<String, ApiError> {
     }
 }
 
-/// What a client gives back of an answer holds fields that are empty; what is in others would be lost.
+/// What a client gives back of an answer holds fields that are empty; what is in others would be
+/// lost.
 fn nothing_else(fields: &Map<String, Value>) -> Result<(), ApiError> {
     let empty = |value: &Value| match value {
         Value::Null => true,

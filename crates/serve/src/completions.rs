@@ -1,4 +1,5 @@
-//! `/v1/completions`: what is asked for. Bare texts are continued, or judged: how probable is each token?
+//! `/v1/completions`: what is asked for. Bare texts are continued, or judged: how probable is each
+//! token?
 
 use serde_json::Value;
 

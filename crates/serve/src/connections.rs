@@ -22,7 +22,8 @@ use tower::ServiceExt;
 /// Connections at once; more wait until one ends.
 const MOST: usize = 1024;
 
-/// How long a connection may take to say what it asks for, also after an answer; and as long again for what it sends with it.
+/// How long a connection may take to say what it asks for, also after an answer; and as long again
+/// for what it sends with it.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait where the machine has no room for a connection.

@@ -14,8 +14,8 @@
 //!             → reply.rs    what came of it, whole or as a stream
 //! ```
 //!
-//! Members live on the thread that calls [`Server::run`] and never leave it. All that crosses to the
-//! threads of HTTP is what was asked and what came of it.
+//! Members live on the thread that calls [`Server::run`] and never leave it. All that crosses to
+//! the threads of HTTP is what was asked and what came of it.
 
 mod access;
 mod chat;

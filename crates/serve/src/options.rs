@@ -1,4 +1,5 @@
-//! What a request asks for: each option checked, and what nobody here can honour refused by its name.
+//! What a request asks for: each option checked, and what nobody here can honour refused by its
+//! name.
 
 use axum::http::StatusCode;
 use conclave_model::Sampling;
@@ -72,8 +73,8 @@ impl Options {
         }
     }
 
-    /// Reads a request: what every kind may ask for, and by `own` what only its kind may; `models` and
-    /// `sampling` as of [`common`](Self::common).
+    /// Reads a request: what every kind may ask for, and by `own` what only its kind may; `models`
+    /// and `sampling` as of [`common`](Self::common).
     ///
     /// # Errors
     /// 400 with the option's name, 404 for a model that there isn't.
@@ -151,8 +152,8 @@ impl Options {
         Ok(tokens.and_then(|tokens| usize::try_from(tokens).ok()))
     }
 
-    /// Takes what every kind of request may ask for; `models` are all names, of which the first stands
-    /// for all members, and `sampling` is what holds where a request says nothing.
+    /// Takes what every kind of request may ask for; `models` are all names, of which the first
+    /// stands for all members, and `sampling` is what holds where a request says nothing.
     fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
         let choices = self.whole("n", 1, MOST_CHOICES as i64)?;
@@ -259,8 +260,8 @@ impl Options {
         Ok(usage)
     }
 
-    /// What the answer is to be as a whole: the schema of a JSON document, as JSON text; `None` for words.
-    /// Whether the schema can be kept to is not looked at.
+    /// What the answer is to be as a whole: the schema of a JSON document, as JSON text; `None` for
+    /// words. Whether the schema can be kept to is not looked at.
     ///
     /// # Errors
     /// 400 for what is no format.

@@ -1,5 +1,5 @@
-//! What came of a request, as OpenAI's clients read it: whole, or as a stream of chunks. What they have
-//! no field for is in `conclave`, named and shaped as the page's library has it
+//! What came of a request, as OpenAI's clients read it: whole, or as a stream of chunks. What they
+//! have no field for is in `conclave`, named and shaped as the page's library has it
 //! (`web/src/library/openai.ts`).
 
 use std::convert::Infallible;

@@ -120,8 +120,8 @@ async fn text_completions(
     shared.answer(Kind::Text, from, read).await
 }
 
-/// A conversation as the member writes it that a text is judged by, at the address that llama.cpp's server
-/// has for it: whoever has the text can go on with it at `/v1/completions`.
+/// A conversation as the member writes it that a text is judged by, at the address that llama.cpp's
+/// server has for it: whoever has the text can go on with it at `/v1/completions`.
 async fn apply_template(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,

@@ -125,8 +125,8 @@ impl Server {
         self.address
     }
 
-    /// Answers with these members until `shutdown`; then takes no more, gives the answer that is on its
-    /// way ten seconds to end, and comes back. This thread is the members'.
+    /// Answers with these members until `shutdown`; then takes no more, gives the answer that is on
+    /// its way ten seconds to end, and comes back. This thread is the members'.
     ///
     /// # Errors
     /// [`ServeError::Start`].
@@ -180,8 +180,8 @@ impl Server {
     }
 }
 
-/// The ensemble's name and its members', each told from those before it: a client asks by them, and reads votes by
-/// them, and members behind two servers may be called alike.
+/// The ensemble's name and its members', each told from those before it: a client asks by them, and
+/// reads votes by them, and members behind two servers may be called alike.
 fn distinct<'a>(members: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names = vec![ENSEMBLE.to_owned()];
     for name in members {

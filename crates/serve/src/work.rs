@@ -132,8 +132,8 @@ impl Vote {
     }
 }
 
-/// Works until the queue is closed. A request that panics ends alone: the members begin anew with the
-/// next. `names` are what the members are told by; `ending` stops an answer within a segment.
+/// Works until the queue is closed. A request that panics ends alone: the members begin anew with
+/// the next. `names` are what the members are told by; `ending` stops an answer within a segment.
 pub(crate) fn work<M: TakePart>(
     members: &mut [M],
     names: &[String],
@@ -176,8 +176,8 @@ pub(crate) fn work<M: TakePart>(
 
 /// One request on its way.
 struct Run<'a, M> {
-    /// What they hold of the last few conversations, the next one shares: `begin_while` puts back what it
-    /// goes on from, and runs only the rest.
+    /// What they hold of the last few conversations, the next one shares: `begin_while` puts back
+    /// what it goes on from, and runs only the rest.
     members: &'a mut [M],
     names: &'a [String],
     settings: &'a Settings,
@@ -194,7 +194,8 @@ impl<M: TakePart> Run<'_, M> {
             Task::Chat { messages, schema } => {
                 let schema = schema.as_deref();
                 if let Some(schema) = schema {
-                    // Here, and not as the request comes: what it costs is part of its client's turn.
+                    // Here, and not as the request comes: what it costs is part of its client's
+                    // turn.
                     check_schema(schema).map_err(|error| ApiError::format(&error))?;
                 }
                 let mut usage = Usage::default();
@@ -253,8 +254,9 @@ impl<M: TakePart> Run<'_, M> {
         Ok(told?)
     }
 
-    /// How probable the tokens of `text` are to the first of those who are asked that can tell: whose
-    /// numbers they are has to be one, and the one by whose template conversations are rendered.
+    /// How probable the tokens of `text` are to the first of those who are asked that can tell:
+    /// whose numbers they are has to be one, and the one by whose template conversations are
+    /// rendered.
     async fn judged(&mut self, text: &str) -> Result<Vec<JudgedToken>, ApiError> {
         let mut told = Err(MoveError::Unknown("judge a bare text"));
         for place in self.asked() {
@@ -376,8 +378,8 @@ impl<M: TakePart> Run<'_, M> {
     }
 }
 
-/// The seed of one of several answers to the same question. They lie far apart: a request that names no seed
-/// has the one behind the last request's.
+/// The seed of one of several answers to the same question. They lie far apart: a request that
+/// names no seed has the one behind the last request's.
 fn seed_of(seed: u64, choice: usize) -> u64 {
     seed.wrapping_add((choice as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

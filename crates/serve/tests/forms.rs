@@ -1,4 +1,5 @@
-//! Answers in a form: documents of a schema, whoever drafts them, and schemas that can't be kept to.
+//! Answers in a form: documents of a schema, whoever drafts them, and schemas that can't be kept
+//! to.
 
 mod stage;
 

@@ -1,5 +1,5 @@
-//! Log-probabilities over HTTP, as one server is a scoring member of another: against the logits of the
-//! same file, run token by token by the model alone.
+//! Log-probabilities over HTTP, as one server is a scoring member of another: against the logits of
+//! the same file, run token by token by the model alone.
 
 mod stage;
 
@@ -9,7 +9,8 @@ use conclave_weights::{Checkpoint, Memory};
 use serde_json::{Value, json};
 use stage::{Stage, file};
 
-/// ln p of each token of `text` but the first, by the whole rows of logits; and how many tokens it has.
+/// ln p of each token of `text` but the first, by the whole rows of logits; and how many tokens it
+/// has.
 fn expected(name: &str, text: &str) -> Vec<f64> {
     pollster::block_on(async {
         let source = Memory::file("model.gguf", file(name));
@@ -46,7 +47,8 @@ fn logprobs(choice: &Value) -> Vec<f64> {
     logprobs.iter().filter_map(Value::as_f64).collect()
 }
 
-/// As close as two ways through the same weights are: a pass of other length rounds otherwise on the CPU.
+/// As close as two ways through the same weights are: a pass of other length rounds otherwise on
+/// the CPU.
 fn assert_close(found: &[f64], wanted: &[f64]) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
@@ -95,7 +97,8 @@ fn candidates_behind_one_text_are_judged_as_each_alone() {
     for (choice, text) in all.iter().zip(&texts) {
         assert_close(&logprobs(choice), &expected("Ada", text));
     }
-    // The same again, out of what is known; and behind a conversation that has taken the members' room.
+    // The same again, out of what is known; and behind a conversation that has taken the members'
+    // room.
     let again = &judged(&stage, json!(texts[3]), "Ada")[0];
     for field in ["text", "logprobs", "finish_reason"] {
         assert_eq!(again[field], all[3][field]);

@@ -1,4 +1,5 @@
-//! Many clients: turns, the bound on who waits, clients that go away, requests that break down, the end.
+//! Many clients: turns, the bound on who waits, clients that go away, requests that break down, the
+//! end.
 
 mod stage;
 
@@ -16,8 +17,8 @@ use stage::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// A server whose members take their time over each draft, and stand still before it while the gate is shut; and how
-/// many they have made.
+/// A server whose members take their time over each draft, and stand still before it while the gate
+/// is shut; and how many they have made.
 fn slow(config: Config, pause: u64) -> (Stage, Gate, Arc<AtomicUsize>) {
     let (gate, drafts) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
     let (way, counted) = (gate.way(), Arc::clone(&drafts));

@@ -1,6 +1,6 @@
-//! What both wasm modules show JavaScript of a member: its moves, its files and its errors. Types and
-//! errors cross here, and nothing else happens. It compiles natively for the test that writes the
-//! types (`web/src/protocol/generated.ts`).
+//! What both wasm modules show JavaScript of a member: its moves, its files and its errors. Types
+//! and errors cross here, and nothing else happens. It compiles natively for the test that writes
+//! the types (`web/src/protocol/generated.ts`).
 
 mod constraint;
 mod failure;

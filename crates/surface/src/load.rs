@@ -37,8 +37,8 @@ impl Adapter {
     }
 }
 
-/// Which kernels a GPU launches where the faster is told by measure; `conclave_kernels::Choices` says
-/// what they are.
+/// Which kernels a GPU launches where the faster is told by measure; `conclave_kernels::Choices`
+/// says what they are.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]

@@ -41,11 +41,11 @@ pub(crate) struct About<'a> {
     layers: usize,
     /// Numbers of a hidden state.
     hidden: usize,
-    /// It came with a chat template. One without is a base model as a rule: it is shown questions with
-    /// their answers, and answers in one paragraph.
+    /// It came with a chat template. One without is a base model as a rule: it is shown questions
+    /// with their answers, and answers in one paragraph.
     template: bool,
-    /// How strong it is in a vote; only the ratio to other members' counts. Left out where nothing is
-    /// known of it.
+    /// How strong it is in a vote; only the ratio to other members' counts. Left out where nothing
+    /// is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     strength: Option<f64>,
@@ -110,8 +110,8 @@ impl Member {
     }
 
     /// Tokens of the conversation, of which nothing is run, where it is to be begun with `thinking`
-    /// (`off`, `on` or `auto`; left out, `off`). Throws `ContextFull` where they leave no room for an
-    /// answer, or `Template`.
+    /// (`off`, `on` or `auto`; left out, `off`). Throws `ContextFull` where they leave no room for
+    /// an answer, or `Template`.
     pub async fn measure(&mut self, messages: JsValue, thinking: JsValue) -> Result<u32, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         let thinking: Option<Thinking> = serde_wasm_bindgen::from_value(thinking)?;
@@ -119,8 +119,8 @@ impl Member {
         Ok(self.member.measure(&messages)? as u32)
     }
 
-    /// What the prefix of the conversation's system prompt is found by among those of earlier visits;
-    /// undefined where it is not worth it. Throws `Template`.
+    /// What the prefix of the conversation's system prompt is found by among those of earlier
+    /// visits; undefined where it is not worth it. Throws `Template`.
     #[wasm_bindgen(js_name = systemKey)]
     pub fn system_key(&mut self, messages: JsValue) -> Result<Option<Vec<u8>>, Failure> {
         let messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
@@ -134,8 +134,8 @@ impl Member {
         Ok(self.member.give_system().await?)
     }
 
-    /// Takes such a prefix, for conversations that begin with it. Throws `Engine` where it is of another
-    /// model or build, or damaged.
+    /// Takes such a prefix, for conversations that begin with it. Throws `Engine` where it is of
+    /// another model or build, or damaged.
     #[wasm_bindgen(js_name = takePrefix)]
     pub fn take_prefix(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Ok(self.member.take_prefix(bytes)?)
@@ -173,9 +173,9 @@ impl Member {
         to_js(&begun)
     }
 
-    /// Thinks behind the conversation, as far as the last `measure` lets it: `{text, tokens, stopped}`.
-    /// After every few tokens `onThinking` hears what came; the next wait for what it returns or
-    /// promises, and there are none after `false`. It must not call the member.
+    /// Thinks behind the conversation, as far as the last `measure` lets it: `{text, tokens,
+    /// stopped}`. After every few tokens `onThinking` hears what came; the next wait for what it
+    /// returns or promises, and there are none after `false`. It must not call the member.
     pub async fn think(
         &mut self,
         #[wasm_bindgen(js_name = onThinking)] on_thinking: Function,
@@ -195,14 +195,14 @@ impl Member {
         to_js(&thought)
     }
 
-    /// Holds what it drafts to the constraint, which follows the one answer that begins now; left out,
-    /// to nothing.
+    /// Holds what it drafts to the constraint, which follows the one answer that begins now; left
+    /// out, to nothing.
     pub fn constrain(&mut self, constraint: Option<Constraint>) {
         self.member.constrain(constraint.map(Constraint::held));
     }
 
-    /// What its tokens show as, for whoever makes constraints: of each two bytes of length, the low one
-    /// first, and its bytes.
+    /// What its tokens show as, for whoever makes constraints: of each two bytes of length, the low
+    /// one first, and its bytes.
     pub fn vocabulary(&self) -> Vec<u8> {
         self.member.vocabulary()
     }
@@ -213,8 +213,8 @@ impl Member {
         to_js(&draft)
     }
 
-    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens}, …]`,
-    /// as the settings of the method say.
+    /// Scores all candidates in one in-line pass: `[{meanLogit, meanLogprob?, harmonic?, tokens},
+    /// …]`, as the settings of the method say.
     pub async fn verify(
         &mut self,
         candidates: JsValue,

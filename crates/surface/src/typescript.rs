@@ -1,4 +1,5 @@
-//! Writes `web/src/protocol/generated.ts`: the types that cross to JavaScript, by their comments too.
+//! Writes `web/src/protocol/generated.ts`: the types that cross to JavaScript, by their comments
+//! too.
 
 use std::path::PathBuf;
 

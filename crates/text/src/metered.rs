@@ -1,9 +1,10 @@
 //! A template's syntax tree once more, with a meter on everything that can grow.
 //!
 //! The interpreter counts steps, not bytes: forty steps that double a string would take a terabyte.
-//! So the values that go into each such operation pass the filters of [`meter`](crate::meter), which
-//! end the rendering when they have seen too many bytes. Operations whose result is longer than all
-//! that went in (`replace`, `join` …) are metered by themselves, also where they are called by name.
+//! So the values that go into each such operation pass the filters of [`meter`](crate::meter),
+//! which end the rendering when they have seen too many bytes. Operations whose result is longer
+//! than all that went in (`replace`, `join` …) are metered by themselves, also where they are
+//! called by name.
 
 use minijinja::Value;
 use minijinja::machinery::{Span, ast::*};

@@ -1,6 +1,6 @@
 //! `llama` tokenizers in GGUF: SentencePiece BPE. A space is written `▁`, there are no words, and
-//! the pair whose joint token has the highest score is merged first; of `gemma4`, the one that its list
-//! of merges has first. Characters that no token covers fall back to byte tokens.
+//! the pair whose joint token has the highest score is merged first; of `gemma4`, the one that its
+//! list of merges has first. Characters that no token covers fall back to byte tokens.
 
 use std::sync::Arc;
 

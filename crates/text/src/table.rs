@@ -1,6 +1,6 @@
 //! A hash index in four bytes a slot: it holds numbers only, and who asks knows what they stand
-//! for. Vocabularies have up to 262,144 tokens and 514,906 merges, and a page that loads a model has
-//! little room to spare.
+//! for. Vocabularies have up to 262,144 tokens and 514,906 merges, and a page that loads a model
+//! has little room to spare.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};

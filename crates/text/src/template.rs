@@ -3,8 +3,8 @@
 //!
 //! A template comes with the model file and is not trusted: steps, recursion, output and the memory
 //! of what it builds for itself are limited ([`crate::metered`]), and it sees nothing but the
-//! messages. What a *message* says is not trusted either: the text of a control token in it is marked before rendering, so that the tokenizer can tell it from
-//! what the template wrote.
+//! messages. What a *message* says is not trusted either: the text of a control token in it is
+//! marked before rendering, so that the tokenizer can tell it from what the template wrote.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ use crate::{Message, Prompt, TextError, Tokenizer};
 
 const NAME: &str = "chat_template";
 
-/// Steps of the interpreter. The longest template in use (Llama 3.1's) takes some hundred a message.
+/// Steps of the interpreter. The longest template in use (Llama 3.1's) takes some hundred a
+/// message.
 const STEPS: u64 = 2_000_000;
 
 /// Macros within macros; the interpreter's own stack is about a kilobyte a level.
@@ -164,8 +165,8 @@ impl ChatTemplate {
         template_functions::add_clock(&mut self.environment, move || seconds);
     }
 
-    /// Asks a model that can think aloud before it answers to do so or not (`enable_thinking`, which
-    /// Qwen 3, SmolLM 3 and others know); with `None`, its template decides.
+    /// Asks a model that can think aloud before it answers to do so or not (`enable_thinking`,
+    /// which Qwen 3, SmolLM 3 and others know); with `None`, its template decides.
     pub fn set_thinking(&mut self, thinking: Option<bool>) {
         self.thinking = thinking;
     }

@@ -173,8 +173,8 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The ids of a text that continues another and is trusted as a template is: what spells a control
-    /// token is that token.
+    /// The ids of a text that continues another and is trusted as a template is: what spells a
+    /// control token is that token.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -259,15 +259,16 @@ impl Tokenizer {
         Decoder::new(Arc::clone(&self.pieces))
     }
 
-    /// Appends the bytes that token `id` shows as, which may begin or end within a character: those of
-    /// all ids joined are what [`Tokenizer::decoder`] shows. None for control tokens, nor for ids that
-    /// are no token.
+    /// Appends the bytes that token `id` shows as, which may begin or end within a character: those
+    /// of all ids joined are what [`Tokenizer::decoder`] shows. None for control tokens, nor for
+    /// ids that are no token.
     pub fn spell(&self, id: u32, to: &mut Vec<u8>) {
         self.pieces.spelling.append(&self.vocabulary, id, to);
     }
 
-    /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or the generation
-    /// configuration's, and those that are known by their text (`<|im_end|>`, `<|eot_id|>`, `<end_of_turn>` …).
+    /// The tokens that end an answer, ascending: the file's `eos`, `eot` and `eom` or the
+    /// generation configuration's, and those that are known by their text (`<|im_end|>`,
+    /// `<|eot_id|>`, `<end_of_turn>` …).
     pub fn end_ids(&self) -> &[u32] {
         &self.ends
     }

@@ -74,8 +74,8 @@ impl Turn {
         found.map_or(text.len(), |at| at.saturating_sub(begin))
     }
 
-    /// `text` with so much of `before` that a stop across the seam is whole, and where `text` begins
-    /// in it; `None` where nothing is a stop.
+    /// `text` with so much of `before` that a stop across the seam is whole, and where `text`
+    /// begins in it; `None` where nothing is a stop.
     fn seam(&self, before: &str, text: &str) -> Option<(String, usize)> {
         let longest = self.stops.iter().map(String::len).max()?;
         let mut from = before.len().saturating_sub(longest);

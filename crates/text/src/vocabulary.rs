@@ -134,8 +134,8 @@ impl Vocabulary {
     /// to end answers by their text are added.
     pub(crate) fn new(texts: Strings, mut kinds: Vec<Kind>, mut roles: Roles) -> Self {
         for (id, text) in (0_u32..).zip(texts.iter()) {
-            // Files leave marks of channels and tools "user-defined" to have them shown; nobody but a
-            // template is to write one.
+            // Files leave marks of channels and tools "user-defined" to have them shown; nobody but
+            // a template is to write one.
             let kind = &mut kinds[id as usize];
             if *kind == Kind::UserDefined && is_mark(text) {
                 *kind = Kind::Control;

@@ -50,8 +50,9 @@ impl Steps {
                     reason: "its normaliser makes a text endlessly long".to_owned(),
                 });
             }
-            // Where its expression matches nothing, it leaves places beyond the text (tokenizers 0.23),
-            // on which the next step panics. Nobody asks where in the original text something was.
+            // Where its expression matches nothing, it leaves places beyond the text (tokenizers
+            // 0.23), on which the next step panics. Nobody asks where in the original text
+            // something was.
             if matches!(normaliser, NormalizerWrapper::Replace(_)) {
                 normalised = NormalizedString::from(normalised.get());
             }

@@ -1,5 +1,5 @@
-//! A hostile template ends in an error before it has taken much memory, whatever it builds; an honest
-//! one renders a long conversation.
+//! A hostile template ends in an error before it has taken much memory, whatever it builds; an
+//! honest one renders a long conversation.
 
 #[path = "../../weights/tests/allocation/mod.rs"]
 mod allocation;

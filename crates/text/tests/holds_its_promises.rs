@@ -275,7 +275,8 @@ fn templates_without_end_are_stopped() {
     ));
 }
 
-/// Names that are assigned together, as templates do for the arguments of tools; blocks that are cut.
+/// Names that are assigned together, as templates do for the arguments of tools; blocks that are
+/// cut.
 #[test]
 fn templates_assign_several_names_at_once() {
     let render = |source: &str| render(source).map(|prompt| prompt.text().to_owned());

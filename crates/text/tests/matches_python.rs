@@ -427,8 +427,8 @@ fn control_tokens_of_phi_3_take_space_in_gguf_too() {
     assert_ne!(ids("<|endoftext|>\na"), ids("<|endoftext|>a"));
 }
 
-/// Gemma 4's GGUF files say of themselves what Gemma's folders do, and list merges; of marks of channels
-/// and tools they say that they are text.
+/// Gemma 4's GGUF files say of themselves what Gemma's folders do, and list merges; of marks of
+/// channels and tools they say that they are text.
 #[test]
 fn gemma4_in_gguf_is_as_in_its_folder() {
     let (_, files) = FOLDERS

@@ -1,6 +1,6 @@
 //! Hugging Face folders with random damage: a tokenizer or an error, never a panic, never an
-//! endless text. On a page a panic ends every member, so nothing may reach the tokenizers crate that
-//! it panics on.
+//! endless text. On a page a panic ends every member, so nothing may reach the tokenizers crate
+//! that it panics on.
 //!
 //! `FUZZ_CASES=1000000 cargo test -p conclave-text --release --test survives_damage` runs longer.
 
@@ -206,8 +206,8 @@ fn folder(files: &Value) -> HuggingFace {
     }
 }
 
-/// What replaces nothing by something leaves the tokenizers library with a text whose places it does
-/// not know.
+/// What replaces nothing by something leaves the tokenizers library with a text whose places it
+/// does not know.
 #[test]
 fn expressions_that_match_nothing_are_no_panic() {
     for pattern in ["", "a*", "$", "\\b", "(?=o)"] {

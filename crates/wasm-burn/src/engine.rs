@@ -15,7 +15,8 @@ pub struct Engine {
 
 #[wasm_bindgen]
 impl Engine {
-    /// Opens `webgpu`, by burn's wgpu, or `cpu`, by its flex. Throws `NoGpu` where there is no WebGPU.
+    /// Opens `webgpu`, by burn's wgpu, or `cpu`, by its flex. Throws `NoGpu` where there is no
+    /// WebGPU.
     pub async fn create(backend: String) -> Result<Engine, Failure> {
         let (burn, gpu) = match backend.as_str() {
             "cpu" => (Burn::flex(), false),
@@ -49,8 +50,8 @@ impl Engine {
         to_js(&adapter)
     }
 
-    /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears
-    /// `(loaded, total)` bytes. Throws `ModelFile`, `OutOfMemory`, `DeviceLost`, `Settings` or `Engine`.
+    /// Loads the member `name` from its files, tensor by tensor. `onProgress` hears `(loaded,
+    /// total)` bytes. Throws `ModelFile`, `OutOfMemory`, `DeviceLost`, `Settings` or `Engine`.
     pub async fn load(
         &self,
         name: String,

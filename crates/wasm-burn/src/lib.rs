@@ -1,5 +1,5 @@
-//! The open core's surface for JavaScript: an engine whose members run on burn. The page fetches this
-//! module only when one does.
+//! The open core's surface for JavaScript: an engine whose members run on burn. The page fetches
+//! this module only when one does.
 
 #![cfg(target_family = "wasm")]
 

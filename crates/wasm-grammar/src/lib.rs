@@ -1,6 +1,6 @@
 //! Grammars for JavaScript: which tokens a member may draw next, where an answer is to be a JSON
-//! document of a schema. The page fetches this module only for such an answer. Errors are of the name
-//! `Settings`: they say what is wrong with the schema that the page has handed over.
+//! document of a schema. The page fetches this module only for such an answer. Errors are of the
+//! name `Settings`: they say what is wrong with the schema that the page has handed over.
 
 #![cfg(target_family = "wasm")]
 
@@ -51,7 +51,8 @@ pub struct Document {
 
 #[wasm_bindgen]
 impl Document {
-    /// Which tokens may follow the accepted text and `drawn`: a bit a token, and one more for the end.
+    /// Which tokens may follow the accepted text and `drawn`: a bit a token, and one more for the
+    /// end.
     pub fn mask(&mut self, drawn: &[u32]) -> Result<Vec<u32>, JsValue> {
         self.document.mask(drawn).map_err(thrown)
     }

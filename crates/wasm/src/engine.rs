@@ -18,8 +18,8 @@ pub struct Engine {
     measured: Cell<bool>,
 }
 
-/// Launches what was measured at an earlier visit, unless it fails its self-test now: that is yet to
-/// come.
+/// Launches what was measured at an earlier visit, unless it fails its self-test now: that is yet
+/// to come.
 fn choose(gpu: &Launcher, measured: &Choices) {
     let usual = gpu.choices();
     let as_a_tile = measured.as_a_tile.map(|rows| rows.clamp(2, 32));
@@ -32,8 +32,8 @@ fn choose(gpu: &Launcher, measured: &Choices) {
 
 #[wasm_bindgen]
 impl Engine {
-    /// Opens the backend `webgpu` or `cpu`, with what [`Self::choices`] told at an earlier visit, if
-    /// anything. Throws `NoGpu` where there is no WebGPU.
+    /// Opens the backend `webgpu` or `cpu`, with what [`Self::choices`] told at an earlier visit,
+    /// if anything. Throws `NoGpu` where there is no WebGPU.
     pub async fn create(
         backend: String,
         #[wasm_bindgen(unchecked_optional_param_type = "Choices")] choices: JsValue,

@@ -1,7 +1,7 @@
 //! Conclave's surface for JavaScript, and nothing else: types and errors cross here.
 //!
-//! `web/src/worker/round.ts` drives the rounds; what it calls is [`Engine`], [`Member`] and [`Query`].
-//! [`ModelFiles`] is how the page hands over a model's files, to be read by ranges.
+//! `web/src/worker/round.ts` drives the rounds; what it calls is [`Engine`], [`Member`] and
+//! [`Query`]. [`ModelFiles`] is how the page hands over a model's files, to be read by ranges.
 
 #![cfg(target_family = "wasm")]
 
@@ -39,8 +39,8 @@ pub fn shaders() -> Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&conclave_kernels::shaders())?)
 }
 
-/// Where this module's memory is shared: how many workers of it shall [`help`] the one that calls with
-/// what members compute on the CPU. What is too many leaves as soon as it can.
+/// Where this module's memory is shared: how many workers of it shall [`help`] the one that calls
+/// with what members compute on the CPU. What is too many leaves as soon as it can.
 #[wasm_bindgen(js_name = wantHelpers)]
 pub fn want_helpers(count: usize) {
     Threads::want_helpers(count);

@@ -24,8 +24,8 @@ impl Query {
         Ok(Self { query })
     }
 
-    /// Says how strong each member is, before the first round, NaN where nothing is known; and whether
-    /// it chats (1) or is a base model (0).
+    /// Says how strong each member is, before the first round, NaN where nothing is known; and
+    /// whether it chats (1) or is a base model (0).
     pub fn trust(&mut self, strengths: Vec<f64>, chats: Vec<u8>) -> Result<(), Failure> {
         let chats: Vec<bool> = chats.iter().map(|&chats| chats != 0).collect();
         Ok(self.query.trust(&strengths, &chats)?)
@@ -119,7 +119,8 @@ pub fn cut(text: &str, ended: bool) -> String {
     conclave_ensemble::cut(text, ended).to_owned()
 }
 
-/// The settings of the method under each rule, by its name: `{harmonic: {…}, leader: {…}, paper: {…}}`.
+/// The settings of the method under each rule, by its name: `{harmonic: {…}, leader: {…}, paper:
+/// {…}}`.
 #[wasm_bindgen]
 pub fn rules() -> Result<JsValue, Failure> {
     let rules: BTreeMap<&str, Settings> = Rule::ALL
@@ -129,7 +130,8 @@ pub fn rules() -> Result<JsValue, Failure> {
     to_js(&rules)
 }
 
-/// What each number of the settings may be: `{"segmentTokens": {low, high}, "exit.warmup": {…}, …}`.
+/// What each number of the settings may be: `{"segmentTokens": {low, high}, "exit.warmup": {…},
+/// …}`.
 #[wasm_bindgen]
 pub fn ranges() -> Result<JsValue, Failure> {
     to_js(&Settings::ranges())

@@ -86,7 +86,8 @@ impl Checkpoint {
     }
 
     /// Tensors that are there but hold nothing that can be read: whole numbers, 8-bit floats
-    /// without the scales that belong to them, packed quants of other methods. Only safetensors files have them.
+    /// without the scales that belong to them, packed quants of other methods. Only safetensors
+    /// files have them.
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
     }
@@ -106,8 +107,8 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`CheckpointError::MissingTensor`] where there is none, [`CheckpointError::Dtype`],
-    /// [`CheckpointError::Scales`] and [`CheckpointError::Quantised`] where it is stored in a way that
-    /// cannot be read.
+    /// [`CheckpointError::Scales`] and [`CheckpointError::Quantised`] where it is stored in a way
+    /// that cannot be read.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, CheckpointError> {
         if let Some(tensor) = self.find(name) {
             return Ok(tensor);
@@ -132,8 +133,9 @@ impl Checkpoint {
         })
     }
 
-    /// Reads rows of a tensor in the format of [`Tensor::read_as`]: as they are stored, or multiplied by
-    /// the tensor's scales. What `into` held before is dropped, its memory is used again.
+    /// Reads rows of a tensor in the format of [`Tensor::read_as`]: as they are stored, or
+    /// multiplied by the tensor's scales. What `into` held before is dropped, its memory is used
+    /// again.
     ///
     /// # Errors
     /// [`CheckpointError::Rows`] for rows that the tensor does not have,

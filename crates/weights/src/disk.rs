@@ -71,7 +71,8 @@ impl Disk {
     fn fill(&self, file: usize, offset: u64, into: &mut [u8]) -> Result<(), SourceError> {
         let listed = file_with(&self.files, file, offset, into.len())?;
         let opened = self.opened.get(file).ok_or(SourceError::NoFile { file })?;
-        // What is behind the lock is a handle that each read positions anew: a poisoned one is sound.
+        // What is behind the lock is a handle that each read positions anew: a poisoned one is
+        // sound.
         let mut opened = opened
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());

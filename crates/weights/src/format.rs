@@ -16,14 +16,16 @@ pub(crate) struct Layout {
     pub block_elements: usize,
     /// Bytes in a block.
     pub block_bytes: usize,
-    /// Where a block has an f16, in bytes. All else in it are whole numbers, of which any bits will do.
+    /// Where a block has an f16, in bytes. All else in it are whole numbers, of which any bits will
+    /// do.
     pub halves: &'static [usize],
     /// The code book, packed as [`Format::grid`] says; empty where there is none.
     pub grid: &'static [u16],
     /// What stands in a block.
     pub numbers: Numbers,
     /// Writes the bytes of whole blocks; both slices are for the same number of blocks. Values are
-    /// finite; the error is the number of the first block that needs a number too large for the format.
+    /// finite; the error is the number of the first block that needs a number too large for the
+    /// format.
     pub quantise: Option<Writer>,
 }
 
@@ -168,8 +170,9 @@ impl Format {
         self.layout().block_bytes
     }
 
-    /// Where the f16 of a block lie, in bytes: its scales and minima. In a format of blocks with any
-    /// of them all other bits are whole numbers, so that random bits with sound f16 are a sound block.
+    /// Where the f16 of a block lie, in bytes: its scales and minima. In a format of blocks with
+    /// any of them all other bits are whole numbers, so that random bits with sound f16 are a sound
+    /// block.
     pub fn halves(self) -> &'static [usize] {
         self.layout().halves
     }
@@ -190,7 +193,8 @@ impl Format {
         self.layout().grid
     }
 
-    /// What blocks are taken apart into for a GPU; nothing for plain numbers, which stay as they are.
+    /// What blocks are taken apart into for a GPU; nothing for plain numbers, which stay as they
+    /// are.
     pub fn planes(self) -> &'static [Plane] {
         match &self.layout().numbers {
             Numbers::Plain(_) => &[],
@@ -198,8 +202,8 @@ impl Format {
         }
     }
 
-    /// Makes a sound block of any bytes: writes its scale and its floor, or the number that it is, as
-    /// near to what `next` says as they can be. No more of a block can be unsound.
+    /// Makes a sound block of any bytes: writes its scale and its floor, or the number that it is,
+    /// as near to what `next` says as they can be. No more of a block can be unsound.
     ///
     /// # Errors
     /// As [`quantise`], of a number.

@@ -37,8 +37,8 @@ pub struct HuggingFace {
 }
 
 impl HuggingFace {
-    /// The method that `config.json` says the weights are quantised by, such as `gptq`. `None` where
-    /// there is none, and where weights are 8-bit floats with scales, which are read.
+    /// The method that `config.json` says the weights are quantised by, such as `gptq`. `None`
+    /// where there is none, and where weights are 8-bit floats with scales, which are read.
     pub fn quantised_by(&self) -> Option<String> {
         let settings = self.quantisation()?;
         let word = |key: &str| settings.get(key).and_then(Value::as_str);

@@ -14,8 +14,8 @@ use crate::formats::{from_brain, from_half, to_half};
 /// Elements of a run.
 pub const RUN: usize = 32;
 
-/// Writes the elements of whole blocks, or names the first block that needs a number too large for the
-/// format. Both slices are for the same number of blocks, and elements are finite.
+/// Writes the elements of whole blocks, or names the first block that needs a number too large for
+/// the format. Both slices are for the same number of blocks, and elements are finite.
 pub type Writer = fn(&[f32], &mut [u8]) -> Result<(), usize>;
 
 /// A format of quantised blocks.
@@ -28,8 +28,8 @@ pub trait Quantised: Copy + Debug + Send + Sync + 'static {
     const ELEMENTS: usize;
     /// Bytes in a block.
     const BYTES: usize;
-    /// Where a block has an f16, in bytes: its scale and, behind that, its floor. All else in it are
-    /// whole numbers, of which any bits will do.
+    /// Where a block has an f16, in bytes: its scale and, behind that, its floor. All else in it
+    /// are whole numbers, of which any bits will do.
     const HALVES: &'static [usize];
     /// What codes stand for.
     const LEVELS: Levels;
@@ -58,8 +58,8 @@ pub trait Quantised: Copy + Debug + Send + Sync + 'static {
         halves
     }
 
-    /// Writes scale and floor, as near to what `next` says as they can be, so that any bytes become a
-    /// sound block.
+    /// Writes scale and floor, as near to what `next` says as they can be, so that any bytes become
+    /// a sound block.
     fn set_scales(block: &mut [u8], next: &mut dyn FnMut() -> f32) {
         for &at in Self::HALVES {
             block[at..at + 2].copy_from_slice(&to_half(next()).to_le_bytes());
@@ -147,7 +147,8 @@ impl Scaling for Power {
     }
 }
 
-/// An integer for each of `GROUPS` groups of a block of 256, times its scale, over 2 to the `SHIFT`.
+/// An integer for each of `GROUPS` groups of a block of 256, times its scale, over 2 to the
+/// `SHIFT`.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps<const GROUPS: usize, const SHIFT: u32 = 0>;
 
@@ -191,8 +192,8 @@ pub enum Part {
     /// The low four bits of each code: byte `i` has element `i`'s in its low and element `16 + i`'s
     /// in its high half.
     Nibbles,
-    /// Two bits of each code from this one up: byte `k` of word `w` has those of elements `16 w + k`,
-    /// `+ 4`, `+ 8` and `+ 12`, from its lowest bits up.
+    /// Two bits of each code from this one up: byte `k` of word `w` has those of elements `16 w +
+    /// k`, `+ 4`, `+ 8` and `+ 12`, from its lowest bits up.
     Twos(u32),
     /// This bit of each code: bit `q` of byte `k` is that of element `4 q + k`.
     Ones(u32),

@@ -193,9 +193,9 @@ impl Scales {
         }
     }
 
-    /// Makes F32 of the 8-bit floats that lie in the last fourth of `bytes`, the rows of a tensor from
-    /// number `first` on, each of `cols` floats: these times their `factors`, which are those of
-    /// [`Scales::rows_for`]. A float makes four bytes before those of all that follow it.
+    /// Makes F32 of the 8-bit floats that lie in the last fourth of `bytes`, the rows of a tensor
+    /// from number `first` on, each of `cols` floats: these times their `factors`, which are those
+    /// of [`Scales::rows_for`]. A float makes four bytes before those of all that follow it.
     pub(crate) fn multiply(&self, factors: &[f32], first: u64, cols: usize, bytes: &mut [u8]) {
         let floats = bytes.len() / 4 * 3;
         // A block may be said to be wider than the row.

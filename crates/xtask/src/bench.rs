@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: members and rounds measured natively, in a browser, and beside other engines.
+//! `cargo xtask bench`: members and rounds measured natively, in a browser, and beside other
+//! engines.
 //!
 //! What measures is elsewhere: `conclave bench` natively, `web/src/bench` in the page;
-//! `web/tests/browser/bench.ts` goes through the workloads, keeps the report and prints the tables of
-//! both. Here is only what they need: models, packages, builds.
+//! `web/tests/browser/bench.ts` goes through the workloads, keeps the report and prints the tables
+//! of both. Here is only what they need: models, packages, builds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ const PEERS: [&str; 2] = ["@huggingface/transformers@4.3.1", "@wllama/wllama@3.8
 #[derive(Args)]
 pub struct Options {
     /// `bundled`; a shape and a format: SmolLM2-135M:Q4_0, SmolLM2-360M:Q8_0, Qwen2.5-0.5B:Q4_0,
-    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, tiny:Q4_0; or GGUF files of the published models, members
-    /// in turn: files:SmolLM2-135M-Instruct.Q4_1.gguf:gemma-3-270m-q4_k_m.gguf
+    /// Qwen3-0.6B:Q8_0, Llama-3.2-1B:Q4_0, tiny:Q4_0; or GGUF files of the published models,
+    /// members in turn: files:SmolLM2-135M-Instruct.Q4_1.gguf:gemma-3-270m-q4_k_m.gguf
     #[arg(
         long,
         value_delimiter = ',',
@@ -42,8 +43,8 @@ pub struct Options {
     )]
     ensembles: Vec<usize>,
 
-    /// Who drafts in the rounds, which are measured with each: all members, or the leader alone, whom
-    /// nobody doubts here whatever it says
+    /// Who drafts in the rounds, which are measured with each: all members, or the leader alone,
+    /// whom nobody doubts here whatever it says
     #[arg(long, value_parser = ["all", "leader"], value_delimiter = ',', default_value = "all")]
     drafting: Vec<String>,
 
@@ -77,8 +78,9 @@ pub struct Options {
     #[arg(long)]
     browser: bool,
 
-    /// Beside others, in turn: in the browser transformers.js and, on the CPU, llama.cpp (fetched from
-    /// npm; the one's models are made with Python); natively on the CPU llama.cpp by its Python package
+    /// Beside others, in turn: in the browser transformers.js and, on the CPU, llama.cpp (fetched
+    /// from npm; the one's models are made with Python); natively on the CPU llama.cpp by its
+    /// Python package
     #[arg(long)]
     peer: bool,
 
@@ -94,13 +96,13 @@ pub struct Options {
     #[arg(long)]
     hardware: bool,
 
-    /// Where all that was measured goes as JSON, after each workload; what the file has already of the
-    /// same plan is not measured again. Its schema is web/src/bench/report.ts
+    /// Where all that was measured goes as JSON, after each workload; what the file has already of
+    /// the same plan is not measured again. Its schema is web/src/bench/report.ts
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Measure nothing here: make the folder DIR, below 60 MB, that measures on a bare Linux machine with
-    /// Vulkan, without a network, by its run.sh
+    /// Measure nothing here: make the folder DIR, below 60 MB, that measures on a bare Linux
+    /// machine with Vulkan, without a network, by its run.sh
     #[arg(long, value_name = "DIR")]
     carry: Option<PathBuf>,
 
@@ -113,8 +115,9 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 
-    /// A built `conclave`, from `cargo build --release -p conclave-cli` say; if not given, it is built
-    /// as for the tests, which optimise what computes but not wgpu: CPU µs a dispatch are then too many
+    /// A built `conclave`, from `cargo build --release -p conclave-cli` say; if not given, it is
+    /// built as for the tests, which optimise what computes but not wgpu: CPU µs a dispatch are
+    /// then too many
     #[arg(long, value_name = "PATH")]
     tool: Option<PathBuf>,
 }
@@ -284,7 +287,8 @@ fn natively(workspace: &Workspace, options: &Options, command: &mut Command) -> 
         Some(path) => std::path::absolute(path)?,
         None => parity::built(workspace)?,
     };
-    // Each member has weights of its own: members that draft the same word for word make a round cheap.
+    // Each member has weights of its own: members that draft the same word for word make a round
+    // cheap.
     let most = options.ensembles.iter().copied().max().unwrap_or(1);
     for model in options.models.iter().filter_map(|name| Random::named(name)) {
         for seed in 1..=most {

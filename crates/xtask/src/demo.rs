@@ -91,8 +91,8 @@ impl Drop for Server {
     }
 }
 
-/// Builds the open core behind the page that is served already: burn takes some minutes the first time,
-/// and no ordinary visit needs it.
+/// Builds the open core behind the page that is served already: burn takes some minutes the first
+/// time, and no ordinary visit needs it.
 fn open_core(workspace: &Workspace, toolchain: &Toolchain) {
     println!("The open core (?core=burn) is being built behind it.");
     // The page anew: its service worker knows every file by its content.

@@ -60,28 +60,34 @@ enum Chore {
     /// Otherwise one line names the packages to install by hand.
     Setup,
 
-    /// Build the wasm modules for the browser: the engine into web/pkg, the same for memory that workers share into web/pkg-shared, the grammars into web/pkg-grammar, the open core into web/pkg-burn
+    /// Build the wasm modules for the browser: the engine into web/pkg, the same for memory that
+    /// workers share into web/pkg-shared, the grammars into web/pkg-grammar, the open core into
+    /// web/pkg-burn
     ///
-    /// Compiles conclave-wasm, conclave-wasm-grammar and conclave-wasm-burn for wasm32 in release mode (for shared memory with the
-    /// standard library, whose source rustup fetches), makes their JavaScript
-    /// and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm; of the engine NAME_relaxed_bg.wasm, which has relaxed SIMD)
-    /// and refuses a module in which every call from JavaScript would run the static constructors again.
+    /// Compiles conclave-wasm, conclave-wasm-grammar and conclave-wasm-burn for wasm32 in release
+    /// mode (for shared memory with the standard library, whose source rustup fetches), makes their
+    /// JavaScript and TypeScript bindings (NAME.js, NAME.d.ts, NAME_bg.wasm; of the engine
+    /// NAME_relaxed_bg.wasm, which has relaxed SIMD) and refuses a module in which every call from
+    /// JavaScript would run the static constructors again.
     Wasm,
 
-    /// Make what is published: the page's folder, which any file host can serve, from any sub-path, or the package
+    /// Make what is published: the page's folder, which any file host can serve, from any sub-path,
+    /// or the package
     ///
-    /// The wasm modules lose the names of their functions, the page is built, checked (relative addresses, a strict Content-Security-Policy) and
-    /// written with a `_headers` file for hosts that read one. Prints every file's size raw,
-    /// as gzip and as brotli, and the headers to set.
+    /// The wasm modules lose the names of their functions, the page is built, checked (relative
+    /// addresses, a strict Content-Security-Policy) and written with a `_headers` file for hosts
+    /// that read one. Prints every file's size raw, as gzip and as brotli, and the headers to set.
     #[command(
         after_help = "Examples: cargo xtask dist --out /srv/www/conclave\n          cargo xtask dist --package"
     )]
     Dist {
-        /// Where the folder goes (web/dist if not given); it is replaced if it was made by an earlier run
+        /// Where the folder goes (web/dist if not given); it is replaced if it was made by an
+        /// earlier run
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
 
-        /// Make the package instead that others embed, conclave-VERSION.tgz, in DIR (target/package if not given)
+        /// Make the package instead that others embed, conclave-VERSION.tgz, in DIR (target/package
+        /// if not given)
         #[arg(long)]
         package: bool,
     },
@@ -89,7 +95,8 @@ enum Chore {
     /// Set up, build and serve the page on this machine, and print its address
     ///
     /// The first run compiles everything (10 to 20 minutes on two cores), later ones only what
-    /// changed. Serves on 127.0.0.1 only, with the headers a public host should send. Ctrl-C ends it.
+    /// changed. Serves on 127.0.0.1 only, with the headers a public host should send. Ctrl-C ends
+    /// it.
     #[command(after_help = "Example: cargo xtask demo --port 9000 --no-open")]
     Demo {
         /// Port to serve on; another free one is taken if it is in use
@@ -105,9 +112,9 @@ enum Chore {
     ///
     /// Rust tests (unit, property, golden, shader validation) with the GPU ones on lavapipe, the
     /// kernel tests once more on SwiftShader, the TypeScript check and unit tests, and the browser
-    /// tests in Chromium, Firefox and WebKit, OpenAI's clients against the server, and published models in all of these (fetched on first use, 840 MB).
-    /// Every stage runs even when an earlier one failed; a table and the line `N passed, N failed`
-    /// end it.
+    /// tests in Chromium, Firefox and WebKit, OpenAI's clients against the server, and published
+    /// models in all of these (fetched on first use, 840 MB). Every stage runs even when an earlier
+    /// one failed; a table and the line `N passed, N failed` end it.
     #[command(after_help = "\
 Example: cargo xtask test --only unit      the crates that need no GPU: seconds
          cargo xtask test --only kernels   the kernels, on lavapipe and on SwiftShader
@@ -133,7 +140,8 @@ Example: cargo xtask test --only unit      the crates that need no GPU: seconds
         large: bool,
     },
 
-    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome, and docs/library.md
+    /// Formatting and clippy with warnings as errors; the TypeScript check, Biome, and
+    /// docs/library.md
     Lint,
 
     /// Compare the engine with transformers, on random models of every family and format
@@ -157,9 +165,9 @@ Example: cargo xtask parity --family gemma3,phi3 --format hf-f32,q4_k_m --device
     /// made on the spot. Natively it runs `conclave bench`; with --browser it drives the bench page
     /// in a headless Chromium, where WebGPU's calls are counted from outside of the engine. With
     /// --peer the same workloads run on other engines too, on the same weights, in the same run: in
-    /// the browser transformers.js and llama.cpp, natively llama.cpp (--on cpu). With --report a run
-    /// that was stopped goes on where it was. The tables end with ratios and their targets; what
-    /// comes of it belongs in tests/bench-log.md.
+    /// the browser transformers.js and llama.cpp, natively llama.cpp (--on cpu). With --report a
+    /// run that was stopped goes on where it was. The tables end with ratios and their targets;
+    /// what comes of it belongs in tests/bench-log.md.
     #[command(after_help = "\
 Example: cargo xtask bench --models SmolLM2-135M:Q8_0 --on cpu --peer --prefixes 128,1024
          cargo xtask bench --browser --models bundled,SmolLM2-135M:Q4_0 --prefixes 128,1024

@@ -23,7 +23,8 @@ pub enum Which {
     All,
 }
 
-/// Fetches what is not there, checks each file by its SHA-256, prints the paths and returns their folder.
+/// Fetches what is not there, checks each file by its SHA-256, prints the paths and returns their
+/// folder.
 ///
 /// # Errors
 /// When one is not there and can't be fetched; the message says what to do.
@@ -40,8 +41,8 @@ pub fn ready(workspace: &Workspace, which: Which) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// `published` in the folder of the tool's cache: `CONCLAVE_MODELS`, or `conclave` in the platform's
-/// folder for caches.
+/// `published` in the folder of the tool's cache: `CONCLAVE_MODELS`, or `conclave` in the
+/// platform's folder for caches.
 fn folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
     let named = |name| variable(name).filter(|path| !path.as_os_str().is_empty());
     let caches = || {

@@ -1,10 +1,10 @@
-//! What is read of a wasm module: whether its exports are wrapped, what a visit need not download, and what
-//! some browsers do not know.
+//! What is read of a wasm module: whether its exports are wrapped, what a visit need not download,
+//! and what some browsers do not know.
 //!
-//! The dependencies of burn bring static constructors (`inventory`), the fused engine's none. The linker
-//! would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
-//! every export in a function named `….command_export` that runs all constructors again: a call from
-//! JavaScript would cost milliseconds instead of microseconds, and registries grow at each.
+//! The dependencies of burn bring static constructors (`inventory`), the fused engine's none. The
+//! linker would take a module that does not call `__wasm_call_ctors` itself for a command and wrap
+//! every export in a function named `….command_export` that runs all constructors again: a call
+//! from JavaScript would cost milliseconds instead of microseconds, and registries grow at each.
 
 use anyhow::{Result, bail};
 use wasmparser::{KnownCustom, Name, Operator, Parser, Payload};
@@ -34,8 +34,8 @@ pub fn check_constructors(module: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The module without its custom sections (WebAssembly core, 5.5.3): the names of its functions, which
-/// only stack traces need.
+/// The module without its custom sections (WebAssembly core, 5.5.3): the names of its functions,
+/// which only stack traces need.
 ///
 /// # Errors
 /// When it is no wasm.
@@ -62,10 +62,11 @@ pub fn without_names(module: &[u8]) -> Result<Vec<u8>> {
 
 /// The module for every browser, and for those that have relaxed SIMD.
 ///
-/// In the first stands in the place of each product of quads, `i32x4.relaxed_dot_i8x16_i7x16_add_s`, its first
-/// operand; the module sees that and computes without. Both have `pmin` and `pmax` again: LLVM compiles a whole
-/// crate with the features of one function of it, and takes `relaxed_min` and `relaxed_max` for these, whose
-/// operands are the same but what they make of NaN is not.
+/// In the first stands in the place of each product of quads,
+/// `i32x4.relaxed_dot_i8x16_i7x16_add_s`, its first operand; the module sees that and computes
+/// without. Both have `pmin` and `pmax` again: LLVM compiles a whole crate with the features of one
+/// function of it, and takes `relaxed_min` and `relaxed_max` for these, whose operands are the same
+/// but what they make of NaN is not.
 ///
 /// # Errors
 /// When it is no wasm, or has another instruction of relaxed SIMD.

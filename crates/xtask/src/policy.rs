@@ -21,9 +21,9 @@ const FORBIDDEN: [&str; 9] = [
     "filesystem:",
 ];
 
-/// The one directive that may name all of https: visitors fetch models from hosts of their choice, and
-/// let members behind servers of their choice take part.
-/// What comes from there is data; no script, style, frame or image may.
+/// The one directive that may name all of https: visitors fetch models from hosts of their choice,
+/// and let members behind servers of their choice take part. What comes from there is data; no
+/// script, style, frame or image may.
 const FETCHING: &str = "connect-src";
 
 /// The page's Content-Security-Policy, from its `<meta http-equiv>`.

@@ -79,7 +79,8 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
 /// Runs a command silently and returns what it wrote to standard output.
 ///
 /// # Errors
-/// When it can't start, or ends with anything but success; then with what it wrote to standard error.
+/// When it can't start, or ends with anything but success; then with what it wrote to standard
+/// error.
 pub fn capture(command: &mut Command) -> Result<String> {
     let words = describe(command);
     let output = command

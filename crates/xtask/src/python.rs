@@ -1,5 +1,5 @@
-//! Pythons in virtual environments below Cargo's target folder: with the packages of a folder of tests, or with
-//! nothing but pip.
+//! Pythons in virtual environments below Cargo's target folder: with the packages of a folder of
+//! tests, or with nothing but pip.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// The interpreter of the environment for `tests/NAME/requirements.txt`, made on first use and again
-/// when the requirements change.
+/// The interpreter of the environment for `tests/NAME/requirements.txt`, made on first use and
+/// again when the requirements change.
 ///
 /// # Errors
 /// When Python has no `venv`, or pip can't install the packages.

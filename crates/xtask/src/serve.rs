@@ -1,4 +1,5 @@
-//! The tests of `conclave serve`: OpenAI's own clients, for Node and for Python, ask it as they are.
+//! The tests of `conclave serve`: OpenAI's own clients, for Node and for Python, ask it as they
+//! are.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -151,8 +151,8 @@ impl Vulkan {
 
 /// Makes a program see this Vulkan driver and no other.
 pub fn use_driver<'a>(command: &'a mut Command, driver: &Path) -> &'a mut Command {
-    // The loader reads both names and prefers the newer one. Mesa's layer that sorts devices asks the
-    // display which it prefers, and where there is none complains of that each time.
+    // The loader reads both names and prefers the newer one. Mesa's layer that sorts devices asks
+    // the display which it prefers, and where there is none complains of that each time.
     command
         .env("VK_ICD_FILENAMES", driver)
         .env("VK_DRIVER_FILES", driver)
@@ -208,7 +208,8 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether whoever sits there lets a command run as root; where nobody does, sudo's own rules have said so.
+/// Whether whoever sits there lets a command run as root; where nobody does, sudo's own rules have
+/// said so.
 fn agreed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(true);

@@ -19,8 +19,9 @@ use crate::{demo, models, process, python, serve, setup, wasm};
 /// Crates whose tests run on a second Vulkan driver as well: what they assert must not hang on one.
 const ON_BOTH_DRIVERS: [&str; 3] = ["conclave-gpu", "conclave-kernels", "conclave-model"];
 
-/// Breaks every kernel in turn, and looks whether the self-test finds it. What is found hangs on the trials,
-/// not on the driver that runs them, and on SwiftShader it takes five minutes: on lavapipe alone.
+/// Breaks every kernel in turn, and looks whether the self-test finds it. What is found hangs on
+/// the trials, not on the driver that runs them, and on SwiftShader it takes five minutes: on
+/// lavapipe alone.
 const BREAKS_KERNELS: &str = "every_kernel_that_is_wrong_is_found";
 
 /// The programs whose tests run published models: of conclave-member and conclave-rounds.
@@ -67,7 +68,8 @@ pub enum Part {
 /// When the set-up fails: then nothing was run.
 pub fn run(workspace: &Workspace, only: Option<Part>) -> Result<bool> {
     let wants = |parts: &[Part]| only.is_none_or(|part| parts.contains(&part));
-    // Everything is installed before anything is run: a missing package is named in the first minute.
+    // Everything is installed before anything is run: a missing package is named in the first
+    // minute.
     let in_pages = [Part::Browser, Part::Packages, Part::Browsers, Part::Real];
     if wants(&[Part::Web, Part::Serve]) || wants(&in_pages) {
         setup::web(workspace)?;
@@ -212,8 +214,8 @@ struct Suite<'a> {
 impl Suite<'_> {
     /// Rust tests that reach the GPU.
     ///
-    /// Always the whole workspace is built, whichever part is run: Cargo unites the features of what
-    /// it builds together, and any other selection of crates would compile burn a second time.
+    /// Always the whole workspace is built, whichever part is run: Cargo unites the features of
+    /// what it builds together, and any other selection of crates would compile burn a second time.
     fn native(&mut self, only: Option<Part>, vulkan: &Vulkan) {
         let mut programs = Vec::new();
         if !self.step("native build", || {

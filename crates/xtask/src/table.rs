@@ -29,7 +29,8 @@ impl Stage {
     }
 }
 
-/// All stages as a table, one line a stage, then the reasons of failures, then the total alone on its line.
+/// All stages as a table, one line a stage, then the reasons of failures, then the total alone on
+/// its line.
 pub fn render(stages: &[Stage]) -> String {
     let mut text = String::new();
     let mut total = Counts::default();

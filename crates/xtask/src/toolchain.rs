@@ -20,8 +20,9 @@ const DISTRIBUTION_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-sr
 /// The source of rustup's standard library.
 const SOURCE: &str = "rust-src";
 
-/// What memory that threads share takes beyond the flags of `.cargo/config.toml`: atomics; memory that
-/// comes from outside, up to all that wasm32 can address; what a thread's own variables are set up by.
+/// What memory that threads share takes beyond the flags of `.cargo/config.toml`: atomics; memory
+/// that comes from outside, up to all that wasm32 can address; what a thread's own variables are
+/// set up by.
 const SHARED_MEMORY: [&str; 8] = [
     "-Ctarget-feature=+atomics",
     "-Clink-arg=--shared-memory",
@@ -154,8 +155,8 @@ impl Toolchain {
         }
     }
 
-    /// As [`Self::build`], for memory that threads share: the standard library has to be compiled for
-    /// it.
+    /// As [`Self::build`], for memory that threads share: the standard library has to be compiled
+    /// for it.
     ///
     /// # Errors
     /// When the library's source is missing and can't be fetched.

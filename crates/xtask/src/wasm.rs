@@ -70,8 +70,8 @@ impl Module {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::FUSED, Self::SHARED, Self::GRAMMAR, Self::BURN];
 
-    /// The wasm files that its bindings start: the one for every browser, and the one with relaxed SIMD where
-    /// it has that.
+    /// The wasm files that its bindings start: the one for every browser, and the one with relaxed
+    /// SIMD where it has that.
     pub fn files(self, workspace: &Workspace) -> Vec<PathBuf> {
         let folder = workspace.web().join(self.folder);
         let endings = if self.relaxed {
@@ -87,7 +87,8 @@ impl Module {
 /// Of a wasm file for every browser, and of the one with relaxed SIMD.
 const ENDINGS: [&str; 2] = ["_bg.wasm", "_relaxed_bg.wasm"];
 
-/// Builds a module and makes its bindings in its folder of `web`; does nothing where nothing changed.
+/// Builds a module and makes its bindings in its folder of `web`; does nothing where nothing
+/// changed.
 ///
 /// # Errors
 /// When it does not compile, or its exports are wrapped.

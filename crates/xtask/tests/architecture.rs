@@ -1,6 +1,6 @@
 //! The drawing in ARCHITECTURE.md is true: every arrow between crates is a dependency, and every
-//! dependency is an arrow or follows from several. (`web/src/testing/arrows.test.ts` holds the folders
-//! of the page.) And every file that the documents name is there.
+//! dependency is an arrow or follows from several. (`web/src/testing/arrows.test.ts` holds the
+//! folders of the page.) And every file that the documents name is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -54,7 +54,8 @@ fn built() -> Arrows {
         let from = folder(package["name"].as_str().unwrap_or_default());
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let to = folder(dependency["name"].as_str().unwrap_or_default());
-            // What a feature adds is no part of the tool as it is built; what tests need, of nothing.
+            // What a feature adds is no part of the tool as it is built; what tests need, of
+            // nothing.
             let plain = dependency["kind"].is_null() && dependency["optional"] == false;
             if let (Some(from), Some(to), true) = (from.clone(), to, plain) {
                 arrows.insert((from, to));

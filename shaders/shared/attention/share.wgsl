@@ -114,7 +114,8 @@ fn capped(dots: vec4<f32>) -> vec4<f32> {
     return dots;
 }
 
-// Writes a quad of the sum over the values of a head's query, or what is to be joined with other chunks.
+// Writes a quad of the sum over the values of a head's query, or what is to be joined with other
+// chunks.
 fn put(into: u32, chunk: u32, column: u32, sum: vec4<f32>, weight: f32, highest: f32) {
     let quads = params.quads;
     if (counts[1] == 1u) {

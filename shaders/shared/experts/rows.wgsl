@@ -1,5 +1,5 @@
-// What the products of experts share: of each choice of a token, its row of x with the rows of the expert
-// that was chosen. Weight rows are taken in pairs of neighbours.
+// What the products of experts share: of each choice of a token, its row of x with the rows of the
+// expert that was chosen. Weight rows are taken in pairs of neighbours.
 struct Params {
     rows: u32,    // weight rows of this part
     units: u32,   // units in a weight row

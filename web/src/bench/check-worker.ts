@@ -1,15 +1,27 @@
-/** Gets the logits that the check compares: every bundled member on both engines, in one thread of its own. */
+/**
+ * Gets the logits that the check compares: every bundled member on both engines, in one thread of
+ * its own.
+ */
 import * as glue from "engine-glue";
 import * as openGlue from "open-core-glue";
 import { places } from "../library/places.ts";
-import type { BurnModule, Engine, EngineModule, LocalMember, Sampling } from "../protocol/engine.ts";
+import type {
+  BurnModule,
+  Engine,
+  EngineModule,
+  LocalMember,
+  Sampling,
+} from "../protocol/engine.ts";
 import { readManifest, readSource, sourceOf } from "../store/load.ts";
 import { compileModule, startModule } from "../worker/engine-module.ts";
 import { compared, ways, type CheckedMember, type Way } from "./check.ts";
 import type { BenchReply } from "./report.ts";
 import { surroundings } from "./surroundings.ts";
 
-const scope = globalThis as unknown as { postMessage(data: BenchReply): void; onmessage: (() => void) | null };
+const scope = globalThis as unknown as {
+  postMessage(data: BenchReply): void;
+  onmessage: (() => void) | null;
+};
 
 const messages = [{ role: "user" as const, content: "What is 14 plus 28?" }];
 const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 1 };
@@ -17,7 +29,11 @@ const greedy: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 1 };
 scope.onmessage = () => {
   run().then(
     () => scope.postMessage({ type: "end" }),
-    (error: unknown) => scope.postMessage({ type: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) }),
+    (error: unknown) =>
+      scope.postMessage({
+        type: "failed",
+        message: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+      }),
   );
 };
 
@@ -26,19 +42,26 @@ async function run(): Promise<void> {
   const entries = await readManifest(list);
   const steps = ways.length * entries.length;
   let done = 0;
-  const tell = (what: string): void => scope.postMessage({ type: "progress", what, done: done++, total: steps });
+  const tell = (what: string): void =>
+    scope.postMessage({ type: "progress", what, done: done++, total: steps });
   tell("Fetching both engines…");
   const { engine, openCore } = places();
   const [fused, burn] = await Promise.all([
-    compileModule("fused", engine.wasm).then((compiled) => startModule(glue as EngineModule, compiled)),
-    compileModule("burn", openCore.wasm).then((compiled) => startModule(openGlue as BurnModule, compiled)),
+    compileModule("fused", engine.wasm).then((compiled) =>
+      startModule(glue as EngineModule, compiled),
+    ),
+    compileModule("burn", openCore.wasm).then((compiled) =>
+      startModule(openGlue as BurnModule, compiled),
+    ),
   ]);
   const create: Record<Way, () => Promise<Engine>> = {
     fused: () => fused.module.Engine.create("webgpu"),
     burn: () => burn.module.Engine.create("webgpu"),
     cpu: () => burn.module.Engine.create("cpu"),
   };
-  const logits = new Map<string, Partial<Record<Way, Float32Array>>>(entries.map(({ name }) => [name, {}]));
+  const logits = new Map<string, Partial<Record<Way, Float32Array>>>(
+    entries.map(({ name }) => [name, {}]),
+  );
   const tokens = new Map<string, number>();
   let adapter = "";
   for (const way of ways) {
@@ -49,10 +72,17 @@ async function run(): Promise<void> {
       scope.postMessage({ type: "surroundings", surroundings: found });
     }
     for (const entry of entries) {
-      tell(`${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`);
+      tell(
+        `${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`,
+      );
       const files = await readSource(sourceOf(entry, list), {});
       // It lives here, in no thread of its own.
-      const member = (await engine.load(entry.name, files, { contextTokens: 256 }, () => undefined)) as LocalMember;
+      const member = (await engine.load(
+        entry.name,
+        files,
+        { contextTokens: 256 },
+        () => undefined,
+      )) as LocalMember;
       files.close();
       const { prefix } = await member.begin(messages, greedy, 0);
       tokens.set(entry.name, prefix);
@@ -62,6 +92,7 @@ async function run(): Promise<void> {
     engine.free();
   }
   const members: CheckedMember[] = [];
-  for (const [name, found] of logits) members.push(compared(name, tokens.get(name)!, found as Record<Way, Float32Array>));
+  for (const [name, found] of logits)
+    members.push(compared(name, tokens.get(name)!, found as Record<Way, Float32Array>));
   scope.postMessage({ type: "check", check: { adapter, members } });
 }

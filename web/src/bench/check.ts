@@ -1,11 +1,14 @@
 /**
- * Whether a GPU computes rightly: the next token's logits of the bundled members by the fused kernels,
- * by burn on the same GPU, and by burn on the CPU, which has neither kernel nor driver in common with
- * them. Pure: `check-worker.ts` gets the numbers, `page.ts` shows them.
+ * Whether a GPU computes rightly: the next token's logits of the bundled members by the fused
+ * kernels, by burn on the same GPU, and by burn on the CPU, which has neither kernel nor driver in
+ * common with them. Pure: `check-worker.ts` gets the numbers, `page.ts` shows them.
  */
 import { figure, type Table } from "./tables.ts";
 
-/** What computes: the fused engine's kernels, the open core on the same GPU, the open core on the CPU. */
+/**
+ * What computes: the fused engine's kernels, the open core on the same GPU, the open core on the
+ * CPU.
+ */
 export const ways = ["fused", "burn", "cpu"] as const;
 export type Way = (typeof ways)[number];
 
@@ -18,7 +21,10 @@ export interface CheckedMember {
   largest: number;
   /** The likeliest token's id by each. */
   likeliest: Record<Way, number>;
-  /** The largest difference of any logit from burn's on the CPU, as a share of the largest; null where some are no numbers. */
+  /**
+   * The largest difference of any logit from burn's on the CPU, as a share of the largest; null
+   * where some are no numbers.
+   */
   fused: number | null;
   burn: number | null;
 }
@@ -28,44 +34,81 @@ export interface Check {
   members: CheckedMember[];
 }
 
-/** Differences up to this share of the largest logit are those of rounding: caches have 16 bits, and adapters add up in any order. */
+/**
+ * Differences up to this share of the largest logit are those of rounding: caches have 16 bits, and
+ * adapters add up in any order.
+ */
 const tolerance = 2e-3;
 
-/** Compares one member's logits, one list a way. Throws a RangeError for lists of different lengths. */
-export function compared(name: string, tokens: number, logits: Record<Way, Float32Array>): CheckedMember {
+/**
+ * Compares one member's logits, one list a way. Throws a RangeError for lists of different lengths.
+ */
+export function compared(
+  name: string,
+  tokens: number,
+  logits: Record<Way, Float32Array>,
+): CheckedMember {
   const { fused, burn, cpu } = logits;
-  if (fused.length !== cpu.length || burn.length !== cpu.length) throw new RangeError(`${name} has ${fused.length}, ${burn.length} and ${cpu.length} logits.`);
+  if (fused.length !== cpu.length || burn.length !== cpu.length)
+    throw new RangeError(`${name} has ${fused.length}, ${burn.length} and ${cpu.length} logits.`);
   const largest = cpu.reduce((most, logit) => Math.max(most, Math.abs(logit)), 0);
-  if (!(largest > 0 && Number.isFinite(largest))) throw new RangeError(`${name} has no logits on the CPU either: its file is damaged. Reload the page.`);
+  if (!(largest > 0 && Number.isFinite(largest)))
+    throw new RangeError(
+      `${name} has no logits on the CPU either: its file is damaged. Reload the page.`,
+    );
   const apart = (found: Float32Array): number | null => {
     const most = found.reduce((most, logit, id) => Math.max(most, Math.abs(logit - cpu[id]!)), 0);
     return Number.isFinite(most) ? most / largest : null;
   };
-  const likeliest = (found: Float32Array): number => found.reduce((best, logit, id) => (logit > found[best]! ? id : best), 0);
-  return { name, tokens, largest, likeliest: { fused: likeliest(fused), burn: likeliest(burn), cpu: likeliest(cpu) }, fused: apart(fused), burn: apart(burn) };
+  const likeliest = (found: Float32Array): number =>
+    found.reduce((best, logit, id) => (logit > found[best]! ? id : best), 0);
+  return {
+    name,
+    tokens,
+    largest,
+    likeliest: { fused: likeliest(fused), burn: likeliest(burn), cpu: likeliest(cpu) },
+    fused: apart(fused),
+    burn: apart(burn),
+  };
 }
 
 /** Whether a way's logits are the CPU's but for rounding. */
 const agrees = (apart: number | null): boolean => apart !== null && apart <= tolerance;
 
-/** What it comes to, in a sentence that says what to do next. Throws a RangeError where nothing was compared. */
+/**
+ * What it comes to, in a sentence that says what to do next. Throws a RangeError where nothing was
+ * compared.
+ */
 export function verdict({ members }: Check): string {
   if (members.length === 0) throw new RangeError("No member was compared. Reload the page.");
   const fused = members.every((member) => agrees(member.fused));
   const burn = members.every((member) => agrees(member.burn));
-  if (fused && burn) return "This GPU computes rightly: both engines agree with the CPU but for rounding.";
-  if (burn) return "The fused engine's kernels are wrong on this GPU. Run members on the open core (?core=burn) or on the CPU (?backend=cpu), and please report this with the JSON below.";
-  if (fused) return "The open core is wrong on this GPU; the fused engine, which the page runs on, is right. Please report this with the JSON below.";
+  if (fused && burn)
+    return "This GPU computes rightly: both engines agree with the CPU but for rounding.";
+  if (burn)
+    return "The fused engine's kernels are wrong on this GPU. Run members on the open core (?core=burn) or on the CPU (?backend=cpu), and please report this with the JSON below.";
+  if (fused)
+    return "The open core is wrong on this GPU; the fused engine, which the page runs on, is right. Please report this with the JSON below.";
   return "Both engines differ from the CPU on this GPU: its driver computes wrongly, or a kernel that they share does. Run members on the CPU (?backend=cpu), update the graphics driver, and please report this with the JSON below.";
 }
 
 /** The check as a table. */
 export function tableOf(check: Check): Table {
-  const share = (apart: number | null): string => (apart === null ? "no number" : apart.toExponential(1));
+  const share = (apart: number | null): string =>
+    apart === null ? "no number" : apart.toExponential(1);
   return {
     caption: `Logits on ${check.adapter}`,
     note: `${verdict(check)} Differences are the largest of any logit, as a share of the largest logit; up to ${tolerance} is rounding.`,
-    head: ["member", "tokens read", "largest logit", "likeliest token: fused", "open core", "CPU", "difference: fused", "open core"],
+    head: [
+      "member",
+      "tokens read",
+      "largest logit",
+      "likeliest token: fused",
+      "open core",
+      "CPU",
+      "difference: fused",
+      "open core",
+    ],
     rows: check.members.map(({ name, tokens, largest, likeliest, fused, burn }) => [
       name,
       String(tokens),

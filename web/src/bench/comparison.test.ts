@@ -7,16 +7,37 @@ import type { MemberReport, PeerSeries, RoundReport, Run } from "./report.ts";
 
 const exactly = (ms: number) => ({ median: ms, low: ms, high: ms, count: 1 });
 
-/** A run of ours with a step of `step` ms and a round of `round` ms, and what another engine took. */
+/**
+ * A run of ours with a step of `step` ms and a round of `round` ms, and what another engine took.
+ */
 function run(turn: number, step: number, round: number, theirs: PeerSeries): Run {
-  const member = { name: "a", prefix: 128, prefill: { tokens: 64, ms: exactly(50) }, draftStep: { ms: exactly(step), counts: null } } as MemberReport;
+  const member = {
+    name: "a",
+    prefix: 128,
+    prefill: { tokens: 64, ms: exactly(50) },
+    draftStep: { ms: exactly(step), counts: null },
+  } as MemberReport;
   const plan = { ...defaultPlan, backend: "cpu" as const };
-  const workload = { models: "made up", members: [member], rounds: [{ members: 3, drafting: "all", prefix: 128, ms: exactly(round) } as RoundReport] };
-  return { turn, place: "page", ours: { made: "", plan, surroundings: null, workloads: [workload as never] }, theirs: { other: [theirs] } };
+  const workload = {
+    models: "made up",
+    members: [member],
+    rounds: [{ members: 3, drafting: "all", prefix: 128, ms: exactly(round) } as RoundReport],
+  };
+  return {
+    turn,
+    place: "page",
+    ours: { made: "", plan, surroundings: null, workloads: [workload as never] },
+    theirs: { other: [theirs] },
+  };
 }
 
 test("a ratio is their median over ours, by turn", () => {
-  const theirs: PeerSeries = { ...emptySeries(128), prefillMs: [200, 300, 400], stepMs: [40, 60], roundMs: [5000] };
+  const theirs: PeerSeries = {
+    ...emptySeries(128),
+    prefillMs: [200, 300, 400],
+    stepMs: [40, 60],
+    roundMs: [5000],
+  };
   const { rows } = compared("made up", "other", [run(0, 10, 100, theirs), run(1, 5, 100, theirs)]);
   assert.deepEqual(rows, [
     ["128", "prefill ms", "100", "300", "3 (3–3)", "6"],
@@ -26,7 +47,13 @@ test("a ratio is their median over ours, by turn", () => {
 });
 
 test("what was cut off is told as the least it can be", () => {
-  const news = { series: [{ ...emptySeries(128), cold: true, prefillMs: [200], stepMs: [40] }, emptySeries(1024)], doing: { prefix: 128, what: "round" } as const };
+  const news = {
+    series: [
+      { ...emptySeries(128), cold: true, prefillMs: [200], stepMs: [40] },
+      emptySeries(1024),
+    ],
+    doing: { prefix: 128, what: "round" } as const,
+  };
   const [left, untouched] = leftAt(news, 30_000);
   assert.deepEqual(untouched, emptySeries(1024));
   assert.equal(left!.failure, "left after 30 s of a round");

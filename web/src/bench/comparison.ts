@@ -21,8 +21,8 @@ function prefillMs(member: MemberReport | undefined): number | undefined {
 }
 
 /**
- * The runs of one workload, one a turn; a row for each prefix and measure. A ratio is the median over
- * the turns, with the least and the most; `>` stands before what was cut off in any of them.
+ * The runs of one workload, one a turn; a row for each prefix and measure. A ratio is the median
+ * over the turns, with the least and the most; `>` stands before what was cut off in any of them.
  */
 export function compared(name: string, engine: string, runs: readonly Run[]): Table {
   const rows: string[][] = [];
@@ -32,17 +32,29 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
     const seriesOf = (run: Run): PeerSeries | undefined => run.theirs[engine]?.[at];
     const workload = (run: Run) => run.ours.workloads[0];
     const member = (run: Run) => workload(run)?.members[at];
-    const round = (run: Run) => workload(run)?.rounds.filter((each) => each.members === most && each.drafting === "all")[at];
-    const add = (what: string, ours: (run: Run) => number | null | undefined, theirs: (series: PeerSeries) => Taken | undefined): void => {
+    const round = (run: Run) =>
+      workload(run)?.rounds.filter((each) => each.members === most && each.drafting === "all")[at];
+    const add = (
+      what: string,
+      ours: (run: Run) => number | null | undefined,
+      theirs: (series: PeerSeries) => Taken | undefined,
+    ): void => {
       const pairs = runs.flatMap((run) => {
         const [own, series] = [ours(run), seriesOf(run)];
         const other = series && theirs(series);
-        return own !== null && own !== undefined && Number.isFinite(own) && other && Number.isFinite(other.value) ? [{ own, ...other }] : [];
+        return own !== null &&
+          own !== undefined &&
+          Number.isFinite(own) &&
+          other &&
+          Number.isFinite(other.value)
+          ? [{ own, ...other }]
+          : [];
       });
       if (pairs.length === 0) return;
       const ratios = pairs.map(({ own, value }) => value / own);
       const least = pairs.some(({ cutOff }) => cutOff) ? "> " : "";
-      const wander = pairs.length > 1 ? ` (${figure(Math.min(...ratios))}–${figure(Math.max(...ratios))})` : "";
+      const wander =
+        pairs.length > 1 ? ` (${figure(Math.min(...ratios))}–${figure(Math.max(...ratios))})` : "";
       const count = runs.reduce((sum, run) => sum + (seriesOf(run)?.prefillMs.length ?? 0), 0);
       rows.push([
         figure(prefix),
@@ -68,7 +80,8 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
       (run) => round(run)?.ms?.median,
       ({ roundMs, atLeastMs }) => taken(roundMs, atLeastMs.round),
     );
-    const counted = (what: keyof Counts, of: Counts | null): Taken | undefined => (of?.[what] === undefined ? undefined : { value: of[what], cutOff: false });
+    const counted = (what: keyof Counts, of: Counts | null): Taken | undefined =>
+      of?.[what] === undefined ? undefined : { value: of[what], cutOff: false };
     if (backend === "webgpu") {
       for (const what of ["dispatches", "readbacks", "readBytes", "buffers"] as const) {
         add(
@@ -84,5 +97,9 @@ export function compared(name: string, engine: string, runs: readonly Run[]): Ta
       }
     }
   }
-  return { caption: `${name}: ours and ${engine}`, head: ["prefix", "measure", "ours", "theirs", "theirs / ours", "their repeats"], rows };
+  return {
+    caption: `${name}: ours and ${engine}`,
+    head: ["prefix", "measure", "ours", "theirs", "theirs / ours", "their repeats"],
+    rows,
+  };
 }

@@ -1,8 +1,12 @@
-/** How fast an adapter copies memory: what a product that reads all weights once can reach at best. */
+/**
+ * How fast an adapter copies memory: what a product that reads all weights once can reach at best.
+ */
 
 /** The part of WebGPU that copying needs. */
 export interface CopyingGpu {
-  requestAdapter(options?: { powerPreference?: "high-performance" }): Promise<CopyingAdapter | null>;
+  requestAdapter(options?: {
+    powerPreference?: "high-performance";
+  }): Promise<CopyingAdapter | null>;
 }
 interface CopyingAdapter {
   requestDevice(): Promise<CopyingDevice>;
@@ -12,7 +16,10 @@ interface Buffer {
 }
 interface CopyingDevice {
   createBuffer(descriptor: { size: number; usage: number }): Buffer;
-  createCommandEncoder(): { copyBufferToBuffer(from: Buffer, at: number, to: Buffer, toAt: number, bytes: number): void; finish(): unknown };
+  createCommandEncoder(): {
+    copyBufferToBuffer(from: Buffer, at: number, to: Buffer, toAt: number, bytes: number): void;
+    finish(): unknown;
+  };
   queue: { submit(buffers: unknown[]): void; onSubmittedWorkDone(): Promise<void> };
   destroy(): void;
 }
@@ -25,11 +32,15 @@ const longEnoughMs = 100;
 
 /** Bytes read plus bytes written a second; null where there is no adapter. */
 export async function copyBytesPerSecond(gpu: CopyingGpu | undefined): Promise<number | null> {
-  const adapter = await gpu?.requestAdapter({ powerPreference: "high-performance" }).catch(() => null);
+  const adapter = await gpu
+    ?.requestAdapter({ powerPreference: "high-performance" })
+    .catch(() => null);
   if (!adapter) return null;
   const device = await adapter.requestDevice();
   try {
-    const [from, to] = [copySource, copyTarget].map((usage) => device.createBuffer({ size: bytes, usage })) as [Buffer, Buffer];
+    const [from, to] = [copySource, copyTarget].map((usage) =>
+      device.createBuffer({ size: bytes, usage }),
+    ) as [Buffer, Buffer];
     const copy = async (times: number): Promise<number> => {
       const started = performance.now();
       const encoder = device.createCommandEncoder();

@@ -4,15 +4,41 @@ import { figuresOf, roundBytes, stepBytes } from "./figures.ts";
 import { tokensDue } from "./measure.ts";
 import type { Counts, Figure, Loaded, MemberReport, RoundReport } from "./report.ts";
 
-const counts: Counts = { readbacks: 2, readBytes: 600, submits: 25, passes: 25, dispatches: 1500, writes: 9, buffers: 0, bindGroups: 1, pipelines: 2, recordMs: 9, callMs: 6 };
+const counts: Counts = {
+  readbacks: 2,
+  readBytes: 600,
+  submits: 25,
+  passes: 25,
+  dispatches: 1500,
+  writes: 9,
+  buffers: 0,
+  bindGroups: 1,
+  pipelines: 2,
+  recordMs: 9,
+  callMs: 6,
+};
 const exactly = (ms: number) => ({ median: ms, low: ms, high: ms, count: 3 });
-const loaded = (name: string, weights: number): Loaded => ({ name, layers: 10, bytes: 0, weights, kv: 50e6, scratch: 0, kvRow: 1000 });
+const loaded = (name: string, weights: number): Loaded => ({
+  name,
+  layers: 10,
+  bytes: 0,
+  weights,
+  kv: 50e6,
+  scratch: 0,
+  kvRow: 1000,
+});
 const member = (name: string, prefix: number, step: number, verify: number): MemberReport => ({
   name,
   prefix,
   cold: false,
   prefill: { tokens: prefix, ms: exactly(1), tokensPerSecond: 1 },
-  draftStep: { ms: exactly(step), tokensPerSecond: 1000 / step, counts, dispatchesPerLayer: 7, microsecondsPerDispatch: exactly(2) },
+  draftStep: {
+    ms: exactly(step),
+    tokensPerSecond: 1000 / step,
+    counts,
+    dispatchesPerLayer: 7,
+    microsecondsPerDispatch: exactly(2),
+  },
   verify: { tokens: 20, ms: exactly(verify), counts },
 });
 const round = (prefix: number, ms: number): RoundReport => ({
@@ -45,41 +71,92 @@ test("every ratio is what it says", () => {
     loaded: [loaded("a", 100e6), loaded("b", 200e6)],
     gpuBytes: 484e6,
     loadMs: 1,
-    members: [member("a", 128, 10, 50), member("a", 4096, 20, 100), member("b", 128, 20, 80), member("b", 4096, 40, 160)],
-    rounds: [round(128, 450), round(4096, 1350), { ...round(128, 210), drafting: "leader" as const }, { ...round(4096, 9999), drafting: "leader" as const }],
+    members: [
+      member("a", 128, 10, 50),
+      member("a", 4096, 20, 100),
+      member("b", 128, 20, 80),
+      member("b", 4096, 40, 160),
+    ],
+    rounds: [
+      round(128, 450),
+      round(4096, 1350),
+      { ...round(128, 210), drafting: "leader" as const },
+      { ...round(4096, 9999), drafting: "leader" as const },
+    ],
   };
   const figures = figuresOf(workload, 10, 50e9);
   const of = (what: RegExp, whom: string, prefix: number | null) => {
-    const found = figures.filter((each) => what.test(each.what) && each.of === whom && each.prefix === prefix);
+    const found = figures.filter(
+      (each) => what.test(each.what) && each.of === whom && each.prefix === prefix,
+    );
     assert.equal(found.length, 1, String(what));
     return found[0]!;
   };
   const is = (found: Figure, value: number, target: string): void => {
-    assert.ok(Math.abs(found.value / value - 1) < 1e-12, `${found.what} is ${found.value}, not ${value}`);
+    assert.ok(
+      Math.abs(found.value / value - 1) < 1e-12,
+      `${found.what} is ${found.value}, not ${value}`,
+    );
     assert.equal(found.target, target);
   };
-  is(of(/^verify pass of 20 tokens/, "a", 128), 50 / (20 * 10), "≤ 0.6 in software, ≤ 0.1 on a GPU");
+  is(
+    of(/^verify pass of 20 tokens/, "a", 128),
+    50 / (20 * 10),
+    "≤ 0.6 in software, ≤ 0.1 on a GPU",
+  );
   is(of(/^verify pass/, "b", 4096), 160 / (20 * 40), "≤ 0.6 in software, ≤ 0.1 on a GPU");
   is(of(/copy bandwidth/, "b", 128), 200e6 / 0.02 / 50e9, "0.6 of a 1B model on a GPU");
   is(of(/^dispatches a step/, "b", 128), 1500 / 86, "≤ 1");
   is(of(/^round \/ the members' own/, "2 members", 128), 450 / (10 * (10 + 20)), "≤ 1.20 on a GPU");
-  is(of(/^round \/ the members' own/, "2 members", 4096), 1350 / (10 * (20 + 40)), "≤ 1.20 on a GPU");
+  is(
+    of(/^round \/ the members' own/, "2 members", 4096),
+    1350 / (10 * (20 + 40)),
+    "≤ 1.20 on a GPU",
+  );
   is(of(/^round \/ L decode steps/, "2 members", 4096), 1350 / (10 * 20), "≤ 4.0 of 3 on the CPU");
-  is(of(/^round \/ L decode steps/, "2 members, one drafts", 128), 210 / (10 * 10), "≤ 1.6 of 3 on the CPU");
+  is(
+    of(/^round \/ L decode steps/, "2 members, one drafts", 128),
+    210 / (10 * 10),
+    "≤ 1.6 of 3 on the CPU",
+  );
   is(of(/^tokens run/, "2 members", 128), 21 / 19, "≤ 1, + 1 token");
   is(of(/^read-backs/, "2 members", 128), 2, "2");
   is(of(/^dispatches a submit/, "2 members", 128), 60, "64; 32 for the first of a wait");
   is(of(/^buffers, bind groups/, "2 members", 128), 3, "0");
   is(of(/all of a round/, "2 members", 128), 2, "≤ 3");
   const bytes = (prefix: number) => roundBytes(workload.loaded, prefix, 10, 12);
-  is(of(/^round at prefix 4096 \/ at 128/, "2 members", null), 3 / (bytes(4096) / bytes(128)), "≤ 1.25");
+  is(
+    of(/^round at prefix 4096 \/ at 128/, "2 members", null),
+    3 / (bytes(4096) / bytes(128)),
+    "≤ 1.25",
+  );
   is(of(/^GPU memory \/ \(weights \+ KV\)/, "all members", null), 484 / 400, "≤ 1.15 + 64 MB");
   is(of(/^GPU memory \/ \(1.15/, "all members", null), 484 / (1.15 * 400 + 64), "≤ 1");
 });
 
 test("on the CPU nothing is told of a GPU", () => {
-  const none: Counts = { readbacks: 0, readBytes: 0, submits: 0, passes: 0, dispatches: 0, writes: 0, buffers: 0, bindGroups: 0, pipelines: 0, recordMs: 0, callMs: 0 };
-  const silent = { ...member("a", 128, 10, 50), draftStep: { ...member("a", 128, 10, 50).draftStep, counts: none, dispatchesPerLayer: 0, microsecondsPerDispatch: null } };
+  const none: Counts = {
+    readbacks: 0,
+    readBytes: 0,
+    submits: 0,
+    passes: 0,
+    dispatches: 0,
+    writes: 0,
+    buffers: 0,
+    bindGroups: 0,
+    pipelines: 0,
+    recordMs: 0,
+    callMs: 0,
+  };
+  const silent = {
+    ...member("a", 128, 10, 50),
+    draftStep: {
+      ...member("a", 128, 10, 50).draftStep,
+      counts: none,
+      dispatchesPerLayer: 0,
+      microsecondsPerDispatch: null,
+    },
+  };
   const workload = {
     models: "",
     format: "",

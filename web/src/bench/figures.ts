@@ -4,26 +4,37 @@
  */
 import type { Counts, Figure, Loaded, RoundReport, WorkloadReport } from "./report.ts";
 
-/** What GPU memory may be beyond weights, keys and values: a share of them, and what is the same for every model. */
+/**
+ * What GPU memory may be beyond weights, keys and values: a share of them, and what is the same for
+ * every model.
+ */
 const memoryShare = 1.15;
 const memoryFixed = 64e6;
 
 /**
- * Bytes that a decode step behind `rows` tokens reads: all weights, the head's among them, and the keys
- * and values of those tokens. Estimates, from what a model takes on the device: a model whose head is
- * not its embedding reads one row of the latter, but all of it is counted; norms, the rotary table and
- * activations are small. On the CPU weights take about what they take on a GPU.
+ * Bytes that a decode step behind `rows` tokens reads: all weights, the head's among them, and the
+ * keys and values of those tokens. Estimates, from what a model takes on the device: a model whose
+ * head is not its embedding reads one row of the latter, but all of it is counted; norms, the
+ * rotary table and activations are small. On the CPU weights take about what they take on a GPU.
  */
-export function stepBytes({ weights, kvRow }: Pick<Loaded, "weights" | "kvRow">, rows: number): number {
+export function stepBytes(
+  { weights, kvRow }: Pick<Loaded, "weights" | "kvRow">,
+  rows: number,
+): number {
   return weights + kvRow * rows;
 }
 
 /**
  * Bytes that members read in a round behind a prefix: in each of L − 1 decode steps the weights and
- * the keys and values of a row more, from the prefix on; in the verify pass the weights once, and once
- * the keys and values of the prefix and of the tokens in line.
+ * the keys and values of a row more, from the prefix on; in the verify pass the weights once, and
+ * once the keys and values of the prefix and of the tokens in line.
  */
-export function roundBytes(members: readonly Pick<Loaded, "weights" | "kvRow">[], prefix: number, segmentTokens: number, tokensInLine: number): number {
+export function roundBytes(
+  members: readonly Pick<Loaded, "weights" | "kvRow">[],
+  prefix: number,
+  segmentTokens: number,
+  tokensInLine: number,
+): number {
   let bytes = 0;
   for (const member of members) {
     for (let step = 1; step < segmentTokens; step++) bytes += stepBytes(member, prefix + step);
@@ -34,46 +45,130 @@ export function roundBytes(members: readonly Pick<Loaded, "weights" | "kvRow">[]
 
 /** Bytes that a measured round read; its tokens in line are those that were run and not drafted. */
 function bytesOf(round: RoundReport, loaded: readonly Loaded[], segmentTokens: number): number {
-  return roundBytes(loaded.slice(0, round.members), round.prefix, segmentTokens, round.tokensRun - (segmentTokens - 1));
+  return roundBytes(
+    loaded.slice(0, round.members),
+    round.prefix,
+    segmentTokens,
+    round.tokensRun - (segmentTokens - 1),
+  );
 }
 
 /** An ensemble in tables: how many they are, and where not all of them draft. */
-export const ensembleOf = ({ members, drafting }: Pick<RoundReport, "members" | "drafting">): string => `${members} members${drafting === "all" ? "" : ", one drafts"}`;
+export const ensembleOf = ({
+  members,
+  drafting,
+}: Pick<RoundReport, "members" | "drafting">): string =>
+  `${members} members${drafting === "all" ? "" : ", one drafts"}`;
 
 /** All that can be said of a workload. `copyBytesPerSecond`: the adapter's, where it is known. */
-export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentTokens: number, copyBytesPerSecond: number | null): Figure[] {
+export function figuresOf(
+  workload: Omit<WorkloadReport, "figures">,
+  segmentTokens: number,
+  copyBytesPerSecond: number | null,
+): Figure[] {
   const { members, rounds, loaded, gpuBytes } = workload;
   const figures: Figure[] = [];
-  const add = (what: string, of: string, prefix: number | null, value: number | null | undefined, target: string): void => {
-    if (value !== null && value !== undefined && Number.isFinite(value)) figures.push({ what, of, prefix, value, target });
+  const add = (
+    what: string,
+    of: string,
+    prefix: number | null,
+    value: number | null | undefined,
+    target: string,
+  ): void => {
+    if (value !== null && value !== undefined && Number.isFinite(value))
+      figures.push({ what, of, prefix, value, target });
   };
-  const step = (name: string, prefix: number): number => members.find((each) => each.name === name && each.prefix === prefix)?.draftStep.ms?.median ?? NaN;
+  const step = (name: string, prefix: number): number =>
+    members.find((each) => each.name === name && each.prefix === prefix)?.draftStep.ms?.median ??
+    NaN;
   // The CPU asks nothing of a GPU: of nothing nothing follows.
-  const asked = (counts: Counts | null): Counts | null => (counts && counts.dispatches > 0 ? counts : null);
+  const asked = (counts: Counts | null): Counts | null =>
+    counts && counts.dispatches > 0 ? counts : null;
 
   for (const { name, prefix, draftStep, verify } of members) {
     const ms = step(name, prefix);
-    add(`verify pass of ${verify.tokens} tokens / as many decode steps`, name, prefix, (verify.ms?.median ?? NaN) / (verify.tokens * ms), "≤ 0.6 in software, ≤ 0.1 on a GPU");
-    const { weights, layers } = loaded.find((each) => each.name === name) ?? { weights: NaN, layers: NaN };
-    add("weights read a second / copy bandwidth", name, prefix, copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond, "0.6 of a 1B model on a GPU");
-    // Around the layers: embedding, norm, head, draw, the state that is left, and of the first token's three a share, at most one from L = 4 on.
+    add(
+      `verify pass of ${verify.tokens} tokens / as many decode steps`,
+      name,
+      prefix,
+      (verify.ms?.median ?? NaN) / (verify.tokens * ms),
+      "≤ 0.6 in software, ≤ 0.1 on a GPU",
+    );
+    const { weights, layers } = loaded.find((each) => each.name === name) ?? {
+      weights: NaN,
+      layers: NaN,
+    };
+    add(
+      "weights read a second / copy bandwidth",
+      name,
+      prefix,
+      copyBytesPerSecond && (1000 * weights) / ms / copyBytesPerSecond,
+      "0.6 of a 1B model on a GPU",
+    );
+    // Around the layers: embedding, norm, head, draw, the state that is left, and of the first
+    // token's three a share, at most one from L = 4 on.
     const counts = asked(draftStep.counts);
-    add("dispatches a step / (8 a layer + 6 around them)", name, prefix, counts && counts.dispatches / (8 * layers + 6), "≤ 1");
-    add("CPU µs a dispatch, drafting", name, prefix, draftStep.microsecondsPerDispatch?.median, "≤ 3");
+    add(
+      "dispatches a step / (8 a layer + 6 around them)",
+      name,
+      prefix,
+      counts && counts.dispatches / (8 * layers + 6),
+      "≤ 1",
+    );
+    add(
+      "CPU µs a dispatch, drafting",
+      name,
+      prefix,
+      draftStep.microsecondsPerDispatch?.median,
+      "≤ 3",
+    );
   }
   for (const round of rounds) {
     const led = round.drafting === "leader";
     const of = ensembleOf(round);
     const counts = asked(round.counts);
-    const own = loaded.slice(0, round.members).reduce((sum, { name }) => sum + segmentTokens * stepNear(workload, name, round.prefix), 0);
-    if (!led) add("round / the members' own L decode steps", of, round.prefix, (round.ms?.median ?? NaN) / own, "≤ 1.20 on a GPU");
+    const own = loaded
+      .slice(0, round.members)
+      .reduce((sum, { name }) => sum + segmentTokens * stepNear(workload, name, round.prefix), 0);
+    if (!led)
+      add(
+        "round / the members' own L decode steps",
+        of,
+        round.prefix,
+        (round.ms?.median ?? NaN) / own,
+        "≤ 1.20 on a GPU",
+      );
     const first = segmentTokens * stepNear(workload, loaded[0]?.name ?? "", round.prefix);
-    add("round / L decode steps of the first member", of, round.prefix, (round.ms?.median ?? NaN) / first, led ? "≤ 1.6 of 3 on the CPU" : "≤ 4.0 of 3 on the CPU");
+    add(
+      "round / L decode steps of the first member",
+      of,
+      round.prefix,
+      (round.ms?.median ?? NaN) / first,
+      led ? "≤ 1.6 of 3 on the CPU" : "≤ 4.0 of 3 on the CPU",
+    );
     // The last token of a draft has not run; a candidate that keeps it runs it in line.
-    add("tokens run / those due", of, round.prefix, round.tokensRun / round.tokensDue, "≤ 1, + 1 token");
+    add(
+      "tokens run / those due",
+      of,
+      round.prefix,
+      round.tokensRun / round.tokensDue,
+      "≤ 1, + 1 token",
+    );
     add("read-backs a round", of, round.prefix, counts?.readbacks, "2");
-    add("dispatches a submit", of, round.prefix, counts && counts.dispatches / counts.submits, "64; 32 for the first of a wait");
-    add("buffers, bind groups and pipelines made a round", of, round.prefix, counts && counts.buffers + counts.bindGroups + counts.pipelines, "0");
+    add(
+      "dispatches a submit",
+      of,
+      round.prefix,
+      counts && counts.dispatches / counts.submits,
+      "64; 32 for the first of a wait",
+    );
+    add(
+      "buffers, bind groups and pipelines made a round",
+      of,
+      round.prefix,
+      counts && counts.buffers + counts.bindGroups + counts.pipelines,
+      "0",
+    );
     add("CPU µs a dispatch, all of a round", of, round.prefix, ownMicroseconds(counts), "≤ 3");
   }
   const full = rounds.filter((round) => round.drafting === "all");
@@ -83,12 +178,30 @@ export function figuresOf(workload: Omit<WorkloadReport, "figures">, segmentToke
     if (near === far) continue;
     const times = (far.ms?.median ?? NaN) / (near.ms?.median ?? NaN);
     const bytes = bytesOf(far, loaded, segmentTokens) / bytesOf(near, loaded, segmentTokens);
-    add(`round at prefix ${far.prefix} / at ${near.prefix}, over the same of bytes read`, `${size} members`, null, times / bytes, "≤ 1.25");
+    add(
+      `round at prefix ${far.prefix} / at ${near.prefix}, over the same of bytes read`,
+      `${size} members`,
+      null,
+      times / bytes,
+      "≤ 1.25",
+    );
   }
   if (gpuBytes) {
     const needed = loaded.reduce((sum, { weights, kv }) => sum + weights + kv, 0);
-    add("GPU memory / (weights + KV)", "all members", null, gpuBytes / needed, `≤ ${memoryShare} + 64 MB`);
-    add(`GPU memory / (${memoryShare} × (weights + KV) + 64 MB)`, "all members", null, gpuBytes / (memoryShare * needed + memoryFixed), "≤ 1");
+    add(
+      "GPU memory / (weights + KV)",
+      "all members",
+      null,
+      gpuBytes / needed,
+      `≤ ${memoryShare} + 64 MB`,
+    );
+    add(
+      `GPU memory / (${memoryShare} × (weights + KV) + 64 MB)`,
+      "all members",
+      null,
+      gpuBytes / (memoryShare * needed + memoryFixed),
+      "≤ 1",
+    );
   }
   return figures;
 }
@@ -99,8 +212,17 @@ export function ownMicroseconds(counts: Counts | null): number {
   return (1000 * (recordMs - callMs)) / dispatches;
 }
 
-/** A member's decode step at the prefix nearest to this: members of other vocabularies count it otherwise. */
-function stepNear({ members }: Pick<WorkloadReport, "members">, name: string, prefix: number): number {
-  const own = members.filter((each) => each.name === name).sort((a, b) => Math.abs(a.prefix - prefix) - Math.abs(b.prefix - prefix));
+/**
+ * A member's decode step at the prefix nearest to this: members of other vocabularies count it
+ * otherwise.
+ */
+function stepNear(
+  { members }: Pick<WorkloadReport, "members">,
+  name: string,
+  prefix: number,
+): number {
+  const own = members
+    .filter((each) => each.name === name)
+    .sort((a, b) => Math.abs(a.prefix - prefix) - Math.abs(b.prefix - prefix));
   return own[0]?.draftStep.ms?.median ?? NaN;
 }

@@ -50,8 +50,21 @@ test("what is asked of WebGPU is counted, and still done", async () => {
   await second.mapAsync(1, 8, 4);
   await second.mapAsync(1, 8);
   await second.mapAsync(2);
-  const { submits, writes, writtenBytes, readbacks, readBytes, buffers } = since(before, counters.read());
-  assert.deepEqual({ submits, writes, writtenBytes, readbacks, readBytes, buffers }, { submits: 1, writes: 3, writtenBytes: 12 + 32 + 8, readbacks: 3, readBytes: 24 + 4 + 16, buffers: 0 });
+  const { submits, writes, writtenBytes, readbacks, readBytes, buffers } = since(
+    before,
+    counters.read(),
+  );
+  assert.deepEqual(
+    { submits, writes, writtenBytes, readbacks, readBytes, buffers },
+    {
+      submits: 1,
+      writes: 3,
+      writtenBytes: 12 + 32 + 8,
+      readbacks: 3,
+      readBytes: 24 + 4 + 16,
+      buffers: 0,
+    },
+  );
 });
 
 test("the time of the calls and the time between them are told apart", () => {

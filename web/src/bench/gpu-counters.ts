@@ -1,7 +1,7 @@
 /**
- * Counts what an engine asks of WebGPU, from outside: it wraps the prototypes of the scope it runs in
- * (a page or a worker) before anything uses them. Counts are the same on every machine, whatever its
- * speed; the engine's own word is not taken for any of them.
+ * Counts what an engine asks of WebGPU, from outside: it wraps the prototypes of the scope it runs
+ * in (a page or a worker) before anything uses them. Counts are the same on every machine, whatever
+ * its speed; the engine's own word is not taken for any of them.
  */
 
 /** What was asked for since the page began; {@link since} makes a difference of two. */
@@ -30,7 +30,9 @@ export interface GpuCounts {
    * all this, not what it takes to run it.
    */
   recordMs: number;
-  /** Of those, within the calls themselves: the browser's part. What is left is the engine's own. */
+  /**
+   * Of those, within the calls themselves: the browser's part. What is left is the engine's own.
+   */
   callMs: number;
 }
 
@@ -61,7 +63,9 @@ export class GpuCounters {
   };
   /** Bytes of a buffer that are still to be given back; 0 once it was destroyed. */
   readonly #left = new WeakMap<object, { bytes: number }>();
-  readonly #collected = new FinalizationRegistry<{ bytes: number }>((left) => (this.#liveBytes -= left.bytes));
+  readonly #collected = new FinalizationRegistry<{ bytes: number }>(
+    (left) => (this.#liveBytes -= left.bytes),
+  );
   #liveBytes = 0;
   /** The burst of calls of this task. */
   #first = 0;
@@ -96,7 +100,12 @@ export class GpuCounters {
 
   #wrap(scope: Record<string, { prototype: Record<string, Method> } | undefined>): void {
     const counts = this.#counts;
-    const wrap = (type: string, names: string[], before: (self: object, args: unknown[]) => void, after?: (result: object) => void): void => {
+    const wrap = (
+      type: string,
+      names: string[],
+      before: (self: object, args: unknown[]) => void,
+      after?: (result: object) => void,
+    ): void => {
       const prototype = scope[type]?.prototype;
       if (!prototype) return;
       const counters = this;
@@ -124,12 +133,17 @@ export class GpuCounters {
     wrap("GPUCommandEncoder", ["beginComputePass"], () => counts.passes++);
     wrap("GPUCommandEncoder", ["copyBufferToBuffer", "clearBuffer"], () => counts.copies++);
     wrap("GPUCommandEncoder", ["finish"], () => undefined);
-    wrap("GPUComputePassEncoder", ["dispatchWorkgroups", "dispatchWorkgroupsIndirect"], () => counts.dispatches++);
+    wrap(
+      "GPUComputePassEncoder",
+      ["dispatchWorkgroups", "dispatchWorkgroupsIndirect"],
+      () => counts.dispatches++,
+    );
     wrap("GPUComputePassEncoder", ["setPipeline", "setBindGroup", "end"], () => undefined);
     wrap("GPUBuffer", ["mapAsync"], (self, [mode, offset, size]) => {
       if (!(number(mode) & mapRead)) return;
       counts.readbacks++;
-      counts.readBytes += typeof size === "number" ? size : number((self as { size?: number }).size) - number(offset);
+      counts.readBytes +=
+        typeof size === "number" ? size : number((self as { size?: number }).size) - number(offset);
     });
     wrap("GPUBuffer", ["destroy"], (self) => this.#forget(self));
     let asked = 0;
@@ -145,7 +159,11 @@ export class GpuCounters {
     );
     wrap("GPUDevice", ["createBindGroup"], () => counts.bindGroups++);
     wrap("GPUDevice", ["createCommandEncoder"], () => counts.encoders++);
-    wrap("GPUDevice", ["createComputePipeline", "createComputePipelineAsync"], () => counts.pipelines++);
+    wrap(
+      "GPUDevice",
+      ["createComputePipeline", "createComputePipelineAsync"],
+      () => counts.pipelines++,
+    );
     wrap("GPUDevice", ["createShaderModule"], () => counts.shaders++);
     wrap("GPUDevice", ["popErrorScope"], () => counts.waits++);
   }
@@ -179,10 +197,17 @@ export class GpuCounters {
   }
 }
 
-/** Bytes of a `writeBuffer`: offset and size count elements of a typed array, and bytes of a buffer. */
+/**
+ * Bytes of a `writeBuffer`: offset and size count elements of a typed array, and bytes of a buffer.
+ */
 function written(data: unknown, offset: number, size: unknown): number {
-  const { byteLength, BYTES_PER_ELEMENT = 1 } = data as { byteLength: number; BYTES_PER_ELEMENT?: number };
-  return typeof size === "number" ? size * BYTES_PER_ELEMENT : byteLength - offset * BYTES_PER_ELEMENT;
+  const { byteLength, BYTES_PER_ELEMENT = 1 } = data as {
+    byteLength: number;
+    BYTES_PER_ELEMENT?: number;
+  };
+  return typeof size === "number"
+    ? size * BYTES_PER_ELEMENT
+    : byteLength - offset * BYTES_PER_ELEMENT;
 }
 
 /** What was asked for between two readings. */

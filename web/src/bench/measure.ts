@@ -1,9 +1,17 @@
 /**
  * Times members and rounds through the same surface that answers use: `Member` for a member alone,
- * `rounds` for an ensemble. Repeats go around all prefixes in turn, so that a machine that grows warm
- * or busy does so for all of them.
+ * `rounds` for an ensemble. Repeats go around all prefixes in turn, so that a machine that grows
+ * warm or busy does so for all of them.
  */
-import { defaultRule, type EngineModule, type Member, type Message, type Sampling, type Score, type Settings } from "../protocol/engine.ts";
+import {
+  defaultRule,
+  type EngineModule,
+  type Member,
+  type Message,
+  type Sampling,
+  type Score,
+  type Settings,
+} from "../protocol/engine.ts";
 import { rounds } from "../worker/round.ts";
 import { together } from "../worker/together.ts";
 import { ensembleOf, ownMicroseconds } from "./figures.ts";
@@ -25,12 +33,16 @@ export interface Bench {
   tell: (what: string) => void;
 }
 
-/** Rounds of an ensemble that are run in a row; the first is not counted, as it may make what later ones use. */
+/**
+ * Rounds of an ensemble that are run in a row; the first is not counted, as it may make what later
+ * ones use.
+ */
 const roundsInARow = 3;
 
 /**
- * A conversation of about `tokens` tokens for this member; exactly so many in the vocabularies of the bench. Each
- * begins with other words than the last ones: members keep those, and would run no more than what is new.
+ * A conversation of about `tokens` tokens for this member; exactly so many in the vocabularies of
+ * the bench. Each begins with other words than the last ones: members keep those, and would run no
+ * more than what is new.
  */
 export type Conversation = (member: Member, tokens: number) => Promise<Message[]>;
 
@@ -45,7 +57,8 @@ export const exact = (): Conversation => {
 /** For other vocabularies: a text as long as it takes, found by trying. */
 export const fitted = (sampling: Sampling): Conversation => {
   let asked = 0;
-  const text = (sentences: number): string => `What is ${100 + (asked++ % 900)} plus 586? ${"What is 347 plus 586? ".repeat(sentences - 1)}`;
+  const text = (sentences: number): string =>
+    `What is ${100 + (asked++ % 900)} plus 586? ${"What is 347 plus 586? ".repeat(sentences - 1)}`;
   const found = new Map<string, number>();
   return async (member, tokens) => {
     const known = found.get(`${member.name} ${tokens}`);
@@ -66,7 +79,12 @@ async function timed<T>(task: () => Promise<T>): Promise<{ result: T; ms: number
 }
 
 /** One member at each of the prefixes: prompt, draft, verify, keep, over and over. */
-export async function measureMember(bench: Bench, member: Member, prefixes: readonly number[], conversation: Conversation): Promise<MemberReport[]> {
+export async function measureMember(
+  bench: Bench,
+  member: Member,
+  prefixes: readonly number[],
+  conversation: Conversation,
+): Promise<MemberReport[]> {
   const { counters, sampling, segmentTokens } = bench;
   const { layers } = member.about();
   const others = othersTexts.map((text) => ({ text, ended: false }));
@@ -117,7 +135,11 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
     name: member.name,
     prefix: at.prefix,
     cold: at.repeats.cold,
-    prefill: { tokens: at.prefilled, ms: spread(at.prefill), tokensPerSecond: (1000 * at.prefilled) / median(at.prefill) },
+    prefill: {
+      tokens: at.prefilled,
+      ms: spread(at.prefill),
+      tokensPerSecond: (1000 * at.prefilled) / median(at.prefill),
+    },
     draftStep: {
       ms: spread(at.step),
       tokensPerSecond: 1000 / median(at.step),
@@ -129,13 +151,27 @@ export async function measureMember(bench: Bench, member: Member, prefixes: read
   }));
 }
 
-/** A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever these say. */
+/**
+ * A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever
+ * these say.
+ */
 const undoubted = { doubt: 1000 };
 
 /** An ensemble at each of the prefixes. */
-export async function measureRounds(bench: Bench, members: readonly Member[], drafting: Drafting, prefixes: readonly number[], conversation: Conversation): Promise<RoundReport[]> {
+export async function measureRounds(
+  bench: Bench,
+  members: readonly Member[],
+  drafting: Drafting,
+  prefixes: readonly number[],
+  conversation: Conversation,
+): Promise<RoundReport[]> {
   const { module, counters, sampling, segmentTokens } = bench;
-  const settings: Settings = { ...module.rules()[defaultRule], leader: drafting === "leader" ? undoubted : null, segmentTokens, maxRounds: roundsInARow };
+  const settings: Settings = {
+    ...module.rules()[defaultRule],
+    leader: drafting === "leader" ? undoubted : null,
+    segmentTokens,
+    maxRounds: roundsInARow,
+  };
   const series = prefixes.map((prefix) => ({
     asked: prefix,
     repeats: new Repeats(bench.repeats, bench.limitSeconds),
@@ -153,7 +189,9 @@ export async function measureRounds(bench: Bench, members: readonly Member[], dr
       const [times, counts] = [[] as RoundTimes[], [] as GpuCounts[]];
       try {
         let started = performance.now();
-        const begun = await together(members, (member, stream) => member.begin(messages, sampling, stream));
+        const begun = await together(members, (member, stream) =>
+          member.begin(messages, sampling, stream),
+        );
         at.prefix = Math.max(...begun.map((member) => member.prefix));
         const run = rounds([...members], query, module.cut, settings, new AbortController().signal);
         let [before, ran] = [counters?.read(), runSoFar(members)];
@@ -190,7 +228,8 @@ export async function measureRounds(bench: Bench, members: readonly Member[], dr
   }
   return series.map((at) => {
     const all = (what: keyof RoundTimes): number[] => at.later.map((round) => round[what]);
-    const sum = (what: keyof RoundTimes): number => all(what).reduce((total, each) => total + each, 0);
+    const sum = (what: keyof RoundTimes): number =>
+      all(what).reduce((total, each) => total + each, 0);
     return {
       members: members.length,
       drafting,
@@ -231,11 +270,18 @@ function runSoFar(members: readonly Member[]): number {
 }
 
 /**
- * Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and everyone the candidates
- * of the others in its own count. `drafters[j]`: who drafted candidate j; `scores[i][j]`: verifier i's of it.
+ * Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and
+ * everyone the candidates of the others in its own count. `drafters[j]`: who drafted candidate j;
+ * `scores[i][j]`: verifier i's of it.
  */
-export function tokensDue(drafters: readonly number[], scores: readonly (readonly Pick<Verified, "tokens">[])[], segmentTokens: number): number {
-  const verified = scores.map((row, verifier) => row.reduce((sum, { tokens }, j) => sum + (drafters[j] === verifier ? 0 : tokens), 0));
+export function tokensDue(
+  drafters: readonly number[],
+  scores: readonly (readonly Pick<Verified, "tokens">[])[],
+  segmentTokens: number,
+): number {
+  const verified = scores.map((row, verifier) =>
+    row.reduce((sum, { tokens }, j) => sum + (drafters[j] === verifier ? 0 : tokens), 0),
+  );
   return verified.reduce((sum, tokens) => sum + tokens, drafters.length * (segmentTokens - 1));
 }
 

@@ -3,7 +3,16 @@ import { mayShareMemory } from "../protocol/shared-memory.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { byId, el } from "../page/dom.ts";
 import { tableOf } from "./check.ts";
-import { defaultPlan, draftings, ensembleSizes, formats, largestLoad, nameOf, planFrom, prefixLengths } from "./plan.ts";
+import {
+  defaultPlan,
+  draftings,
+  ensembleSizes,
+  formats,
+  largestLoad,
+  nameOf,
+  planFrom,
+  prefixLengths,
+} from "./plan.ts";
 import type { BenchReply, BenchRequest, Models, Plan, Report } from "./report.ts";
 import { shapes } from "./shapes.ts";
 import { tablesOf, type Table } from "./tables.ts";
@@ -18,19 +27,51 @@ const status = byId("status", HTMLParagraphElement);
 const failure = byId("failure", HTMLParagraphElement);
 const results = byId("results", HTMLDivElement);
 
-const workloads: Models[] = [{ kind: "bundled" }, ...shapes.slice(1).flatMap(({ name }) => formats.map((format) => ({ kind: "random", shape: name, format }) as const))];
+const workloads: Models[] = [
+  { kind: "bundled" },
+  ...shapes
+    .slice(1)
+    .flatMap(({ name }) =>
+      formats.map((format) => ({ kind: "random", shape: name, format }) as const),
+    ),
+];
 
-function group(title: string, name: string, type: "checkbox" | "radio", choices: [value: string, label: string][], taken: string[]): HTMLElement {
-  const labels = choices.map(([value, label]) => el("label", {}, el("input", { type, name, value, checked: taken.includes(value) }), ` ${label}`));
+function group(
+  title: string,
+  name: string,
+  type: "checkbox" | "radio",
+  choices: [value: string, label: string][],
+  taken: string[],
+): HTMLElement {
+  const labels = choices.map(([value, label]) =>
+    el(
+      "label",
+      {},
+      el("input", { type, name, value, checked: taken.includes(value) }),
+      ` ${label}`,
+    ),
+  );
   return el("fieldset", {}, el("legend", {}, title), ...labels);
 }
 
 function count(title: string, name: string, value: number, most: number): HTMLElement {
-  return el("fieldset", {}, el("legend", {}, title), el("label", {}, el("input", { type: "number", name, value, min: 1, max: most, "aria-label": title })));
+  return el(
+    "fieldset",
+    {},
+    el("legend", {}, title),
+    el(
+      "label",
+      {},
+      el("input", { type: "number", name, value, min: 1, max: most, "aria-label": title }),
+    ),
+  );
 }
 
 function draw(plan: Plan): void {
-  const named = workloads.map((models): [string, string] => [nameOf(models), models.kind === "bundled" ? "the bundled members" : nameOf(models).replace(":", ", ")]);
+  const named = workloads.map((models): [string, string] => [
+    nameOf(models),
+    models.kind === "bundled" ? "the bundled members" : nameOf(models).replace(":", ", "),
+  ]);
   form.replaceChildren(
     group("Models", "models", "checkbox", named, plan.models.map(nameOf)),
     group(
@@ -74,9 +115,14 @@ function draw(plan: Plan): void {
 /** What is ticked now. Throws a RangeError that says what is missing. */
 function ticked(): Plan {
   const query = new URLSearchParams();
-  for (const name of new Set([...form.elements].map((element) => (element as HTMLInputElement).name).filter(Boolean))) {
+  for (const name of new Set(
+    [...form.elements].map((element) => (element as HTMLInputElement).name).filter(Boolean),
+  )) {
     const values = new FormData(form).getAll(name).map(String);
-    if (values.length === 0) throw new RangeError("Tick at least one model, one number of members, who drafts and one prefix.");
+    if (values.length === 0)
+      throw new RangeError(
+        "Tick at least one model, one number of members, who drafts and one prefix.",
+      );
     query.set(name, values.join(","));
   }
   return planFrom(query);
@@ -86,7 +132,8 @@ function weigh(): void {
   let text: string;
   try {
     const bytes = largestLoad(ticked());
-    text = bytes === 0 ? "" : `Up to ${(bytes / 1e9).toFixed(2)} GB of weights are in memory at a time.`;
+    text =
+      bytes === 0 ? "" : `Up to ${(bytes / 1e9).toFixed(2)} GB of weights are in memory at a time.`;
   } catch (error) {
     text = (error as Error).message;
   }
@@ -96,11 +143,28 @@ function weigh(): void {
 /** A table under its caption and note; one that is wider than the page scrolls by itself. */
 function drawn({ caption, note, head, rows }: Table): HTMLElement {
   // Columns of numbers line up on the right.
-  const numbers = head.map((_, column) => rows.every((row) => /^($|[\d–])/.test(row[column] ?? "")));
-  const line = (tag: "th" | "td", cells: string[]): HTMLElement => el("tr", {}, ...cells.map((cell, column) => el(tag, { class: numbers[column] ? "number" : undefined }, cell)));
-  const table = el("table", {}, el("thead", {}, line("th", head)), el("tbody", {}, ...rows.map((row) => line("td", row))));
+  const numbers = head.map((_, column) =>
+    rows.every((row) => /^($|[\d–])/.test(row[column] ?? "")),
+  );
+  const line = (tag: "th" | "td", cells: string[]): HTMLElement =>
+    el(
+      "tr",
+      {},
+      ...cells.map((cell, column) =>
+        el(tag, { class: numbers[column] ? "number" : undefined }, cell),
+      ),
+    );
+  const table = el(
+    "table",
+    {},
+    el("thead", {}, line("th", head)),
+    el("tbody", {}, ...rows.map((row) => line("td", row))),
+  );
   const told = note ? [el("p", { class: "hint" }, note)] : [];
-  const shown = rows.length > 0 ? [el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table)] : [];
+  const shown =
+    rows.length > 0
+      ? [el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, table)]
+      : [];
   return el("section", {}, el("h2", {}, caption), ...told, ...shown);
 }
 
@@ -110,7 +174,8 @@ function fail(message: string): void {
 }
 
 /** The worker with the engine that this page can start. */
-const workerOf = (part: "bench" | "check"): string => new URL(`./${part}-worker${mayShareMemory() ? "-shared" : ""}.js`, document.baseURI).href;
+const workerOf = (part: "bench" | "check"): string =>
+  new URL(`./${part}-worker${mayShareMemory() ? "-shared" : ""}.js`, document.baseURI).href;
 
 /** Measures a plan. */
 function measure(plan: Plan): void {
@@ -150,7 +215,11 @@ function run(report: Report, worker: Worker): void {
   const hold = (event: Event): void => event.preventDefault();
   window.addEventListener("beforeunload", hold);
   cancel.onclick = () => finish("failed", "It was cancelled.");
-  worker.onerror = (event) => finish("failed", `The worker failed: ${event.message || "it could not be started"}. Reload the page and try again.`);
+  worker.onerror = (event) =>
+    finish(
+      "failed",
+      `The worker failed: ${event.message || "it could not be started"}. Reload the page and try again.`,
+    );
   worker.onmessage = ({ data: reply }: MessageEvent<BenchReply>) => {
     switch (reply.type) {
       case "surroundings":

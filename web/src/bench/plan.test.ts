@@ -5,13 +5,18 @@ import { defaultPlan, planFrom, queryOf } from "./plan.ts";
 test("a plan's address is read as that plan", () => {
   assert.deepEqual(planFrom(new URLSearchParams(queryOf(defaultPlan))), defaultPlan);
   const other = planFrom(
-    new URLSearchParams("backend=cpu&models=bundled,Qwen3-0.6B:Q8_0,files:a-1.Q4.gguf:b.gguf&ensembles=1,5&drafting=all,leader&prefixes=1024,4096&segmentTokens=6&repeats=2&limitSeconds=30&threads=4"),
+    new URLSearchParams(
+      "backend=cpu&models=bundled,Qwen3-0.6B:Q8_0,files:a-1.Q4.gguf:b.gguf&ensembles=1,5&drafting=all,leader&prefixes=1024,4096&segmentTokens=6&repeats=2&limitSeconds=30&threads=4",
+    ),
   );
   assert.deepEqual(other.models.slice(1), [
     { kind: "random", shape: "Qwen3-0.6B", format: "Q8_0" },
     { kind: "files", names: ["a-1.Q4.gguf", "b.gguf"] },
   ]);
-  assert.deepEqual([other.ensembles, other.drafting, other.limitSeconds], [[1, 5], ["all", "leader"], 30]);
+  assert.deepEqual(
+    [other.ensembles, other.drafting, other.limitSeconds],
+    [[1, 5], ["all", "leader"], 30],
+  );
   assert.deepEqual(planFrom(new URLSearchParams(queryOf(other))), other);
 });
 

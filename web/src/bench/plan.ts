@@ -20,7 +20,10 @@ export const defaultPlan: Plan = {
   threads: 1,
 };
 
-/** A workload's name in addresses and tables: `bundled`, `SmolLM2-135M:Q4_0`, or `files:one.gguf:other.gguf`. */
+/**
+ * A workload's name in addresses and tables: `bundled`, `SmolLM2-135M:Q4_0`, or
+ * `files:one.gguf:other.gguf`.
+ */
 export function nameOf(models: Models): string {
   switch (models.kind) {
     case "bundled":
@@ -38,13 +41,18 @@ function modelsNamed(name: string): Models {
     const names = name.slice("files:".length).split(":");
     // They are fetched from one folder beside the page.
     const strange = names.find((file) => !/^\w[\w.-]*\.gguf$/.test(file));
-    if (strange !== undefined) throw new RangeError(`There is no file ${strange}. Name GGUF files of the folder files beside the page, with a colon between.`);
+    if (strange !== undefined)
+      throw new RangeError(
+        `There is no file ${strange}. Name GGUF files of the folder files beside the page, with a colon between.`,
+      );
     return { kind: "files", names };
   }
   const [shape, format] = name.split(":");
   const known = formats.find((candidate) => candidate === format);
   if (!known || !shapes.some((candidate) => candidate.name === shape)) {
-    throw new RangeError(`There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`);
+    throw new RangeError(
+      `There is no model ${name}. Take "bundled", "files:NAME.gguf", or one of ${shapes.map((candidate) => candidate.name).join(", ")} with ":Q4_0" or ":Q8_0" behind it.`,
+    );
   }
   return { kind: "random", shape: shape!, format: known };
 }
@@ -55,11 +63,17 @@ function draftingNamed(name: string): Drafting {
   return known;
 }
 
-/** Reads a plan from an address; what it leaves out is as in {@link defaultPlan}. Throws a RangeError that says what is wrong. */
+/**
+ * Reads a plan from an address; what it leaves out is as in {@link defaultPlan}. Throws a
+ * RangeError that says what is wrong.
+ */
 export function planFrom(query: URLSearchParams): Plan {
   const whole = (name: string, text: string, least: number, most: number): number => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`${name} is ${text}. It must be a whole number from ${least} to ${most}.`);
+    if (!Number.isInteger(value) || value < least || value > most)
+      throw new RangeError(
+        `${name} is ${text}. It must be a whole number from ${least} to ${most}.`,
+      );
     return value;
   };
   const list = <T>(name: string, otherwise: T[], item: (text: string) => T): T[] => {
@@ -67,29 +81,63 @@ export function planFrom(query: URLSearchParams): Plan {
     return text === null ? otherwise : text.split(",").map(item);
   };
   const backend = query.get("backend") ?? defaultPlan.backend;
-  if (backend !== "cpu" && backend !== "webgpu") throw new RangeError(`There is no backend ${backend}. Take cpu or webgpu.`);
+  if (backend !== "cpu" && backend !== "webgpu")
+    throw new RangeError(`There is no backend ${backend}. Take cpu or webgpu.`);
   return {
     backend: backend satisfies Backend,
     models: list("models", defaultPlan.models, modelsNamed),
     ensembles: list("ensembles", defaultPlan.ensembles, (text) => whole("ensembles", text, 1, 8)),
     drafting: list("drafting", defaultPlan.drafting, draftingNamed),
     prefixes: list("prefixes", defaultPlan.prefixes, (text) => whole("prefixes", text, 16, 7_900)),
-    segmentTokens: whole("segmentTokens", query.get("segmentTokens") ?? String(defaultPlan.segmentTokens), 1, 32),
+    segmentTokens: whole(
+      "segmentTokens",
+      query.get("segmentTokens") ?? String(defaultPlan.segmentTokens),
+      1,
+      32,
+    ),
     repeats: whole("repeats", query.get("repeats") ?? String(defaultPlan.repeats), 1, 1_000),
-    limitSeconds: whole("limitSeconds", query.get("limitSeconds") ?? String(defaultPlan.limitSeconds), 0, 1_000_000),
+    limitSeconds: whole(
+      "limitSeconds",
+      query.get("limitSeconds") ?? String(defaultPlan.limitSeconds),
+      0,
+      1_000_000,
+    ),
     threads: whole("threads", query.get("threads") ?? String(defaultPlan.threads), 1, 64),
   };
 }
 
 /** The address that {@link planFrom} reads as this plan. */
-export function queryOf({ backend, models, ensembles, drafting, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): string {
-  const values = { backend, models: models.map(nameOf), ensembles, drafting, prefixes, segmentTokens, repeats, limitSeconds, threads };
+export function queryOf({
+  backend,
+  models,
+  ensembles,
+  drafting,
+  prefixes,
+  segmentTokens,
+  repeats,
+  limitSeconds,
+  threads,
+}: Plan): string {
+  const values = {
+    backend,
+    models: models.map(nameOf),
+    ensembles,
+    drafting,
+    prefixes,
+    segmentTokens,
+    repeats,
+    limitSeconds,
+    threads,
+  };
   return Object.entries(values)
     .map(([name, value]) => `${name}=${String(value)}`)
     .join("&");
 }
 
-/** Bytes of weights that are loaded at a time at most; the bundled members are too small to count, and files tell theirs when they come. */
+/**
+ * Bytes of weights that are loaded at a time at most; the bundled members are too small to count,
+ * and files tell theirs when they come.
+ */
 export function largestLoad({ models, ensembles }: Plan): number {
   const sizes = models.map((each) => {
     const shape = each.kind === "random" && shapes.find(({ name }) => name === each.shape);

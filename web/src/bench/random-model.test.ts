@@ -12,9 +12,17 @@ test("any range of a random model is what the whole has there", async () => {
     const { bytes } = model.files[0]!;
     const whole = await model.read(0, 0, bytes);
     assert.equal(String.fromCharCode(...whole.subarray(0, 4)), "GGUF");
-    for (let offset = 0, piece = 1; offset < bytes; offset += piece, piece = (piece * 7 + 3) % 9973) {
+    for (
+      let offset = 0, piece = 1;
+      offset < bytes;
+      offset += piece, piece = (piece * 7 + 3) % 9973
+    ) {
       const length = Math.min(piece, bytes - offset);
-      assert.deepEqual(await model.read(0, offset, length), whole.subarray(offset, offset + length), `${length} bytes at ${offset}`);
+      assert.deepEqual(
+        await model.read(0, offset, length),
+        whole.subarray(offset, offset + length),
+        `${length} bytes at ${offset}`,
+      );
     }
     const other = await new RandomModel(tiny, format, 8).read(0, 0, bytes);
     assert.notDeepEqual(other, whole, "another seed, other weights");
@@ -36,7 +44,10 @@ test("scales are f16 numbers of a trained model's size", async () => {
 });
 
 test("sizes are those of the published models", () => {
-  const parameters = (name: string): number => Math.round(((weightBytes(shapes.find((shape) => shape.name === name)!, "Q8_0") / 34) * 32) / 1e6);
+  const parameters = (name: string): number =>
+    Math.round(
+      ((weightBytes(shapes.find((shape) => shape.name === name)!, "Q8_0") / 34) * 32) / 1e6,
+    );
   // Norms and biases, in F32, weigh a little more than a parameter each.
   assert.ok(Math.abs(parameters("SmolLM2-135M") - 134.5) < 1);
   assert.ok(Math.abs(parameters("SmolLM2-360M") - 362) < 1.5);

@@ -1,9 +1,16 @@
 /**
- * A GGUF file of random weights that exists nowhere: any range of it is computed when it is read. The
- * same shape, format and seed give the same bytes on every machine.
+ * A GGUF file of random weights that exists nowhere: any range of it is computed when it is read.
+ * The same shape, format and seed give the same bytes on every machine.
  */
 import type { ModelFiles } from "../protocol/model-files.ts";
-import { blockBytes, tensorBytes, tensorsOf, type BlockFormat, type Shape, type ShapedTensor } from "./shapes.ts";
+import {
+  blockBytes,
+  tensorBytes,
+  tensorsOf,
+  type BlockFormat,
+  type Shape,
+  type ShapedTensor,
+} from "./shapes.ts";
 import { words } from "./words.ts";
 
 /** GGUF's numbers of the types of values and tensors. */
@@ -14,7 +21,9 @@ const alignment = 32;
 /** Longest context the file claims. */
 const contextTokens = 8192;
 
-/** Standard deviation of a block's whole numbers when all are as likely: weights are scaled by it. */
+/**
+ * Standard deviation of a block's whole numbers when all are as likely: weights are scaled by it.
+ */
 const spread: Readonly<Record<BlockFormat, number>> = { Q4_0: 4.61, Q8_0: 73.9 };
 
 interface Placed extends ShapedTensor {
@@ -37,7 +46,10 @@ export class RandomModel implements ModelFiles {
     let start = this.#head.length;
     for (const [index, tensor] of tensors.entries()) {
       const bytes = tensorBytes(tensor);
-      const scale = tensor.format === "F32" ? 0 : halfBits(1 / Math.sqrt(tensor.columns) / spread[tensor.format]) & ~0x3f;
+      const scale =
+        tensor.format === "F32"
+          ? 0
+          : halfBits(1 / Math.sqrt(tensor.columns) / spread[tensor.format]) & ~0x3f;
       this.#tensors.push({ ...tensor, start, bytes, scale, seed: mix(seed * 4099 + index) });
       start = aligned(start + bytes);
     }
@@ -48,7 +60,10 @@ export class RandomModel implements ModelFiles {
     const bytes = new Uint8Array(length);
     if (offset < this.#head.length) bytes.set(this.#head.subarray(offset, offset + length));
     for (const tensor of this.#tensors) {
-      const [from, to] = [Math.max(offset, tensor.start), Math.min(offset + length, tensor.start + tensor.bytes)];
+      const [from, to] = [
+        Math.max(offset, tensor.start),
+        Math.min(offset + length, tensor.start + tensor.bytes),
+      ];
       if (from < to) fill(bytes.subarray(from - offset, to - offset), tensor, from - tensor.start);
     }
     return bytes;
@@ -65,7 +80,8 @@ function fill(bytes: Uint8Array, { name, format, seed, scale }: Placed, from: nu
     for (let i = 0; i < bytes.length; i++) bytes[i] = value[(from + i) % 4]!;
     return;
   }
-  // Every 32-bit word of the tensor has a number of its own, so that any range can be computed alone.
+  // Every 32-bit word of the tensor has a number of its own, so that any range can be computed
+  // alone.
   const first = Math.floor(from / 4);
   const drawn = new Uint32Array(Math.ceil((from + bytes.length) / 4) - first);
   for (let i = 0; i < drawn.length; i++) drawn[i] = mix(seed + first + i);
@@ -101,11 +117,17 @@ function head(shape: Shape, tensors: readonly ShapedTensor[]): Uint8Array {
   const out = new Writer();
   const { architecture } = shape;
   const settings: [string, () => void][] = [];
-  const text = (key: string, value: string) => settings.push([key, () => (out.u32(valueType.text), out.text(value))]);
-  const whole = (key: string, value: number) => settings.push([key, () => (out.u32(valueType.u32), out.u32(value))]);
-  const float = (key: string, value: number) => settings.push([key, () => (out.u32(valueType.f32), out.f32(value))]);
+  const text = (key: string, value: string) =>
+    settings.push([key, () => (out.u32(valueType.text), out.text(value))]);
+  const whole = (key: string, value: number) =>
+    settings.push([key, () => (out.u32(valueType.u32), out.u32(value))]);
+  const float = (key: string, value: number) =>
+    settings.push([key, () => (out.u32(valueType.f32), out.f32(value))]);
   const list = <T>(key: string, type: number, items: readonly T[], write: (item: T) => void) =>
-    settings.push([key, () => (out.u32(valueType.list), out.u32(type), out.u64(items.length), items.forEach(write))]);
+    settings.push([
+      key,
+      () => (out.u32(valueType.list), out.u32(type), out.u64(items.length), items.forEach(write)),
+    ]);
 
   text("general.architecture", architecture);
   text("general.name", `${shape.name}, random weights`);
@@ -122,11 +144,16 @@ function head(shape: Shape, tensors: readonly ShapedTensor[]): Uint8Array {
   text("tokenizer.ggml.model", "gpt2");
   text("tokenizer.ggml.pre", "gpt-2");
   list("tokenizer.ggml.tokens", valueType.text, tokens, (token) => out.text(token));
-  list("tokenizer.ggml.token_type", valueType.u32 + 1, tokens, (token) => out.u32(token === tokens.at(-1) ? 3 : 1));
+  list("tokenizer.ggml.token_type", valueType.u32 + 1, tokens, (token) =>
+    out.u32(token === tokens.at(-1) ? 3 : 1),
+  );
   list("tokenizer.ggml.merges", valueType.text, merges, (merge) => out.text(merge));
   whole("tokenizer.ggml.eos_token_id", tokens.length - 1);
   settings.push(["tokenizer.ggml.add_bos_token", () => (out.u32(valueType.flag), out.bytes([0]))]);
-  text("tokenizer.chat_template", "{% for message in messages %}{{ message['content'] }}{% endfor %}");
+  text(
+    "tokenizer.chat_template",
+    "{% for message in messages %}{{ message['content'] }}{% endfor %}",
+  );
 
   out.bytes([0x47, 0x47, 0x55, 0x46]); // GGUF
   out.u32(3);

@@ -1,7 +1,7 @@
 /**
- * Repeats of one measurement: how many are left, and whether its time is up. The first time makes what
- * later ones use, and is not counted; where it alone takes longer than the limit it is all that is
- * measured, and told as cold.
+ * Repeats of one measurement: how many are left, and whether its time is up. The first time makes
+ * what later ones use, and is not counted; where it alone takes longer than the limit it is all
+ * that is measured, and told as cold.
  */
 export class Repeats {
   #left: number;

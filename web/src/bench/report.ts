@@ -1,7 +1,7 @@
 /**
  * What a run of the bench is asked for, and what it tells: the schema of the JSON that a visitor
- * downloads ({@link Report}), and of what `cargo xtask bench --report` keeps (a list of {@link Run}).
- * `conclave bench --json` prints `{surroundings, workload}` of the same types. Times are in
+ * downloads ({@link Report}), and of what `cargo xtask bench --report` keeps (a list of {@link
+ * Run}). `conclave bench --json` prints `{surroundings, workload}` of the same types. Times are in
  * milliseconds, sizes in bytes; null is what is not known there.
  */
 import type { Backend, Sampling } from "../protocol/engine.ts";
@@ -10,10 +10,19 @@ import type { GpuCounts } from "./gpu-counters.ts";
 import type { BlockFormat } from "./shapes.ts";
 import type { Spread } from "./statistics.ts";
 
-/** The models of one workload: the members that come with the page, random weights of one shape, or GGUF files. */
-export type Models = { kind: "bundled" } | { kind: "random"; shape: string; format: BlockFormat } | { kind: "files"; names: string[] };
+/**
+ * The models of one workload: the members that come with the page, random weights of one shape, or
+ * GGUF files.
+ */
+export type Models =
+  | { kind: "bundled" }
+  | { kind: "random"; shape: string; format: BlockFormat }
+  | { kind: "files"; names: string[] };
 
-/** Who drafts in a round: all members, or the leader alone, whom nobody doubts here whatever it says. */
+/**
+ * Who drafts in a round: all members, or the leader alone, whom nobody doubts here whatever it
+ * says.
+ */
 export type Drafting = "all" | "leader";
 
 export interface Plan {
@@ -38,8 +47,23 @@ export interface Plan {
   threads: number;
 }
 
-/** What was asked of the GPU: exact on any adapter. Natively some of the page's counts are not known. */
-export type Counts = Pick<GpuCounts, "readbacks" | "readBytes" | "submits" | "passes" | "dispatches" | "writes" | "buffers" | "bindGroups" | "pipelines"> & Partial<GpuCounts>;
+/**
+ * What was asked of the GPU: exact on any adapter. Natively some of the page's counts are not
+ * known.
+ */
+export type Counts = Pick<
+  GpuCounts,
+  | "readbacks"
+  | "readBytes"
+  | "submits"
+  | "passes"
+  | "dispatches"
+  | "writes"
+  | "buffers"
+  | "bindGroups"
+  | "pipelines"
+> &
+  Partial<GpuCounts>;
 
 /** One member, alone. */
 export interface MemberReport {
@@ -48,11 +72,17 @@ export interface MemberReport {
   cold: boolean;
   prefill: { tokens: number; ms: Spread | null; tokensPerSecond: number };
   /**
-   * One decode step of a draft, and what one asks of the GPU. Microseconds a dispatch are the CPU's: in
-   * the page of our own code, from the first to the last WebGPU call of each task without those calls;
-   * natively all until the draft first waits.
+   * One decode step of a draft, and what one asks of the GPU. Microseconds a dispatch are the
+   * CPU's: in the page of our own code, from the first to the last WebGPU call of each task without
+   * those calls; natively all until the draft first waits.
    */
-  draftStep: { ms: Spread | null; tokensPerSecond: number; counts: Counts | null; dispatchesPerLayer: number | null; microsecondsPerDispatch: Spread | null };
+  draftStep: {
+    ms: Spread | null;
+    tokensPerSecond: number;
+    counts: Counts | null;
+    dispatchesPerLayer: number | null;
+    microsecondsPerDispatch: Spread | null;
+  };
   /** A pass over the candidates of two others; `tokens` are those that were run. */
   verify: { tokens: number; ms: Spread | null; counts: Counts | null };
 }
@@ -63,7 +93,10 @@ export interface RoundReport {
   drafting: Drafting;
   prefix: number;
   cold: boolean;
-  /** A round after the first. Members draft and verify side by side, but natively on the CPU one after the other. */
+  /**
+   * A round after the first. Members draft and verify side by side, but natively on the CPU one
+   * after the other.
+   */
   ms: Spread | null;
   draftMs?: Spread | null;
   verifyMs?: Spread | null;
@@ -73,7 +106,10 @@ export interface RoundReport {
   tokensPerSecond: number;
   /** Tokens that a member ran in a round, the mean over members and rounds. */
   tokensRun: number;
-  /** Those that it had to run: L − 1 where it drafted, and the candidates of the others in its own count. */
+  /**
+   * Those that it had to run: L − 1 where it drafted, and the candidates of the others in its own
+   * count.
+   */
   tokensDue: number;
   /** What a later round asks of the GPU; null on the CPU. */
   counts: Counts | null;
@@ -86,7 +122,10 @@ export interface Loaded {
   layers: number;
   /** Read of its files. */
   bytes: number;
-  /** What it takes on a GPU, as the engine foretells it: weights, keys and values of the context, scratch. */
+  /**
+   * What it takes on a GPU, as the engine foretells it: weights, keys and values of the context,
+   * scratch.
+   */
   weights: number;
   kv: number;
   scratch: number;

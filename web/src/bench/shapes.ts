@@ -1,4 +1,7 @@
-/** The shapes of small published models, for random weights: their sizes are real, their words are not. */
+/**
+ * The shapes of small published models, for random weights: their sizes are real, their words are
+ * not.
+ */
 
 /** A decoder's sizes, and what its family adds. Numbers are those of the makers' `config.json`. */
 export interface Shape {
@@ -18,14 +21,83 @@ export interface Shape {
 /** The GGUF formats that random weights come in. */
 export type BlockFormat = "Q4_0" | "Q8_0";
 
-/** `tiny` is for trying the bench itself. Llama 3.2's stretched frequencies are left out: they cost nothing. */
+/**
+ * `tiny` is for trying the bench itself. Llama 3.2's stretched frequencies are left out: they cost
+ * nothing.
+ */
 export const shapes: readonly Shape[] = [
-  { name: "tiny", architecture: "llama", layers: 4, hidden: 128, heads: 4, kvHeads: 2, headDim: 32, feedForward: 384, vocabulary: 2048, ropeBase: 10_000 },
-  { name: "SmolLM2-135M", architecture: "llama", layers: 30, hidden: 576, heads: 9, kvHeads: 3, headDim: 64, feedForward: 1536, vocabulary: 49_152, ropeBase: 100_000 },
-  { name: "SmolLM2-360M", architecture: "llama", layers: 32, hidden: 960, heads: 15, kvHeads: 5, headDim: 64, feedForward: 2560, vocabulary: 49_152, ropeBase: 100_000 },
-  { name: "Qwen2.5-0.5B", architecture: "qwen2", layers: 24, hidden: 896, heads: 14, kvHeads: 2, headDim: 64, feedForward: 4864, vocabulary: 151_936, ropeBase: 1_000_000 },
-  { name: "Qwen3-0.6B", architecture: "qwen3", layers: 28, hidden: 1024, heads: 16, kvHeads: 8, headDim: 128, feedForward: 3072, vocabulary: 151_936, ropeBase: 1_000_000 },
-  { name: "Llama-3.2-1B", architecture: "llama", layers: 16, hidden: 2048, heads: 32, kvHeads: 8, headDim: 64, feedForward: 8192, vocabulary: 128_256, ropeBase: 500_000 },
+  {
+    name: "tiny",
+    architecture: "llama",
+    layers: 4,
+    hidden: 128,
+    heads: 4,
+    kvHeads: 2,
+    headDim: 32,
+    feedForward: 384,
+    vocabulary: 2048,
+    ropeBase: 10_000,
+  },
+  {
+    name: "SmolLM2-135M",
+    architecture: "llama",
+    layers: 30,
+    hidden: 576,
+    heads: 9,
+    kvHeads: 3,
+    headDim: 64,
+    feedForward: 1536,
+    vocabulary: 49_152,
+    ropeBase: 100_000,
+  },
+  {
+    name: "SmolLM2-360M",
+    architecture: "llama",
+    layers: 32,
+    hidden: 960,
+    heads: 15,
+    kvHeads: 5,
+    headDim: 64,
+    feedForward: 2560,
+    vocabulary: 49_152,
+    ropeBase: 100_000,
+  },
+  {
+    name: "Qwen2.5-0.5B",
+    architecture: "qwen2",
+    layers: 24,
+    hidden: 896,
+    heads: 14,
+    kvHeads: 2,
+    headDim: 64,
+    feedForward: 4864,
+    vocabulary: 151_936,
+    ropeBase: 1_000_000,
+  },
+  {
+    name: "Qwen3-0.6B",
+    architecture: "qwen3",
+    layers: 28,
+    hidden: 1024,
+    heads: 16,
+    kvHeads: 8,
+    headDim: 128,
+    feedForward: 3072,
+    vocabulary: 151_936,
+    ropeBase: 1_000_000,
+  },
+  {
+    name: "Llama-3.2-1B",
+    architecture: "llama",
+    layers: 16,
+    hidden: 2048,
+    heads: 32,
+    kvHeads: 8,
+    headDim: 64,
+    feedForward: 8192,
+    vocabulary: 128_256,
+    ropeBase: 500_000,
+  },
 ];
 
 /** A tensor of a GGUF file. `columns` is what a product sums over; vectors have one row. */
@@ -41,8 +113,10 @@ export function tensorsOf(shape: Shape, format: BlockFormat): ShapedTensor[] {
   const { hidden, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
   const [queries, keys] = [heads * headDim, kvHeads * headDim];
   const tensors: ShapedTensor[] = [];
-  const matrix = (name: string, columns: number, rows: number) => tensors.push({ name: `${name}.weight`, columns, rows, format });
-  const vector = (name: string, columns: number) => tensors.push({ name, columns, rows: 1, format: "F32" });
+  const matrix = (name: string, columns: number, rows: number) =>
+    tensors.push({ name: `${name}.weight`, columns, rows, format });
+  const vector = (name: string, columns: number) =>
+    tensors.push({ name, columns, rows: 1, format: "F32" });
   matrix("token_embd", hidden, vocabulary);
   for (let layer = 0; layer < shape.layers; layer++) {
     const block = `blk.${layer}`;
@@ -54,7 +128,8 @@ export function tensorsOf(shape: Shape, format: BlockFormat): ShapedTensor[] {
     ] as const) {
       matrix(`${block}.attn_${name}`, hidden, rows);
       if (shape.architecture === "qwen2") vector(`${block}.attn_${name}.bias`, rows);
-      if (shape.architecture === "qwen3" && name !== "v") vector(`${block}.attn_${name}_norm.weight`, headDim);
+      if (shape.architecture === "qwen3" && name !== "v")
+        vector(`${block}.attn_${name}_norm.weight`, headDim);
     }
     matrix(`${block}.attn_output`, queries, hidden);
     vector(`${block}.ffn_norm.weight`, hidden);

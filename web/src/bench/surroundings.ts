@@ -6,15 +6,23 @@ import type { Surroundings } from "./report.ts";
 
 /** `told`: what the engine says of its adapter; a browser may say more. */
 export async function surroundings(backend: Backend, told: Adapter): Promise<Surroundings> {
-  const { userAgent, hardwareConcurrency, gpu } = navigator as Navigator & { gpu?: Gpu & CopyingGpu };
-  const found = backend === "webgpu" ? await gpu?.requestAdapter({ powerPreference: "high-performance" }) : undefined;
+  const { userAgent, hardwareConcurrency, gpu } = navigator as Navigator & {
+    gpu?: Gpu & CopyingGpu;
+  };
+  const found =
+    backend === "webgpu"
+      ? await gpu?.requestAdapter({ powerPreference: "high-performance" })
+      : undefined;
   return {
     place: "page",
     browser: userAgent,
     cores: hardwareConcurrency,
     isolated: globalThis.crossOriginIsolated,
     backend,
-    adapter: { name: found ? adapterName(found) : told.name, software: told.software || (found ? isSoftware(found) : false) },
+    adapter: {
+      name: found ? adapterName(found) : told.name,
+      software: told.software || (found ? isSoftware(found) : false),
+    },
     copyBytesPerSecond: backend === "webgpu" ? await copyBytesPerSecond(gpu) : null,
   };
 }

@@ -14,27 +14,62 @@ export interface Table {
 /** Three digits that mean something. */
 export function figure(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  return Math.abs(value) >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
+  return Math.abs(value) >= 100 || Number.isInteger(value)
+    ? Math.round(value).toLocaleString("en")
+    : value.toPrecision(3);
 }
 
-const times = (spread: Spread | null | undefined): string => (spread ? `${figure(spread.median)} (${figure(spread.low)}–${figure(spread.high)})` : "–");
-const megabytes = (bytes: number | null): string => (bytes === null ? "–" : `${figure(bytes / 1e6)} MB`);
-/** A measurement for which there was time but once: it also made what later ones would have used. */
-const repeats = (cold: boolean, spread: Spread | null): string => (cold ? "cold" : figure(spread?.count ?? 0));
+const times = (spread: Spread | null | undefined): string =>
+  spread ? `${figure(spread.median)} (${figure(spread.low)}–${figure(spread.high)})` : "–";
+const megabytes = (bytes: number | null): string =>
+  bytes === null ? "–" : `${figure(bytes / 1e6)} MB`;
+/**
+ * A measurement for which there was time but once: it also made what later ones would have used.
+ */
+const repeats = (cold: boolean, spread: Spread | null): string =>
+  cold ? "cold" : figure(spread?.count ?? 0);
 
 /** Members alone, rounds, what they asked of the GPU, and what follows. */
 export function tablesOf(workload: WorkloadReport): Table[] {
-  const { models, format, loaded, leftOut = [], gpuBytes, gpuBytesReserved = null, loadMs, members, rounds, figures } = workload;
+  const {
+    models,
+    format,
+    loaded,
+    leftOut = [],
+    gpuBytes,
+    gpuBytesReserved = null,
+    loadMs,
+    members,
+    rounds,
+    figures,
+  } = workload;
   const title = `${models} ${format}`;
-  const sum = (what: "weights" | "kv" | "scratch"): string => megabytes(loaded.reduce((total, each) => total + each[what], 0));
-  const inUse = gpuBytes === null ? "" : `, ${megabytes(gpuBytes)} in GPU buffers${gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`}`;
+  const sum = (what: "weights" | "kv" | "scratch"): string =>
+    megabytes(loaded.reduce((total, each) => total + each[what], 0));
+  const inUse =
+    gpuBytes === null
+      ? ""
+      : `, ${megabytes(gpuBytes)} in GPU buffers${gpuBytesReserved === null ? "" : ` (${megabytes(gpuBytesReserved)} of the driver's)`}`;
   const missing =
-    leftOut.length === 0 ? "" : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
+    leftOut.length === 0
+      ? ""
+      : ` Prefixes of ${leftOut.map(figure).join(" and ")} tokens were left out: with the rounds behind them they are longer than the smallest context of a member.`;
   const tables: Table[] = [
     {
       caption: `${title}: each member alone`,
       note: `${sum("weights")} of weights, ${sum("kv")} of keys and values, ${sum("scratch")} of scratch in all, loaded in ${figure(loadMs / 1000)} s${inUse}.${missing}`,
-      head: ["member", "prefix", "prefill tok/s", "step ms", "tok/s", "verify ms", "tokens", "MB read a step: weights", "keys and values", "repeats"],
+      head: [
+        "member",
+        "prefix",
+        "prefill tok/s",
+        "step ms",
+        "tok/s",
+        "verify ms",
+        "tokens",
+        "MB read a step: weights",
+        "keys and values",
+        "repeats",
+      ],
       rows: members.map(({ name, prefix, cold, prefill, draftStep, verify }) => {
         const own = loaded.find((each) => each.name === name);
         return [
@@ -55,28 +90,81 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   if (rounds.length > 0) {
     tables.push({
       caption: `${title}: rounds`,
-      head: ["members", "who drafts", "prefix", "round ms", "draft ms", "verify ms", "first segment ms", "tok/s", "tokens run", "due", "GPU buffers", "repeats"],
-      rows: rounds.map(({ members: size, drafting, prefix, cold, ms, draftMs, verifyMs, firstSegmentMs, tokensPerSecond, tokensRun, tokensDue, gpuBytes: now }) => [
-        figure(size),
-        drafting === "all" ? "all" : "one",
-        figure(prefix),
-        times(ms),
-        times(draftMs),
-        times(verifyMs),
-        times(firstSegmentMs),
-        figure(tokensPerSecond),
-        figure(tokensRun),
-        figure(tokensDue),
-        megabytes(now),
-        repeats(cold, firstSegmentMs),
-      ]),
+      head: [
+        "members",
+        "who drafts",
+        "prefix",
+        "round ms",
+        "draft ms",
+        "verify ms",
+        "first segment ms",
+        "tok/s",
+        "tokens run",
+        "due",
+        "GPU buffers",
+        "repeats",
+      ],
+      rows: rounds.map(
+        ({
+          members: size,
+          drafting,
+          prefix,
+          cold,
+          ms,
+          draftMs,
+          verifyMs,
+          firstSegmentMs,
+          tokensPerSecond,
+          tokensRun,
+          tokensDue,
+          gpuBytes: now,
+        }) => [
+          figure(size),
+          drafting === "all" ? "all" : "one",
+          figure(prefix),
+          times(ms),
+          times(draftMs),
+          times(verifyMs),
+          times(firstSegmentMs),
+          figure(tokensPerSecond),
+          figure(tokensRun),
+          figure(tokensDue),
+          megabytes(now),
+          repeats(cold, firstSegmentMs),
+        ],
+      ),
     });
   }
   const asked: string[][] = [];
   const add = (of: string, what: string, prefix: number, counts: Counts | null): void => {
     if (!counts) return;
-    const { readbacks, readBytes, submits, passes, dispatches, writes, buffers, bindGroups, pipelines } = counts;
-    asked.push([of, what, figure(prefix), ...[readbacks, readBytes, submits, passes, dispatches, writes, buffers, bindGroups, pipelines].map(figure)]);
+    const {
+      readbacks,
+      readBytes,
+      submits,
+      passes,
+      dispatches,
+      writes,
+      buffers,
+      bindGroups,
+      pipelines,
+    } = counts;
+    asked.push([
+      of,
+      what,
+      figure(prefix),
+      ...[
+        readbacks,
+        readBytes,
+        submits,
+        passes,
+        dispatches,
+        writes,
+        buffers,
+        bindGroups,
+        pipelines,
+      ].map(figure),
+    ]);
   };
   for (const { name, prefix, draftStep, verify } of members) {
     add(name, "step", prefix, draftStep.counts);
@@ -87,14 +175,33 @@ export function tablesOf(workload: WorkloadReport): Table[] {
   if (asked.some((row) => row.slice(3).some((cell) => cell !== "0"))) {
     tables.push({
       caption: `${title}: what they ask of the GPU`,
-      head: ["of", "one", "prefix", "read-backs", "bytes read", "submits", "passes", "dispatches", "writes", "buffers", "bind groups", "pipelines"],
+      head: [
+        "of",
+        "one",
+        "prefix",
+        "read-backs",
+        "bytes read",
+        "submits",
+        "passes",
+        "dispatches",
+        "writes",
+        "buffers",
+        "bind groups",
+        "pipelines",
+      ],
       rows: asked,
     });
   }
   tables.push({
     caption: `${title}: what follows`,
     head: ["ratio", "of", "prefix", "is", "target"],
-    rows: figures.map(({ what, of, prefix, value, target }) => [what, of, prefix === null ? "" : figure(prefix), figure(value), target]),
+    rows: figures.map(({ what, of, prefix, value, target }) => [
+      what,
+      of,
+      prefix === null ? "" : figure(prefix),
+      figure(value),
+      target,
+    ]),
   });
   return tables.filter(({ rows, note }) => rows.length > 0 || note !== undefined);
 }

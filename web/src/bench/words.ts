@@ -1,7 +1,8 @@
 /**
- * A byte-level BPE vocabulary of any size in which every word of up to three letters with its space is
- * one token, and as many of four letters as there is room for. Text made of such words has as many
- * tokens in every vocabulary, so that members of other sizes read each other's candidates alike.
+ * A byte-level BPE vocabulary of any size in which every word of up to three letters with its space
+ * is one token, and as many of four letters as there is room for. Text made of such words has as
+ * many tokens in every vocabulary, so that members of other sizes read each other's candidates
+ * alike.
  */
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
@@ -46,16 +47,20 @@ export function words(size: number): Words {
   return { tokens, merges };
 }
 
-/** A text of `count` tokens in every vocabulary of {@link words}, from word number `from` on; no two neighbours are alike. */
+/**
+ * A text of `count` tokens in every vocabulary of {@link words}, from word number `from` on; no two
+ * neighbours are alike.
+ */
 export function textOf(count: number, from = 0): string {
   let text = "";
-  for (let word = from; word < from + count; word++) text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
+  for (let word = from; word < from + count; word++)
+    text += ` ${letters[(word * 7) % 26]}${letters[Math.floor((word * 7) / 26) % 26]}`;
   return text;
 }
 
 /**
- * Candidates of two others, of ten tokens each in the bundled vocabularies and in {@link words}: single
- * letters with their spaces are a token in about every vocabulary. What white space stands before an answer is each member's own.
- * The native bench has the same.
+ * Candidates of two others, of ten tokens each in the bundled vocabularies and in {@link words}:
+ * single letters with their spaces are a token in about every vocabulary. What white space stands
+ * before an answer is each member's own. The native bench has the same.
  */
 export const othersTexts = ["a b c d e f g h i j", "j i h g f e d c b a"] as const;

@@ -32,15 +32,26 @@ const roomBehindPrefix = 256;
 scope.onmessage = ({ data: { plan } }) => {
   run(plan).then(
     () => scope.postMessage({ type: "end" }),
-    (error: unknown) => scope.postMessage({ type: "failed", message: error instanceof Error ? `${error.name}: ${error.message}` : String(error) }),
+    (error: unknown) =>
+      scope.postMessage({
+        type: "failed",
+        message: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+      }),
   );
 };
 
 async function run(plan: Plan): Promise<void> {
   const place = places().engine;
-  const { module, memory, compiled } = await startModule(glue as EngineModule, await compileModule("fused", place.wasm));
+  const { module, memory, compiled } = await startModule(
+    glue as EngineModule,
+    await compileModule("fused", place.wasm),
+  );
   const engine = await module.Engine.create(plan.backend);
-  if (isShared(memory)) new Helpers(() => startWorker(place.worker, "conclave helper"), module, { compiled, memory }).want(plan.threads - 1);
+  if (isShared(memory))
+    new Helpers(() => startWorker(place.worker, "conclave helper"), module, {
+      compiled,
+      memory,
+    }).want(plan.threads - 1);
   const told = await surroundings(plan.backend, engine.adapter());
   scope.postMessage({ type: "surroundings", surroundings: told });
   const most = Math.max(...plan.ensembles);
@@ -50,12 +61,41 @@ async function run(plan: Plan): Promise<void> {
   let done = 0;
   for (const models of plan.models) {
     const greedy = models.kind === "random";
-    // Random weights make every word about as probable: greedy is the only sampling that costs what it does in earnest.
-    const sampling: Sampling = { temperature: greedy ? 0 : 0.6, topP: greedy ? 1 : 0.9, topK: 0, seed: 1 };
-    const tell = (what: string) => scope.postMessage({ type: "progress", what: `${titleOf(models)}: ${what}`, done: ++done, total: steps });
+    // Random weights make every word about as probable: greedy is the only sampling that costs what
+    // it does in earnest.
+    const sampling: Sampling = {
+      temperature: greedy ? 0 : 0.6,
+      topP: greedy ? 1 : 0.9,
+      topK: 0,
+      seed: 1,
+    };
+    const tell = (what: string) =>
+      scope.postMessage({
+        type: "progress",
+        what: `${titleOf(models)}: ${what}`,
+        done: ++done,
+        total: steps,
+      });
     const { segmentTokens, repeats, limitSeconds } = plan;
-    const measured = await measure({ module, counters: plan.backend === "webgpu" ? counters : undefined, sampling, segmentTokens, repeats, limitSeconds, tell }, engine, models, plan, most);
-    const workload = { ...measured, figures: figuresOf(measured, segmentTokens, told.copyBytesPerSecond) };
+    const measured = await measure(
+      {
+        module,
+        counters: plan.backend === "webgpu" ? counters : undefined,
+        sampling,
+        segmentTokens,
+        repeats,
+        limitSeconds,
+        tell,
+      },
+      engine,
+      models,
+      plan,
+      most,
+    );
+    const workload = {
+      ...measured,
+      figures: figuresOf(measured, segmentTokens, told.copyBytesPerSecond),
+    };
     scope.postMessage({ type: "workload", workload });
   }
   engine.free();
@@ -72,7 +112,13 @@ function titleOf(models: Models): string {
   }
 }
 
-async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan, count: number): Promise<Omit<WorkloadReport, "figures">> {
+async function measure(
+  bench: Bench,
+  engine: Engine,
+  models: Models,
+  plan: Plan,
+  count: number,
+): Promise<Omit<WorkloadReport, "figures">> {
   const members: Member[] = [];
   const started = performance.now();
   try {
@@ -81,7 +127,12 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
       const contextTokens = Math.max(...plan.prefixes) + roomBehindPrefix;
       members.push(await engine.load(name, files, { contextTokens }, () => undefined));
       files.close();
-      const loaded = { type: "progress", what: `${titleOf(models)}: ${name} is loaded`, done: 0, total: 0 } as const;
+      const loaded = {
+        type: "progress",
+        what: `${titleOf(models)}: ${name} is loaded`,
+        done: 0,
+        total: 0,
+      } as const;
       scope.postMessage(loaded);
     }
     const loadMs = performance.now() - started;
@@ -91,17 +142,27 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
     const fits = (prefix: number): boolean => prefix + roomBehindPrefix <= context;
     const prefixes = plan.prefixes.filter(fits);
     const alone = [];
-    for (const member of members) alone.push(await measureMember(bench, member, prefixes, conversation));
+    for (const member of members)
+      alone.push(await measureMember(bench, member, prefixes, conversation));
     const rounds = [];
     for (const size of plan.ensembles.filter((each) => each > 1)) {
-      for (const drafting of plan.drafting) rounds.push(...(await measureRounds(bench, members.slice(0, size), drafting, prefixes, conversation)));
+      for (const drafting of plan.drafting)
+        rounds.push(
+          ...(await measureRounds(bench, members.slice(0, size), drafting, prefixes, conversation)),
+        );
     }
     const { seed: _, ...sampling } = bench.sampling;
     return {
       models: models.kind === "random" ? models.shape : nameOf(models),
       format: [...new Set(about.map(({ quantisation }) => quantisation))].join(", "),
       sampling,
-      loaded: about.map(({ layers, bytes, context, memory }, index) => ({ name: members[index]!.name, layers, bytes, ...memory, kvRow: memory.kv / (context + rowsInLine) })),
+      loaded: about.map(({ layers, bytes, context, memory }, index) => ({
+        name: members[index]!.name,
+        layers,
+        bytes,
+        ...memory,
+        kvRow: memory.kv / (context + rowsInLine),
+      })),
       leftOut: plan.prefixes.filter((prefix) => !fits(prefix)),
       // Keys and values are there once all have run.
       gpuBytes: bench.counters?.liveBytes ?? null,
@@ -114,20 +175,38 @@ async function measure(bench: Bench, engine: Engine, models: Models, plan: Plan,
   }
 }
 
-/** Member number `number` of a workload: the bundled ones or the files in turn, or random weights of that seed. */
-async function filesOf(models: Models, number: number): Promise<{ name: string; files: ModelFiles }> {
+/**
+ * Member number `number` of a workload: the bundled ones or the files in turn, or random weights of
+ * that seed.
+ */
+async function filesOf(
+  models: Models,
+  number: number,
+): Promise<{ name: string; files: ModelFiles }> {
   if (models.kind === "bundled") {
     const list = new URL("./members/members.json", import.meta.url);
     const entries = await readManifest(list);
     const entry = entries[number % entries.length]!;
-    const name = number < entries.length ? entry.name : `${entry.name} ${Math.floor(number / entries.length) + 1}`;
+    const name =
+      number < entries.length
+        ? entry.name
+        : `${entry.name} ${Math.floor(number / entries.length) + 1}`;
     return { name, files: await readSource(sourceOf(entry, list), {}) };
   }
   if (models.kind === "files") {
     const file = models.names[number % models.names.length]!;
-    return { name: `${file} ${number + 1}`, files: await readSource({ name: file, url: new URL(`./files/${file}`, import.meta.url).href }, {}) };
+    return {
+      name: `${file} ${number + 1}`,
+      files: await readSource(
+        { name: file, url: new URL(`./files/${file}`, import.meta.url).href },
+        {},
+      ),
+    };
   }
   const shape = shapes.find(({ name }) => name === models.shape);
   if (!shape) throw new Error(`There is no shape called ${models.shape}. Choose one of the list.`);
-  return { name: `${shape.name} ${number + 1}`, files: new RandomModel(shape, models.format, number + 1) };
+  return {
+    name: `${shape.name} ${number + 1}`,
+    files: new RandomModel(shape, models.format, number + 1),
+  };
 }

@@ -10,8 +10,18 @@ import { conclaveModel } from "./ai-sdk.ts";
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 const thinker: Script = { ...talker, thoughts: ["Well", ", well."] };
 const segments = [
-  { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
-  { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
+  {
+    text: "Hello",
+    writers: ["Ada", "Bo"],
+    votes: { Ada: 0.5, Bo: 0.5 },
+    logprobs: { Ada: -1, Bo: -1 },
+  },
+  {
+    text: " there.",
+    writers: ["Ada", "Bo"],
+    votes: { Ada: 0.5, Bo: 0.5 },
+    logprobs: { Ada: -1, Bo: -1 },
+  },
 ];
 
 async function all<T>(stream: AsyncIterable<T>): Promise<T[]> {
@@ -26,10 +36,21 @@ Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 test("generateText gets the answer, its usage and who wrote what", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
   const model = conclaveModel(conclave, { modelId: "three toys" });
-  const result = await generateText({ model, system: "Be brief.", prompt: "hello", temperature: 0, topP: 0.5, topK: 3, seed: 7 });
+  const result = await generateText({
+    model,
+    system: "Be brief.",
+    prompt: "hello",
+    temperature: 0,
+    topP: 0.5,
+    topK: 3,
+    seed: 7,
+  });
   assert.equal(result.text, "Hello there.");
   assert.deepEqual([result.finishReason, result.rawFinishReason], ["stop", "ended"]);
-  assert.deepEqual([result.usage.inputTokens, result.usage.outputTokens, result.usage.totalTokens], [5, 12, 17]);
+  assert.deepEqual(
+    [result.usage.inputTokens, result.usage.outputTokens, result.usage.totalTokens],
+    [5, 12, 17],
+  );
   assert.deepEqual(result.providerMetadata, { conclave: { stop: "ended", segments } });
   assert.equal(result.response.modelId, "three toys");
   assert.deepEqual(result.warnings, []);
@@ -44,14 +65,25 @@ test("streamText gets a delta a segment, with its votes, and its end", async () 
   const { conclave } = await open({ Ada: talker, Bo: talker });
   const result = streamText({ model: conclaveModel(conclave), prompt: "hello" });
   const parts = await all(result.fullStream);
-  const deltas = parts.flatMap((part) => (part.type === "text-delta" ? [[part.text, part.providerMetadata]] : []));
+  const deltas = parts.flatMap((part) =>
+    part.type === "text-delta" ? [[part.text, part.providerMetadata]] : [],
+  );
   assert.deepEqual(
     deltas,
     segments.map((segment) => [segment.text, { conclave: segment }]),
   );
   assert.deepEqual(
     parts.map(({ type }) => type),
-    ["start", "start-step", "text-start", "text-delta", "text-delta", "text-end", "finish-step", "finish"],
+    [
+      "start",
+      "start-step",
+      "text-start",
+      "text-delta",
+      "text-delta",
+      "text-end",
+      "finish-step",
+      "finish",
+    ],
   );
   assert.equal(await result.text, "Hello there.");
   assert.equal(await result.finishReason, "stop");
@@ -67,7 +99,12 @@ test("limits end an answer; what was held back before its end comes", async () =
   ] as const) {
     const { conclave } = await open({ Ada: talker });
     const stopSequences = "stopSequences" in settings ? [...settings.stopSequences] : undefined;
-    const result = streamText({ model: conclaveModel(conclave), prompt: "hello", ...settings, ...(stopSequences && { stopSequences }) } as Parameters<typeof streamText>[0]);
+    const result = streamText({
+      model: conclaveModel(conclave),
+      prompt: "hello",
+      ...settings,
+      ...(stopSequences && { stopSequences }),
+    } as Parameters<typeof streamText>[0]);
     assert.equal((await all(result.textStream)).join(""), text);
     assert.deepEqual([await result.finishReason, await result.rawFinishReason], [finish, raw]);
   }
@@ -81,18 +118,43 @@ test("what members think is reasoning, each one's own, and is not asked again", 
     first.reasoning.map((part) => [part.type === "reasoning" && part.text, part.providerMetadata]),
     ["Ada", "Bo"].map((member) => ["Well, well.", { conclave: { member } }]),
   );
-  assert.deepEqual([first.usage.outputTokenDetails.reasoningTokens, first.usage.outputTokenDetails.textTokens, first.usage.outputTokens], [22, 12, 34]);
+  assert.deepEqual(
+    [
+      first.usage.outputTokenDetails.reasoningTokens,
+      first.usage.outputTokenDetails.textTokens,
+      first.usage.outputTokens,
+    ],
+    [22, 12, 34],
+  );
   assert.match(JSON.stringify(first.warnings), /reasoning.*low/);
-  const messages: ModelMessage[] = [{ role: "user", content: "hello" }, ...first.response.messages, { role: "user", content: "again" }];
-  const streamed = streamText({ model, messages, providerOptions: { conclave: { thinking: "on" } } });
+  const messages: ModelMessage[] = [
+    { role: "user", content: "hello" },
+    ...first.response.messages,
+    { role: "user", content: "again" },
+  ];
+  const streamed = streamText({
+    model,
+    messages,
+    providerOptions: { conclave: { thinking: "on" } },
+  });
   const kinds = (await all(streamed.fullStream)).map(({ type }) => type);
-  assert.deepEqual([kinds.filter((kind) => kind === "reasoning-start").length, kinds.filter((kind) => kind === "reasoning-end").length], [2, 2]);
+  assert.deepEqual(
+    [
+      kinds.filter((kind) => kind === "reasoning-start").length,
+      kinds.filter((kind) => kind === "reasoning-end").length,
+    ],
+    [2, 2],
+  );
   assert.deepEqual(members.get("Ada")?.messages, [
     { role: "user", content: "hello" },
     { role: "assistant", content: "Hello there." },
     { role: "user", content: "again" },
   ]);
-  await generateText({ model: conclaveModel(conclave, { thinking: "on" }), prompt: "hello", reasoning: "none" });
+  await generateText({
+    model: conclaveModel(conclave, { thinking: "on" }),
+    prompt: "hello",
+    reasoning: "none",
+  });
   assert.equal(members.get("Ada")?.thinking, "off");
 });
 
@@ -102,16 +164,28 @@ test("the model's own options hold for every call, those of a call for that one"
   await generateText({ model, prompt: "hello" });
   assert.equal(members.get("Ada")?.sampling, undefined);
   assert.equal(members.get("Bo")?.settings?.scoring, "logit");
-  await generateText({ model, prompt: "hello", providerOptions: { conclave: { members: ["Ada"] } } });
+  await generateText({
+    model,
+    prompt: "hello",
+    providerOptions: { conclave: { members: ["Ada"] } },
+  });
   assert.notEqual(members.get("Ada")?.sampling, undefined);
-  await assert.rejects(generateText({ model, prompt: "hello", providerOptions: { conclave: { temper: 1 } } }), { name: "Settings", message: /providerOptions\.conclave knows no "temper"/ });
-  assert.throws(() => conclaveModel(conclave, { rules: "paper" } as object), { name: "Settings", message: /knows no "rules"/ });
+  await assert.rejects(
+    generateText({ model, prompt: "hello", providerOptions: { conclave: { temper: 1 } } }),
+    { name: "Settings", message: /providerOptions\.conclave knows no "temper"/ },
+  );
+  assert.throws(() => conclaveModel(conclave, { rules: "paper" } as object), {
+    name: "Settings",
+    message: /knows no "rules"/,
+  });
 });
 
 test("what an ensemble can't honour is warned of, what it can't read refused", async () => {
   const { conclave } = await open({ Ada: talker });
   const model = conclaveModel(conclave);
-  const prompt: LanguageModelV4CallOptions["prompt"] = [{ role: "user", content: [{ type: "text", text: "hello" }] }];
+  const prompt: LanguageModelV4CallOptions["prompt"] = [
+    { role: "user", content: [{ type: "text", text: "hello" }] },
+  ];
   const { warnings } = await model.doGenerate({
     prompt,
     tools: [{ type: "function", name: "clock", inputSchema: {} }],
@@ -122,27 +196,59 @@ test("what an ensemble can't honour is warned of, what it can't read refused", a
     warnings.map((warning) => [warning.type, "feature" in warning && warning.feature]),
     ["tools", "presencePenalty", "frequencyPenalty"].map((feature) => ["unsupported", feature]),
   );
-  const idle = await model.doGenerate({ prompt, tools: [], presencePenalty: 0, frequencyPenalty: 0, responseFormat: { type: "text" }, headers: { "user-agent": "x" } });
+  const idle = await model.doGenerate({
+    prompt,
+    tools: [],
+    presencePenalty: 0,
+    frequencyPenalty: 0,
+    responseFormat: { type: "text" },
+    headers: { "user-agent": "x" },
+  });
   assert.deepEqual(idle.warnings, []);
-  const image: ModelMessage[] = [{ role: "user", content: [{ type: "file", data: new Uint8Array(1), mediaType: "image/png" }] }];
-  await assert.rejects(generateText({ model, messages: image }), { name: "Settings", message: /text alone.*"file"/ });
+  const image: ModelMessage[] = [
+    { role: "user", content: [{ type: "file", data: new Uint8Array(1), mediaType: "image/png" }] },
+  ];
+  await assert.rejects(generateText({ model, messages: image }), {
+    name: "Settings",
+    message: /text alone.*"file"/,
+  });
   const tool = { role: "tool", content: [] } as const;
-  await assert.rejects(async () => model.doStream({ prompt: [{ ...tool, content: [] }] }), { name: "Settings", message: /no tools/ });
+  await assert.rejects(async () => model.doStream({ prompt: [{ ...tool, content: [] }] }), {
+    name: "Settings",
+    message: /no tools/,
+  });
 });
 
 test("a response format holds the members to its schema", async () => {
-  const { conclave, journal } = await open({ Ada: { ...talker, drafts: [{ text: '{"sum": 7}', ended: true }] } });
-  const schema = jsonSchema<{ sum: number }>({ type: "object", properties: { sum: { type: "integer" } } });
-  const { output } = await generateText({ model: conclaveModel(conclave), prompt: "What is 3 + 4?", output: Output.object({ schema }) });
+  const { conclave, journal } = await open({
+    Ada: { ...talker, drafts: [{ text: '{"sum": 7}', ended: true }] },
+  });
+  const schema = jsonSchema<{ sum: number }>({
+    type: "object",
+    properties: { sum: { type: "integer" } },
+  });
+  const { output } = await generateText({
+    model: conclaveModel(conclave),
+    prompt: "What is 3 + 4?",
+    output: Output.object({ schema }),
+  });
   assert.deepEqual(output, { sum: 7 });
-  assert.match(journal.find((entry) => entry.startsWith("document of ")) ?? "", /"sum":\{"type":"integer"\}/);
+  assert.match(
+    journal.find((entry) => entry.startsWith("document of ")) ?? "",
+    /"sum":\{"type":"integer"\}/,
+  );
 });
 
 test("who stops gets what there was, and the members stop", async () => {
   const { conclave, journal } = await open({ Ada: endless });
   const controller = new AbortController();
   const reasons: unknown[] = [];
-  const { fullStream } = streamText({ model: conclaveModel(conclave), prompt: "hello", abortSignal: controller.signal, onAbort: ({ reason }) => void reasons.push(reason) });
+  const { fullStream } = streamText({
+    model: conclaveModel(conclave),
+    prompt: "hello",
+    abortSignal: controller.signal,
+    onAbort: ({ reason }) => void reasons.push(reason),
+  });
   const kinds: string[] = [];
   for await (const part of fullStream) {
     kinds.push(part.type);
@@ -153,10 +259,19 @@ test("who stops gets what there was, and the members stop", async () => {
   await conclave.measure([{ role: "user", content: "hello" }]); // in its turn behind the answer
   const drafts = journal.filter((entry) => entry.startsWith("Ada draft")).length;
   assert.ok(drafts < 10, `${drafts} drafts`);
-  await assert.rejects(generateText({ model: conclaveModel(conclave), prompt: "hello", abortSignal: AbortSignal.abort() }), { name: "AbortError" });
+  await assert.rejects(
+    generateText({
+      model: conclaveModel(conclave),
+      prompt: "hello",
+      abortSignal: AbortSignal.abort(),
+    }),
+    { name: "AbortError" },
+  );
 
   // Who leaves the stream stops the answer as well.
-  const { stream } = await conclaveModel(conclave).doStream({ prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }] });
+  const { stream } = await conclaveModel(conclave).doStream({
+    prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }],
+  });
   const reader = stream.getReader();
   await reader.read();
   await reader.cancel();
@@ -164,22 +279,38 @@ test("who stops gets what there was, and the members stop", async () => {
 });
 
 test("a failure in mid-answer is told as such, behind the text so far", async () => {
-  const failure = { move: "draft", call: 2, error: Object.assign(new Error("It fell over."), { name: "Engine" }) } as const;
+  const failure = {
+    move: "draft",
+    call: 2,
+    error: Object.assign(new Error("It fell over."), { name: "Engine" }),
+  } as const;
   const { conclave } = await open({ Ada: { ...talker, failure } });
   const errors: unknown[] = [];
-  const result = streamText({ model: conclaveModel(conclave), prompt: "hello", maxRetries: 0, onError: ({ error }) => void errors.push(error) });
+  const result = streamText({
+    model: conclaveModel(conclave),
+    prompt: "hello",
+    maxRetries: 0,
+    onError: ({ error }) => void errors.push(error),
+  });
   assert.equal((await all(result.textStream)).join(""), "Hello");
   assert.match(String(errors[0]), /fell over/);
   assert.equal(await result.finishReason, "error");
   const again = await open({ Ada: { ...talker, failure } });
-  await assert.rejects(generateText({ model: conclaveModel(again.conclave), prompt: "hello", maxRetries: 0 }), { name: "Engine", partial: "Hello" });
+  await assert.rejects(
+    generateText({ model: conclaveModel(again.conclave), prompt: "hello", maxRetries: 0 }),
+    { name: "Engine", partial: "Hello" },
+  );
 });
 
 test("raw chunks are the ensemble's own events", async () => {
   const { conclave } = await open({ Ada: talker });
-  const prompt: LanguageModelV4CallOptions["prompt"] = [{ role: "user", content: [{ type: "text", text: "hello" }] }];
+  const prompt: LanguageModelV4CallOptions["prompt"] = [
+    { role: "user", content: [{ type: "text", text: "hello" }] },
+  ];
   const { stream } = await conclaveModel(conclave).doStream({ prompt, includeRawChunks: true });
   const parts: LanguageModelV4StreamPart[] = await all(stream);
-  const raw = parts.flatMap((part) => (part.type === "raw" ? [(part.rawValue as { type: string }).type] : []));
+  const raw = parts.flatMap((part) =>
+    part.type === "raw" ? [(part.rawValue as { type: string }).type] : [],
+  );
   assert.deepEqual(raw, ["reading", "begin", "round", "round", "end"]);
 });

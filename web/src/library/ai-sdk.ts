@@ -9,11 +9,11 @@
  * for await (const text of textStream) show(text);
  * ```
  *
- * It is a language model of the specification's version 4 (`ai` 7). What an ensemble can't honour of a
- * call's settings is told in the call's warnings; a message that it can't read is refused. Who wrote
- * each segment, and how the members voted, is in `providerMetadata.conclave`; `providerOptions.conclave`
- * takes what {@link ConclaveModelOptions} takes, for one call. What members think before they answer
- * comes as reasoning.
+ * It is a language model of the specification's version 4 (`ai` 7). What an ensemble can't honour
+ * of a call's settings is told in the call's warnings; a message that it can't read is refused. Who
+ * wrote each segment, and how the members voted, is in `providerMetadata.conclave`;
+ * `providerOptions.conclave` takes what {@link ConclaveModelOptions} takes, for one call. What
+ * members think before they answer comes as reasoning.
  */
 import type {
   JSONObject,
@@ -28,21 +28,38 @@ import type {
 } from "@ai-sdk/provider";
 import { optional, text } from "../protocol/check.ts";
 import { finishOf, voteOf, type SegmentVote } from "./answer.ts";
-import { BadSettings, isAbort, type AskOptions, type Conclave, type EndEvent, type Message } from "./conclave.ts";
+import {
+  BadSettings,
+  isAbort,
+  type AskOptions,
+  type Conclave,
+  type EndEvent,
+  type Message,
+} from "./conclave.ts";
 import { answerFields, checked, checkedOptions, ensemble } from "./options.ts";
 
 export type { SegmentVote } from "./answer.ts";
 
 /** How the ensemble answers, where a call has no setting of that kind. */
-export interface ConclaveModelOptions extends Pick<AskOptions, "rule" | "settings" | "members" | "thinking" | "overflow"> {
+export interface ConclaveModelOptions
+  extends Pick<AskOptions, "rule" | "settings" | "members" | "thinking" | "overflow"> {
   /** Told in responses and in telemetry; `ensemble` if left out. */
   modelId?: string;
 }
 
-/** A model whose answers are those of these members, which its caller goes on to own. Throws as `Conclave.ask` does. */
-export function conclaveModel(conclave: Conclave, options: ConclaveModelOptions = {}): LanguageModelV4 {
+/**
+ * A model whose answers are those of these members, which its caller goes on to own. Throws as
+ * `Conclave.ask` does.
+ */
+export function conclaveModel(
+  conclave: Conclave,
+  options: ConclaveModelOptions = {},
+): LanguageModelV4 {
   checked("The ensemble", conclave, ensemble);
-  const { modelId = "ensemble", ...defaults } = checkedOptions("conclaveModel", options, { modelId: optional(text), ...answerFields });
+  const { modelId = "ensemble", ...defaults } = checkedOptions("conclaveModel", options, {
+    modelId: optional(text),
+    ...answerFields,
+  });
   const asked = (call: LanguageModelV4CallOptions, signal: AbortSignal | undefined): Asked => ({
     conclave,
     messages: call.prompt.map(messageOf),
@@ -61,11 +78,24 @@ export function conclaveModel(conclave: Conclave, options: ConclaveModelOptions 
       const blocks = new Map<string, Said>();
       for await (const part of partsOf(asked(call, call.abortSignal))) {
         if (part.type === "text-start") blocks.set(part.id, { type: "text", text: "" });
-        if (part.type === "reasoning-start") blocks.set(part.id, { type: "reasoning", text: "", ...(part.providerMetadata && { providerMetadata: part.providerMetadata }) });
-        if (part.type === "text-delta" || part.type === "reasoning-delta") blocks.get(part.id)!.text += part.delta;
+        if (part.type === "reasoning-start")
+          blocks.set(part.id, {
+            type: "reasoning",
+            text: "",
+            ...(part.providerMetadata && { providerMetadata: part.providerMetadata }),
+          });
+        if (part.type === "text-delta" || part.type === "reasoning-delta")
+          blocks.get(part.id)!.text += part.delta;
         if (part.type !== "finish") continue;
         const { finishReason, usage, providerMetadata = {} } = part;
-        return { content: [...blocks.values()], finishReason, usage, providerMetadata, warnings, response: { timestamp, modelId } };
+        return {
+          content: [...blocks.values()],
+          finishReason,
+          usage,
+          providerMetadata,
+          warnings,
+          response: { timestamp, modelId },
+        };
       }
       throw unfinished();
     },
@@ -74,17 +104,25 @@ export function conclaveModel(conclave: Conclave, options: ConclaveModelOptions 
       const cancelled = new AbortController();
       const { abortSignal: given } = call;
       const warnings = warningsOf(call);
-      const request = asked(call, given ? AbortSignal.any([given, cancelled.signal]) : cancelled.signal);
+      const request = asked(
+        call,
+        given ? AbortSignal.any([given, cancelled.signal]) : cancelled.signal,
+      );
       const stream = new ReadableStream<LanguageModelV4StreamPart>({
         async start(controller) {
           controller.enqueue({ type: "stream-start", warnings });
           controller.enqueue({ type: "response-metadata", timestamp: new Date(), modelId });
           try {
-            for await (const part of partsOf(request)) if (part.type !== "raw" || call.includeRawChunks) controller.enqueue(part);
+            for await (const part of partsOf(request))
+              if (part.type !== "raw" || call.includeRawChunks) controller.enqueue(part);
           } catch (error) {
             if (isAbort(error) || request.signal?.aborted) throw error;
             controller.enqueue({ type: "error", error });
-            controller.enqueue({ type: "finish", finishReason: { unified: "error", raw: undefined }, usage: usageOf(undefined, undefined) });
+            controller.enqueue({
+              type: "finish",
+              finishReason: { unified: "error", raw: undefined },
+              usage: usageOf(undefined, undefined),
+            });
           }
           controller.close();
         },
@@ -107,8 +145,16 @@ type Said = Extract<LanguageModelV4Content, { type: "text" | "reasoning" }>;
 
 const thoughtId = (member: string): string => `thought of ${member}`;
 
-/** The parts of an answer: each segment is a delta of one text, and each member's thought a reasoning of its own. */
-async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGenerator<LanguageModelV4StreamPart> {
+/**
+ * The parts of an answer: each segment is a delta of one text, and each member's thought a
+ * reasoning of its own.
+ */
+async function* partsOf({
+  conclave,
+  messages,
+  options,
+  signal,
+}: Asked): AsyncGenerator<LanguageModelV4StreamPart> {
   const id = "answer";
   const segments: SegmentVote[] = [];
   /** Members that have begun to think. */
@@ -120,19 +166,30 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
     if (piece === "") return;
     if (text === undefined) yield { type: "text-start", id };
     text = (text ?? "") + piece;
-    yield { type: "text-delta", id, delta: piece, ...(vote && { providerMetadata: { conclave: { ...vote } } }) };
+    yield {
+      type: "text-delta",
+      id,
+      delta: piece,
+      ...(vote && { providerMetadata: { conclave: { ...vote } } }),
+    };
   }
   for await (const event of conclave.ask(messages, options)) {
     yield { type: "raw", rawValue: event };
     if (event.type === "begin") members = event.members;
     if (event.type === "thinking") {
       const { member } = event;
-      if (!thinking.has(member)) yield { type: "reasoning-start", id: thoughtId(member), providerMetadata: { conclave: { member } } };
+      if (!thinking.has(member))
+        yield {
+          type: "reasoning-start",
+          id: thoughtId(member),
+          providerMetadata: { conclave: { member } },
+        };
       thinking.add(member);
       yield { type: "reasoning-delta", id: thoughtId(member), delta: event.text };
     } else if (event.type === "thought") {
       reasoning += event.tokens;
-      if (thinking.delete(event.member)) yield { type: "reasoning-end", id: thoughtId(event.member) };
+      if (thinking.delete(event.member))
+        yield { type: "reasoning-end", id: thoughtId(event.member) };
     } else if (event.type === "round") {
       const vote = voteOf(event, members);
       segments.push(vote);
@@ -143,25 +200,59 @@ async function* partsOf({ conclave, messages, options, signal }: Asked): AsyncGe
       // What was held back, since it might have begun a text to stop before.
       yield* delta(event.text.slice(text?.length ?? 0));
       if (text !== undefined) yield { type: "text-end", id };
-      const finishReason: LanguageModelV4FinishReason = { unified: finishOf(event.stop), raw: event.stop };
-      const conclave: JSONObject = { stop: event.stop, segments: segments.map((vote) => ({ ...vote })) };
-      yield { type: "finish", finishReason, usage: usageOf(event.usage, reasoning), providerMetadata: { conclave } };
+      const finishReason: LanguageModelV4FinishReason = {
+        unified: finishOf(event.stop),
+        raw: event.stop,
+      };
+      const conclave: JSONObject = {
+        stop: event.stop,
+        segments: segments.map((vote) => ({ ...vote })),
+      };
+      yield {
+        type: "finish",
+        finishReason,
+        usage: usageOf(event.usage, reasoning),
+        providerMetadata: { conclave },
+      };
       return;
     }
   }
   throw unfinished();
 }
 
-const unfinished = (): BadSettings => new BadSettings("The answer has no end. Close no engine that answers.");
+const unfinished = (): BadSettings =>
+  new BadSettings("The answer has no end. Close no engine that answers.");
 
 function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
-  const { maxOutputTokens, stopSequences, temperature, topP, topK, seed, responseFormat, reasoning = "provider-default" } = call;
-  const own = checkedOptions("providerOptions.conclave", call.providerOptions?.["conclave"] ?? {}, answerFields);
+  const {
+    maxOutputTokens,
+    stopSequences,
+    temperature,
+    topP,
+    topK,
+    seed,
+    responseFormat,
+    reasoning = "provider-default",
+  } = call;
+  const own = checkedOptions(
+    "providerOptions.conclave",
+    call.providerOptions?.["conclave"] ?? {},
+    answerFields,
+  );
   return {
     ...(maxOutputTokens !== undefined && { maxTokens: maxOutputTokens }),
     ...(stopSequences !== undefined && { stop: stopSequences }),
-    ...(responseFormat?.type === "json" && { responseFormat: responseFormat.schema ? { type: "json_schema" as const, schema: responseFormat.schema } : { type: "json_object" as const } }),
-    sampling: { ...(temperature !== undefined && { temperature }), ...(topP !== undefined && { topP }), ...(topK !== undefined && { topK }), ...(seed !== undefined && { seed }) },
+    ...(responseFormat?.type === "json" && {
+      responseFormat: responseFormat.schema
+        ? { type: "json_schema" as const, schema: responseFormat.schema }
+        : { type: "json_object" as const },
+    }),
+    sampling: {
+      ...(temperature !== undefined && { temperature }),
+      ...(topP !== undefined && { topP }),
+      ...(topK !== undefined && { topK }),
+      ...(seed !== undefined && { seed }),
+    },
     ...(reasoning !== "provider-default" && { thinking: reasoning === "none" ? "off" : "on" }),
     // Whether there is such a rule `ask` says.
     ...(own as AskOptions),
@@ -169,35 +260,67 @@ function optionsOf(call: LanguageModelV4CallOptions): AskOptions {
 }
 
 /** What of a call is not honoured. Headers are for models behind HTTP alone. */
-function warningsOf({ tools, presencePenalty, frequencyPenalty, reasoning }: LanguageModelV4CallOptions): SharedV4Warning[] {
+function warningsOf({
+  tools,
+  presencePenalty,
+  frequencyPenalty,
+  reasoning,
+}: LanguageModelV4CallOptions): SharedV4Warning[] {
   const warnings: SharedV4Warning[] = [];
-  const unsupported = (feature: string, details: string): void => void warnings.push({ type: "unsupported", feature, details });
-  if (tools && tools.length > 0) unsupported("tools", "The members call no tools: they answer in words alone.");
-  if (presencePenalty) unsupported("presencePenalty", "Nothing is taken off for what was said before.");
-  if (frequencyPenalty) unsupported("frequencyPenalty", "Nothing is taken off for what was said before.");
+  const unsupported = (feature: string, details: string): void =>
+    void warnings.push({ type: "unsupported", feature, details });
+  if (tools && tools.length > 0)
+    unsupported("tools", "The members call no tools: they answer in words alone.");
+  if (presencePenalty)
+    unsupported("presencePenalty", "Nothing is taken off for what was said before.");
+  if (frequencyPenalty)
+    unsupported("frequencyPenalty", "Nothing is taken off for what was said before.");
   if (reasoning !== undefined && !["provider-default", "none"].includes(reasoning)) {
-    warnings.push({ type: "compatibility", feature: "reasoning", details: `Members that can think aloud do so; ${JSON.stringify(reasoning)} does not say for how long.` });
+    warnings.push({
+      type: "compatibility",
+      feature: "reasoning",
+      details: `Members that can think aloud do so; ${JSON.stringify(reasoning)} does not say for how long.`,
+    });
   }
   return warnings;
 }
 
 function messageOf({ role, content }: LanguageModelV4Message): Message {
-  if (role === "tool") throw new BadSettings("The members call no tools, and a message is a tool's. Leave it out.");
+  if (role === "tool")
+    throw new BadSettings("The members call no tools, and a message is a tool's. Leave it out.");
   if (role === "system") return { role, content };
   let text = "";
   for (const part of content) {
     if (part.type === "text") text += part.text;
     // What was thought is no part of the next question.
-    else if (part.type !== "reasoning") throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(part.type)}. Leave it out.`);
+    else if (part.type !== "reasoning")
+      throw new BadSettings(
+        `The members read text alone, and a message has a part of type ${JSON.stringify(part.type)}. Leave it out.`,
+      );
   }
   return { role, content: text };
 }
 
-/** Tokens of the conversation, in the member that has the most, and of the answer, each segment's in its writer's own. */
-function usageOf(usage: EndEvent["usage"] | undefined, reasoning: number | undefined): LanguageModelV4Usage {
+/**
+ * Tokens of the conversation, in the member that has the most, and of the answer, each segment's in
+ * its writer's own.
+ */
+function usageOf(
+  usage: EndEvent["usage"] | undefined,
+  reasoning: number | undefined,
+): LanguageModelV4Usage {
   const text = usage?.answerTokens;
   return {
-    inputTokens: { total: usage?.promptTokens, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
-    outputTokens: { total: text === undefined ? undefined : text + (reasoning ?? 0), text, reasoning },
+    inputTokens: {
+      total: usage?.promptTokens,
+      noCache: undefined,
+      cacheRead: undefined,
+      cacheWrite: undefined,
+    },
+    outputTokens: {
+      total: text === undefined ? undefined : text + (reasoning ?? 0),
+      text,
+      reasoning,
+    },
   };
 }

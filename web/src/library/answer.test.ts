@@ -39,12 +39,34 @@ const round: RoundEvent = {
 };
 
 test("a segment tells how likely each member that scored it found it, and who those are when one has left", () => {
-  assert.deepEqual(voteOf(round, ["Ada", "Bo", "Cy"]), { text: "Two", writers: ["Cy"], votes: { Ada: 0.4, Cy: 0.6 }, logprobs: { Ada: -0.2, Cy: -0.4 } });
+  assert.deepEqual(voteOf(round, ["Ada", "Bo", "Cy"]), {
+    text: "Two",
+    writers: ["Cy"],
+    votes: { Ada: 0.4, Cy: 0.6 },
+    logprobs: { Ada: -0.2, Cy: -0.4 },
+  });
 });
 
 test("the leader's segment has the others' as well; logits alone, and no scores, give none", () => {
-  const led = { ...round, drafters: [2], candidates: round.candidates.slice(1), scores: round.scores.map((row) => row.slice(1)), totals: [], winner: 0, writers: [0] };
-  assert.deepEqual(voteOf(led, ["Ada", "Bo", "Cy"]), { text: "Two", writers: ["Cy"], votes: {}, logprobs: { Ada: -0.2, Cy: -0.4 } });
+  const led = {
+    ...round,
+    drafters: [2],
+    candidates: round.candidates.slice(1),
+    scores: round.scores.map((row) => row.slice(1)),
+    totals: [],
+    winner: 0,
+    writers: [0],
+  };
+  assert.deepEqual(voteOf(led, ["Ada", "Bo", "Cy"]), {
+    text: "Two",
+    writers: ["Cy"],
+    votes: {},
+    logprobs: { Ada: -0.2, Cy: -0.4 },
+  });
   assert.deepEqual(voteOf({ ...led, scores: [] }, ["Ada", "Bo", "Cy"]).logprobs, {});
-  assert.deepEqual(voteOf({ ...led, scores: [[{ meanLogit: 9 }], [{ meanLogit: 9 }]] }, ["Ada", "Bo", "Cy"]).logprobs, {});
+  assert.deepEqual(
+    voteOf({ ...led, scores: [[{ meanLogit: 9 }], [{ meanLogit: 9 }]] }, ["Ada", "Bo", "Cy"])
+      .logprobs,
+    {},
+  );
 });

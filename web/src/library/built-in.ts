@@ -1,9 +1,16 @@
 /**
- * The browser's own language model (the Prompt API), as far as a judge needs it: a session for as long as its member is there, and
- * a line on which the engine's worker asks it. It is the browser's, and what it hears stays with it.
+ * The browser's own language model (the Prompt API), as far as a judge needs it: a session for as
+ * long as its member is there, and a line on which the engine's worker asks it. It is the
+ * browser's, and what it hears stays with it.
  */
 import { parseAsked, type Said } from "../protocol/built-in.ts";
-import { ConclaveError, ContextFull, isAbort, RemoteFailure, toRecord } from "../protocol/errors.ts";
+import {
+  ConclaveError,
+  ContextFull,
+  isAbort,
+  RemoteFailure,
+  toRecord,
+} from "../protocol/errors.ts";
 import type { Progress } from "../protocol/messages.ts";
 
 /** Whether it can be had; `unavailable` also where the browser has none. */
@@ -12,7 +19,14 @@ export type Availability = "unavailable" | "downloadable" | "downloading" | "ava
 interface Session {
   /** Tokens that a session has room for. */
   readonly contextWindow?: number;
-  prompt(question: string, options: { responseConstraint: object; omitResponseConstraintInput: boolean; signal: AbortSignal }): Promise<string>;
+  prompt(
+    question: string,
+    options: {
+      responseConstraint: object;
+      omitResponseConstraintInput: boolean;
+      signal: AbortSignal;
+    },
+  ): Promise<string>;
   clone(options: { signal: AbortSignal }): Promise<Session>;
   destroy(): void;
 }
@@ -24,13 +38,19 @@ interface Needs {
 
 interface LanguageModel {
   availability(needs: Needs): Promise<Availability>;
-  create(options: Needs & { signal?: AbortSignal; monitor: (monitor: EventTarget) => void }): Promise<Session>;
+  create(
+    options: Needs & { signal?: AbortSignal; monitor: (monitor: EventTarget) => void },
+  ): Promise<Session>;
 }
 
 /** A letter, and the same one again. Browsers that know no modes of sampling pass over that. */
-const needs: Needs = { expectedOutputs: [{ type: "text", languages: ["en"] }], samplingMode: "most-predictable" };
+const needs: Needs = {
+  expectedOutputs: [{ type: "text", languages: ["en"] }],
+  samplingMode: "most-predictable",
+};
 
-const own = (): LanguageModel | undefined => (globalThis as { LanguageModel?: LanguageModel }).LanguageModel;
+const own = (): LanguageModel | undefined =>
+  (globalThis as { LanguageModel?: LanguageModel }).LanguageModel;
 
 /** Asks the browser; nothing is downloaded for it. */
 export async function availability(): Promise<Availability> {
@@ -54,25 +74,44 @@ export class BuiltIn {
   }
 
   /**
-   * Gets a session; where the model is not there yet, the browser downloads it, which takes a visitor's press. Throws Remote, or the
-   * signal's reason.
+   * Gets a session; where the model is not there yet, the browser downloads it, which takes a
+   * visitor's press. Throws Remote, or the signal's reason.
    */
-  static async create(name: string, signal: AbortSignal | undefined, onProgress: (progress: Progress) => void): Promise<BuiltIn> {
+  static async create(
+    name: string,
+    signal: AbortSignal | undefined,
+    onProgress: (progress: Progress) => void,
+  ): Promise<BuiltIn> {
     try {
       const found = await availability();
-      if (found === "unavailable") throw new RemoteFailure(`This browser has no language model of its own for ${name}, or not for this page. Take another member.`);
+      if (found === "unavailable")
+        throw new RemoteFailure(
+          `This browser has no language model of its own for ${name}, or not for this page. Take another member.`,
+        );
       if (found !== "available" && globalThis.navigator?.userActivation?.isActive === false)
-        throw new RemoteFailure(`The browser has to download its language model for ${name}, which it does where somebody asks for it. Add it on a press of a button.`);
+        throw new RemoteFailure(
+          `The browser has to download its language model for ${name}, which it does where somebody asks for it. Add it on a press of a button.`,
+        );
       const monitor = (monitor: EventTarget): void =>
         monitor.addEventListener("downloadprogress", (event) => {
           const { loaded, total } = event as ProgressEvent;
-          if (!signal?.aborted) onProgress({ phase: "downloading", loaded, total: total || 1, rate: null, secondsLeft: null });
+          if (!signal?.aborted)
+            onProgress({
+              phase: "downloading",
+              loaded,
+              total: total || 1,
+              rate: null,
+              secondsLeft: null,
+            });
         });
       return new BuiltIn(await own()!.create({ ...needs, monitor, ...(signal ? { signal } : {}) }));
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof ConclaveError) throw error;
-      throw new RemoteFailure(`The browser does not give its language model for ${name} (${reason(error)}). Add it again, or take another member.`, { cause: error });
+      throw new RemoteFailure(
+        `The browser does not give its language model for ${name} (${reason(error)}). Add it again, or take another member.`,
+        { cause: error },
+      );
     }
   }
 
@@ -107,18 +146,27 @@ export class BuiltIn {
     const session = await this.#session.clone({ signal });
     try {
       // The question says already what is to be named.
-      return await session.prompt(question, { responseConstraint: { type: "string", enum: letters }, omitResponseConstraintInput: true, signal });
+      return await session.prompt(question, {
+        responseConstraint: { type: "string", enum: letters },
+        omitResponseConstraintInput: true,
+        signal,
+      });
     } finally {
       session.destroy();
     }
   }
 }
 
-const reason = (error: unknown): string => (error instanceof Error ? error.message || error.name : String(error));
+const reason = (error: unknown): string =>
+  error instanceof Error ? error.message || error.name : String(error);
 
 /** Why it has not answered. */
 function failed(error: unknown): ConclaveError {
   if (error instanceof Error && error.name === "QuotaExceededError")
-    return new ContextFull("The conversation is longer than the browser's language model has room for. Ask less, or begin a new conversation.");
-  return new RemoteFailure(`The browser's language model did not answer (${isAbort(error) ? "it was stopped" : reason(error)}).`);
+    return new ContextFull(
+      "The conversation is longer than the browser's language model has room for. Ask less, or begin a new conversation.",
+    );
+  return new RemoteFailure(
+    `The browser's language model did not answer (${isAbort(error) ? "it was stopped" : reason(error)}).`,
+  );
 }

@@ -9,8 +9,27 @@
  * ```
  */
 import type { BackendChoice } from "../protocol/backend.ts";
-import type { About, Adapter, Backend, Core, Message, Ranges, Rule, Rules, Sampling, Settings, Thinking } from "../protocol/engine.ts";
-import { BadSettings, EngineFailure, ConclaveError, fromRecord, toRecord, typed } from "../protocol/errors.ts";
+import type {
+  About,
+  Adapter,
+  Backend,
+  Core,
+  Message,
+  Ranges,
+  Rule,
+  Rules,
+  Sampling,
+  Settings,
+  Thinking,
+} from "../protocol/engine.ts";
+import {
+  BadSettings,
+  EngineFailure,
+  ConclaveError,
+  fromRecord,
+  toRecord,
+  typed,
+} from "../protocol/errors.ts";
 import { startWorker } from "../protocol/start-worker.ts";
 import { readManifest, sourceOf } from "../store/load.ts";
 import { text } from "../protocol/check.ts";
@@ -30,7 +49,17 @@ import {
 } from "../protocol/messages.ts";
 import { BuiltIn } from "./built-in.ts";
 import { Conversation } from "./conversation.ts";
-import { addFields, askFields, beginFields, checked, checkedOptions, loadFields, measureFields, messages as messageList, openFields } from "./options.ts";
+import {
+  addFields,
+  askFields,
+  beginFields,
+  checked,
+  checkedOptions,
+  loadFields,
+  measureFields,
+  messages as messageList,
+  openFields,
+} from "./options.ts";
 import { places, toys } from "./places.ts";
 import { schemaOf, type ResponseFormat } from "./response-format.ts";
 import { Share } from "./share.ts";
@@ -82,7 +111,12 @@ export type {
   ThinkingEvent,
   ThoughtEvent,
 } from "../protocol/messages.ts";
-export { parseReference, referenceName, referenceText, type Reference } from "../store/reference.ts";
+export {
+  parseReference,
+  referenceName,
+  referenceText,
+  type Reference,
+} from "../store/reference.ts";
 export { Conversation } from "./conversation.ts";
 export type { ResponseFormat } from "./response-format.ts";
 export type { Port } from "./wire.ts";
@@ -94,29 +128,30 @@ export interface OpenOptions {
   /** The hub that `hf:` references go to, if not huggingface.co: a mirror, or a test's own. */
   hub?: string;
   /**
-   * The most threads that members run on with the CPU backend: a member on each, and in a page that is
-   * isolated from other origins the rest of them helping; as many as the machine has cores if left out.
-   * With 1 all run in one worker, one after the other.
+   * The most threads that members run on with the CPU backend: a member on each, and in a page that
+   * is isolated from other origins the rest of them helping; as many as the machine has cores if
+   * left out. With 1 all run in one worker, one after the other.
    */
   threads?: number;
   /**
-   * What members run on: `fused`, this engine's own kernels, or `burn`, the open core, which says the
-   * same decoder in burn tensor operations. That is a module of its own, fetched when the first member
-   * needs it, and its members share one thread; they take part beside the others, since only text and
-   * scores cross. Left out, a member runs on the fused core, or on the open one where the fused has no
-   * plan for its model; a core that is named is taken, or the load fails. A member's own
-   * `core` goes before this one, and {@link About} tells which it was.
+   * What members run on: `fused`, this engine's own kernels, or `burn`, the open core, which says
+   * the same decoder in burn tensor operations. That is a module of its own, fetched when the first
+   * member needs it, and its members share one thread; they take part beside the others, since only
+   * text and scores cross. Left out, a member runs on the fused core, or on the open one where the
+   * fused has no plan for its model; a core that is named is taken, or the load fails. A member's
+   * own `core` goes before this one, and {@link About} tells which it was.
    */
   core?: Core;
   /**
-   * Whether the system prompt of a conversation is kept in the origin's private files as members have read it, so that
-   * the next visit need not read it again (the default); without one, what a model's template begins with. What is
-   * kept are numbers made of that alone, never of a question or an answer; see {@link Conclave.deletePrompts}.
+   * Whether the system prompt of a conversation is kept in the origin's private files as members
+   * have read it, so that the next visit need not read it again (the default); without one, what a
+   * model's template begins with. What is kept are numbers made of that alone, never of a question
+   * or an answer; see {@link Conclave.deletePrompts}.
    */
   keepPrompts?: boolean;
   /**
-   * Where the package's files lie, if not beside its scripts: the address of a folder that has them as the
-   * package does, on this origin or on another that lets pages read them.
+   * Where the package's files lie, if not beside its scripts: the address of a folder that has them
+   * as the package does, on this origin or on another that lets pages read them.
    */
   assets?: string | URL;
   /** Stops the start, or the loading. */
@@ -127,7 +162,10 @@ export interface OpenOptions {
 export interface AddOptions {
   /** Room for the conversation, in the member's tokens; at most what the model was trained for. */
   contextTokens?: number;
-  /** The member that the new one takes the place of, once it is loaded; there must be one of this name. */
+  /**
+   * The member that the new one takes the place of, once it is loaded; there must be one of this
+   * name.
+   */
   replace?: string;
   /** Hears how far each member is. */
   onProgress?: (progress: Progress & { member: string }) => void;
@@ -140,8 +178,9 @@ export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
   /** The members, or the address of a list of them; the bundled ones if left out. */
   members?: MemberSource[] | string | URL;
   /**
-   * Hears which share of the load is done, from 0 to 1: the engine's module, the downloads, and their way to the
-   * engine. It never falls, comes ten times a second at most, and is 1 when all is there.
+   * Hears which share of the load is done, from 0 to 1: the engine's module, the downloads, and
+   * their way to the engine. It never falls, comes ten times a second at most, and is 1 when all is
+   * there.
    */
   onShare?: (share: number) => void;
 }
@@ -150,7 +189,11 @@ export interface LoadOptions extends OpenOptions, Omit<AddOptions, "replace"> {
 export interface AskOptions {
   /** Stops the answer; the text so far stays, and the last event says `stopped`. */
   signal?: AbortSignal;
-  /** A preset of all settings: `harmonic`, the default, which does best where it was measured; `leader`, the same where one member drafts for all while nobody doubts it; or `paper`, the method as its authors published it. */
+  /**
+   * A preset of all settings: `harmonic`, the default, which does best where it was measured;
+   * `leader`, the same where one member drafts for all while nobody doubts it; or `paper`, the
+   * method as its authors published it.
+   */
   rule?: Rule;
   /** What differs from the rule's settings ({@link Conclave.rules}). */
   settings?: Partial<Settings>;
@@ -164,27 +207,37 @@ export interface AskOptions {
    * own: it is no part of the answer, no other member sees it, and it is not in the next question.
    */
   thinking?: Thinking;
-  /** The most tokens of the answer, each segment's counted in its writer's own; the answer ends as `tokens`. */
+  /**
+   * The most tokens of the answer, each segment's counted in its writer's own; the answer ends as
+   * `tokens`.
+   */
   maxTokens?: number;
-  /** Texts that the answer ends before, as `stop`. What may begin one is told a round later, or in `end`. */
+  /**
+   * Texts that the answer ends before, as `stop`. What may begin one is told a round later, or in
+   * `end`.
+   */
   stop?: string[];
   /**
    * What becomes of a conversation that is too long for a member: `error` (the default) throws
-   * ContextFull; `drop-oldest` leaves out as many of the oldest questions with their answers as it takes for
-   * the answer to have a quarter of the context (or `maxTokens`, where that is less), never the system's
-   * message nor the last question, and tells how many messages in `begin`.
+   * ContextFull; `drop-oldest` leaves out as many of the oldest questions with their answers as it
+   * takes for the answer to have a quarter of the context (or `maxTokens`, where that is less),
+   * never the system's message nor the last question, and tells how many messages in `begin`.
    */
   overflow?: "error" | "drop-oldest";
   /**
-   * What the answer is to be as a whole: `text` (the default), `json_object`, or `json_schema` with a `schema`. What
-   * holds members to it is a module of its own, fetched for the first such answer. Throws Settings where a schema
-   * can't be honoured, with the part of it and why. On the GPU every token then waits for the CPU.
+   * What the answer is to be as a whole: `text` (the default), `json_object`, or `json_schema` with
+   * a `schema`. What holds members to it is a module of its own, fetched for the first such answer.
+   * Throws Settings where a schema can't be honoured, with the part of it and why. On the GPU every
+   * token then waits for the CPU.
    */
   responseFormat?: ResponseFormat;
 }
 
 /** How a conversation is begun whose rounds the caller drives. */
-export type BeginOptions = Pick<AskOptions, "signal" | "rule" | "settings" | "sampling" | "members" | "responseFormat">;
+export type BeginOptions = Pick<
+  AskOptions,
+  "signal" | "rule" | "settings" | "sampling" | "members" | "responseFormat"
+>;
 
 /** Of which conversation the length is asked. */
 export interface MeasureOptions {
@@ -199,7 +252,10 @@ export const defaultSampling: Omit<Sampling, "seed"> = { temperature: 0.6, topP:
 /** Room for the conversation where `add` and `load` are not told, in a member's tokens. */
 export const defaultContextTokens = 1024;
 
-const openRequest = (id: number, { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions): Request => ({
+const openRequest = (
+  id: number,
+  { backend = "auto", hub, threads, core, assets, keepPrompts }: OpenOptions,
+): Request => ({
   type: "open",
   id,
   backend,
@@ -222,7 +278,10 @@ export class Conclave {
   readonly #startPort: (() => Port) | undefined;
   readonly #members = new Map<string, About>();
   /** What they were loaded from. */
-  readonly #sources = new Map<string, { source: MemberSource; options: AddOptions; builtIn: BuiltIn | undefined }>();
+  readonly #sources = new Map<
+    string,
+    { source: MemberSource; options: AddOptions; builtIn: BuiltIn | undefined }
+  >();
   #wire: Wire;
   /** The opening of the last engine that took the place of a failed one, under way or over. */
   #reopening: Promise<boolean> | undefined;
@@ -245,8 +304,8 @@ export class Conclave {
   }
 
   /**
-   * Starts an engine and does not wait for it: members can be added at once, their files are fetched
-   * while it opens. What it runs on is known when `ready` resolves.
+   * Starts an engine and does not wait for it: members can be added at once, their files are
+   * fetched while it opens. What it runs on is known when `ready` resolves.
    */
   static start(options: OpenOptions = {}, port?: Port | (() => Port)): Conclave {
     options = checkedOptions("open", options, openFields);
@@ -259,7 +318,9 @@ export class Conclave {
     return new Wire(port, places(this.#options.assets).engine.worker);
   }
 
-  /** Starts an engine without members, and waits until it is open. Throws NoGpu, Download, Engine. */
+  /**
+   * Starts an engine without members, and waits until it is open. Throws NoGpu, Download, Engine.
+   */
   static async open(options: OpenOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     const conclave = Conclave.start(options, port);
     return conclave.ready.catch((error: unknown) => {
@@ -275,7 +336,10 @@ export class Conclave {
   static async load(options: LoadOptions = {}, port?: Port | (() => Port)): Promise<Conclave> {
     options = checkedOptions("load", options, loadFields) as LoadOptions;
     const { backend, hub, threads, core, assets, keepPrompts, signal } = options;
-    const conclave = Conclave.start(given({ backend, hub, threads, core, assets, keepPrompts, signal }), port);
+    const conclave = Conclave.start(
+      given({ backend, hub, threads, core, assets, keepPrompts, signal }),
+      port,
+    );
     const { contextTokens, onProgress, onShare } = options;
     try {
       const share = new Share(onShare ?? (() => undefined));
@@ -284,7 +348,10 @@ export class Conclave {
         share.member(progress.member, progress);
       };
       const add = async (source: MemberSource): Promise<About> => {
-        const about = await conclave.add(source, given({ contextTokens, onProgress: onStep, signal }));
+        const about = await conclave.add(
+          source,
+          given({ contextTokens, onProgress: onStep, signal }),
+        );
         share.added(source.name);
         return about;
       };
@@ -305,7 +372,9 @@ export class Conclave {
     }
   }
 
-  /** Where the members run. This and what follows throws Engine before `ready`, or why it rejected. */
+  /**
+   * Where the members run. This and what follows throws Engine before `ready`, or why it rejected.
+   */
   get backend(): Backend {
     return this.#told.backend;
   }
@@ -337,15 +406,23 @@ export class Conclave {
 
   get #told(): Answer<"opened"> {
     if (this.#opened) return this.#opened;
-    throw this.#unopened ?? new EngineFailure("The engine is not open yet. Wait for `ready` first.");
+    throw (
+      this.#unopened ?? new EngineFailure("The engine is not open yet. Wait for `ready` first.")
+    );
   }
 
-  /** Bytes of the wasm modules' memory, in all threads, after the last member came or went; weights on a GPU are not in it. */
+  /**
+   * Bytes of the wasm modules' memory, in all threads, after the last member came or went; weights
+   * on a GPU are not in it.
+   */
   get heapBytes(): number {
     return this.#usage.heap;
   }
 
-  /** Threads that the members run on: on the CPU one a member while there are cores, and one for all on the open core. */
+  /**
+   * Threads that the members run on: on the CPU one a member while there are cores, and one for all
+   * on the open core.
+   */
   get threads(): number {
     return this.#usage.threads;
   }
@@ -356,9 +433,9 @@ export class Conclave {
   }
 
   /**
-   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage, Remote,
-   * Reference, ModelFile, NoPlan, OutOfMemory, Settings; members already loaded stay, and so does what
-   * was downloaded.
+   * Loads one member; a `ref` is downloaded first, unless it is stored. Throws Download, Storage,
+   * Remote, Reference, ModelFile, NoPlan, OutOfMemory, Settings; members already loaded stay, and
+   * so does what was downloaded.
    */
   async add(source: MemberSource, options: AddOptions = {}): Promise<About> {
     source = checked("a member", source, memberSource);
@@ -366,7 +443,11 @@ export class Conclave {
     const { about, usage, builtIn } = await added(await this.#live(), source, options);
     if (options.replace !== undefined) this.#forget(options.replace);
     this.#members.set(source.name, about);
-    this.#sources.set(source.name, { source, options: given({ contextTokens: options.contextTokens }), builtIn });
+    this.#sources.set(source.name, {
+      source,
+      options: given({ contextTokens: options.contextTokens }),
+      builtIn,
+    });
     this.#usage = usage;
     return about;
   }
@@ -406,8 +487,8 @@ export class Conclave {
   }
 
   /**
-   * Deletes a stored model, or what is there of it, with the system prompts it has read; members that were loaded from it stay. Throws
-   * Storage while a tab downloads or loads it.
+   * Deletes a stored model, or what is there of it, with the system prompts it has read; members
+   * that were loaded from it stay. Throws Storage while a tab downloads or loads it.
    */
   async deleteModel(ref: string): Promise<void> {
     checked("ref", ref, text);
@@ -420,35 +501,46 @@ export class Conclave {
   }
 
   /**
-   * Asks the hub which commit a reference stands for now; where it is not the stored one, delete the
-   * model and add it again to update it. Nothing else asks: a stored model is used as it is. Null
-   * for an address.
+   * Asks the hub which commit a reference stands for now; where it is not the stored one, delete
+   * the model and add it again to update it. Nothing else asks: a stored model is used as it is.
+   * Null for an address.
    */
   async latestCommit(ref: string, signal?: AbortSignal): Promise<string | null> {
     checked("ref", ref, text);
-    const reply = await this.#wire.request({ type: "latestCommit", id: this.#wire.id(), ref }, signal);
+    const reply = await this.#wire.request(
+      { type: "latestCommit", id: this.#wire.id(), ref },
+      signal,
+    );
     if (reply.type !== "latestCommit") throw unexpected(reply, "latestCommit");
     return reply.commit;
   }
 
   /**
-   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, `thinking` and
-   * `thought` where they think first, one `round` for every accepted segment, `end`. A member that
-   * fails in mid-answer is told in `left`, and the others go on; where the context of the last one
-   * is full, the answer ends as `context`. A stop is heard within a step of the reading, of which
-   * nothing is lost, and within a round; stopped while they read, the answer has no `begin`.
-   * An engine that fails (a lost device, a dead worker) is opened anew once an answer, with its members, which is told as
-   * `reopened`; they read the conversation again and go on from the text so far.
-   * On phones an answer waits between its rounds while the page is out of sight. The
-   * texts of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end` alone). Messages that continue an earlier
-   * conversation run only what is new. Throws ContextFull (before anything is read), DeviceLost, OutOfMemory, Template,
-   * Engine, Settings; the error's `partial` is the text so far.
+   * Answers the last of `messages`. Yields `reading` as the members take it in, `begin`, `thinking`
+   * and `thought` where they think first, one `round` for every accepted segment, `end`. A member
+   * that fails in mid-answer is told in `left`, and the others go on; where the context of the last
+   * one is full, the answer ends as `context`. A stop is heard within a step of the reading, of
+   * which nothing is lost, and within a round; stopped while they read, the answer has no `begin`.
+   * An engine that fails (a lost device, a dead worker) is opened anew once an answer, with its
+   * members, which is told as `reopened`; they read the conversation again and go on from the text
+   * so far. On phones an answer waits between its rounds while the page is out of sight. The texts
+   * of the rounds joined are the answer, byte for byte (with `stop` its end may come in `end`
+   * alone). Messages that continue an earlier conversation run only what is new. Throws ContextFull
+   * (before anything is read), DeviceLost, OutOfMemory, Template, Engine, Settings; the error's
+   * `partial` is the text so far.
    */
   async *ask(messages: Message[], options: AskOptions = {}): AsyncGenerator<ConclaveEvent, void> {
     messages = checked("messages", messages, messageList);
     options = checkedOptions("ask", options, askFields) as AskOptions;
     const { signal, maxTokens, stop: texts = [], overflow = "error" } = options;
-    if (signal?.aborted) return void (yield { type: "end", stop: "stopped", text: "", usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
+    if (signal?.aborted)
+      return void (yield {
+        type: "end",
+        stop: "stopped",
+        text: "",
+        usage: { promptTokens: 0, answerTokens: 0 },
+        ms: 0,
+      });
     const schema = schemaOf(options.responseFormat);
     const accepted: { text: string; tokens: number }[] = [];
     const request: Unnumbered<"ask"> = {
@@ -485,14 +577,19 @@ export class Conclave {
         // What a caller threw into this, or what it handed over breaks, is no fault of the engine.
         if (!(thrown instanceof ConclaveError)) throw thrown;
         const error = thrown;
-        if (again || !(await this.#reopened(error, wire))) throw fromRecord({ ...toRecord(error), partial: error.partial ?? text });
+        if (again || !(await this.#reopened(error, wire)))
+          throw fromRecord({ ...toRecord(error), partial: error.partial ?? text });
         yield { type: "reopened", error: toRecord(error) };
       }
     }
   }
 
   /** The events of an answer by the engine at the other end of the wire. */
-  async *#answer(wire: Wire, request: Unnumbered<"ask">, signal: AbortSignal | undefined): AsyncGenerator<ConclaveEvent, void> {
+  async *#answer(
+    wire: Wire,
+    request: Unnumbered<"ask">,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<ConclaveEvent, void> {
     const id = wire.id();
     const inbox: Reply[] = [];
     let failure: ConclaveError | undefined;
@@ -536,13 +633,19 @@ export class Conclave {
   }
 
   /**
-   * Whether a new engine with the same members has taken the place of the one that failed at the end of
-   * `wire`.
+   * Whether a new engine with the same members has taken the place of the one that failed at the
+   * end of `wire`.
    */
   async #reopened(error: ConclaveError, wire: Wire): Promise<boolean> {
-    if (this.#closed || !this.#startPort || (error.kind !== "DeviceLost" && error.kind !== "Engine")) return false;
+    if (
+      this.#closed ||
+      !this.#startPort ||
+      (error.kind !== "DeviceLost" && error.kind !== "Engine")
+    )
+      return false;
     // Whoever waited for the same engine shares the new one.
-    if (wire === this.#wire) this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
+    if (wire === this.#wire)
+      this.#reopening = this.#reopen(this.#startPort, error).catch(() => false);
     return this.#reopening ?? false;
   }
 
@@ -569,9 +672,10 @@ export class Conclave {
   }
 
   /**
-   * Begins a conversation whose rounds the caller drives: what `ask` does in each, move by move. Members read
-   * the messages, of which the last is the user's; then `draft`, `verify` and `keep` are the caller's, until
-   * `end`: whatever else is asked of the engine waits for that. Throws as `ask` does.
+   * Begins a conversation whose rounds the caller drives: what `ask` does in each, move by move.
+   * Members read the messages, of which the last is the user's; then `draft`, `verify` and `keep`
+   * are the caller's, until `end`: whatever else is asked of the engine waits for that. Throws as
+   * `ask` does.
    */
   async begin(messages: Message[], options: BeginOptions = {}): Promise<Conversation> {
     messages = checked("messages", messages, messageList);
@@ -581,7 +685,17 @@ export class Conclave {
     const schema = schemaOf(options.responseFormat);
     const wire = await this.#live();
     const id = wire.id();
-    const begun = await wire.request({ type: "begin", id, messages, members, sampling: this.#sampling(options.sampling), ...(schema === undefined ? {} : { schema }) }, signal);
+    const begun = await wire.request(
+      {
+        type: "begin",
+        id,
+        messages,
+        members,
+        sampling: this.#sampling(options.sampling),
+        ...(schema === undefined ? {} : { schema }),
+      },
+      signal,
+    );
     if (begun.type !== "begun") throw unexpected(begun, "begin");
     return new Conversation(id, members, begun.prefixes, settings, async (move, expected) => {
       const reply = await wire.request({ ...move, id: wire.id() } as Request);
@@ -593,19 +707,30 @@ export class Conclave {
   /** Without a seed every answer has its own. */
   #sampling(sampling: Partial<Sampling> | undefined): Sampling {
     const seed = crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1;
-    return checked("sampling", { ...defaultSampling, seed, ...given(sampling ?? {}) }, wholeSampling);
+    return checked(
+      "sampling",
+      { ...defaultSampling, seed, ...given(sampling ?? {}) },
+      wholeSampling,
+    );
   }
 
   /**
-   * How many tokens a conversation has in each member, and how many the member has room for, those of the
-   * answer included. Nothing is read. Throws ContextFull where it is too long for one, Template, Settings.
+   * How many tokens a conversation has in each member, and how many the member has room for, those
+   * of the answer included. Nothing is read. Throws ContextFull where it is too long for one,
+   * Template, Settings.
    */
   async measure(messages: Message[], options: MeasureOptions = {}): Promise<Measured[]> {
     messages = checked("messages", messages, messageList);
     options = checkedOptions("measure", options, measureFields);
     const { members = [...this.#members.keys()], thinking = "off" } = options;
     const wire = await this.#live();
-    const reply = await wire.request({ type: "measure", id: wire.id(), messages, members, thinking });
+    const reply = await wire.request({
+      type: "measure",
+      id: wire.id(),
+      messages,
+      members,
+      thinking,
+    });
     if (reply.type !== "measured") throw unexpected(reply, "measure");
     return reply.measured;
   }
@@ -618,7 +743,9 @@ export class Conclave {
   #preset(rule: Rule | undefined): Settings {
     if (rule === undefined) return this.defaults;
     if (Object.hasOwn(this.rules, rule)) return this.rules[rule];
-    throw new BadSettings(`There is no rule ${JSON.stringify(rule)}. Choose one of ${Object.keys(this.rules).join(", ")}.`);
+    throw new BadSettings(
+      `There is no rule ${JSON.stringify(rule)}. Choose one of ${Object.keys(this.rules).join(", ")}.`,
+    );
   }
 
   /** Destroys the GPU device, as a driver crash would: for tests of the recovery path. */
@@ -635,11 +762,14 @@ export class Conclave {
 }
 
 /** Whether the page is on a phone or a tablet, which ends pages that compute out of sight. */
-const isHandheld = (): boolean => globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
+const isHandheld = (): boolean =>
+  globalThis.matchMedia?.("(hover: none) and (pointer: coarse)").matches ?? false;
 
 /** Without what is left out. */
 function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> };
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
 }
 
 /** A request before it is sent. */
@@ -648,7 +778,9 @@ type Answer<T extends Reply["type"]> = Extract<Reply, { type: T }>;
 
 function workerAt(address: string): Port {
   if (typeof Worker !== "undefined") return startWorker(address, "conclave");
-  throw new EngineFailure("There are no workers here, where an engine runs. Start it in a browser, not on a server.");
+  throw new EngineFailure(
+    "There are no workers here, where an engine runs. Start it in a browser, not on a server.",
+  );
 }
 
 async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened">> {
@@ -658,11 +790,16 @@ async function opened(wire: Wire, options: OpenOptions): Promise<Answer<"opened"
 }
 
 /** `builtIn`: the browser's own model, where the member is that; it is to be closed with it. */
-async function added(wire: Wire, source: MemberSource, options: AddOptions): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
+async function added(
+  wire: Wire,
+  source: MemberSource,
+  options: AddOptions,
+): Promise<Answer<"added"> & { builtIn: BuiltIn | undefined }> {
   const { replace, onProgress, signal, contextTokens = defaultContextTokens } = options;
   if (source.ref !== undefined) askToPersist();
   // The worker lies elsewhere than the page.
-  if (source.url !== undefined) source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
+  if (source.url !== undefined)
+    source = { ...source, url: new URL(source.url, globalThis.document?.baseURI).href };
   const onStep = (progress: Progress): void => onProgress?.({ member: source.name, ...progress });
   const builtIn = source.builtIn ? await BuiltIn.create(source.name, signal, onStep) : undefined;
   const request: Request = {
@@ -687,7 +824,9 @@ async function added(wire: Wire, source: MemberSource, options: AddOptions): Pro
 async function listed({ members, assets, signal }: LoadOptions): Promise<MemberSource[]> {
   if (members === undefined) return toys(assets);
   if (Array.isArray(members)) return members;
-  return (await readManifest(members, signal)).map((entry) => sourceOf(entry, new URL(members, location.href)));
+  return (await readManifest(members, signal)).map((entry) =>
+    sourceOf(entry, new URL(members, location.href)),
+  );
 }
 
 function unexpected(reply: Reply, request: string): ConclaveError {
@@ -695,8 +834,8 @@ function unexpected(reply: Reply, request: string): ConclaveError {
 }
 
 /**
- * Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says, and whenever
- * (some ask the visitor), the download goes on.
+ * Asks the browser to keep what is stored; only a page can ask, a worker can't. Whatever it says,
+ * and whenever (some ask the visitor), the download goes on.
  */
 function askToPersist(): void {
   const { storage } = globalThis.navigator ?? {};

@@ -1,11 +1,21 @@
-/** The method's moves by themselves: who drives them makes the same answer that `ask` does, and nobody else gets between. */
+/**
+ * The method's moves by themselves: who drives them makes the same answer that `ask` does, and
+ * nobody else gets between.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { BadSettings, DeviceLost, EngineFailure } from "./conclave.ts";
 import { collect, hello, open, talker } from "../testing/staged.ts";
 
-const two = { Ada: talker, Bo: { ...talker, drafts: [{ text: "Well,", ended: false }], taste: (text: string) => text.length } };
+const two = {
+  Ada: talker,
+  Bo: {
+    ...talker,
+    drafts: [{ text: "Well,", ended: false }],
+    taste: (text: string) => text.length,
+  },
+};
 
 test("members draft, verify what they are given, and keep one of it, in the caller's order", async () => {
   for (const cores of [1, 2]) {
@@ -39,10 +49,21 @@ test("members draft, verify what they are given, and keep one of it, in the call
     await conversation.end();
     assert.deepEqual(
       journal.filter((entry) => entry.startsWith("Bo ")),
-      ["Bo measure", "Bo begin", "Bo draft 10", "Bo draft 3", 'Bo verify "Hello","Well,","My own words."', "Bo keep 2"],
+      [
+        "Bo measure",
+        "Bo begin",
+        "Bo draft 10",
+        "Bo draft 3",
+        'Bo verify "Hello","Well,","My own words."',
+        "Bo keep 2",
+      ],
     );
     assert.equal(members.get("Ada")?.sampling?.seed, 7);
-    assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "the engine is free again");
+    assert.equal(
+      (await collect(conclave.ask(hello))).at(-1)?.type,
+      "end",
+      "the engine is free again",
+    );
   }
 });
 
@@ -60,20 +81,36 @@ test("a question waits until the conversation has ended", async () => {
 test("a move that makes no sense is refused, and the conversation goes on", async () => {
   const { conclave } = await open(two);
   const conversation = await conclave.begin(hello);
-  await assert.rejects(conversation.draft({ members: ["Cy"] }), { name: "Settings", message: /no member called Cy.*Ada, Bo/ });
+  await assert.rejects(conversation.draft({ members: ["Cy"] }), {
+    name: "Settings",
+    message: /no member called Cy.*Ada, Bo/,
+  });
   await assert.rejects(conversation.draft({ members: ["Ada", "Ada"] }), BadSettings);
-  await assert.rejects(conversation.draft({ maxTokens: 0 }), { name: "Settings", message: /maxTokens must be a whole number from 1/ });
+  await assert.rejects(conversation.draft({ maxTokens: 0 }), {
+    name: "Settings",
+    message: /maxTokens must be a whole number from 1/,
+  });
   await assert.rejects(conversation.verify([]), BadSettings);
-  await assert.rejects(conversation.keep(0), { name: "Settings", message: /no candidate 0 to keep: 0 were verified/ });
+  await assert.rejects(conversation.keep(0), {
+    name: "Settings",
+    message: /no candidate 0 to keep: 0 were verified/,
+  });
   await conversation.verify([{ text: "a", ended: false }]);
   await conversation.keep(0);
   await assert.rejects(conversation.keep(0), BadSettings, "it was kept already");
   await conversation.end();
   await conversation.end();
   await assert.rejects(conversation.draft(), { name: "Settings", message: /is over/ });
-  await assert.rejects(conclave.begin(hello, { rounds: 3 } as object), { name: "Settings", message: /begin knows no "rounds"/ });
+  await assert.rejects(conclave.begin(hello, { rounds: 3 } as object), {
+    name: "Settings",
+    message: /begin knows no "rounds"/,
+  });
   await assert.rejects(conclave.begin(hello, { members: ["Cy"] }), BadSettings);
-  assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "what could not begin holds nobody up");
+  assert.equal(
+    (await collect(conclave.ask(hello))).at(-1)?.type,
+    "end",
+    "what could not begin holds nobody up",
+  );
 });
 
 test("a stop while members read, and a lost device, end it; others are not held up", async () => {

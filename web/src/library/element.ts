@@ -7,16 +7,19 @@
  * <conclave-chat members="hf:owner/repo/file.gguf hf:other/repo/file.gguf"></conclave-chat>
  * ```
  *
- * Attributes, all optional: `members`, references of models (`hf:…`, or the address of a `.gguf` file)
- * or the address of one list of members; `backend`, one of auto, webgpu, cpu; `core`, one of fused,
- * burn; `hub`, where `hf:` references go if not to huggingface.co; `rule`, one of harmonic, leader,
- * paper, and `thinking`, one of off, on, auto, both read at each question. Members are loaded at the
- * first question; what has to be downloaded for them is told, with its size, and waits for consent.
+ * Attributes, all optional: `members`, references of models (`hf:…`, or the address of a `.gguf`
+ * file) or the address of one list of members; `backend`, one of auto, webgpu, cpu; `core`, one of
+ * fused, burn; `hub`, where `hf:` references go if not to huggingface.co; `rule`, one of harmonic,
+ * leader, paper, and `thinking`, one of off, on, auto, both read at each question. Members are
+ * loaded at the first question; what has to be downloaded for them is told, with its size, and
+ * waits for consent.
  *
  * Dispatches `conclave-event` for every event of an answer (`detail` is the event), and by its kind
- * `round`, `end`, `progress` (`detail`: the `share` of the load that is done, from 0 to 1, and `loaded` of
- * `total` bytes of downloads) and `error` (`detail` is the {@link ConclaveError}). Style it through `::part(…)`: log, question, answer, earlier (both
- * of them, above the last), segment, writers, thought, status, progress, consent, box, ask, reset; and the custom properties `--conclave-gap` and `--conclave-rule`.
+ * `round`, `end`, `progress` (`detail`: the `share` of the load that is done, from 0 to 1, and
+ * `loaded` of `total` bytes of downloads) and `error` (`detail` is the {@link ConclaveError}).
+ * Style it through `::part(…)`: log, question, answer, earlier (both of them, above the last),
+ * segment, writers, thought, status, progress, consent, box, ask, reset; and the custom properties
+ * `--conclave-gap` and `--conclave-rule`.
  */
 import { text as words } from "../protocol/check.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
@@ -66,7 +69,12 @@ let sheet: CSSStyleSheet | undefined;
 /** Thrown where the visitor wants no download. */
 class Declined extends Error {}
 
-/** The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `rule` and `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and `error`, the parts `log`, `question`, `answer`, `earlier`, `segment`, `writers`, `thought`, `status`, `progress`, `consent`, `box`, `ask` and `reset`. */
+/**
+ * The element `<conclave-chat>`: attributes `members`, `backend`, `core`, `hub`, `rule` and
+ * `thinking`, the property `members`, the events `conclave-event`, `round`, `end`, `progress` and
+ * `error`, the parts `log`, `question`, `answer`, `earlier`, `segment`, `writers`, `thought`,
+ * `status`, `progress`, `consent`, `box`, `ask` and `reset`.
+ */
 export class ConclaveChat extends Base {
   /** The questions before the last, with their answers. */
   readonly #log = made("div", "log");
@@ -103,7 +111,16 @@ export class ConclaveChat extends Base {
     this.#box.placeholder = "Ask a question";
     this.#again.type = "button";
     this.#again.title = "Begin a new conversation";
-    for (const hidden of [this.#question, this.#writers, this.#thought, this.#status, this.#progress, this.#consent, this.#again]) hidden.hidden = true;
+    for (const hidden of [
+      this.#question,
+      this.#writers,
+      this.#thought,
+      this.#status,
+      this.#progress,
+      this.#consent,
+      this.#again,
+    ])
+      hidden.hidden = true;
     form.append(this.#box, this.#ask, this.#again);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -111,10 +128,24 @@ export class ConclaveChat extends Base {
       else if (this.#box.value.trim() !== "") void this.ask(this.#box.value.trim());
     });
     this.#again.addEventListener("click", () => this.reset());
-    root.append(this.#log, this.#question, this.#thought, this.#answer, this.#writers, this.#status, this.#progress, this.#consent, form);
+    root.append(
+      this.#log,
+      this.#question,
+      this.#thought,
+      this.#answer,
+      this.#writers,
+      this.#status,
+      this.#progress,
+      this.#consent,
+      form,
+    );
   }
 
-  /** The members, for what an attribute can't say: files that were picked, names, `quantise`. Set, they are loaded at the next question; a text is set as the attribute, as some frameworks mean it. */
+  /**
+   * The members, for what an attribute can't say: files that were picked, names, `quantise`. Set,
+   * they are loaded at the next question; a text is set as the attribute, as some frameworks mean
+   * it.
+   */
   get members(): MemberSource[] | undefined {
     return this.#members;
   }
@@ -126,7 +157,10 @@ export class ConclaveChat extends Base {
     this.#unload();
   }
 
-  /** Asks a question that continues the conversation; resolves when the answer is over. Where the conversation has become too long, its oldest questions are left out. */
+  /**
+   * Asks a question that continues the conversation; resolves when the answer is over. Where the
+   * conversation has become too long, its oldest questions are left out.
+   */
   async ask(question: string): Promise<void> {
     checked("The question", question, words);
     if (this.#answering) {
@@ -160,8 +194,16 @@ export class ConclaveChat extends Base {
       const rule = this.getAttribute("rule") as Rule | null;
       const thinking = this.getAttribute("thinking") as Thinking | null;
       // What is no rule `ask` refuses, and names those that there are.
-      const options = { signal, overflow: "drop-oldest" as const, ...(rule !== null && { rule }), ...(thinking !== null && { thinking }) };
-      for await (const event of conclave.ask([...messages, { role: "user", content: question }], options)) {
+      const options = {
+        signal,
+        overflow: "drop-oldest" as const,
+        ...(rule !== null && { rule }),
+        ...(thinking !== null && { thinking }),
+      };
+      for await (const event of conclave.ask(
+        [...messages, { role: "user", content: question }],
+        options,
+      )) {
         if (event.type === "round") text += event.text;
         if (event.type === "end") text = event.text;
         if (isCurrent()) this.#show(event, text);
@@ -183,7 +225,8 @@ export class ConclaveChat extends Base {
       if (isFatal(error) || !this.#loaded) this.#unload();
       if (text === "") this.#box.value = question;
     } finally {
-      if (text !== "") messages.push({ role: "user", content: question }, { role: "assistant", content: text });
+      if (text !== "")
+        messages.push({ role: "user", content: question }, { role: "assistant", content: text });
       // One that has no answer is in the box again.
       if (isCurrent()) this.#question.hidden = text === "";
       this.#answering = undefined;
@@ -228,7 +271,8 @@ export class ConclaveChat extends Base {
   }
 
   #show(event: ConclaveEvent, text: string): void {
-    if (event.type === "begin" && event.dropped > 0) this.#tell("The conversation has become too long: its oldest questions are left out.");
+    if (event.type === "begin" && event.dropped > 0)
+      this.#tell("The conversation has become too long: its oldest questions are left out.");
     if (event.type === "thought") {
       if (this.#thought.hidden) {
         const summary = document.createElement("summary");
@@ -241,7 +285,8 @@ export class ConclaveChat extends Base {
       this.#thought.append(thought);
     }
     // The end may bring what was held back.
-    if (event.type === "end" && this.#answer.textContent !== text) this.#answer.append(text.slice(this.#answer.textContent?.length ?? 0));
+    if (event.type === "end" && this.#answer.textContent !== text)
+      this.#answer.append(text.slice(this.#answer.textContent?.length ?? 0));
     if (event.type !== "round") return;
     const segment = made("span", "segment", event.text);
     segment.className = `s${((event.drafters[event.winner] ?? 0) + 1) % 4}`;
@@ -266,8 +311,17 @@ export class ConclaveChat extends Base {
     this.#status.hidden = status === "";
   }
 
-  #dispatch(name: string, detail: ConclaveEvent | ConclaveError | { share: number; loaded: number; total: number }): void {
-    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: name === "conclave-event", composed: name === "conclave-event" }));
+  #dispatch(
+    name: string,
+    detail: ConclaveEvent | ConclaveError | { share: number; loaded: number; total: number },
+  ): void {
+    this.dispatchEvent(
+      new CustomEvent(name, {
+        detail,
+        bubbles: name === "conclave-event",
+        composed: name === "conclave-event",
+      }),
+    );
   }
 
   /** Ends the engine; the next question starts a new one. */
@@ -278,19 +332,35 @@ export class ConclaveChat extends Base {
   }
 
   async #load(signal: AbortSignal): Promise<Conclave> {
-    const [backend, core, hub] = ["backend", "core", "hub"].map((name) => this.getAttribute(name) ?? undefined);
+    const [backend, core, hub] = ["backend", "core", "hub"].map(
+      (name) => this.getAttribute(name) ?? undefined,
+    );
     // What is no backend and no core the library refuses, and names those that there are.
-    const options = { signal, ...(backend !== undefined && { backend }), ...(core !== undefined && { core }), ...(hub !== undefined && { hub }) } as LoadOptions;
+    const options = {
+      signal,
+      ...(backend !== undefined && { backend }),
+      ...(core !== undefined && { core }),
+      ...(hub !== undefined && { hub }),
+    } as LoadOptions;
     const members = this.#members ?? this.#listed();
     const { onProgress, onShare } = this.#following();
-    if (!Array.isArray(members)) return Conclave.load({ ...options, ...(members !== undefined && { members }), onProgress, onShare });
+    if (!Array.isArray(members))
+      return Conclave.load({
+        ...options,
+        ...(members !== undefined && { members }),
+        onProgress,
+        onShare,
+      });
     const conclave = Conclave.start(options);
     try {
       await this.#consented(conclave, members, signal);
       const share = new Share(onShare);
       share.await(members);
       const add = async (member: MemberSource): Promise<void> => {
-        await conclave.add(member, { signal, onProgress: (progress) => (onProgress(progress), share.member(member.name, progress)) });
+        await conclave.add(member, {
+          signal,
+          onProgress: (progress) => (onProgress(progress), share.member(member.name, progress)),
+        });
         share.added(member.name);
       };
       await Promise.all([conclave.ready.then(() => share.opened()), ...members.map(add)]);
@@ -302,27 +372,45 @@ export class ConclaveChat extends Base {
     }
   }
 
-  /** What the attribute says: references, each a member; the address of a list; undefined for the bundled members. */
+  /**
+   * What the attribute says: references, each a member; the address of a list; undefined for the
+   * bundled members.
+   */
   #listed(): MemberSource[] | URL | undefined {
     const words = (this.getAttribute("members") ?? "").split(/\s+/).filter((word) => word !== "");
     const [first] = words;
     if (first === undefined) return undefined;
-    if (words.length === 1 && !/^hf:|\.gguf(?:[?#]|$)/i.test(first)) return new URL(first, this.baseURI);
+    if (words.length === 1 && !/^hf:|\.gguf(?:[?#]|$)/i.test(first))
+      return new URL(first, this.baseURI);
     const names = words.map((ref) => referenceName(parseReference(ref)));
-    return words.map((ref, index) => ({ name: names.indexOf(names[index]!) === index ? names[index]! : `${names[index]} ${index + 1}`, ref }));
+    return words.map((ref, index) => ({
+      name: names.indexOf(names[index]!) === index ? names[index]! : `${names[index]} ${index + 1}`,
+      ref,
+    }));
   }
 
   /** Asks the visitor for consent where something has to be downloaded. Throws Declined. */
-  async #consented(conclave: Conclave, members: MemberSource[], signal: AbortSignal): Promise<void> {
-    const plans = await Promise.all(members.flatMap(({ ref }) => (ref === undefined ? [] : [conclave.plan(ref, signal)])));
+  async #consented(
+    conclave: Conclave,
+    members: MemberSource[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const plans = await Promise.all(
+      members.flatMap(({ ref }) => (ref === undefined ? [] : [conclave.plan(ref, signal)])),
+    );
     const missing = plans.filter(({ bytes, stored }) => stored < bytes);
     if (missing.length === 0) return;
     const bytes = missing.reduce((sum, plan) => sum + plan.bytes - plan.stored, 0);
     const hosts = [...new Set(missing.map(({ from }) => new URL(from).host))].join(" and ");
     const { keeps } = await conclave.models();
-    const [download, decline] = [made("button", "consent-download", "Download"), made("button", "consent-decline", "Not now")];
+    const [download, decline] = [
+      made("button", "consent-download", "Download"),
+      made("button", "consent-decline", "Not now"),
+    ];
     this.#tell("");
-    const kept = keeps ? "This browser keeps them." : "This browser can't keep them: they are fetched anew at each visit.";
+    const kept = keeps
+      ? "This browser keeps them."
+      : "This browser can't keep them: they are fetched anew at each visit.";
     const sentence = document.createElement("span");
     sentence.textContent = `${missing.length === 1 ? "A model has" : `${missing.length} models have`} to be downloaded from ${hosts}, ${megabytes(bytes)}. ${kept}`;
     this.#consent.replaceChildren(sentence, download, decline);
@@ -343,20 +431,32 @@ export class ConclaveChat extends Base {
   }
 
   /** Follows the members' files as they come, and the whole load. */
-  #following(): { onProgress: (progress: Progress & { member: string }) => void; onShare: (share: number) => void } {
+  #following(): {
+    onProgress: (progress: Progress & { member: string }) => void;
+    onShare: (share: number) => void;
+  } {
     const files = new Map<string, Progress>();
     const bytes = (): { loaded: number; total: number } => {
       const downloads = [...files.values()];
-      return { loaded: downloads.reduce((sum, file) => sum + file.loaded, 0), total: downloads.reduce((sum, file) => sum + file.total, 0) };
+      return {
+        loaded: downloads.reduce((sum, file) => sum + file.loaded, 0),
+        total: downloads.reduce((sum, file) => sum + file.total, 0),
+      };
     };
     return {
       onProgress: ({ member, ...progress }) => {
         const file = files.get(member);
         if (progress.phase === "downloading") files.set(member, progress);
         // The last bytes of a download may come without a word.
-        else if (file && (progress.phase === "verifying" || progress.phase === "loading")) files.set(member, { ...file, loaded: file.total });
+        else if (file && (progress.phase === "verifying" || progress.phase === "loading"))
+          files.set(member, { ...file, loaded: file.total });
         const { loaded, total } = bytes();
-        this.#tell(progress.note ?? (loaded < total ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}` : "Loading the members…"));
+        this.#tell(
+          progress.note ??
+            (loaded < total
+              ? `Downloading: ${megabytes(loaded)} of ${megabytes(total)}`
+              : "Loading the members…"),
+        );
       },
       onShare: (share) => {
         this.#progress.hidden = share === 1;
@@ -367,14 +467,19 @@ export class ConclaveChat extends Base {
   }
 }
 
-function made<K extends keyof HTMLElementTagNameMap>(tag: K, part: string, text = ""): HTMLElementTagNameMap[K] {
+function made<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  part: string,
+  text = "",
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   element.setAttribute("part", part);
   element.textContent = text;
   return element;
 }
 
-const megabytes = (bytes: number): string => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.max(1, Math.round(bytes / 1e6))} MB`);
+const megabytes = (bytes: number): string =>
+  bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.max(1, Math.round(bytes / 1e6))} MB`;
 
 declare global {
   interface HTMLElementTagNameMap {
@@ -382,4 +487,5 @@ declare global {
   }
 }
 
-if (globalThis.customElements && !customElements.get("conclave-chat")) customElements.define("conclave-chat", ConclaveChat);
+if (globalThis.customElements && !customElements.get("conclave-chat"))
+  customElements.define("conclave-chat", ConclaveChat);

@@ -23,7 +23,9 @@ function onDevice(context: TestContext, handheld: boolean): Sight {
   const sight = new Sight();
   const globals = { document: sight, matchMedia: () => ({ matches: handheld }) };
   Object.assign(globalThis, globals);
-  context.after(() => Object.keys(globals).forEach((name) => delete (globalThis as Record<string, unknown>)[name]));
+  context.after(() =>
+    Object.keys(globals).forEach((name) => delete (globalThis as Record<string, unknown>)[name]),
+  );
   return sight;
 }
 
@@ -31,12 +33,21 @@ const settle = async (): Promise<void> => {
   for (let count = 0; count < 100; count++) await setImmediate();
 };
 
-/** Asks for six rounds and puts the page out of sight after the second; gives the rounds so far, and what ends the question. */
-async function asked(sight: Sight, signal?: AbortSignal): Promise<{ events: ConclaveEvent[]; over: Promise<void> }> {
+/**
+ * Asks for six rounds and puts the page out of sight after the second; gives the rounds so far, and
+ * what ends the question.
+ */
+async function asked(
+  sight: Sight,
+  signal?: AbortSignal,
+): Promise<{ events: ConclaveEvent[]; over: Promise<void> }> {
   const { conclave } = await open({ Ada: endless, Bo: endless });
   const events: ConclaveEvent[] = [];
   const over = (async () => {
-    for await (const event of conclave.ask([{ role: "user", content: "hello" }], { settings: { maxRounds: 6 }, ...(signal && { signal }) })) {
+    for await (const event of conclave.ask([{ role: "user", content: "hello" }], {
+      settings: { maxRounds: 6 },
+      ...(signal && { signal }),
+    })) {
       events.push(event);
       if (event.type === "round" && event.round === 2) sight.show(false);
     }
@@ -45,7 +56,8 @@ async function asked(sight: Sight, signal?: AbortSignal): Promise<{ events: Conc
   return { events, over };
 }
 
-const rounds = (events: ConclaveEvent[]): number => events.filter(({ type }) => type === "round").length;
+const rounds = (events: ConclaveEvent[]): number =>
+  events.filter(({ type }) => type === "round").length;
 
 test("on a phone the rounds wait until the page is seen again", async (context) => {
   const sight = onDevice(context, true);

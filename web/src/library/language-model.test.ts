@@ -1,4 +1,7 @@
-/** The shape of the browser's `LanguageModel`, by the types that its callers compile against, over scripted members. */
+/**
+ * The shape of the browser's `LanguageModel`, by the types that its callers compile against, over
+ * scripted members.
+ */
 /// <reference types="dom-chromium-ai" />
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,16 +13,27 @@ import { createLanguageModel, type LanguageModelOptions } from "./language-model
 /** What its callers know of the global. */
 type Global = Pick<typeof LanguageModel, "availability" | "create" | "params">;
 /** A token a character. */
-const tokens = (messages: { content: string }[]): number => messages.reduce((sum, { content }) => sum + content.length, 0);
+const tokens = (messages: { content: string }[]): number =>
+  messages.reduce((sum, { content }) => sum + content.length, 0);
 const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
 
 /** The object, the stage of each engine that it has started, and the load it uses. */
-function made(script: Script = talker, surroundings?: Surroundings): { model: Global; stages: Stage[]; load: NonNullable<LanguageModelOptions["load"]> } {
+function made(
+  script: Script = talker,
+  surroundings?: Surroundings,
+): { model: Global; stages: Stage[]; load: NonNullable<LanguageModelOptions["load"]> } {
   const stages: Stage[] = [];
   const load = (options: LoadOptions): Promise<Conclave> => {
     const scripted = stage({ Ada: script, Bo: script }, 1, surroundings);
     stages.push(scripted);
-    return Conclave.load({ ...options, backend: "cpu", members: ["Ada", "Bo"].map((name) => ({ name, files: [file] })) }, scripted.port);
+    return Conclave.load(
+      {
+        ...options,
+        backend: "cpu",
+        members: ["Ada", "Bo"].map((name) => ({ name, files: [file] })),
+      },
+      scripted.port,
+    );
   };
   return { model: createLanguageModel({ load }), stages, load };
 }
@@ -48,10 +62,17 @@ async function all(stream: ReadableStream<string>): Promise<string[]> {
 
 test("a session answers, keeps the conversation, and streams segment by segment", async () => {
   const { model, stages } = made();
-  const session = await model.create({ initialPrompts: [{ role: "system", content: "Be brief." }], temperature: 0, topK: 3.7 });
+  const session = await model.create({
+    initialPrompts: [{ role: "system", content: "Be brief." }],
+    temperature: 0,
+    topK: 3.7,
+  });
   assert.deepEqual([session.temperature, session.topK], [0, 3]);
   assert.equal(await session.prompt("hello"), "Hello there.");
-  assert.deepEqual([session.contextUsage, session.contextWindow, session.inputUsage, session.inputQuota], [17, 64, 17, 64]);
+  assert.deepEqual(
+    [session.contextUsage, session.contextWindow, session.inputUsage, session.inputQuota],
+    [17, 64, 17, 64],
+  );
   // Scripted members say their last draft again and again.
   assert.deepEqual(
     await all(
@@ -74,9 +95,17 @@ test("a session answers, keeps the conversation, and streams segment by segment"
     { role: "assistant", content: "Hello there." },
     { role: "user", content: "again" },
   ]);
-  assert.deepEqual([ada?.sampling?.temperature, ada?.sampling?.topK, ada?.sampling?.topP], [0, 3, 0.9]);
+  assert.deepEqual(
+    [ada?.sampling?.temperature, ada?.sampling?.topK, ada?.sampling?.topP],
+    [0, 3, 0.9],
+  );
   assert.equal(await session.measureContextUsage("hello"), 5);
-  assert.deepEqual(await model.params(), { defaultTopK: 2 ** 32 - 1, maxTopK: 2 ** 32 - 1, defaultTemperature: 0.6, maxTemperature: 10 });
+  assert.deepEqual(await model.params(), {
+    defaultTopK: 2 ** 32 - 1,
+    maxTopK: 2 ** 32 - 1,
+    defaultTemperature: 0.6,
+    maxTemperature: 10,
+  });
 });
 
 test("what is appended comes with the next question, messages of one role as one", async () => {
@@ -169,7 +198,9 @@ test("who stops hears AbortError, and the question is out of the conversation", 
   await assert.rejects(session.append("more"), { name: "InvalidStateError" });
 });
 
-test("create is stopped by its signal, and the signal destroys the session afterwards", { timeout }, async () => {
+test("create is stopped by its signal, and the signal destroys the session afterwards", {
+  timeout,
+}, async () => {
   const { promise, resolve } = promised();
   const { model, stages } = made(talker, { building: promise });
   const [first, second] = [new AbortController(), new AbortController()];
@@ -219,11 +250,21 @@ test("too long a conversation loses its oldest questions, never its initial prom
     ["s", "e", "x", "b", " ", "c"],
   );
   const before = session.contextUsage;
-  await assert.rejects(session.prompt("d".repeat(45)), { name: "QuotaExceededError", message: /do not fit/ });
+  await assert.rejects(session.prompt("d".repeat(45)), {
+    name: "QuotaExceededError",
+    message: /do not fit/,
+  });
   await assert.rejects(session.append("d".repeat(45)), { name: "QuotaExceededError" });
   await assert.rejects(session.measureContextUsage("d".repeat(65)), { name: "QuotaExceededError" });
-  assert.deepEqual([session.contextUsage, overflows.length], [before, 2], "nothing is left out for nothing");
-  await assert.rejects(model.create({ initialPrompts: [{ role: "system", content: "s".repeat(65) }] }), { name: "QuotaExceededError" });
+  assert.deepEqual(
+    [session.contextUsage, overflows.length],
+    [before, 2],
+    "nothing is left out for nothing",
+  );
+  await assert.rejects(
+    model.create({ initialPrompts: [{ role: "system", content: "s".repeat(65) }] }),
+    { name: "QuotaExceededError" },
+  );
 });
 
 test("the download is told from 0 to 1, to all who wait", async () => {
@@ -241,11 +282,18 @@ test("the download is told from 0 to 1, to all who wait", async () => {
   assert.equal(await model.availability(), "downloadable");
   const told: [number, number][] = [];
   const later: number[] = [];
-  const creating = model.create({ monitor: (monitor) => monitor.addEventListener("downloadprogress", ({ loaded, total }) => told.push([loaded, total])) });
+  const creating = model.create({
+    monitor: (monitor) =>
+      monitor.addEventListener("downloadprogress", ({ loaded, total }) =>
+        told.push([loaded, total]),
+      ),
+  });
   const { onShare } = await started.promise;
   onShare?.(0);
   onShare?.(0.25);
-  const second = model.create({ monitor: (monitor) => (monitor.ondownloadprogress = ({ loaded }) => void later.push(loaded)) });
+  const second = model.create({
+    monitor: (monitor) => (monitor.ondownloadprogress = ({ loaded }) => void later.push(loaded)),
+  });
   onShare?.(0.75);
   ready.resolve();
   await Promise.all([creating, second]);
@@ -260,12 +308,27 @@ test("the download is told from 0 to 1, to all who wait", async () => {
 
 test("what an ensemble can't do is refused by the names that the API has", async () => {
   const { model } = made();
-  const session = await model.create({ expectedInputs: [{ type: "text", languages: ["en"] }], expectedOutputs: [{ type: "text" }] });
+  const session = await model.create({
+    expectedInputs: [{ type: "text", languages: ["en"] }],
+    expectedOutputs: [{ type: "text" }],
+  });
   const digits = /[0-9]+/ as object as Record<string, unknown>;
   const refusals: [Promise<unknown>, string, RegExp][] = [
-    [session.prompt("x", { responseConstraint: digits }), "NotSupportedError", /responseConstraint that is a RegExp/],
-    [session.prompt("x", { omitResponseConstraintInput: true }), "TypeError", /omitResponseConstraintInput/],
-    [session.prompt([{ role: "assistant", content: "{", prefix: true }]), "NotSupportedError", /prefix/],
+    [
+      session.prompt("x", { responseConstraint: digits }),
+      "NotSupportedError",
+      /responseConstraint that is a RegExp/,
+    ],
+    [
+      session.prompt("x", { omitResponseConstraintInput: true }),
+      "TypeError",
+      /omitResponseConstraintInput/,
+    ],
+    [
+      session.prompt([{ role: "assistant", content: "{", prefix: true }]),
+      "NotSupportedError",
+      /prefix/,
+    ],
     [
       session.prompt([
         { role: "assistant", content: "{", prefix: true },
@@ -274,9 +337,21 @@ test("what an ensemble can't do is refused by the names that the API has", async
       "SyntaxError",
       /prefix/,
     ],
-    [session.prompt([{ role: "assistant", content: "Well." }]), "NotSupportedError", /last message/],
-    [session.prompt([{ role: "user", content: [{ type: "image", value: new Blob() }] }]), "NotSupportedError", /"image"/],
-    [session.prompt([{ role: "user", content: [{ type: "text", value: new Blob() }] }]), "TypeError", /string/],
+    [
+      session.prompt([{ role: "assistant", content: "Well." }]),
+      "NotSupportedError",
+      /last message/,
+    ],
+    [
+      session.prompt([{ role: "user", content: [{ type: "image", value: new Blob() }] }]),
+      "NotSupportedError",
+      /"image"/,
+    ],
+    [
+      session.prompt([{ role: "user", content: [{ type: "text", value: new Blob() }] }]),
+      "TypeError",
+      /string/,
+    ],
     [
       session.prompt([
         { role: "user", content: "x" },
@@ -286,12 +361,30 @@ test("what an ensemble can't do is refused by the names that the API has", async
       /first of all/,
     ],
     [session.prompt("x", { thinking: {} } as object), "NotSupportedError", /"thinking"/],
-    [all(session.promptStreaming("x", { responseConstraint: digits })), "NotSupportedError", /responseConstraint/],
-    [session.measureContextUsage("x", { responseConstraint: digits }), "NotSupportedError", /responseConstraint/],
+    [
+      all(session.promptStreaming("x", { responseConstraint: digits })),
+      "NotSupportedError",
+      /responseConstraint/,
+    ],
+    [
+      session.measureContextUsage("x", { responseConstraint: digits }),
+      "NotSupportedError",
+      /responseConstraint/,
+    ],
     [model.create({ expectedInputs: [{ type: "image" }] }), "NotSupportedError", /"image"/],
-    [model.create({ tools: [{ name: "", description: "", inputSchema: {}, execute: async () => "" }] }), "NotSupportedError", /tools/],
+    [
+      model.create({
+        tools: [{ name: "", description: "", inputSchema: {}, execute: async () => "" }],
+      }),
+      "NotSupportedError",
+      /tools/,
+    ],
     [model.create({ samplingMode: "creative" }), "NotSupportedError", /samplingMode/],
-    [model.create({ samplingMode: "balanced", temperature: 1 } as object), "TypeError", /samplingMode/],
+    [
+      model.create({ samplingMode: "balanced", temperature: 1 } as object),
+      "TypeError",
+      /samplingMode/,
+    ],
     [model.create({ temperature: -1 }), "RangeError", /temperature/],
     [model.create({ topK: 0 }), "RangeError", /topK/],
     [model.create({ temprature: 1 } as object), "NotSupportedError", /"temprature"/],
@@ -307,21 +400,50 @@ test("what an ensemble can't do is refused by the names that the API has", async
     ],
   ];
   for (const [refused, name, message] of refusals) await assert.rejects(refused, { name, message });
-  await assert.rejects(session.prompt("x", { responseConstraint: { title: "refused" } }), { name: "NotSupportedError", message: /can't be honoured/ });
+  await assert.rejects(session.prompt("x", { responseConstraint: { title: "refused" } }), {
+    name: "NotSupportedError",
+    message: /can't be honoured/,
+  });
   assert.equal(session.contextUsage, 0);
-  assert.equal(await session.prompt("x", { responseConstraint: { type: "string" }, omitResponseConstraintInput: true }), "Hello there.");
-  assert.deepEqual(await Promise.all([model.availability({ expectedOutputs: [{ type: "audio" }] }), model.availability({ samplingMode: "creative" })]), ["unavailable", "unavailable"]);
-  const hot = await model.create({ temperature: Number.POSITIVE_INFINITY, topK: Number.POSITIVE_INFINITY });
+  assert.equal(
+    await session.prompt("x", {
+      responseConstraint: { type: "string" },
+      omitResponseConstraintInput: true,
+    }),
+    "Hello there.",
+  );
+  assert.deepEqual(
+    await Promise.all([
+      model.availability({ expectedOutputs: [{ type: "audio" }] }),
+      model.availability({ samplingMode: "creative" }),
+    ]),
+    ["unavailable", "unavailable"],
+  );
+  const hot = await model.create({
+    temperature: Number.POSITIVE_INFINITY,
+    topK: Number.POSITIVE_INFINITY,
+  });
   assert.deepEqual([hot.temperature, hot.topK], [10, 2 ** 32 - 1]);
 });
 
 test("failures have the API's names, with the library's error as their cause", async () => {
-  const failing = (error: Error): Global => createLanguageModel({ load: () => Promise.reject(error) });
-  await assert.rejects(failing(new Download("The host is away.")).create(), { name: "NetworkError", message: /away/ });
-  await assert.rejects(failing(new EngineFailure("It fell over.")).create(), (error: DOMException & { cause?: unknown }) => {
-    assert.ok(error instanceof DOMException && error.name === "OperationError" && error.cause instanceof EngineFailure);
-    return true;
+  const failing = (error: Error): Global =>
+    createLanguageModel({ load: () => Promise.reject(error) });
+  await assert.rejects(failing(new Download("The host is away.")).create(), {
+    name: "NetworkError",
+    message: /away/,
   });
+  await assert.rejects(
+    failing(new EngineFailure("It fell over.")).create(),
+    (error: DOMException & { cause?: unknown }) => {
+      assert.ok(
+        error instanceof DOMException &&
+          error.name === "OperationError" &&
+          error.cause instanceof EngineFailure,
+      );
+      return true;
+    },
+  );
   // The members went with the engine: the next session gets others.
   const { model, stages } = made({
     ...talker,
@@ -341,6 +463,14 @@ test("without workers there is no engine, without a place to keep models all are
   context.after(() => Reflect.deleteProperty(globalThis, "Worker"));
   assert.equal(await createLanguageModel().availability(), "available");
   assert.equal(await createLanguageModel({ backend: "webgpu" }).availability(), "unavailable");
-  assert.equal(await createLanguageModel({ members: [{ name: "Ada", ref: "hf:owner/repo/model.gguf" }] }).availability(), "downloadable");
-  assert.equal(await createLanguageModel({ members: [{ name: "Ada", ref: "owner/repo" }] }).availability(), "unavailable");
+  assert.equal(
+    await createLanguageModel({
+      members: [{ name: "Ada", ref: "hf:owner/repo/model.gguf" }],
+    }).availability(),
+    "downloadable",
+  );
+  assert.equal(
+    await createLanguageModel({ members: [{ name: "Ada", ref: "owner/repo" }] }).availability(),
+    "unavailable",
+  );
 });

@@ -1,6 +1,6 @@
 /**
- * An ensemble in the shape of the browser's own `LanguageModel` (the Prompt API), for code that is written
- * against that:
+ * An ensemble in the shape of the browser's own `LanguageModel` (the Prompt API), for code that is
+ * written against that:
  *
  * ```ts
  * const LanguageModel = createLanguageModel();
@@ -8,22 +8,44 @@
  * for await (const text of session.promptStreaming("What is 14 plus 28?")) show(text);
  * ```
  *
- * Sessions share one engine: the first `create` loads the members, and with the last session that is
- * destroyed they go. Errors are DOMExceptions of the names that the API gives them; `cause` is the error
- * of this library where there is one. Text alone is read and written. What an ensemble can't do is refused
- * by name, as NotSupportedError: tools, images and sounds, a `responseConstraint` that is a RegExp or a schema which
- * can't be honoured, an answer that is begun by the caller (`prefix`), and an answer behind a message of the assistant.
+ * Sessions share one engine: the first `create` loads the members, and with the last session that
+ * is destroyed they go. Errors are DOMExceptions of the names that the API gives them; `cause` is
+ * the error of this library where there is one. Text alone is read and written. What an ensemble
+ * can't do is refused by name, as NotSupportedError: tools, images and sounds, a
+ * `responseConstraint` that is a RegExp or a schema which can't be honoured, an answer that is
+ * begun by the caller (`prefix`), and an answer behind a message of the assistant.
  */
 import { chooseBackend, type Gpu } from "../protocol/backend.ts";
 import { openShelfToRead } from "../store/shelf.ts";
 import { isStored } from "../store/store.ts";
 import { fault, flag, list, optional, text, type Check, type Fields } from "../protocol/check.ts";
-import { Conclave, ConclaveError, defaultSampling, isFatal, parseReference, typed, type ErrorKind, type LoadOptions, type Message, type ResponseFormat, type Sampling } from "./conclave.ts";
+import {
+  Conclave,
+  ConclaveError,
+  defaultSampling,
+  isFatal,
+  parseReference,
+  typed,
+  type ErrorKind,
+  type LoadOptions,
+  type Message,
+  type ResponseFormat,
+  type Sampling,
+} from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { Loading } from "./loading.ts";
-import { callback, checked, checkedOptions, loadFields, object, signal as signalCheck } from "./options.ts";
+import {
+  callback,
+  checked,
+  checkedOptions,
+  loadFields,
+  object,
+  signal as signalCheck,
+} from "./options.ts";
 
-/** Whether a session can be made: at once, after a download, while one is under way, or not at all. */
+/**
+ * Whether a session can be made: at once, after a download, while one is under way, or not at all.
+ */
 export type Availability = "unavailable" | "downloadable" | "downloading" | "available";
 
 /** A piece of a message; `value` is a string, and other types than text are refused. */
@@ -43,7 +65,9 @@ export interface PromptMessage {
 /** What is asked: messages, or what the user says. */
 export type PromptInput = string | PromptMessage[];
 
-/** What will be read or written. Which languages the members know nobody can tell: none is refused. */
+/**
+ * What will be read or written. Which languages the members know nobody can tell: none is refused.
+ */
 export interface ExpectedContent {
   type: "text" | "image" | "audio";
   languages?: string[];
@@ -77,7 +101,9 @@ export interface SessionOptions extends SessionNeeds {
 export interface PromptOptions {
   /** Stops the answer, and takes the question out of the conversation. */
   signal?: AbortSignal;
-  /** A JSON schema: the answer is a document of it, unless a limit ends that. A RegExp is refused. */
+  /**
+   * A JSON schema: the answer is a document of it, unless a limit ends that. A RegExp is refused.
+   */
   responseConstraint?: object;
   /** Of no meaning here: members never read the schema. */
   omitResponseConstraintInput?: boolean;
@@ -100,25 +126,35 @@ export interface LanguageModelOptions extends LoadOptions {
 /** What has the shape of the global `LanguageModel`. */
 export interface ConclaveLanguageModel {
   /**
-   * Whether `create` with the same options would do: `available` where no model has to be downloaded (files
-   * beside the page, as the bundled members, count as there). Starts no engine and asks no host.
+   * Whether `create` with the same options would do: `available` where no model has to be
+   * downloaded (files beside the page, as the bundled members, count as there). Starts no engine
+   * and asks no host.
    */
   availability(options?: SessionNeeds): Promise<Availability>;
-  /** Makes a session, and loads the members for the first one. Rejects with NotSupportedError, NetworkError, OperationError, QuotaExceededError, AbortError. */
+  /**
+   * Makes a session, and loads the members for the first one. Rejects with NotSupportedError,
+   * NetworkError, OperationError, QuotaExceededError, AbortError.
+   */
   create(options?: SessionOptions): Promise<LanguageModelSession>;
   /** How sessions are sampled, and at most. */
   params(): Promise<SamplingLimits>;
 }
 
 const mostTokens = 2 ** 32 - 1;
-const limits: SamplingLimits = { defaultTopK: mostTokens, maxTopK: mostTokens, defaultTemperature: defaultSampling.temperature, maxTemperature: 10 };
+const limits: SamplingLimits = {
+  defaultTopK: mostTokens,
+  maxTopK: mostTokens,
+  defaultTemperature: defaultSampling.temperature,
+  maxTemperature: 10,
+};
 
 /** An object in the shape of the global `LanguageModel`, whose sessions these members answer. */
 export function createLanguageModel(options: LanguageModelOptions = {}): ConclaveLanguageModel {
-  const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } = checkedOptions("createLanguageModel", options, {
-    ...loadFields,
-    load: optional(callback<NonNullable<LanguageModelOptions["load"]>>()),
-  }) as LanguageModelOptions;
+  const { load = (options: LoadOptions) => Conclave.load(options), ...loadOptions } =
+    checkedOptions("createLanguageModel", options, {
+      ...loadFields,
+      load: optional(callback<NonNullable<LanguageModelOptions["load"]>>()),
+    }) as LanguageModelOptions;
   let current: Ensemble | undefined;
   const enter = (): Ensemble => {
     if (!current) {
@@ -157,7 +193,10 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
         const conclave = await unlessAborted(ensemble.conclave, signal);
         const usage = await unlessAborted(usageOf(conclave, initial), signal);
         if (ensemble.share < 1) tell(downloads, 1);
-        const session = new LanguageModelSession({ ensemble, conclave, sampling }, { messages: initial, initial: initial.length, usage });
+        const session = new LanguageModelSession(
+          { ensemble, conclave, sampling },
+          { messages: initial, initial: initial.length, usage },
+        );
         signal.addEventListener("abort", () => session.destroy(signal.reason), { once: true });
         return session;
       } catch (error) {
@@ -171,7 +210,10 @@ export function createLanguageModel(options: LanguageModelOptions = {}): Conclav
   };
 }
 
-/** Tells by `downloadprogress` which share of the download is here: `loaded`, from 0 to 1. Both ends are told, whether there is a download or not. */
+/**
+ * Tells by `downloadprogress` which share of the download is here: `loaded`, from 0 to 1. Both ends
+ * are told, whether there is a download or not.
+ */
 class DownloadMonitor extends EventTarget {
   ondownloadprogress: ((event: ProgressEvent) => void) | null = null;
 }
@@ -195,7 +237,10 @@ function tell(monitor: DownloadMonitor, share: number): void {
   monitor.ondownloadprogress?.(event);
 }
 
-/** Members that several sessions share, from the first one that waits for them to the last one that is destroyed. */
+/**
+ * Members that several sessions share, from the first one that waits for them to the last one that
+ * is destroyed.
+ */
 class Ensemble {
   availability: Availability = "downloading";
   readonly conclave: Promise<Conclave>;
@@ -206,7 +251,11 @@ class Ensemble {
   share = 0;
   #sessions = 0;
 
-  constructor(load: (options: LoadOptions) => Promise<Conclave>, options: LoadOptions, onEnd: () => void) {
+  constructor(
+    load: (options: LoadOptions) => Promise<Conclave>,
+    options: LoadOptions,
+    onEnd: () => void,
+  ) {
     this.#onEnd = onEnd;
     this.#loading = new Loading(load, options, (share) => {
       if (share <= this.share) return;
@@ -262,25 +311,32 @@ interface State {
 }
 
 /** Tokens of the conversation that there is room for, in the member that has the least. */
-const windowOf = ({ members }: Conclave): number => Math.min(...members.map(({ context }) => context));
+const windowOf = ({ members }: Conclave): number =>
+  Math.min(...members.map(({ context }) => context));
 
 /** Tokens of a conversation, of the window, going by the member that is the fullest. */
 async function usageOf(conclave: Conclave, messages: readonly Message[]): Promise<number> {
   if (messages.length === 0) return 0;
   // Chat templates know no conversation that ends otherwise than with a question.
-  const asked: readonly Message[] = messages.at(-1)?.role === "user" ? messages : [...messages, { role: "user", content: "" }];
+  const asked: readonly Message[] =
+    messages.at(-1)?.role === "user" ? messages : [...messages, { role: "user", content: "" }];
   const measured = await conclave.measure(joined(asked));
-  return Math.ceil(Math.max(...measured.map(({ tokens, room }) => tokens / room)) * windowOf(conclave));
+  return Math.ceil(
+    Math.max(...measured.map(({ tokens, room }) => tokens / room)) * windowOf(conclave),
+  );
 }
 
 /**
- * A conversation. Its methods reject with NotSupportedError where an ensemble can't do what is asked,
- * QuotaExceededError where the members have no room for it, InvalidStateError once the session is destroyed,
- * AbortError where it is destroyed or stopped meanwhile, and OperationError where the engine fails. What is asked
- * while another answer is under way waits for that.
+ * A conversation. Its methods reject with NotSupportedError where an ensemble can't do what is
+ * asked, QuotaExceededError where the members have no room for it, InvalidStateError once the
+ * session is destroyed, AbortError where it is destroyed or stopped meanwhile, and OperationError
+ * where the engine fails. What is asked while another answer is under way waits for that.
  */
 class LanguageModelSession extends EventTarget {
-  /** Dispatched as `contextoverflow`, and by its older name as `quotaoverflow`: the oldest questions and their answers were left out for want of room. */
+  /**
+   * Dispatched as `contextoverflow`, and by its older name as `quotaoverflow`: the oldest questions
+   * and their answers were left out for want of room.
+   */
   oncontextoverflow: ((event: Event) => void) | null = null;
   onquotaoverflow: ((event: Event) => void) | null = null;
   readonly #shared: Shared;
@@ -332,15 +388,24 @@ class LanguageModelSession extends EventTarget {
     return answer;
   }
 
-  /** Answers as `prompt` does, piece by piece: each is a segment that the members have agreed on. */
+  /**
+   * Answers as `prompt` does, piece by piece: each is a segment that the members have agreed on.
+   */
   promptStreaming(input: PromptInput, options: PromptOptions = {}): ReadableStream<string> {
     const cancelled = new AbortController();
     return new ReadableStream<string>({
       start: async (controller) => {
         const { signal } = known("promptStreaming", options, promptFields) as PromptOptions;
-        await this.#answer(input, { ...options, signal: signal ? AbortSignal.any([signal, cancelled.signal]) : cancelled.signal }, (text) => {
-          if (!cancelled.signal.aborted) controller.enqueue(text);
-        });
+        await this.#answer(
+          input,
+          {
+            ...options,
+            signal: signal ? AbortSignal.any([signal, cancelled.signal]) : cancelled.signal,
+          },
+          (text) => {
+            if (!cancelled.signal.aborted) controller.enqueue(text);
+          },
+        );
         controller.close();
       },
       cancel: (reason) => cancelled.abort(reason),
@@ -357,12 +422,18 @@ class LanguageModelSession extends EventTarget {
     });
   }
 
-  /** Tokens that a question takes by itself, with what chat templates put around it, of `contextWindow`. Rejects with QuotaExceededError where it is too long for a member. */
+  /**
+   * Tokens that a question takes by itself, with what chat templates put around it, of
+   * `contextWindow`. Rejects with QuotaExceededError where it is too long for a member.
+   */
   async measureContextUsage(input: PromptInput, options: PromptOptions = {}): Promise<number> {
     options = known("measureContextUsage", options, promptFields) as PromptOptions;
     formatOf(options);
     this.#refuseDestroyed();
-    return unlessAborted(usageOf(this.#shared.conclave, messagesOf(input, false)), this.#until(options)).catch((error: unknown) => {
+    return unlessAborted(
+      usageOf(this.#shared.conclave, messagesOf(input, false)),
+      this.#until(options),
+    ).catch((error: unknown) => {
       throw exceptionOf(error);
     });
   }
@@ -381,8 +452,13 @@ class LanguageModelSession extends EventTarget {
     return new LanguageModelSession(this.#shared, this.#state);
   }
 
-  /** Ends the session, and the engine with the last one. What is under way rejects with AbortError, or with the reason that is given. */
-  destroy(reason: unknown = new DOMException("The session was destroyed.", "AbortError")): undefined {
+  /**
+   * Ends the session, and the engine with the last one. What is under way rejects with AbortError,
+   * or with the reason that is given.
+   */
+  destroy(
+    reason: unknown = new DOMException("The session was destroyed.", "AbortError"),
+  ): undefined {
     if (this.#destruction.signal.aborted) return;
     this.#destruction.abort(reason);
     this.#shared.ensemble.leave();
@@ -392,7 +468,8 @@ class LanguageModelSession extends EventTarget {
     return this.#inTurn("prompt", options, promptFields, async (signal) => {
       const format = formatOf(options);
       const added = messagesOf(input, this.#state.messages.length > 0);
-      if (added.at(-1)?.role !== "user") throw unsupported("An ensemble answers the user. Let the last message be the user's.");
+      if (added.at(-1)?.role !== "user")
+        throw unsupported("An ensemble answers the user. Let the last message be the user's.");
       const { messages, usage } = await this.#fitting(added);
       signal.throwIfAborted();
       const { conclave, sampling } = this.#shared;
@@ -406,13 +483,22 @@ class LanguageModelSession extends EventTarget {
         if (text !== "") tell(text);
         if (event.type !== "end") continue;
         const answered: Message[] = [...messages, { role: "assistant", content: event.text }];
-        this.#state = { ...this.#state, messages: answered, usage: Math.min(usage + event.usage.answerTokens, this.contextWindow) };
+        this.#state = {
+          ...this.#state,
+          messages: answered,
+          usage: Math.min(usage + event.usage.answerTokens, this.contextWindow),
+        };
       }
     });
   }
 
   /** Runs tasks one after the other; who waits hears the signal at once. */
-  async #inTurn<T>(of: string, options: PromptOptions, fields: Fields, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #inTurn<T>(
+    of: string,
+    options: PromptOptions,
+    fields: Fields,
+    task: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const given = known(of, options, fields) as PromptOptions;
     this.#refuseDestroyed();
     const signal = this.#until(given);
@@ -435,10 +521,14 @@ class LanguageModelSession extends EventTarget {
   }
 
   #refuseDestroyed(): void {
-    if (this.#destruction.signal.aborted) throw new DOMException("The session was destroyed. Create another one.", "InvalidStateError");
+    if (this.#destruction.signal.aborted)
+      throw new DOMException("The session was destroyed. Create another one.", "InvalidStateError");
   }
 
-  /** The conversation with what is added. As far as there is no room for it, the oldest questions leave it with their answers; where that is not enough, none do. */
+  /**
+   * The conversation with what is added. As far as there is no room for it, the oldest questions
+   * leave it with their answers; where that is not enough, none do.
+   */
   async #fitting(added: Message[]): Promise<Pick<State, "messages" | "usage">> {
     const { initial } = this.#state;
     for (let before = this.#state.messages; ; ) {
@@ -469,7 +559,8 @@ class LanguageModelSession extends EventTarget {
 }
 export type { LanguageModelSession };
 
-const unsupported = (message: string): DOMException => new DOMException(message, "NotSupportedError");
+const unsupported = (message: string): DOMException =>
+  new DOMException(message, "NotSupportedError");
 
 /** An infinite one is the most that there is. */
 const amount: Check<number> = (data, path) => {
@@ -485,35 +576,71 @@ const needFields = {
   samplingMode: optional(text),
 };
 const signalFields = { signal: optional(signalCheck) };
-const sessionFields = { ...needFields, ...signalFields, initialPrompts: optional(list(object)), monitor: optional(callback<NonNullable<SessionOptions["monitor"]>>()) };
-const promptFields = { ...signalFields, responseConstraint: optional(object), omitResponseConstraintInput: optional(flag) };
+const sessionFields = {
+  ...needFields,
+  ...signalFields,
+  initialPrompts: optional(list(object)),
+  monitor: optional(callback<NonNullable<SessionOptions["monitor"]>>()),
+};
+const promptFields = {
+  ...signalFields,
+  responseConstraint: optional(object),
+  omitResponseConstraintInput: optional(flag),
+};
 
-/** As the API does: what is unknown is not supported, a wrong type is a TypeError, and null is as if it were left out. */
+/**
+ * As the API does: what is unknown is not supported, a wrong type is a TypeError, and null is as if
+ * it were left out.
+ */
 function known(of: string, options: unknown, fields: Fields): object {
-  return checkedOptions(of, options ?? {}, fields, { wrong: (message) => new TypeError(message), unknown: unsupported });
+  return checkedOptions(of, options ?? {}, fields, {
+    wrong: (message) => new TypeError(message),
+    unknown: unsupported,
+  });
 }
 
 /** What holds an answer to its constraint. Throws for one that can't be. */
-function formatOf({ responseConstraint, omitResponseConstraintInput }: PromptOptions): { responseFormat?: ResponseFormat } {
-  if (responseConstraint instanceof RegExp) throw unsupported("An ensemble can't honour a responseConstraint that is a RegExp. Give a JSON schema.");
-  if (responseConstraint !== undefined) return { responseFormat: { type: "json_schema", schema: responseConstraint } };
-  if (omitResponseConstraintInput) throw new TypeError("omitResponseConstraintInput goes with responseConstraint. Leave it out.");
+function formatOf({ responseConstraint, omitResponseConstraintInput }: PromptOptions): {
+  responseFormat?: ResponseFormat;
+} {
+  if (responseConstraint instanceof RegExp)
+    throw unsupported(
+      "An ensemble can't honour a responseConstraint that is a RegExp. Give a JSON schema.",
+    );
+  if (responseConstraint !== undefined)
+    return { responseFormat: { type: "json_schema", schema: responseConstraint } };
+  if (omitResponseConstraintInput)
+    throw new TypeError("omitResponseConstraintInput goes with responseConstraint. Leave it out.");
   return {};
 }
 
 /** Throws what of a session's needs an ensemble can't do. */
 function refuseNeeds(needs: SessionNeeds): void {
-  const { expectedInputs = [], expectedOutputs = [], tools = [], samplingMode = "balanced" } = needs;
+  const {
+    expectedInputs = [],
+    expectedOutputs = [],
+    tools = [],
+    samplingMode = "balanced",
+  } = needs;
   const other = [...expectedInputs, ...expectedOutputs].find(({ type }) => type !== "text");
-  if (other) throw unsupported(`The members read and write text alone, and ${JSON.stringify(other.type)} is expected. Leave it out.`);
+  if (other)
+    throw unsupported(
+      `The members read and write text alone, and ${JSON.stringify(other.type)} is expected. Leave it out.`,
+    );
   if (tools.length > 0) throw unsupported("The members call no tools. Leave them out.");
-  if (samplingMode !== "balanced") throw unsupported(`An ensemble can't honour samplingMode: ${JSON.stringify(samplingMode)}. Give a temperature.`);
+  if (samplingMode !== "balanced")
+    throw unsupported(
+      `An ensemble can't honour samplingMode: ${JSON.stringify(samplingMode)}. Give a temperature.`,
+    );
 }
 
 function samplingOf({ temperature, topK, samplingMode }: SessionNeeds): Shared["sampling"] {
-  if (samplingMode !== undefined && (temperature ?? topK) !== undefined) throw new TypeError("samplingMode goes with neither temperature nor topK. Leave it out.");
-  if (temperature !== undefined && !(temperature >= 0)) throw new RangeError(`The temperature is ${temperature}, and is at least 0.`);
-  if (topK !== undefined && !(topK >= 1)) throw new RangeError(`topK is ${topK}, and is at least 1.`);
+  if (samplingMode !== undefined && (temperature ?? topK) !== undefined)
+    throw new TypeError("samplingMode goes with neither temperature nor topK. Leave it out.");
+  if (temperature !== undefined && !(temperature >= 0))
+    throw new RangeError(`The temperature is ${temperature}, and is at least 0.`);
+  if (topK !== undefined && !(topK >= 1))
+    throw new RangeError(`topK is ${topK}, and is at least 1.`);
   return {
     temperature: Math.min(temperature ?? limits.defaultTemperature, limits.maxTemperature),
     // To draw from all tokens is 0 to the engine.
@@ -521,20 +648,40 @@ function samplingOf({ temperature, topK, samplingMode }: SessionNeeds): Shared["
   };
 }
 
-/** Reads what is asked. `appended`: it follows something, so that a system's message comes too late. */
+/**
+ * Reads what is asked. `appended`: it follows something, so that a system's message comes too late.
+ */
 function messagesOf(input: PromptInput, appended: boolean): Message[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
-  const told = checked("The prompt", input, list(object), { wrong: (message) => new TypeError(message) });
+  const told = checked("The prompt", input, list(object), {
+    wrong: (message) => new TypeError(message),
+  });
   if (told.length === 0) return [{ role: "user", content: "" }];
   return input.map(({ role, content, prefix }, index) => {
-    if (!["system", "user", "assistant"].includes(role)) throw new TypeError(`There is no role ${JSON.stringify(role)}. Take system, user or assistant.`);
-    if (role === "system" && (appended || index > 0)) throw new TypeError("The system's message comes first of all. Begin the conversation with it.");
-    if (prefix && (role !== "assistant" || index < input.length - 1)) throw new DOMException("A prefix is the last message, and the assistant's. Leave it out.", "SyntaxError");
-    if (prefix) throw unsupported("The members draft an answer from its first word. Leave prefix out.");
+    if (!["system", "user", "assistant"].includes(role))
+      throw new TypeError(
+        `There is no role ${JSON.stringify(role)}. Take system, user or assistant.`,
+      );
+    if (role === "system" && (appended || index > 0))
+      throw new TypeError(
+        "The system's message comes first of all. Begin the conversation with it.",
+      );
+    if (prefix && (role !== "assistant" || index < input.length - 1))
+      throw new DOMException(
+        "A prefix is the last message, and the assistant's. Leave it out.",
+        "SyntaxError",
+      );
+    if (prefix)
+      throw unsupported("The members draft an answer from its first word. Leave prefix out.");
     if (typeof content === "string") return { role, content };
-    const parts = checked(`The content of message ${index + 1}`, content, list(object), { wrong: (message) => new TypeError(message) }) as PromptPart[];
+    const parts = checked(`The content of message ${index + 1}`, content, list(object), {
+      wrong: (message) => new TypeError(message),
+    }) as PromptPart[];
     const texts = parts.map(({ type, value }) => {
-      if (type !== "text") throw unsupported(`The members read text alone, and a message has ${JSON.stringify(type)}. Leave it out.`);
+      if (type !== "text")
+        throw unsupported(
+          `The members read text alone, and a message has ${JSON.stringify(type)}. Leave it out.`,
+        );
       if (typeof value !== "string") throw new TypeError("The value of a text is a string.");
       return value;
     });
@@ -547,13 +694,19 @@ function joined(messages: readonly Message[]): Message[] {
   const turns: Message[] = [];
   for (const { role, content } of messages) {
     const last = turns.at(-1);
-    if (last?.role === role) turns[turns.length - 1] = { role, content: `${last.content}\n\n${content}` };
+    if (last?.role === role)
+      turns[turns.length - 1] = { role, content: `${last.content}\n\n${content}` };
     else turns.push({ role, content });
   }
   return turns;
 }
 
-async function availabilityOf({ backend, members, hub, load }: LanguageModelOptions): Promise<Availability> {
+async function availabilityOf({
+  backend,
+  members,
+  hub,
+  load,
+}: LanguageModelOptions): Promise<Availability> {
   // Whoever loads the members knows where they run.
   if (load === undefined && typeof Worker === "undefined") return "unavailable";
   try {
@@ -588,7 +741,12 @@ function exceptionOf(error: unknown): unknown {
   if (!(error instanceof ConclaveError)) return error;
   const name = names[error.kind] ?? "OperationError";
   // A class of its own in newer browsers, whose callers may ask for it.
-  const { QuotaExceededError } = globalThis as { QuotaExceededError?: new (message: string) => DOMException };
-  const exception = name === "QuotaExceededError" && QuotaExceededError ? new QuotaExceededError(error.message) : new DOMException(error.message, name);
+  const { QuotaExceededError } = globalThis as {
+    QuotaExceededError?: new (message: string) => DOMException;
+  };
+  const exception =
+    name === "QuotaExceededError" && QuotaExceededError
+      ? new QuotaExceededError(error.message)
+      : new DOMException(error.message, name);
   return Object.assign(exception, { cause: error });
 }

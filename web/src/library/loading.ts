@@ -1,4 +1,7 @@
-/** An ensemble on its way, for those who wait for it: how far it is, and how it is ended whatever has become of it. */
+/**
+ * An ensemble on its way, for those who wait for it: how far it is, and how it is ended whatever
+ * has become of it.
+ */
 import type { Conclave, LoadOptions } from "./conclave.ts";
 
 export class Loading {
@@ -7,7 +10,11 @@ export class Loading {
   readonly #stop = new AbortController();
 
   /** `onShare` hears which share of the load is done, from 0 to 1; it never falls. */
-  constructor(load: (options: LoadOptions) => Promise<Conclave>, options: LoadOptions, onShare: (share: number) => void) {
+  constructor(
+    load: (options: LoadOptions) => Promise<Conclave>,
+    options: LoadOptions,
+    onShare: (share: number) => void,
+  ) {
     const { signal = this.#stop.signal } = options;
     this.conclave = load({
       ...options,

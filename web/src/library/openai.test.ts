@@ -5,12 +5,22 @@ import type OpenAI from "openai";
 import { open, talker } from "../testing/staged.ts";
 import { createChatCompletions, type ChatParams } from "./openai.ts";
 
-const messages: OpenAI.ChatCompletionMessageParam[] & ChatParams["messages"] = [{ role: "user", content: "hello" }];
+const messages: OpenAI.ChatCompletionMessageParam[] & ChatParams["messages"] = [
+  { role: "user", content: "hello" },
+];
 
 /** What the client's own callers get, if our answers fit their types. */
 type Create = OpenAI["chat"]["completions"]["create"];
-type Plain = (params: { messages: typeof messages; model: string; stream?: false }) => Promise<OpenAI.ChatCompletion>;
-type Streamed = (params: { messages: typeof messages; model: string; stream: true }) => Promise<AsyncIterable<OpenAI.ChatCompletionChunk>>;
+type Plain = (params: {
+  messages: typeof messages;
+  model: string;
+  stream?: false;
+}) => Promise<OpenAI.ChatCompletion>;
+type Streamed = (params: {
+  messages: typeof messages;
+  model: string;
+  stream: true;
+}) => Promise<AsyncIterable<OpenAI.ChatCompletionChunk>>;
 
 test("an answer is as the client's types say, with who wrote what beside it", async () => {
   const { conclave, members } = await open({ Ada: talker, Bo: talker });
@@ -27,13 +37,30 @@ test("an answer is as the client's types say, with who wrote what beside it", as
       created: 0,
       model: "three toys",
       object: "chat.completion",
-      choices: [{ index: 0, finish_reason: "stop", logprobs: null, message: { role: "assistant", content: "Hello there.", refusal: null } }],
+      choices: [
+        {
+          index: 0,
+          finish_reason: "stop",
+          logprobs: null,
+          message: { role: "assistant", content: "Hello there.", refusal: null },
+        },
+      ],
       usage: { prompt_tokens: 5, completion_tokens: 12, total_tokens: 17 },
       conclave: {
         stop: "ended",
         segments: [
-          { text: "Hello", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
-          { text: " there.", writers: ["Ada", "Bo"], votes: { Ada: 0.5, Bo: 0.5 }, logprobs: { Ada: -1, Bo: -1 } },
+          {
+            text: "Hello",
+            writers: ["Ada", "Bo"],
+            votes: { Ada: 0.5, Bo: 0.5 },
+            logprobs: { Ada: -1, Bo: -1 },
+          },
+          {
+            text: " there.",
+            writers: ["Ada", "Bo"],
+            votes: { Ada: 0.5, Bo: 0.5 },
+            logprobs: { Ada: -1, Bo: -1 },
+          },
         ],
       },
     },
@@ -48,8 +75,20 @@ test("an answer is as the client's types say, with who wrote what beside it", as
     },
     ...messages,
   ] as const;
-  await client.chat.completions.create({ messages: parts, temperature: 0, top_p: 0.5, seed: 7, user: "x", n: 1, stop: null, response_format: { type: "text" } });
-  assert.deepEqual(members.get("Ada")?.messages, [{ role: "system", content: "Be brief." }, messages[0]]);
+  await client.chat.completions.create({
+    messages: parts,
+    temperature: 0,
+    top_p: 0.5,
+    seed: 7,
+    user: "x",
+    n: 1,
+    stop: null,
+    response_format: { type: "text" },
+  });
+  assert.deepEqual(members.get("Ada")?.messages, [
+    { role: "system", content: "Be brief." },
+    messages[0],
+  ]);
   assert.deepEqual(members.get("Ada")?.sampling, { temperature: 0, topP: 0.5, topK: 0, seed: 7 });
 });
 
@@ -58,7 +97,8 @@ test("a streamed answer comes in chunks that join to it, and says why it is over
   const client = createChatCompletions(conclave);
   const create: Streamed = client.chat.completions.create;
   const chunks: OpenAI.ChatCompletionChunk[] = [];
-  for await (const chunk of await create({ messages, model: "m", stream: true })) chunks.push(chunk);
+  for await (const chunk of await create({ messages, model: "m", stream: true }))
+    chunks.push(chunk);
   assert.deepEqual(
     chunks.map(({ choices }) => [choices[0]?.delta, choices[0]?.finish_reason]),
     [
@@ -72,10 +112,17 @@ test("a streamed answer comes in chunks that join to it, and says why it is over
 
   // `there.` might begin a text to stop before: it is told at the end.
   const held = await open({ Ada: talker });
-  const options = { messages, stream: true as const, stop: " there.!", stream_options: { include_usage: true } };
+  const options = {
+    messages,
+    stream: true as const,
+    stop: " there.!",
+    stream_options: { include_usage: true },
+  };
   const texts: (string | undefined)[] = [];
   let usage: unknown;
-  for await (const chunk of await createChatCompletions(held.conclave).chat.completions.create(options)) {
+  for await (const chunk of await createChatCompletions(held.conclave).chat.completions.create(
+    options,
+  )) {
     texts.push(chunk.choices[0]?.delta.content);
     usage = chunk.usage;
   }
@@ -85,14 +132,20 @@ test("a streamed answer comes in chunks that join to it, and says why it is over
 
 test("a stream is stopped by its controller, and read once", async () => {
   const { conclave } = await open({ Ada: talker });
-  const stream = await createChatCompletions(conclave).chat.completions.create({ messages, stream: true });
+  const stream = await createChatCompletions(conclave).chat.completions.create({
+    messages,
+    stream: true,
+  });
   const texts: (string | undefined)[] = [];
   for await (const { choices } of stream) {
     texts.push(choices[0]?.delta.content);
     if (choices[0]?.delta.content === "Hello") stream.controller.abort();
   }
   assert.deepEqual(texts, ["", "Hello"], "what would follow is not told, nor why it is over");
-  assert.throws(() => stream[Symbol.asyncIterator](), { name: "Settings", message: /read already/ });
+  assert.throws(() => stream[Symbol.asyncIterator](), {
+    name: "Settings",
+    message: /read already/,
+  });
 });
 
 test("limits end an answer as the client names them", async () => {
@@ -102,15 +155,29 @@ test("limits end an answer as the client names them", async () => {
     [{ stop: ["o t"] }, "Hell", "stop"],
   ] as const) {
     const { conclave } = await open({ Ada: talker });
-    const { choices } = await createChatCompletions(conclave).chat.completions.create({ messages, ...params });
+    const { choices } = await createChatCompletions(conclave).chat.completions.create({
+      messages,
+      ...params,
+    });
     assert.deepEqual([choices[0].message.content, choices[0].finish_reason], [content, finish]);
   }
 });
 
 test("a response format holds the members to its schema, and is the client's own", async () => {
-  const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"], additionalProperties: false };
-  const formats: [NonNullable<OpenAI.ChatCompletionCreateParams["response_format"]>, string | undefined][] = [
-    [{ type: "json_schema", json_schema: { name: "sum", strict: true, schema } }, JSON.stringify(schema)],
+  const schema = {
+    type: "object",
+    properties: { sum: { type: "integer" } },
+    required: ["sum"],
+    additionalProperties: false,
+  };
+  const formats: [
+    NonNullable<OpenAI.ChatCompletionCreateParams["response_format"]>,
+    string | undefined,
+  ][] = [
+    [
+      { type: "json_schema", json_schema: { name: "sum", strict: true, schema } },
+      JSON.stringify(schema),
+    ],
     [{ type: "json_schema", json_schema: { name: "anything" } }, '{"type":"object"}'],
     [{ type: "json_object" }, '{"type":"object"}'],
     [{ type: "text" }, undefined],
@@ -131,14 +198,30 @@ test("what an ensemble can't honour is refused by its name; who stops hears Abor
     [{ n: 2 }, /"n": 2/],
     [{ logprobs: true }, /"logprobs": true\. Members agree on segments.* in `conclave`/],
     [{ response_format: { type: "yaml" } }, /no response format "yaml"/],
-    [{ response_format: { type: "json_schema" } }, /response_format\.json_schema must be an object/],
-    [{ response_format: { type: "json_schema", json_schema: { name: "x", schema: "{}" } } }, /json_schema\.schema must be an object/],
+    [
+      { response_format: { type: "json_schema" } },
+      /response_format\.json_schema must be an object/,
+    ],
+    [
+      { response_format: { type: "json_schema", json_schema: { name: "x", schema: "{}" } } },
+      /json_schema\.schema must be an object/,
+    ],
     [{ response_format: "json" }, /response_format must be an object/],
     [{ frequency_penalty: 0.5 }, /"frequency_penalty": 0\.5/],
   ] as const) {
-    await assert.rejects(create({ messages, ...(params as object) }), { name: "Settings", message });
+    await assert.rejects(create({ messages, ...(params as object) }), {
+      name: "Settings",
+      message,
+    });
   }
-  await assert.rejects(create({ messages: [{ role: "user", content: [{ type: "image_url" } as never] }] }), { name: "Settings", message: /text alone.*image_url/ });
-  await create({ messages, frequency_penalty: 0, logit_bias: null } as ChatParams as ChatParams & { stream?: false });
-  await assert.rejects(create({ messages }, { signal: AbortSignal.abort() }), { name: "AbortError" });
+  await assert.rejects(
+    create({ messages: [{ role: "user", content: [{ type: "image_url" } as never] }] }),
+    { name: "Settings", message: /text alone.*image_url/ },
+  );
+  await create({ messages, frequency_penalty: 0, logit_bias: null } as ChatParams as ChatParams & {
+    stream?: false;
+  });
+  await assert.rejects(create({ messages }, { signal: AbortSignal.abort() }), {
+    name: "AbortError",
+  });
 });

@@ -7,13 +7,31 @@
  * completion.choices[0].message.content;
  * ```
  *
- * Parameters and answers are named and shaped as its client's types say (tested against `openai` 7). A
- * parameter that an ensemble can't honour is refused by its name, unless it asks for nothing. What the
- * client has no field for is in `conclave`: who wrote each segment, and how the members voted.
+ * Parameters and answers are named and shaped as its client's types say (tested against `openai`
+ * 7). A parameter that an ensemble can't honour is refused by its name, unless it asks for nothing.
+ * What the client has no field for is in `conclave`: who wrote each segment, and how the members
+ * voted.
  */
-import { flag, list, nullable, optional, shape, text, whole, within, type Check } from "../protocol/check.ts";
+import {
+  flag,
+  list,
+  nullable,
+  optional,
+  shape,
+  text,
+  whole,
+  within,
+  type Check,
+} from "../protocol/check.ts";
 import { finishOf, voteOf, type FinishReason, type SegmentVote } from "./answer.ts";
-import { BadSettings, type Conclave, type ConclaveEvent, type Message, type ResponseFormat, type StopReason } from "./conclave.ts";
+import {
+  BadSettings,
+  type Conclave,
+  type ConclaveEvent,
+  type Message,
+  type ResponseFormat,
+  type StopReason,
+} from "./conclave.ts";
 import { checked, ensemble, object, signal as signalCheck } from "./options.ts";
 
 export type { FinishReason, SegmentVote } from "./answer.ts";
@@ -31,7 +49,10 @@ export interface ChatMessage {
 }
 
 /** What the answer is to be. */
-export type ChatResponseFormat = { type: "text" } | { type: "json_object" } | { type: "json_schema"; json_schema: ChatSchema };
+export type ChatResponseFormat =
+  | { type: "text" }
+  | { type: "json_object" }
+  | { type: "json_schema"; json_schema: ChatSchema };
 
 /** A schema that the answer is a document of. */
 export interface ChatSchema {
@@ -48,7 +69,10 @@ export interface ChatParams {
   messages: readonly ChatMessage[];
   /** Told back, and nothing else: the members answer. */
   model?: string;
-  /** Tokens of the answer at most, each segment's in its writer's own; `max_tokens` is its older name. */
+  /**
+   * Tokens of the answer at most, each segment's in its writer's own; `max_tokens` is its older
+   * name.
+   */
   max_completion_tokens?: number | null;
   max_tokens?: number | null;
   /** Texts that the answer ends before. */
@@ -85,7 +109,14 @@ export interface ChatCompletion {
   /** In seconds since 1970. */
   created: number;
   model: string;
-  choices: [{ index: 0; finish_reason: FinishReason; logprobs: null; message: { role: "assistant"; content: string; refusal: null } }];
+  choices: [
+    {
+      index: 0;
+      finish_reason: FinishReason;
+      logprobs: null;
+      message: { role: "assistant"; content: string; refusal: null };
+    },
+  ];
   usage: ChatUsage;
   conclave: { stop: StopReason; segments: SegmentVote[] };
 }
@@ -97,12 +128,19 @@ export interface ChatCompletionChunk {
   created: number;
   model: string;
   /** None in the last one, which tells the usage, where that was asked for. */
-  choices: { index: 0; delta: { role?: "assistant"; content?: string }; finish_reason: FinishReason | null; logprobs: null }[];
+  choices: {
+    index: 0;
+    delta: { role?: "assistant"; content?: string };
+    finish_reason: FinishReason | null;
+    logprobs: null;
+  }[];
   usage?: ChatUsage | null;
   conclave?: SegmentVote;
 }
 
-/** An answer as it is written, to be read once. `controller.abort()` stops it, and ends the reading. */
+/**
+ * An answer as it is written, to be read once. `controller.abort()` stops it, and ends the reading.
+ */
 export interface ChatStream extends AsyncIterable<ChatCompletionChunk> {
   controller: AbortController;
 }
@@ -112,7 +150,10 @@ export interface ChatCompletions {
   chat: {
     completions: {
       create(params: ChatParams & { stream: true }, options?: ChatOptions): Promise<ChatStream>;
-      create(params: ChatParams & { stream?: false | null }, options?: ChatOptions): Promise<ChatCompletion>;
+      create(
+        params: ChatParams & { stream?: false | null },
+        options?: ChatOptions,
+      ): Promise<ChatCompletion>;
     };
   };
 }
@@ -142,7 +183,12 @@ const fields = {
   user: orNone(text),
 };
 
-const described = shape({ name: text, description: orNone(text), strict: orNone(flag), schema: orNone(object) });
+const described = shape({
+  name: text,
+  description: orNone(text),
+  strict: orNone(flag),
+  schema: orNone(object),
+});
 
 function orNone<T>(check: Check<T>) {
   return optional(nullable(check));
@@ -153,14 +199,31 @@ function stops(data: unknown, path: string): string | string[] {
   return Array.isArray(data) ? list(text)(data, path) : text(data, path);
 }
 
-/** The interface of OpenAI's client over these members. `create` throws as `Conclave.ask` does, and AbortError when its signal stops it. */
+/**
+ * The interface of OpenAI's client over these members. `create` throws as `Conclave.ask` does, and
+ * AbortError when its signal stops it.
+ */
 export function createChatCompletions(conclave: Conclave): ChatCompletions {
   checked("The ensemble", conclave, ensemble);
-  async function create(params: ChatParams, options: ChatOptions = {}): Promise<ChatCompletion | ChatStream> {
+  async function create(
+    params: ChatParams,
+    options: ChatOptions = {},
+  ): Promise<ChatCompletion | ChatStream> {
     refuseForeign(params);
     // The client's own options (a timeout, retries) mean nothing here.
-    const { signal } = checked("The options of create", options, shape({ signal: orNone(signalCheck) }));
-    const { model = "conclave", temperature, top_p: topP, seed, stop, stream_options: streamOptions } = params;
+    const { signal } = checked(
+      "The options of create",
+      options,
+      shape({ signal: orNone(signalCheck) }),
+    );
+    const {
+      model = "conclave",
+      temperature,
+      top_p: topP,
+      seed,
+      stop,
+      stream_options: streamOptions,
+    } = params;
     const maxTokens = params.max_completion_tokens ?? params.max_tokens;
     const controller = new AbortController();
     const events = conclave.ask(params.messages.map(messageOf), {
@@ -168,18 +231,35 @@ export function createChatCompletions(conclave: Conclave): ChatCompletions {
       ...(maxTokens != null && { maxTokens }),
       ...(params.response_format && { responseFormat: formatOf(params.response_format) }),
       ...(stop != null && { stop: typeof stop === "string" ? [stop] : [...stop] }),
-      sampling: { ...(temperature != null && { temperature }), ...(topP != null && { topP }), ...(seed != null && { seed: seedOf(seed) }) },
+      sampling: {
+        ...(temperature != null && { temperature }),
+        ...(topP != null && { topP }),
+        ...(seed != null && { seed: seedOf(seed) }),
+      },
     });
-    const head = { id: `chatcmpl-${crypto.randomUUID()}`, created: Math.floor(Date.now() / 1000), model };
+    const head = {
+      id: `chatcmpl-${crypto.randomUUID()}`,
+      created: Math.floor(Date.now() / 1000),
+      model,
+    };
     if (!params.stream) return completed(events, head, signal);
-    return streamOf(chunks(events, head, streamOptions?.include_usage ?? false, signal), controller);
+    return streamOf(
+      chunks(events, head, streamOptions?.include_usage ?? false, signal),
+      controller,
+    );
   }
-  return { chat: { completions: { create: create as ChatCompletions["chat"]["completions"]["create"] } } };
+  return {
+    chat: { completions: { create: create as ChatCompletions["chat"]["completions"]["create"] } },
+  };
 }
 
 type Head = Pick<ChatCompletion, "id" | "created" | "model">;
 
-async function completed(events: AsyncIterable<ConclaveEvent>, head: Head, signal: AbortSignal | null | undefined): Promise<ChatCompletion> {
+async function completed(
+  events: AsyncIterable<ConclaveEvent>,
+  head: Head,
+  signal: AbortSignal | null | undefined,
+): Promise<ChatCompletion> {
   const segments: SegmentVote[] = [];
   let members: string[] = [];
   for await (const event of events) {
@@ -188,28 +268,51 @@ async function completed(events: AsyncIterable<ConclaveEvent>, head: Head, signa
     if (event.type !== "end") continue;
     if (event.stop === "stopped") signal?.throwIfAborted();
     const { text: content, stop } = event;
-    const choice = { index: 0, finish_reason: finishOf(stop), logprobs: null, message: { role: "assistant", content, refusal: null } } as const;
-    return { ...head, object: "chat.completion", choices: [choice], usage: usageOf(event.usage), conclave: { stop, segments } };
+    const choice = {
+      index: 0,
+      finish_reason: finishOf(stop),
+      logprobs: null,
+      message: { role: "assistant", content, refusal: null },
+    } as const;
+    return {
+      ...head,
+      object: "chat.completion",
+      choices: [choice],
+      usage: usageOf(event.usage),
+      conclave: { stop, segments },
+    };
   }
   throw new BadSettings("The answer has no end. Close no engine that answers.");
 }
 
-function streamOf(chunks: AsyncGenerator<ChatCompletionChunk>, controller: AbortController): ChatStream {
+function streamOf(
+  chunks: AsyncGenerator<ChatCompletionChunk>,
+  controller: AbortController,
+): ChatStream {
   let read = false;
   return {
     controller,
     [Symbol.asyncIterator]() {
-      if (read) throw new BadSettings("This stream was read already. Keep its chunks, or ask again.");
+      if (read)
+        throw new BadSettings("This stream was read already. Keep its chunks, or ask again.");
       read = true;
       return chunks;
     },
   };
 }
 
-async function* chunks(events: AsyncIterable<ConclaveEvent>, head: Head, withUsage: boolean, signal: AbortSignal | null | undefined): AsyncGenerator<ChatCompletionChunk> {
+async function* chunks(
+  events: AsyncIterable<ConclaveEvent>,
+  head: Head,
+  withUsage: boolean,
+  signal: AbortSignal | null | undefined,
+): AsyncGenerator<ChatCompletionChunk> {
   const object = "chat.completion.chunk" as const;
   const usage = withUsage ? { usage: null } : {};
-  const chunk = (delta: ChatCompletionChunk["choices"][0]["delta"], finish: FinishReason | null = null): ChatCompletionChunk => ({
+  const chunk = (
+    delta: ChatCompletionChunk["choices"][0]["delta"],
+    finish: FinishReason | null = null,
+  ): ChatCompletionChunk => ({
     ...head,
     object,
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
@@ -248,12 +351,16 @@ function refuseForeign(params: ChatParams): void {
   for (const [name, value] of Object.entries(params)) {
     if (value == null || idle[name]?.includes(value)) continue;
     const reason = name === "logprobs" ? perSegment : "";
-    if (!Object.hasOwn(fields, name)) throw new BadSettings(`An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`);
+    if (!Object.hasOwn(fields, name))
+      throw new BadSettings(
+        `An ensemble can't honour ${JSON.stringify(name)}: ${JSON.stringify(value)}.${reason} Leave it out.`,
+      );
   }
   checked("create", params, shape(fields));
 }
 
-const perSegment = " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
+const perSegment =
+  " Members agree on segments, and their tokens are not the same: how likely each member found a segment is in `conclave`, as `logprobs`.";
 
 function formatOf(format: ChatResponseFormat): ResponseFormat {
   if (format.type !== "json_schema") return format;
@@ -264,21 +371,39 @@ function formatOf(format: ChatResponseFormat): ResponseFormat {
 function messageOf(message: ChatMessage, index: number): Message {
   const { role } = message;
   const content = checked(`messages[${index}].content`, message.content, contents);
-  const parts: readonly ChatTextPart[] = typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
+  const parts: readonly ChatTextPart[] =
+    typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
   // An assistant that called a tool has said nothing.
-  if ((content ?? undefined) === undefined && role !== "assistant") throw new BadSettings(`messages[${index}].content must be a string or a list; it is missing. Say what it says.`);
+  if ((content ?? undefined) === undefined && role !== "assistant")
+    throw new BadSettings(
+      `messages[${index}].content must be a string or a list; it is missing. Say what it says.`,
+    );
   const other = parts.find(({ type }) => type !== "text");
-  if (other) throw new BadSettings(`The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`);
+  if (other)
+    throw new BadSettings(
+      `The members read text alone, and a message has a part of type ${JSON.stringify(other.type)}. Leave it out.`,
+    );
   const pieces = checked(`messages[${index}].content`, parts, list(shape({ text })));
-  return { role: role === "developer" ? "system" : role, content: pieces.map(({ text }) => text).join("") };
+  return {
+    role: role === "developer" ? "system" : role,
+    content: pieces.map(({ text }) => text).join(""),
+  };
 }
 
 /** A text, or its parts, or none. */
 function contents(data: unknown, path: string): ChatMessage["content"] {
-  return data == null || typeof data === "string" ? (data ?? null) : (list(object)(data, path) as ChatTextPart[]);
+  return data == null || typeof data === "string"
+    ? (data ?? null)
+    : (list(object)(data, path) as ChatTextPart[]);
 }
 
-const usageOf = ({ promptTokens, answerTokens }: { promptTokens: number; answerTokens: number }): ChatUsage => ({
+const usageOf = ({
+  promptTokens,
+  answerTokens,
+}: {
+  promptTokens: number;
+  answerTokens: number;
+}): ChatUsage => ({
   prompt_tokens: promptTokens,
   completion_tokens: answerTokens,
   total_tokens: promptTokens + answerTokens,

@@ -1,8 +1,21 @@
 /**
- * What callers hand over, checked before it is used: what is of a wrong type, or of a name that means nothing, is
- * refused by that name. The one place for all entries of the package.
+ * What callers hand over, checked before it is used: what is of a wrong type, or of a name that
+ * means nothing, is refused by that name. The one place for all entries of the package.
  */
-import { fault, flag, list, misnamed, oneOf, optional, shape, text, whole, type Check, type Checked, type Fields } from "../protocol/check.ts";
+import {
+  fault,
+  flag,
+  list,
+  misnamed,
+  oneOf,
+  optional,
+  shape,
+  text,
+  whole,
+  type Check,
+  type Checked,
+  type Fields,
+} from "../protocol/check.ts";
 import { BadSettings } from "../protocol/errors.ts";
 import { contextTokens, core, memberSource, message, thinking } from "../protocol/messages.ts";
 
@@ -12,10 +25,18 @@ export interface Refusals {
   unknown: (message: string) => Error;
 }
 
-const settings: Refusals = { wrong: (message) => new BadSettings(message), unknown: (message) => new BadSettings(message) };
+const settings: Refusals = {
+  wrong: (message) => new BadSettings(message),
+  unknown: (message) => new BadSettings(message),
+};
 
 /** A value of this type, or what refuses it by its name: Settings if left out. */
-export function checked<T>(name: string, value: unknown, check: Check<T>, { wrong }: Pick<Refusals, "wrong"> = settings): T {
+export function checked<T>(
+  name: string,
+  value: unknown,
+  check: Check<T>,
+  { wrong }: Pick<Refusals, "wrong"> = settings,
+): T {
   try {
     return check(value, name);
   } catch (error) {
@@ -23,8 +44,16 @@ export function checked<T>(name: string, value: unknown, check: Check<T>, { wron
   }
 }
 
-/** Options of something, those alone that are given. A name that is none of these fields' is refused: a misspelt option would be as if it were left out. */
-export function checkedOptions<F extends Fields>(of: string, options: unknown, fields: F, refusals: Refusals = settings): Checked<ReturnType<typeof shape<F>>> {
+/**
+ * Options of something, those alone that are given. A name that is none of these fields' is
+ * refused: a misspelt option would be as if it were left out.
+ */
+export function checkedOptions<F extends Fields>(
+  of: string,
+  options: unknown,
+  fields: F,
+  refusals: Refusals = settings,
+): Checked<ReturnType<typeof shape<F>>> {
   checked(`The options of ${of}`, options, object, refusals);
   const unknown = misnamed(options as object, fields, of);
   if (unknown !== undefined) throw refusals.unknown(`${unknown}.`);
@@ -33,26 +62,30 @@ export function checkedOptions<F extends Fields>(of: string, options: unknown, f
 
 /** An object of whatever fields; who uses it knows them. */
 export const object: Check<object> = (data, path) => {
-  if (typeof data !== "object" || data === null || Array.isArray(data)) throw fault(path, "an object", data);
+  if (typeof data !== "object" || data === null || Array.isArray(data))
+    throw fault(path, "an object", data);
   return data;
 };
 
 /** Members that answer, by what they do. */
 export const ensemble: Check<object> = (data, path) => {
-  if (typeof (data as { ask?: unknown } | null | undefined)?.ask !== "function") throw fault(path, "what Conclave.load gives", data);
+  if (typeof (data as { ask?: unknown } | null | undefined)?.ask !== "function")
+    throw fault(path, "what Conclave.load gives", data);
   return data as object;
 };
 
 export const signal: Check<AbortSignal> = (data, path) => {
   const given = data as Partial<AbortSignal> | null | undefined;
   // By what it does: it may be of another window.
-  if (typeof given?.aborted !== "boolean" || typeof given.addEventListener !== "function") throw fault(path, "an AbortSignal", data);
+  if (typeof given?.aborted !== "boolean" || typeof given.addEventListener !== "function")
+    throw fault(path, "an AbortSignal", data);
   return data as AbortSignal;
 };
 
 /** An address as text, or a URL. */
 export const address: Check<string | URL> = (data, path) => {
-  if (typeof data !== "string" && Object.prototype.toString.call(data) !== "[object URL]") throw fault(path, "an address", data);
+  if (typeof data !== "string" && Object.prototype.toString.call(data) !== "[object URL]")
+    throw fault(path, "an address", data);
   return data as string | URL;
 };
 
@@ -72,7 +105,8 @@ const members: Check<string | URL | Checked<typeof memberSource>[]> = (data, pat
   // Before either is fetched.
   const names = sources.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) < index);
-  if (twice !== undefined) throw new TypeError(`${path} has two members called ${JSON.stringify(twice)}`);
+  if (twice !== undefined)
+    throw new TypeError(`${path} has two members called ${JSON.stringify(twice)}`);
   return sources;
 };
 

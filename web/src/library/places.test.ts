@@ -1,4 +1,7 @@
-/** Every file of the engine and of the bundled members has an address, beside the scripts or in a folder that is named. */
+/**
+ * Every file of the engine and of the bundled members has an address, beside the scripts or in a
+ * folder that is named.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
@@ -6,18 +9,41 @@ import { places, toys } from "./places.ts";
 
 const files = (assets?: string | URL): string[] => {
   const { engine, openCore, grammar } = places(assets);
-  return [engine.worker, engine.wasm, openCore.worker, openCore.wasm, grammar, ...toys(assets).map(({ url }) => url!)];
+  return [
+    engine.worker,
+    engine.wasm,
+    openCore.worker,
+    openCore.wasm,
+    grammar,
+    ...toys(assets).map(({ url }) => url!),
+  ];
 };
-/** What is behind the engine's name where WebAssembly takes it: the runtime of these tests may or may not. */
+/**
+ * What is behind the engine's name where WebAssembly takes it: the runtime of these tests may or
+ * may not.
+ */
 const relaxed = takesRelaxedSimd() ? "-relaxed" : "";
-const names = ["engine.js", `engine${relaxed}.wasm`, "open-core.js", "open-core.wasm", "grammar.wasm", "members/ada.gguf", "members/quill.gguf", "members/juno.gguf"];
+const names = [
+  "engine.js",
+  `engine${relaxed}.wasm`,
+  "open-core.js",
+  "open-core.wasm",
+  "grammar.wasm",
+  "members/ada.gguf",
+  "members/quill.gguf",
+  "members/juno.gguf",
+];
 
 test("files lie beside the library's script, or below the address that is given", () => {
   assert.deepEqual(
     files(),
     names.map((name) => new URL(`./${name}`, import.meta.url).href),
   );
-  for (const assets of ["https://host/of/files/", "https://host/of/files", new URL("https://host/of/files?v=1")])
+  for (const assets of [
+    "https://host/of/files/",
+    "https://host/of/files",
+    new URL("https://host/of/files?v=1"),
+  ])
     assert.deepEqual(
       files(assets),
       names.map((name) => `https://host/of/files/${name}`),
@@ -37,5 +63,8 @@ test("a page that is isolated from other origins starts the engine for shared me
   const page = globalThis as { crossOriginIsolated?: boolean };
   page.crossOriginIsolated = true;
   context.after(() => delete page.crossOriginIsolated);
-  assert.deepEqual(places("https://host/").engine, { worker: "https://host/engine-shared.js", wasm: `https://host/engine-shared${relaxed}.wasm` });
+  assert.deepEqual(places("https://host/").engine, {
+    worker: "https://host/engine-shared.js",
+    wasm: `https://host/engine-shared${relaxed}.wasm`,
+  });
 });

@@ -1,6 +1,6 @@
 /**
- * Where the engine's files lie, each by an address that bundlers see and copy its file for. Workers are
- * one file each and import nothing, so that a copy is enough.
+ * Where the engine's files lie, each by an address that bundlers see and copy its file for. Workers
+ * are one file each and import nothing, so that a copy is enough.
  */
 import list from "../../members/members.json" with { type: "json" };
 import type { MemberSource, Places } from "../protocol/messages.ts";
@@ -32,12 +32,28 @@ function addressOf(file: string, assets: string | URL | undefined): string {
   return new URL(file, base).href;
 }
 
-/** Those of the engine that this page can start, of the open core, and of what holds answers to a form. */
+/**
+ * Those of the engine that this page can start, of the open core, and of what holds answers to a
+ * form.
+ */
 export function places(assets?: string | URL): Places {
-  const place = (name: string, wasm = name) => ({ worker: addressOf(`${name}.js`, assets), wasm: addressOf(`${wasm}.wasm`, assets) });
+  const place = (name: string, wasm = name) => ({
+    worker: addressOf(`${name}.js`, assets),
+    wasm: addressOf(`${wasm}.wasm`, assets),
+  });
   const engine = mayShareMemory() ? "engine-shared" : "engine";
-  return { engine: place(engine, takesRelaxedSimd() ? `${engine}-relaxed` : engine), openCore: place("open-core"), grammar: addressOf("grammar.wasm", assets) };
+  return {
+    engine: place(engine, takesRelaxedSimd() ? `${engine}-relaxed` : engine),
+    openCore: place("open-core"),
+    grammar: addressOf("grammar.wasm", assets),
+  };
 }
 
 /** The bundled members. */
-export const toys = (assets?: string | URL): MemberSource[] => list.map(({ name, file, bytes, sha256 }) => ({ name, bytes, sha256, url: addressOf(`members/${file}`, assets) }));
+export const toys = (assets?: string | URL): MemberSource[] =>
+  list.map(({ name, file, bytes, sha256 }) => ({
+    name,
+    bytes,
+    sha256,
+    url: addressOf(`members/${file}`, assets),
+  }));

@@ -1,14 +1,36 @@
 /**
- * `<conclave-chat>` as a component of React. Its handlers are attached by the component itself: React attaches
- * none for events of an element's own while it takes over a page that was rendered on a server.
+ * `<conclave-chat>` as a component of React. Its handlers are attached by the component itself:
+ * React attaches none for events of an element's own while it takes over a page that was rendered
+ * on a server.
  */
-import { createElement, useEffect, useRef, type DetailedHTMLProps, type HTMLAttributes, type ReactElement } from "react";
-import type { BackendChoice, ConclaveError, ConclaveEvent, Core, EndEvent, MemberSource, RoundEvent, Rule, Thinking } from "./conclave.ts";
+import {
+  createElement,
+  useEffect,
+  useRef,
+  type DetailedHTMLProps,
+  type HTMLAttributes,
+  type ReactElement,
+} from "react";
+import type {
+  BackendChoice,
+  ConclaveError,
+  ConclaveEvent,
+  Core,
+  EndEvent,
+  MemberSource,
+  RoundEvent,
+  Rule,
+  Thinking,
+} from "./conclave.ts";
 import type { ConclaveChat as ChatElement } from "./element.ts";
 
 /** The attributes of `<conclave-chat>`, beside those of every element. */
-export interface ConclaveChatAttributes extends DetailedHTMLProps<HTMLAttributes<ChatElement>, ChatElement> {
-  /** References of models, parted by spaces, or the address of a list of them; the bundled members if left out. */
+export interface ConclaveChatAttributes
+  extends DetailedHTMLProps<HTMLAttributes<ChatElement>, ChatElement> {
+  /**
+   * References of models, parted by spaces, or the address of a list of them; the bundled members
+   * if left out.
+   */
   members?: string;
   backend?: BackendChoice;
   core?: Core;
@@ -18,8 +40,12 @@ export interface ConclaveChatAttributes extends DetailedHTMLProps<HTMLAttributes
 }
 
 /** What {@link ConclaveChat} takes: the element's attributes, and who hears its events. */
-export interface ConclaveChatProps extends Omit<ConclaveChatAttributes, "members" | "onProgress" | "onError" | "ref"> {
-  /** As the attribute, or a list as `Conclave.load` takes it. Another list at each render would load the members anew at each question: keep one. */
+export interface ConclaveChatProps
+  extends Omit<ConclaveChatAttributes, "members" | "onProgress" | "onError" | "ref"> {
+  /**
+   * As the attribute, or a list as `Conclave.load` takes it. Another list at each render would load
+   * the members anew at each question: keep one.
+   */
   members?: string | MemberSource[];
   /** Hears every event of an answer. */
   onEvent?: (event: ConclaveEvent) => void;
@@ -31,9 +57,23 @@ export interface ConclaveChatProps extends Omit<ConclaveChatAttributes, "members
 }
 
 /** `<conclave-chat>`; the element itself comes with `conclave/element`. */
-export function ConclaveChat({ members, onEvent, onRound, onEnd, onProgress, onError, ...attributes }: ConclaveChatProps): ReactElement {
+export function ConclaveChat({
+  members,
+  onEvent,
+  onRound,
+  onEnd,
+  onProgress,
+  onError,
+  ...attributes
+}: ConclaveChatProps): ReactElement {
   const element = useRef<ChatElement>(null);
-  const heard = { "conclave-event": onEvent, round: onRound, end: onEnd, progress: onProgress, error: onError };
+  const heard = {
+    "conclave-event": onEvent,
+    round: onRound,
+    end: onEnd,
+    progress: onProgress,
+    error: onError,
+  };
   const handlers = useRef(heard);
   useEffect(() => {
     handlers.current = heard;
@@ -41,7 +81,8 @@ export function ConclaveChat({ members, onEvent, onRound, onEnd, onProgress, onE
   useEffect(() => {
     const { current } = element;
     if (!current) return;
-    const tell = ({ type, detail }: CustomEvent<never>): void => handlers.current[type as keyof typeof heard]?.(detail);
+    const tell = ({ type, detail }: CustomEvent<never>): void =>
+      handlers.current[type as keyof typeof heard]?.(detail);
     const names = Object.keys(handlers.current);
     for (const name of names) current.addEventListener(name, tell as (event: Event) => void);
     return () => {
@@ -51,7 +92,11 @@ export function ConclaveChat({ members, onEvent, onRound, onEnd, onProgress, onE
   useEffect(() => {
     if (typeof members !== "string" && element.current) element.current.members = members;
   }, [members]);
-  return createElement("conclave-chat", { ...attributes, ...(typeof members === "string" && { members }), ref: element });
+  return createElement("conclave-chat", {
+    ...attributes,
+    ...(typeof members === "string" && { members }),
+    ref: element,
+  });
 }
 
 declare module "react" {

@@ -2,7 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
-import { act, createElement, StrictMode, useEffect, type ComponentProps, type ReactNode } from "react";
+import {
+  act,
+  createElement,
+  StrictMode,
+  useEffect,
+  type ComponentProps,
+  type ReactNode,
+} from "react";
 import { renderToString } from "react-dom/server";
 import type { Script } from "../testing/scripted.ts";
 import { file, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
@@ -11,7 +18,12 @@ import { ConclaveChat, useConclave, type UseConclave, type UseConclaveOptions } 
 
 const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
 Object.assign(window, { location: new URL("https://page.example/") });
-Object.assign(globalThis, { window, document, IS_REACT_ACT_ENVIRONMENT: true, ...(!("navigator" in globalThis) && { navigator: window.navigator }) });
+Object.assign(globalThis, {
+  window,
+  document,
+  IS_REACT_ACT_ENVIRONMENT: true,
+  ...(!("navigator" in globalThis) && { navigator: window.navigator }),
+});
 // It looks for a document as it is loaded.
 const { createRoot, hydrateRoot } = await import("react-dom/client");
 
@@ -35,14 +47,22 @@ async function mounted({
   strict = false,
   Child,
   ...options
-}: UseConclaveOptions & { script?: Script; surroundings?: Surroundings; strict?: boolean; Child?: (hook: UseConclave) => ReactNode } = {}): Promise<Mounted> {
+}: UseConclaveOptions & {
+  script?: Script;
+  surroundings?: Surroundings;
+  strict?: boolean;
+  Child?: (hook: UseConclave) => ReactNode;
+} = {}): Promise<Mounted> {
   const stages: Stage[] = [];
   const seen: string[] = [];
   let hook: UseConclave | undefined;
   const load = (options: LoadOptions): Promise<Conclave> => {
     const scripted = stage({ Ada: script }, 1, surroundings);
     stages.push(scripted);
-    return Conclave.load({ ...options, backend: "cpu", members: [{ name: "Ada", files: [file] }] }, scripted.port);
+    return Conclave.load(
+      { ...options, backend: "cpu", members: [{ name: "Ada", files: [file] }] },
+      scripted.port,
+    );
   };
   function Component(): ReactNode {
     hook = useConclave({ load, ...options });
@@ -51,7 +71,9 @@ async function mounted({
   }
   const root = createRoot(document.body.appendChild(document.createElement("div")));
   const component = createElement(Component);
-  await inAct(async () => root.render(strict ? createElement(StrictMode, undefined, component) : component));
+  await inAct(async () =>
+    root.render(strict ? createElement(StrictMode, undefined, component) : component),
+  );
   const unmount = async (): Promise<void> => inAct(async () => root.unmount());
   return { hook: () => hook!, stages, seen, unmount };
 }
@@ -63,11 +85,29 @@ const ended = ({ journal }: Stage): boolean => journal.includes("terminate");
 test("it renders on a server as before the first question, and the element's tag with it", () => {
   const Component = (): ReactNode => {
     const { status, text, messages, error, conclave } = useConclave({ backend: "cpu" });
-    const attributes: ComponentProps<"conclave-chat"> = { members: "hf:owner/repo/model.gguf", rule: "leader", title: "Ask" };
-    return createElement("p", undefined, JSON.stringify({ status, text, messages, failed: error !== undefined, loaded: conclave !== undefined }), createElement("conclave-chat", attributes));
+    const attributes: ComponentProps<"conclave-chat"> = {
+      members: "hf:owner/repo/model.gguf",
+      rule: "leader",
+      title: "Ask",
+    };
+    return createElement(
+      "p",
+      undefined,
+      JSON.stringify({
+        status,
+        text,
+        messages,
+        failed: error !== undefined,
+        loaded: conclave !== undefined,
+      }),
+      createElement("conclave-chat", attributes),
+    );
   };
   const html = renderToString(createElement(Component)).replaceAll("&quot;", '"');
-  assert.equal(html, '<p>{"status":"idle","text":"","messages":[],"failed":false,"loaded":false}<conclave-chat members="hf:owner/repo/model.gguf" rule="leader" title="Ask"></conclave-chat></p>');
+  assert.equal(
+    html,
+    '<p>{"status":"idle","text":"","messages":[],"failed":false,"loaded":false}<conclave-chat members="hf:owner/repo/model.gguf" rule="leader" title="Ask"></conclave-chat></p>',
+  );
 });
 
 test("the first question loads the members, the answer comes segment by segment, and the next one continues it", async () => {
@@ -75,9 +115,17 @@ test("the first question loads the members, the answer comes segment by segment,
   const { ask, load, stop, reset } = hook();
   assert.equal(stages.length, 0, "nothing is loaded before");
   const events: ConclaveEvent[] = [];
-  assert.equal(await inAct(() => ask("hello", { sampling: { seed: 7 }, onEvent: (event) => void events.push(event) })), "Hello there.");
+  assert.equal(
+    await inAct(() =>
+      ask("hello", { sampling: { seed: 7 }, onEvent: (event) => void events.push(event) }),
+    ),
+    "Hello there.",
+  );
   const states = seen.filter((state, index) => state !== seen[index - 1]);
-  assert.deepEqual([states[0], states[1], states.at(-1)], ["idle ", "loading ", "ready Hello there."]);
+  assert.deepEqual(
+    [states[0], states[1], states.at(-1)],
+    ["idle ", "loading ", "ready Hello there."],
+  );
   assert.ok(events.some(({ type }) => type === "begin") && events.at(-1)?.type === "end");
   const { status, progress, error, messages, segments, conclave } = hook();
   assert.deepEqual([status, progress, error, conclave?.members.length], ["ready", 1, undefined, 1]);
@@ -89,15 +137,30 @@ test("the first question loads the members, the answer comes segment by segment,
     ],
   );
   assert.equal(stages[0]?.members.get("Ada")?.sampling?.seed, 7);
-  await assert.rejects(ask({ type: "click" } as unknown as string), { name: "Settings", message: "The question must be a string; it was an object." });
-  await assert.rejects(ask("x", { maxTokens: null } as object), { name: "Settings", message: /^ask\.maxTokens must be/ });
+  await assert.rejects(ask({ type: "click" } as unknown as string), {
+    name: "Settings",
+    message: "The question must be a string; it was an object.",
+  });
+  await assert.rejects(ask("x", { maxTokens: null } as object), {
+    name: "Settings",
+    message: /^ask\.maxTokens must be/,
+  });
   await inAct(() => ask("again"));
-  assert.deepEqual(stages[0]?.members.get("Ada")?.messages, [...messages, { role: "user", content: "again" }]);
+  assert.deepEqual(stages[0]?.members.get("Ada")?.messages, [
+    ...messages,
+    { role: "user", content: "again" },
+  ]);
   assert.equal(hook().messages.length, 4);
   assert.equal(stages.length, 1);
-  assert.ok(hook().ask === ask && hook().load === load && hook().stop === stop && hook().reset === reset, "the functions stay the same");
+  assert.ok(
+    hook().ask === ask && hook().load === load && hook().stop === stop && hook().reset === reset,
+    "the functions stay the same",
+  );
   await inAct(async () => reset());
-  assert.deepEqual([hook().messages, hook().text, hook().segments, hook().status], [[], "", [], "ready"]);
+  assert.deepEqual(
+    [hook().messages, hook().text, hook().segments, hook().status],
+    [[], "", [], "ready"],
+  );
   await unmount();
   await settle();
   assert.ok(ended(stages[0]!), "the engine goes with the component");
@@ -108,7 +171,10 @@ test("the first question loads the members, the answer comes segment by segment,
 test("a stopped answer keeps its text; while one is under way others are refused", async () => {
   const { hook, unmount } = await mounted({ script: endless });
   let answered: Promise<string> | undefined;
-  const stopping = { onEvent: (event: ConclaveEvent) => void (event.type === "round" && event.round === 2 && hook().stop()) };
+  const stopping = {
+    onEvent: (event: ConclaveEvent) =>
+      void (event.type === "round" && event.round === 2 && hook().stop()),
+  };
   await inAct(async () => {
     answered = hook().ask("sing", stopping);
     await assert.rejects(hook().ask("and again"), { name: "Settings", message: /being answered/ });
@@ -134,7 +200,9 @@ test("a stopped answer keeps its text; while one is under way others are refused
 });
 
 test("to stop while the members load ends the loading, and the question is to be asked again", async () => {
-  const { hook, stages, unmount } = await mounted({ surroundings: { building: new Promise(() => {}) } });
+  const { hook, stages, unmount } = await mounted({
+    surroundings: { building: new Promise(() => {}) },
+  });
   await inAct(async () => {
     const answered = hook().ask("hello");
     await new Promise((done) => setTimeout(done, 20));
@@ -148,9 +216,21 @@ test("to stop while the members load ends the loading, and the question is to be
 });
 
 test("a failure is told; what was accepted stays, and the next question starts anew", async () => {
-  const { hook, stages, unmount } = await mounted({ script: { ...talker, failure: { move: "draft", call: 2, error: Object.assign(new Error("It fell over."), { name: "Engine" }) } } });
+  const { hook, stages, unmount } = await mounted({
+    script: {
+      ...talker,
+      failure: {
+        move: "draft",
+        call: 2,
+        error: Object.assign(new Error("It fell over."), { name: "Engine" }),
+      },
+    },
+  });
   assert.equal(await inAct(() => hook().ask("hello")), "Hello");
-  assert.deepEqual([hook().status, hook().error?.kind, hook().messages.at(-1)?.content], ["idle", "Engine", "Hello"]);
+  assert.deepEqual(
+    [hook().status, hook().error?.kind, hook().messages.at(-1)?.content],
+    ["idle", "Engine", "Hello"],
+  );
   await inAct(() => hook().ask("again"));
   assert.equal(stages.length, 2);
   await unmount();
@@ -172,7 +252,8 @@ test("a strict component has one engine in the end, whichever effect has asked f
   };
   const { hook, stages, unmount } = await mounted({ strict: true, Child });
   // As long as it takes: on a busy machine both engines of the two mounts open slowly.
-  for (let turn = 0; turn < 100 && (hook().status !== "ready" || hook().text === ""); turn++) await settle();
+  for (let turn = 0; turn < 100 && (hook().status !== "ready" || hook().text === ""); turn++)
+    await settle();
   assert.deepEqual([hook().status, hook().text], ["ready", "Hello there."]);
   assert.deepEqual(stages.map(ended), [...stages.slice(1).map(() => true), false]);
   assert.equal(hook().messages.length, 2, "asked once");
@@ -189,13 +270,23 @@ test("the element as a component hears the element's events, also where the page
   });
   const host = document.body.appendChild(document.createElement("div"));
   host.innerHTML = renderToString(createElement(ConclaveChat, { rule: "leader" }));
-  const element = host.querySelector("conclave-chat") as unknown as HTMLElement & { members?: unknown };
+  const element = host.querySelector("conclave-chat") as unknown as HTMLElement & {
+    members?: unknown;
+  };
   assert.equal(element.getAttribute("rule"), "leader");
   const members = [{ name: "Ada", files: [file] }];
-  const root = await inAct(async () => hydrateRoot(host as unknown as Element, createElement(ConclaveChat, { rule: "leader", members, ...at("first") })));
-  const dispatch = (name: string, detail: object): boolean => element.dispatchEvent(new window.CustomEvent(name, { detail }));
+  const root = await inAct(async () =>
+    hydrateRoot(
+      host as unknown as Element,
+      createElement(ConclaveChat, { rule: "leader", members, ...at("first") }),
+    ),
+  );
+  const dispatch = (name: string, detail: object): boolean =>
+    element.dispatchEvent(new window.CustomEvent(name, { detail }));
   dispatch("progress", { share: 0.5 });
-  await inAct(async () => root.render(createElement(ConclaveChat, { rule: "leader", members, ...at("second") })));
+  await inAct(async () =>
+    root.render(createElement(ConclaveChat, { rule: "leader", members, ...at("second") })),
+  );
   dispatch("end", { stop: "ended" });
   assert.deepEqual([heard, element.members], [["first 0.5", "second ended"], members]);
   await inAct(async () => root.unmount());
@@ -205,7 +296,9 @@ test("the element as a component hears the element's events, also where the page
 
 test("a component that goes while its members load leaves no engine behind", async () => {
   let loaded: () => void = () => {};
-  const { hook, stages, unmount } = await mounted({ surroundings: { starting: new Promise((resolve) => (loaded = resolve)) } });
+  const { hook, stages, unmount } = await mounted({
+    surroundings: { starting: new Promise((resolve) => (loaded = resolve)) },
+  });
   await inAct(async () => {
     void hook().load();
     await new Promise((done) => setTimeout(done, 20));

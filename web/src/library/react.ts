@@ -5,15 +5,26 @@
  * const { messages, status, progress, error, ask, stop } = useConclave();
  * ```
  *
- * The members load at the first question, or by `load`, and go when the component does. A component is
- * rendered on a server as before its first question.
+ * The members load at the first question, or by `load`, and go when the component does. A component
+ * is rendered on a server as before its first question.
  *
- * `ConclaveChat` is `<conclave-chat>` as a component, and whoever imports this has the tag in JSX as well; the
- * element itself comes with `conclave/element`.
+ * `ConclaveChat` is `<conclave-chat>` as a component, and whoever imports this has the tag in JSX
+ * as well; the element itself comes with `conclave/element`.
  */
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { voteOf, type SegmentVote } from "./answer.ts";
-import { BadSettings, Conclave, isAbort, isFatal, typed, type AskOptions, type ConclaveError, type ConclaveEvent, type LoadOptions, type Message } from "./conclave.ts";
+import {
+  BadSettings,
+  Conclave,
+  isAbort,
+  isFatal,
+  typed,
+  type AskOptions,
+  type ConclaveError,
+  type ConclaveEvent,
+  type LoadOptions,
+  type Message,
+} from "./conclave.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import * as check from "../protocol/check.ts";
 import { Loading } from "./loading.ts";
@@ -24,11 +35,16 @@ export { ConclaveChat, type ConclaveChatAttributes, type ConclaveChatProps } fro
 
 /** How the members are loaded; read when they are. */
 export interface UseConclaveOptions extends LoadOptions {
-  /** Loads them in the place of `Conclave.load`. What it gives is closed when the component goes. */
+  /**
+   * Loads them in the place of `Conclave.load`. What it gives is closed when the component goes.
+   */
   load?: (options: LoadOptions) => Promise<Conclave>;
 }
 
-/** How a question is answered. Where the conversation has become too long, its oldest questions are left out, unless `overflow` says otherwise. */
+/**
+ * How a question is answered. Where the conversation has become too long, its oldest questions are
+ * left out, unless `overflow` says otherwise.
+ */
 export interface QuestionOptions extends Omit<AskOptions, "signal"> {
   /** Hears every event of the answer. */
   onEvent?: (event: ConclaveEvent) => void;
@@ -42,7 +58,10 @@ export interface ConclaveState {
   progress: number;
   /** Why the last question, or the loading, failed; the text so far stays. */
   error: ConclaveError | undefined;
-  /** The conversation, with the question and the answer that are under way. A question that gets no answer leaves it. */
+  /**
+   * The conversation, with the question and the answer that are under way. A question that gets no
+   * answer leaves it.
+   */
   messages: readonly Message[];
   /** The last answer, as far as it is there. */
   text: string;
@@ -57,8 +76,9 @@ export interface UseConclave extends ConclaveState {
   /** Loads the members, if they are not there; a failure is told in `error`. */
   load(): Promise<void>;
   /**
-   * Asks a question that continues the conversation. Resolves with the answer as far as it came when it is
-   * over; a failure is told in `error`. While a question is answered, others are refused as Settings.
+   * Asks a question that continues the conversation. Resolves with the answer as far as it came
+   * when it is over; a failure is told in `error`. While a question is answered, others are refused
+   * as Settings.
    */
   ask(question: string, options?: QuestionOptions): Promise<string>;
   /** Stops the answer, of which the text so far stays, or the loading. */
@@ -81,10 +101,20 @@ export function useConclave(options: UseConclaveOptions = {}): UseConclave {
   return { ...state, load: chat.load, ask: chat.ask, stop: chat.stop, reset: chat.reset };
 }
 
-const askFields = { ...questionFields, onEvent: check.optional(callback<(event: ConclaveEvent) => void>()) };
+const askFields = {
+  ...questionFields,
+  onEvent: check.optional(callback<(event: ConclaveEvent) => void>()),
+};
 
 const silent = { text: "", segments: [] } as const;
-const idle: ConclaveState = { status: "idle", progress: 0, error: undefined, messages: [], ...silent, conclave: undefined };
+const idle: ConclaveState = {
+  status: "idle",
+  progress: 0,
+  error: undefined,
+  messages: [],
+  ...silent,
+  conclave: undefined,
+};
 
 /** Makes nothing until it is asked: strict components make two, and use one. */
 class Chat {
@@ -129,12 +159,16 @@ class Chat {
     // Handed over as a handler itself, it would be given the event.
     checked("The question", question, check.text);
     const { onEvent, ...options } = checkedOptions("ask", given, askFields) as QuestionOptions;
-    if (this.#answering && !this.#answering.signal.aborted) throw new BadSettings("A question is being answered. Wait for its end, or stop it.");
+    if (this.#answering && !this.#answering.signal.aborted)
+      throw new BadSettings("A question is being answered. Wait for its end, or stop it.");
     const controller = new AbortController();
     const { signal } = controller;
     this.#answering = controller;
     // One that was stopped just now may have no answer yet.
-    const before = this.#state.messages.at(-1)?.role === "user" ? this.#state.messages.slice(0, -1) : this.#state.messages;
+    const before =
+      this.#state.messages.at(-1)?.role === "user"
+        ? this.#state.messages.slice(0, -1)
+        : this.#state.messages;
     const messages: readonly Message[] = [...before, { role: "user", content: question }];
     const isCurrent = (): boolean => this.#answering === controller;
     let text = "";
@@ -142,7 +176,12 @@ class Chat {
     let own: { error: unknown } | undefined;
     /** Tells the answer so far, unless another one has begun. */
     const tell = (segments: readonly SegmentVote[]): void => {
-      if (isCurrent()) this.#set({ text, segments, messages: text === "" ? messages : [...messages, { role: "assistant", content: text }] });
+      if (isCurrent())
+        this.#set({
+          text,
+          segments,
+          messages: text === "" ? messages : [...messages, { role: "assistant", content: text }],
+        });
     };
     try {
       this.#set({ ...silent, error: undefined, messages });
@@ -150,7 +189,11 @@ class Chat {
       if (!conclave) return text;
       this.#set({});
       let members: string[] = [];
-      for await (const event of conclave.ask([...messages], { overflow: "drop-oldest", ...options, signal })) {
+      for await (const event of conclave.ask([...messages], {
+        overflow: "drop-oldest",
+        ...options,
+        signal,
+      })) {
         if (event.type === "begin") members = event.members;
         if (event.type === "round") {
           text += event.text;
@@ -232,7 +275,13 @@ class Chat {
 
   #set(change: Partial<ConclaveState>): void {
     const state = { ...this.#state, ...change };
-    const status = state.conclave ? (this.#answering ? "answering" : "ready") : this.#loading ? "loading" : "idle";
+    const status = state.conclave
+      ? this.#answering
+        ? "answering"
+        : "ready"
+      : this.#loading
+        ? "loading"
+        : "idle";
     this.#state = { ...state, status };
     for (const listener of this.#listeners) listener();
   }

@@ -1,4 +1,7 @@
-/** An engine that fails is opened anew by the library, once: the answer goes on behind the text so far. */
+/**
+ * An engine that fails is opened anew by the library, once: the answer goes on behind the text so
+ * far.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Conclave, EngineFailure, DeviceLost, type ConclaveEvent } from "./conclave.ts";
@@ -16,13 +19,18 @@ async function open(): Promise<{ conclave: Conclave; stages: Stage[]; fail: () =
     return made.port;
   };
   const conclave = await Conclave.open({ backend: "cpu" }, startPort);
-  for (const name of ["Ada", "Bo"]) await conclave.add({ name, files: [file] }, { contextTokens: 512 });
+  for (const name of ["Ada", "Bo"])
+    await conclave.add({ name, files: [file] }, { contextTokens: 512 });
   const fail = (): void => stages.at(-1)!.port.onerror?.({ message: "unreachable" } as ErrorEvent);
   return { conclave, stages, fail };
 }
 
 /** An answer of some rounds, in which something happens after each. */
-async function answer(conclave: Conclave, onRound: (round: number) => void | Promise<void>, maxRounds = 6): Promise<ConclaveEvent[]> {
+async function answer(
+  conclave: Conclave,
+  onRound: (round: number) => void | Promise<void>,
+  maxRounds = 6,
+): Promise<ConclaveEvent[]> {
   const events: ConclaveEvent[] = [];
   for await (const event of conclave.ask(hello, { settings: { maxRounds } })) {
     events.push(event);
@@ -31,7 +39,10 @@ async function answer(conclave: Conclave, onRound: (round: number) => void | Pro
   return events;
 }
 
-const kinds = (events: ConclaveEvent[]): string[] => events.filter(({ type }) => type !== "reading").map((event) => (event.type === "round" ? `round ${event.round}` : event.type));
+const kinds = (events: ConclaveEvent[]): string[] =>
+  events
+    .filter(({ type }) => type !== "reading")
+    .map((event) => (event.type === "round" ? `round ${event.round}` : event.type));
 const sixRounds = ["round 1", "round 2", "round 3", "round 4", "round 5", "round 6"];
 
 test("a worker that dies in mid-answer is replaced, and the answer goes on behind the text so far", async () => {
@@ -44,24 +55,40 @@ test("a worker that dies in mid-answer is replaced, and the answer goes on behin
     "begun once, and no round twice",
   );
   const reopened = events.find(({ type }) => type === "reopened");
-  assert.ok(reopened?.type === "reopened" && reopened.error.kind === "Engine" && /unreachable/.test(reopened.error.message));
+  assert.ok(
+    reopened?.type === "reopened" &&
+      reopened.error.kind === "Engine" &&
+      /unreachable/.test(reopened.error.message),
+  );
   const end = events.at(-1);
   assert.ok(end?.type === "end");
-  assert.deepEqual([end.text, end.stop, end.usage.answerTokens], ["la ".repeat(6), "rounds", 6 * 3], "what was accepted before counts");
+  assert.deepEqual(
+    [end.text, end.stop, end.usage.answerTokens],
+    ["la ".repeat(6), "rounds", 6 * 3],
+    "what was accepted before counts",
+  );
   assert.equal(stages.length, 2);
   assert.ok(stages[0]!.journal.includes("terminate"), "the failed one is ended");
   // The new members read what was accepted as candidates of their own, and keep it.
   const before = told.indexOf("reopened") - 1;
   for (const name of ["Ada", "Bo"]) {
-    const moves = stages[1]!.journal.filter((entry) => entry.startsWith(`${name} `)).map((entry) => entry.split(" ")[1]);
+    const moves = stages[1]!.journal
+      .filter((entry) => entry.startsWith(`${name} `))
+      .map((entry) => entry.split(" ")[1]);
     const drafted = moves.indexOf("draft");
-    assert.equal(moves.slice(0, drafted).filter((move) => move === "keep").length, before, moves.join(", "));
+    assert.equal(
+      moves.slice(0, drafted).filter((move) => move === "keep").length,
+      before,
+      moves.join(", "),
+    );
   }
 });
 
 test("a lost device is one that is opened anew as well", async () => {
   const { conclave, stages } = await open();
-  const events = await answer(conclave, (round) => (round === 2 ? conclave.loseDevice() : undefined));
+  const events = await answer(conclave, (round) =>
+    round === 2 ? conclave.loseDevice() : undefined,
+  );
   assert.deepEqual(
     kinds(events).filter((kind) => kind !== "reopened"),
     ["begin", ...sixRounds, "end"],
@@ -75,7 +102,10 @@ test("what fails twice in an answer is the caller's, with the text so far; the n
   const { conclave, stages, fail } = await open();
   await assert.rejects(
     answer(conclave, (round) => (round === 2 || round === 4 ? fail() : undefined)),
-    (error: unknown) => error instanceof EngineFailure && /unreachable/.test(error.message) && /^(la ){4,}$/.test(error.partial ?? ""),
+    (error: unknown) =>
+      error instanceof EngineFailure &&
+      /unreachable/.test(error.message) &&
+      /^(la ){4,}$/.test(error.partial ?? ""),
   );
   assert.equal(stages.length, 2);
   assert.ok(stages[1]!.journal.includes("terminate"), "it is not left running");
@@ -91,7 +121,10 @@ test("what fails twice in an answer is the caller's, with the text so far; the n
 
 test("questions that waited for the same engine share the new one", async () => {
   const { conclave, stages, fail } = await open();
-  const both = await Promise.all([answer(conclave, (round) => (round === 1 ? fail() : undefined)), collect(conclave.ask(hello, { settings: { maxRounds: 2 } }))]);
+  const both = await Promise.all([
+    answer(conclave, (round) => (round === 1 ? fail() : undefined)),
+    collect(conclave.ask(hello, { settings: { maxRounds: 2 } })),
+  ]);
   for (const events of both) assert.equal(kinds(events).at(-1), "end");
   assert.equal(stages.length, 2);
 });
@@ -100,7 +133,10 @@ test("a stop while it opens anew ends the answer, and a closed engine stays clos
   const { conclave, fail } = await open();
   const controller = new AbortController();
   const events: ConclaveEvent[] = [];
-  for await (const event of conclave.ask(hello, { signal: controller.signal, settings: { maxRounds: 6 } })) {
+  for await (const event of conclave.ask(hello, {
+    signal: controller.signal,
+    settings: { maxRounds: 6 },
+  })) {
     events.push(event);
     if (event.type === "round" && event.round === 2) fail();
     if (event.type === "reopened") controller.abort();
@@ -154,8 +190,14 @@ test("what the caller throws, or hands over broken, opens nothing anew", async (
   const events = conclave.ask(hello);
   await events.next();
   await assert.rejects(events.throw(new Error("mine")), { message: "mine" });
-  const broken = { aborted: false, addEventListener: () => assert.fail("of the page"), removeEventListener: () => undefined } as unknown as AbortSignal;
-  await assert.rejects(collect(conclave.ask(hello, { signal: broken })), { message: "of the page" });
+  const broken = {
+    aborted: false,
+    addEventListener: () => assert.fail("of the page"),
+    removeEventListener: () => undefined,
+  } as unknown as AbortSignal;
+  await assert.rejects(collect(conclave.ask(hello, { signal: broken })), {
+    message: "of the page",
+  });
   assert.equal(stages.length, 1);
 });
 

@@ -15,7 +15,13 @@ function followed(...sources: MemberSource[]) {
   );
   share.await(sources);
   /** What a member tells, so many milliseconds later. */
-  const tell = (name: string, phase: Progress["phase"], loaded: number, total: number, later = 100): void => {
+  const tell = (
+    name: string,
+    phase: Progress["phase"],
+    loaded: number,
+    total: number,
+    later = 100,
+  ): void => {
     now += later;
     share.member(name, { phase, loaded, total });
   };
@@ -27,7 +33,10 @@ function followed(...sources: MemberSource[]) {
 }
 
 test("the engine and all members count by their bytes, and the number never falls", () => {
-  const { told, share, tell, later } = followed({ name: "Ada", ref: "hf:a/b/c.gguf" }, { name: "Bo", bytes: 1.5e6, url: "./bo.gguf" });
+  const { told, share, tell, later } = followed(
+    { name: "Ada", ref: "hf:a/b/c.gguf" },
+    { name: "Bo", bytes: 1.5e6, url: "./bo.gguf" },
+  );
   // Bo's size is known, Ada's is not.
   tell("Ada", "checking", 0, 0);
   later(() => share.opened());
@@ -68,10 +77,18 @@ test("it is told ten times a second at most", () => {
 test("a load tells 0 first and 1 last, and a load that fails never 1", async () => {
   const told: number[] = [];
   const members = ["Ada", "Bo"].map((name) => ({ name, files: [file] }));
-  await Conclave.load({ backend: "cpu", members, onShare: (share) => told.push(share) }, stage({ Ada: talker, Bo: talker }).port);
+  await Conclave.load(
+    { backend: "cpu", members, onShare: (share) => told.push(share) },
+    stage({ Ada: talker, Bo: talker }).port,
+  );
   assert.deepEqual([told[0], told.at(-1)], [0, 1]);
   const failed: number[] = [];
   const broken = [...members.slice(0, 1), { name: "Bo", files: [new Blob(["nothing"])] }];
-  await assert.rejects(Conclave.load({ backend: "cpu", members: broken, onShare: (share) => failed.push(share) }, stage({ Ada: talker, Bo: talker }).port));
+  await assert.rejects(
+    Conclave.load(
+      { backend: "cpu", members: broken, onShare: (share) => failed.push(share) },
+      stage({ Ada: talker, Bo: talker }).port,
+    ),
+  );
   assert.ok(!failed.includes(1));
 });

@@ -1,15 +1,17 @@
 /**
- * How far a load is, as one number from 0 to 1: the engine's module and all members, by their bytes. It never
- * falls, and is told ten times a second at most.
+ * How far a load is, as one number from 0 to 1: the engine's module and all members, by their
+ * bytes. It never falls, and is told ten times a second at most.
  */
 import type { MemberSource, Progress } from "../protocol/messages.ts";
 
 /**
- * What hosts send of the engine's module, about. It counts in one piece: browsers keep the compiled code of a
- * module only where they read the host's own answer, which nobody then can count.
+ * What hosts send of the engine's module, about. It counts in one piece: browsers keep the compiled
+ * code of a module only where they read the host's own answer, which nobody then can count.
  */
 const moduleBytes = 1.5e6;
-/** What the download is of a member that has to be downloaded; the rest is its way to the engine. */
+/**
+ * What the download is of a member that has to be downloaded; the rest is its way to the engine.
+ */
 const downloading = 0.9;
 const oftenMs = 100;
 
@@ -38,7 +40,12 @@ export class Share {
 
   /** Waits for these members as well. */
   await(sources: readonly MemberSource[]): void {
-    for (const { name, bytes, files = [] } of sources) this.#members.set(name, { bytes: bytes ?? files.reduce((sum, { size }) => sum + size, 0), done: 0, downloaded: false });
+    for (const { name, bytes, files = [] } of sources)
+      this.#members.set(name, {
+        bytes: bytes ?? files.reduce((sum, { size }) => sum + size, 0),
+        done: 0,
+        downloaded: false,
+      });
   }
 
   /** The engine is open. */
@@ -47,14 +54,19 @@ export class Share {
     this.#follow();
   }
 
-  member(name: string, { phase, loaded, total }: Pick<Progress, "phase" | "loaded" | "total">): void {
+  member(
+    name: string,
+    { phase, loaded, total }: Pick<Progress, "phase" | "loaded" | "total">,
+  ): void {
     const part = this.#members.get(name);
     if (!part || total === 0) return;
     if (phase === "downloading") {
       Object.assign(part, { bytes: total, downloaded: true, done: (downloading * loaded) / total });
     } else if (phase === "loading") {
       if (part.bytes === 0) part.bytes = total;
-      part.done = part.downloaded ? downloading + ((1 - downloading) * loaded) / total : loaded / total;
+      part.done = part.downloaded
+        ? downloading + ((1 - downloading) * loaded) / total
+        : loaded / total;
     } else return;
     this.#follow();
   }
@@ -94,7 +106,10 @@ export class Share {
     // Who has told no size yet is not here.
     const known = members.filter(({ bytes, done }) => bytes > 0 || done === 1);
     if (known.length === 0) return 0;
-    const [done, bytes] = [...known, this.#engine].reduce(([done, bytes], part) => [done + part.done * part.bytes, bytes + part.bytes], [0, 0]);
+    const [done, bytes] = [...known, this.#engine].reduce(
+      ([done, bytes], part) => [done + part.done * part.bytes, bytes + part.bytes],
+      [0, 0],
+    );
     return Math.min(0.99, (done / bytes) * (known.length / members.length));
   }
 }

@@ -1,4 +1,7 @@
-/** The line to a worker that sends what is no reply: whoever waits hears of it, and nobody waits for ever. */
+/**
+ * The line to a worker that sends what is no reply: whoever waits hears of it, and nobody waits for
+ * ever.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Wire, type Port } from "./wire.ts";
@@ -6,21 +9,36 @@ import { Wire, type Port } from "./wire.ts";
 /** A line to a worker that answers nothing by itself. */
 function line(): { wire: Wire; port: Port; ended: () => boolean } {
   let ended = false;
-  const port: Port = { postMessage: () => undefined, terminate: () => void (ended = true), onmessage: null, onmessageerror: null, onerror: null };
+  const port: Port = {
+    postMessage: () => undefined,
+    terminate: () => void (ended = true),
+    onmessage: null,
+    onmessageerror: null,
+    onerror: null,
+  };
   return { wire: new Wire(port, "engine.js"), port, ended: () => ended };
 }
 
 const faults: [what: string, told: RegExp, happen: (port: Port) => void][] = [
   ["what can't be read", /can't be read here/, (port) => port.onmessageerror?.({} as MessageEvent)],
-  ["what is no reply", /sent what it should not/, (port) => port.onmessage?.({ data: { type: "nonsense", id: 1 } } as MessageEvent)],
+  [
+    "what is no reply",
+    /sent what it should not/,
+    (port) => port.onmessage?.({ data: { type: "nonsense", id: 1 } } as MessageEvent),
+  ],
   ["an error", /unreachable/, (port) => port.onerror?.({ message: "unreachable" } as ErrorEvent)],
 ];
 
 for (const [what, told, happen] of faults) {
-  test(`a worker that sends ${what} fails all that wait for it, and all that comes after`, { timeout: 10_000 }, async () => {
+  test(`a worker that sends ${what} fails all that wait for it, and all that comes after`, {
+    timeout: 10_000,
+  }, async () => {
     const { wire, port, ended } = line();
     const failed: Error[] = [];
-    wire.listen(wire.id(), { reply: () => assert.fail(), fail: (error) => void failed.push(error) });
+    wire.listen(wire.id(), {
+      reply: () => assert.fail(),
+      fail: (error) => void failed.push(error),
+    });
     const waiting = wire.request({ type: "models", id: wire.id() });
     happen(port);
     const wanted = { kind: "Engine", message: told };

@@ -1,6 +1,18 @@
 /** The library's end of the line to the worker: pairs replies with requests by id. */
-import { BadSettings, EngineFailure, fromRecord, typed, type ConclaveError } from "../protocol/errors.ts";
-import { moved, parseReply, type Progress, type Reply, type Request } from "../protocol/messages.ts";
+import {
+  BadSettings,
+  EngineFailure,
+  fromRecord,
+  typed,
+  type ConclaveError,
+} from "../protocol/errors.ts";
+import {
+  moved,
+  parseReply,
+  type Progress,
+  type Reply,
+  type Request,
+} from "../protocol/messages.ts";
 
 /** The port of a Worker, as far as it is used; tests put a service in its place. */
 export interface Port {
@@ -31,13 +43,25 @@ export class Wire {
         const reply = parseReply(data);
         this.#listeners.get(reply.id)?.reply(reply);
       } catch (error) {
-        this.#break(new EngineFailure(`The worker sent what it should not: ${String(error)}. Reload the engine.`, { cause: error }));
+        this.#break(
+          new EngineFailure(
+            `The worker sent what it should not: ${String(error)}. Reload the engine.`,
+            { cause: error },
+          ),
+        );
       }
     };
-    port.onmessageerror = () => this.#break(new EngineFailure("The worker sent what can't be read here. Reload the engine."));
+    port.onmessageerror = () =>
+      this.#break(new EngineFailure("The worker sent what can't be read here. Reload the engine."));
     port.onerror = (event) => {
       const causes = `Check that the file is there, that the page's policy allows it (worker-src), and, where the page is isolated from other origins, that the file is sent with Cross-Origin-Embedder-Policy: require-corp.`;
-      this.#break(new EngineFailure(event.message ? `The worker failed: ${event.message}. Reload the engine.` : `The worker could not be started from ${address}. ${causes}`));
+      this.#break(
+        new EngineFailure(
+          event.message
+            ? `The worker failed: ${event.message}. Reload the engine.`
+            : `The worker could not be started from ${address}. ${causes}`,
+        ),
+      );
     };
   }
 
@@ -50,7 +74,10 @@ export class Wire {
     try {
       this.#port.postMessage(request, moved(request));
     } catch (error) {
-      throw new BadSettings(`The request can't cross to the worker (${String(error)}). Pass plain data.`, { cause: error });
+      throw new BadSettings(
+        `The request can't cross to the worker (${String(error)}). Pass plain data.`,
+        { cause: error },
+      );
     }
   }
 
@@ -64,7 +91,11 @@ export class Wire {
   }
 
   /** Sends a request and waits for the reply that ends it. */
-  request(request: Request, signal?: AbortSignal, onProgress?: (progress: Progress) => void): Promise<Reply> {
+  request(
+    request: Request,
+    signal?: AbortSignal,
+    onProgress?: (progress: Progress) => void,
+  ): Promise<Reply> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     /** What the caller's own function threw. */
     let own: { error: unknown } | undefined;
@@ -90,7 +121,8 @@ export class Wire {
           }
           settle();
           if (reply.type === "failed") reject(fromRecord(reply.error));
-          else if (reply.type === "aborted") reject(signal?.reason ?? new DOMException("Aborted", "AbortError"));
+          else if (reply.type === "aborted")
+            reject(signal?.reason ?? new DOMException("Aborted", "AbortError"));
           else resolve(reply);
         },
         fail: (error) => {

@@ -1,6 +1,6 @@
 /**
- * Below a conversation: whose vote has alone decided many of its rounds against all the others, and the offer to go on
- * without that member, which can be taken back.
+ * Below a conversation: whose vote has alone decided many of its rounds against all the others, and
+ * the offer to go on without that member, which can be taken back.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
 import { isTurnedBy } from "./credits.ts";
@@ -27,20 +27,35 @@ export interface Overruling {
   voted: number;
 }
 
-/** Members whose vote alone decided at least a third of the rounds that they voted in, of five or more; who is trusted most from the start is not among them. Worst first. */
+/**
+ * Members whose vote alone decided at least a third of the rounds that they voted in, of five or
+ * more; who is trusted most from the start is not among them. Worst first.
+ */
 export function overruling(answers: Voted[]): Overruling[] {
   const found = new Map<string, Overruling>();
   for (const { members, start, rounds } of answers) {
     members.forEach((member, index) => {
       const others = start.filter((_, other) => other !== index);
-      if ((start[index] ?? 0) > (stronger * others.reduce((sum, weight) => sum + weight, 0)) / Math.max(1, others.length)) return;
-      const own = rounds.filter(({ active, shares }) => (shares[active.indexOf(index)]?.length ?? 0) > 0);
+      if (
+        (start[index] ?? 0) >
+        (stronger * others.reduce((sum, weight) => sum + weight, 0)) / Math.max(1, others.length)
+      )
+        return;
+      const own = rounds.filter(
+        ({ active, shares }) => (shares[active.indexOf(index)]?.length ?? 0) > 0,
+      );
       const known = found.get(member) ?? { member, turned: 0, voted: 0 };
-      found.set(member, { member, turned: known.turned + own.filter((round) => isTurnedBy(round, index)).length, voted: known.voted + own.length });
+      found.set(member, {
+        member,
+        turned: known.turned + own.filter((round) => isTurnedBy(round, index)).length,
+        voted: known.voted + own.length,
+      });
     });
   }
   const rate = ({ turned, voted }: Overruling): number => turned / voted;
-  return [...found.values()].filter((one) => one.voted >= fewest && rate(one) >= part).sort((a, b) => rate(b) - rate(a));
+  return [...found.values()]
+    .filter((one) => one.voted >= fewest && rate(one) >= part)
+    .sort((a, b) => rate(b) - rate(a));
 }
 
 export interface AdviceEvents {
@@ -66,7 +81,9 @@ export class Advice {
 
   /** Looks at the conversation so far; offers where there is something to offer. */
   consider(answers: Voted[]): void {
-    const found = overruling(answers).find(({ member }) => !this.#kept.has(member) && this.#events.canGo(member));
+    const found = overruling(answers).find(
+      ({ member }) => !this.#kept.has(member) && this.#events.canGo(member),
+    );
     if (!found) return this.clear();
     const { member, turned, voted } = found;
     this.#about = { member, out: false };

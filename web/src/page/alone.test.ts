@@ -12,13 +12,21 @@ const says = (text: string, failure?: Script["failure"]): Script => ({
   taste: () => 1,
   ...(failure && { failure }),
 });
-const told = ({ member, ...what }: Alone): string => `${member} ${"error" in what ? what.error.kind : what.event.type === "round" ? what.event.text : what.event.type}`;
+const told = ({ member, ...what }: Alone): string =>
+  `${member} ${"error" in what ? what.error.kind : what.event.type === "round" ? what.event.text : what.event.type}`;
 
-async function play(scripts: Record<string, Script>, onStep: (step: Alone, stop: () => void) => void = () => {}): Promise<{ steps: Alone[]; journal: string[] }> {
+async function play(
+  scripts: Record<string, Script>,
+  onStep: (step: Alone, stop: () => void) => void = () => {},
+): Promise<{ steps: Alone[]; journal: string[] }> {
   const { conclave, journal } = await open(scripts);
   const controller = new AbortController();
   const steps: Alone[] = [];
-  for await (const step of eachAlone(conclave, { messages: hello, members: Object.keys(scripts), sampling: { seed: 7 } }, controller.signal)) {
+  for await (const step of eachAlone(
+    conclave,
+    { messages: hello, members: Object.keys(scripts), sampling: { seed: 7 } },
+    controller.signal,
+  )) {
     steps.push(step);
     onStep(step, () => controller.abort());
   }
@@ -27,8 +35,21 @@ async function play(scripts: Record<string, Script>, onStep: (step: Alone, stop:
 
 test("members answer alone one after the other, each from the same question", async () => {
   const { steps, journal } = await play({ Ada: says("a"), Bo: says("b") });
-  assert.deepEqual(steps.map(told), ["0 reading", "0 begin", "0 a", "0 .", "0 end", "1 reading", "1 begin", "1 b", "1 .", "1 end"]);
-  const begun = steps.flatMap((step) => ("event" in step && step.event.type === "begin" ? [step.event] : []));
+  assert.deepEqual(steps.map(told), [
+    "0 reading",
+    "0 begin",
+    "0 a",
+    "0 .",
+    "0 end",
+    "1 reading",
+    "1 begin",
+    "1 b",
+    "1 .",
+    "1 end",
+  ]);
+  const begun = steps.flatMap((step) =>
+    "event" in step && step.event.type === "begin" ? [step.event] : [],
+  );
   assert.deepEqual(
     begun.map(({ members, sampling }) => [members, sampling.seed]),
     [
@@ -40,7 +61,10 @@ test("members answer alone one after the other, each from the same question", as
 });
 
 test("a stop ends the one that answers, and nobody is asked after it", async () => {
-  const { steps, journal } = await play({ Ada: says("a"), Bo: says("b") }, (step, stop) => told(step) === "0 a" && stop());
+  const { steps, journal } = await play(
+    { Ada: says("a"), Bo: says("b") },
+    (step, stop) => told(step) === "0 a" && stop(),
+  );
   assert.equal(told(steps.at(-1)!), "0 end");
   const last = steps.at(-1)!;
   assert.equal("event" in last && last.event.type === "end" && last.event.stop, "stopped");
@@ -48,9 +72,18 @@ test("a stop ends the one that answers, and nobody is asked after it", async () 
 });
 
 test("who fails leaves the others their turn, unless the engine has failed", async () => {
-  const failing = (name: string): Script => says("a", { move: "draft", call: 2, error: Object.assign(new Error("It failed."), { name }) });
+  const failing = (name: string): Script =>
+    says("a", { move: "draft", call: 2, error: Object.assign(new Error("It failed."), { name }) });
   const one = await play({ Ada: failing("Template"), Bo: says("b") });
-  assert.deepEqual(one.steps.map(told).slice(2), ["0 a", "0 Template", "1 reading", "1 begin", "1 b", "1 .", "1 end"]);
+  assert.deepEqual(one.steps.map(told).slice(2), [
+    "0 a",
+    "0 Template",
+    "1 reading",
+    "1 begin",
+    "1 b",
+    "1 .",
+    "1 end",
+  ]);
   const all = await play({ Ada: failing("DeviceLost"), Bo: says("b") });
   assert.deepEqual(all.steps.map(told).slice(2), ["0 a", "0 DeviceLost"]);
 });
@@ -61,6 +94,9 @@ test("what an answer cost is the tokens taken and the time of the rounds", () =>
     candidates: tokens.map((tokens) => ({ member: "Ada", text: "", ended: false, tokens })),
     ms: { draft, verify },
   });
-  assert.equal(cost([round(1, [9, 4], 1000, 200), round(0, [3, 100], 300, 0)]), "7 tokens in 1.5 s");
+  assert.equal(
+    cost([round(1, [9, 4], 1000, 200), round(0, [3, 100], 300, 0)]),
+    "7 tokens in 1.5 s",
+  );
   assert.equal(cost([]), "0 tokens in 0 ms");
 });

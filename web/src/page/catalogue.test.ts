@@ -5,14 +5,20 @@ import { memoryOf, parseCatalogue } from "./catalogue.ts";
 
 const json = readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}catalogue.json`, "utf8");
 const ensembles = parseCatalogue(JSON.parse(json));
-const models = new Map(ensembles.flatMap(({ members }) => members).map((member) => [member.name, member]));
+const models = new Map(
+  ensembles.flatMap(({ members }) => members).map((member) => [member.name, member]),
+);
 
 test("every ensemble joins two to eight models of at least two families, each at a file of the hub", () => {
   for (const { name, members } of ensembles) {
     assert.ok(new Set(members.map(({ family }) => family)).size >= 2, `${name} is of one family`);
     for (const member of members) {
       assert.match(member.ref, /^hf:[\w.-]+\/[\w.-]+\/[\w.-]+\.gguf$/);
-      assert.match(member.ref.toLowerCase(), new RegExp(`[-.]${member.format.toLowerCase()}\\.gguf$`), `${member.name} says its format`);
+      assert.match(
+        member.ref.toLowerCase(),
+        new RegExp(`[-.]${member.format.toLowerCase()}\\.gguf$`),
+        `${member.name} says its format`,
+      );
     }
   }
   assert.ok([...models.values()].length >= 12);
@@ -53,7 +59,12 @@ test("memory grows with the context, not beyond the model's own; on the CPU six 
 });
 
 test("a catalogue with a fault is refused by the place of the fault", () => {
-  const broken = (change: (data: { models: Record<string, { bytes: unknown; memory: { cpu: object } }>; ensembles: { members: string[] }[] }) => void): (() => unknown) => {
+  const broken = (
+    change: (data: {
+      models: Record<string, { bytes: unknown; memory: { cpu: object } }>;
+      ensembles: { members: string[] }[];
+    }) => void,
+  ): (() => unknown) => {
     const data = JSON.parse(json) as Parameters<typeof change>[0];
     change(data);
     return () => parseCatalogue(data);

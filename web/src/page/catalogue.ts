@@ -1,10 +1,18 @@
-/** The catalogue of real ensembles (web/catalogue.json): which models go together, where each lies, and what it takes. */
+/**
+ * The catalogue of real ensembles (web/catalogue.json): which models go together, where each lies,
+ * and what it takes.
+ */
 import { list, record, shape, text, whole, type Checked } from "../protocol/check.ts";
 import type { Backend, Memory } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
 
 const count = whole(1, Number.MAX_SAFE_INTEGER);
-const needed = shape({ weights: count, kv: count, scratch: count, perToken: shape({ weights: count, kv: count }) });
+const needed = shape({
+  weights: count,
+  kv: count,
+  scratch: count,
+  perToken: shape({ weights: count, kv: count }),
+});
 
 const model = shape({
   name: text,
@@ -14,9 +22,15 @@ const model = shape({
   format: text,
   /** Of its file, about. Where the hub has been asked, its exact sizes stand in for it. */
   bytes: count,
-  /** What it takes while it runs, of which `perToken` comes once for each token of context. The CPU's `scratch` is about so. */
+  /**
+   * What it takes while it runs, of which `perToken` comes once for each token of context. The
+   * CPU's `scratch` is about so.
+   */
   memory: shape({ webgpu: needed, cpu: needed }),
-  /** What its figures are computed from (crates/model/tests/catalogue.rs), but for what is of use here. */
+  /**
+   * What its figures are computed from (crates/model/tests/catalogue.rs), but for what is of use
+   * here.
+   */
   shape: shape({ context: count }),
 });
 const ensemble = shape({ name: text, description: text, members: list(text) });
@@ -30,7 +44,11 @@ export interface Ensemble {
 }
 
 /** Memory with room for `context` tokens, or for as many as the model was made for. */
-export function memoryOf({ memory, shape }: CatalogueModel, context: number, backend: Backend): Memory {
+export function memoryOf(
+  { memory, shape }: CatalogueModel,
+  context: number,
+  backend: Backend,
+): Memory {
   const { weights, kv, scratch, perToken } = memory[backend];
   const tokens = Math.min(context, shape.context);
   return { weights: weights + tokens * perToken.weights, kv: kv + tokens * perToken.kv, scratch };
@@ -38,14 +56,21 @@ export function memoryOf({ memory, shape }: CatalogueModel, context: number, bac
 
 /** Checks the catalogue and resolves its names. Throws a TypeError that names the fault. */
 export function parseCatalogue(data: unknown): Ensemble[] {
-  const { models, ensembles } = shape({ models: record(model), ensembles: list(ensemble) })(data, "catalogue");
+  const { models, ensembles } = shape({ models: record(model), ensembles: list(ensemble) })(
+    data,
+    "catalogue",
+  );
   return ensembles.map(({ name, description, members }) => {
     const found = members.map((id) => {
       const member = Object.hasOwn(models, id) ? models[id] : undefined;
-      if (!member) throw new TypeError(`catalogue: ${name} names ${id}, which is not among the models`);
+      if (!member)
+        throw new TypeError(`catalogue: ${name} names ${id}, which is not among the models`);
       return member;
     });
-    if (found.length < 2 || found.length > 8) throw new TypeError(`catalogue: ${name} has ${found.length} members; an ensemble has two to eight`);
+    if (found.length < 2 || found.length > 8)
+      throw new TypeError(
+        `catalogue: ${name} has ${found.length} members; an ensemble has two to eight`,
+      );
     return { name, description, members: found };
   });
 }
@@ -57,6 +82,9 @@ export async function readCatalogue(url: URL): Promise<Ensemble[]> {
     if (!response.ok) throw new Error(`the host answered ${response.status}`);
     return parseCatalogue(await response.json());
   } catch (error) {
-    throw new Download(`The catalogue could not be read (${String(error)}). Check that catalogue.json lies beside the page; models can still be added by hand.`, { cause: error });
+    throw new Download(
+      `The catalogue could not be read (${String(error)}). Check that catalogue.json lies beside the page; models can still be added by hand.`,
+      { cause: error },
+    );
   }
 }

@@ -1,5 +1,16 @@
-/** Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or the visitor's own. */
-import { BadReference, StorageFailure, readManifest, sourceOf, typed, type Conclave, type Plan } from "../library/conclave.ts";
+/**
+ * Which models are on the page: the ensemble of the last visit, one of the catalogue, the toys, or
+ * the visitor's own.
+ */
+import {
+  BadReference,
+  StorageFailure,
+  readManifest,
+  sourceOf,
+  typed,
+  type Conclave,
+  type Plan,
+} from "../library/conclave.ts";
 import { toys } from "../library/places.ts";
 import { mostMembers } from "../protocol/engine.ts";
 import type { MemberSource } from "../protocol/messages.ts";
@@ -52,7 +63,9 @@ export class Choosing {
     });
   }
 
-  /** Seats the ensemble of the last visit, or the toys; nothing is loaded before there is an engine. */
+  /**
+   * Seats the ensemble of the last visit, or the toys; nothing is loaded before there is an engine.
+   */
   async furnish(): Promise<void> {
     const last = recall();
     if (!last) return this.#seatToys(true);
@@ -61,17 +74,26 @@ export class Choosing {
     this.#context.roster.contextTokens = last.contextTokens;
     await this.#context.roster.replaceAll(
       last.title,
-      last.members.map((member) => ({ source: member, model: models.find(({ ref }) => ref === member.ref) })),
+      last.members.map((member) => ({
+        source: member,
+        model: models.find(({ ref }) => ref === member.ref),
+      })),
     );
   }
 
   /** Who will sit down, as far as the last visit tells: known before anybody does. */
   expected(): KeyedMember[] {
     const last = recall();
-    return (last?.members ?? toys()).map((source) => ({ source, contextTokens: last?.contextTokens ?? this.#context.roster.contextTokens }));
+    return (last?.members ?? toys()).map((source) => ({
+      source,
+      contextTokens: last?.contextTokens ?? this.#context.roster.contextTokens,
+    }));
   }
 
-  /** With the engine open: whoever is seated but not whole in the store makes room for the toys, and nothing is fetched unasked. */
+  /**
+   * With the engine open: whoever is seated but not whole in the store makes room for the toys, and
+   * nothing is fetched unasked.
+   */
   async settle(conclave: Conclave): Promise<void> {
     const { roster, notices } = this.#context;
     const wanted = roster.slots.flatMap(({ source }) => source.ref ?? []);
@@ -80,7 +102,9 @@ export class Choosing {
       if (typed(error).kind !== "Storage") throw error;
       return { models: [] }; // a browser without a store
     });
-    const missing = wanted.filter((ref) => !models.some((model) => model.ref === ref && model.complete));
+    const missing = wanted.filter(
+      (ref) => !models.some((model) => model.ref === ref && model.complete),
+    );
     if (missing.length === 0) return;
     const { title } = roster;
     const seats: Seat[] = roster.slots.map(({ source, model }) => ({ source, model }));
@@ -98,15 +122,22 @@ export class Choosing {
     const { title, slots, contextTokens } = this.#context.roster;
     if (slots.length === 0 || slots.some(({ state }) => state !== "ready")) return;
     if (title === toysTitle) return remember(undefined);
-    const members = slots.map(({ source: { name, ref, quantise } }) => (ref === undefined ? undefined : { name, ref, ...(quantise === undefined ? {} : { quantise }) }));
-    if (members.every((member) => member !== undefined)) remember({ title, contextTokens, members });
+    const members = slots.map(({ source: { name, ref, quantise } }) =>
+      ref === undefined
+        ? undefined
+        : { name, ref, ...(quantise === undefined ? {} : { quantise }) },
+    );
+    if (members.every((member) => member !== undefined))
+      remember({ title, contextTokens, members });
   }
 
   /** Adds the models among files that were picked or dropped. */
   addPicked(picked: PickedFile[]): void {
     const { models, complaints } = sortPicked(picked);
     for (const { name, files } of models) {
-      const quantise = this.dialog.quantise.of(files.map((file) => ({ name: file.name, bytes: file.size })));
+      const quantise = this.dialog.quantise.of(
+        files.map((file) => ({ name: file.name, bytes: file.size })),
+      );
       if (!this.#seat({ source: { name, files, ...quantise } })) break;
     }
     if (complaints.length > 0) this.#context.notices.show("picked", "error", complaints.join(" "));
@@ -135,9 +166,17 @@ export class Choosing {
   async #toys(byDefault: boolean): Promise<Seat[] | undefined> {
     try {
       const entries = await readManifest(this.#manifest);
-      return entries.map((entry) => ({ source: sourceOf(entry, this.#manifest), entry, byDefault }));
+      return entries.map((entry) => ({
+        source: sourceOf(entry, this.#manifest),
+        entry,
+        byDefault,
+      }));
     } catch (error) {
-      this.#context.notices.show("manifest", "error", `${typed(error).message} You can still add models of your own.`);
+      this.#context.notices.show(
+        "manifest",
+        "error",
+        `${typed(error).message} You can still add models of your own.`,
+      );
       return undefined;
     }
   }
@@ -145,7 +184,9 @@ export class Choosing {
   /** Asks the hosts for exact sizes, and fetches nothing that can't fit. */
   async #useEnsemble({ name, members }: Ensemble, signal: AbortSignal): Promise<void> {
     const { roster, onLeave } = this.#context;
-    const memory = members.map((member) => total(memoryOf(member, roster.contextTokens, this.#open().backend)));
+    const memory = members.map((member) =>
+      total(memoryOf(member, roster.contextTokens, this.#open().backend)),
+    );
     await this.#check(
       members.map(({ ref }) => ref),
       signal,
@@ -162,10 +203,15 @@ export class Choosing {
     if (source.ref === undefined) throw new BadReference("Name a model first.");
     if (this.#context.roster.full) throw new BadReference(fullHouse);
     const plans = await this.#check([source.ref], signal);
-    this.#seat({ source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) } });
+    this.#seat({
+      source: { ...source, ...this.dialog.quantise.of(plans.flatMap(({ files }) => files)) },
+    });
   }
 
-  /** Gives what downloading takes; throws where models can't fit. `memory`: what each takes, if more is known than its files' size. */
+  /**
+   * Gives what downloading takes; throws where models can't fit. `memory`: what each takes, if more
+   * is known than its files' size.
+   */
   async #check(refs: string[], signal: AbortSignal, memory?: number[]): Promise<Plan[]> {
     const library = this.#open();
     this.dialog.say("Asking for the exact sizes…");
@@ -173,7 +219,10 @@ export class Choosing {
     signal.throwIfAborted();
     const missing = plans.reduce((sum, { bytes, stored }) => sum + bytes - stored, 0);
     const free = plans.map((plan) => plan.free).find((each) => each !== null);
-    const against = verdict({ download: missing, memory: memory ?? plans.map(({ bytes }) => bytes) }, machineOf(library, free));
+    const against = verdict(
+      { download: missing, memory: memory ?? plans.map(({ bytes }) => bytes) },
+      machineOf(library, free),
+    );
     if (against?.tone === "no") throw new StorageFailure(against.text);
     this.dialog.say("");
     return plans;

@@ -1,6 +1,6 @@
 /**
- * The writers of an answer, and the members whose vote alone decided rounds against all the others. The tool says the same
- * (crates/cli/src/credits.rs); tests/credits/lines.json holds both to it.
+ * The writers of an answer, and the members whose vote alone decided rounds against all the others.
+ * The tool says the same (crates/cli/src/credits.rs); tests/credits/lines.json holds both to it.
  */
 import type { RoundEvent } from "../protocol/messages.ts";
 import { el, voice } from "./dom.ts";
@@ -10,26 +10,55 @@ import { plural, written } from "./figures.ts";
 export type Credited = Pick<RoundEvent, "active" | "drafters" | "writers" | "turnedBy">;
 
 /** Whether this member's vote alone turned the round. */
-export const isTurnedBy = ({ active, turnedBy }: Pick<RoundEvent, "active" | "turnedBy">, member: number): boolean => turnedBy.some((place) => active[place] === member);
+export const isTurnedBy = (
+  { active, turnedBy }: Pick<RoundEvent, "active" | "turnedBy">,
+  member: number,
+): boolean => turnedBy.some((place) => active[place] === member);
 
-/** The line below an answer of these members; `voices` are their places in the palette. Of one member alone it tells less. */
-export function creditLine(names: string[], voices: number[], rounds: Credited[]): (Node | string)[] {
+/**
+ * The line below an answer of these members; `voices` are their places in the palette. Of one
+ * member alone it tells less.
+ */
+export function creditLine(
+  names: string[],
+  voices: number[],
+  rounds: Credited[],
+): (Node | string)[] {
   if (rounds.length === 0) return [];
-  const tag = (member: number): HTMLElement => el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
+  const tag = (member: number): HTMLElement =>
+    el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
   const all = [...names.keys()];
   const counts = all.map((member) => written(rounds, member).segments);
   if (names.length === 1) return [tag(0), ` ${counts[0]}`];
   const some = all.filter((member) => counts[member]! > 0).sort((a, b) => counts[b]! - counts[a]!);
   const none = all.filter((member) => counts[member] === 0);
   const line: (Node | string)[] = ["Written by "];
-  some.forEach((member, place) => line.push(place === 0 ? "" : ", ", tag(member), place === 0 ? ` ${counts[member]} of ${plural(rounds.length, "segment")}` : ` ${counts[member]}`));
+  some.forEach((member, place) =>
+    line.push(
+      place === 0 ? "" : ", ",
+      tag(member),
+      place === 0
+        ? ` ${counts[member]} of ${plural(rounds.length, "segment")}`
+        : ` ${counts[member]}`,
+    ),
+  );
   for (const member of none) line.push(", ", tag(member), " none");
   const alike = rounds.filter(({ writers }) => writers.length > 1).length;
   line.push(alike > 0 ? `; ${alike} in the same words.` : ".");
-  const turned = all.map((member) => ({ member, count: rounds.filter((round) => isTurnedBy(round, member)).length })).filter(({ count }) => count > 0);
+  const turned = all
+    .map((member) => ({
+      member,
+      count: rounds.filter((round) => isTurnedBy(round, member)).length,
+    }))
+    .filter(({ count }) => count > 0);
   turned.sort((a, b) => b.count - a.count);
   turned.forEach(({ member, count }, place) => {
-    if (place === 0) line.push(" ", tag(member), `'s vote decided ${plural(count, "round")} against all the others`);
+    if (place === 0)
+      line.push(
+        " ",
+        tag(member),
+        `'s vote decided ${plural(count, "round")} against all the others`,
+      );
     else line.push(", ", tag(member), `'s ${count}`);
   });
   if (turned.length > 0) line.push(".");

@@ -4,7 +4,11 @@ type Child = Node | string;
 type Attributes = Record<string, string | number | boolean | undefined>;
 
 /** An element with attributes; `true` sets an empty attribute, `false` and undefined set none. */
-export function el<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
@@ -15,7 +19,11 @@ export function el<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: At
 }
 
 /** A button that runs `action`. */
-export function button(label: string, action: () => void | Promise<void>, attributes: Attributes = {}): HTMLButtonElement {
+export function button(
+  label: string,
+  action: () => void | Promise<void>,
+  attributes: Attributes = {},
+): HTMLButtonElement {
   const element = el("button", { type: "button", ...attributes }, label);
   element.addEventListener("click", () => void action());
   return element;
@@ -24,7 +32,8 @@ export function button(label: string, action: () => void | Promise<void>, attrib
 /** The element of the page's own markup with this id. */
 export function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
   const element = document.getElementById(id);
-  if (!(element instanceof kind)) throw new Error(`index.html has no ${kind.name} with the id ${id}`);
+  if (!(element instanceof kind))
+    throw new Error(`index.html has no ${kind.name} with the id ${id}`);
   return element;
 }
 

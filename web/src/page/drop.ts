@@ -6,14 +6,21 @@ import type { PickedFile } from "./picked.ts";
 const deepest = 2;
 const mostFiles = 500;
 
-/** Takes drops from the whole page; while files are dragged over it a sheet says what will happen. */
+/**
+ * Takes drops from the whole page; while files are dragged over it a sheet says what will happen.
+ */
 export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
-  const sheet = el("div", { class: "drop", hidden: true, "aria-hidden": "true" }, el("p", {}, "Drop a GGUF file or a model's folder: it joins as a member."));
+  const sheet = el(
+    "div",
+    { class: "drop", hidden: true, "aria-hidden": "true" },
+    el("p", {}, "Drop a GGUF file or a model's folder: it joins as a member."),
+  );
   document.body.append(sheet);
   // Every element that is crossed enters before the last one leaves.
   let inside = 0;
   const show = (): void => void (sheet.hidden = inside <= 0);
-  const carriesFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer?.types.includes("Files") ?? false;
+  const carriesFiles = ({ dataTransfer }: DragEvent): boolean =>
+    dataTransfer?.types.includes("Files") ?? false;
   addEventListener("dragenter", (event) => {
     if (carriesFiles(event)) inside++;
     show();
@@ -38,24 +45,35 @@ export function takeDrops(onFiles: (picked: PickedFile[]) => void): void {
 
 async function readDrop({ items, files }: DataTransfer): Promise<PickedFile[]> {
   // The entries must be asked for before the event is over.
-  const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
+  const entries = [...items]
+    .map((item) => item.webkitGetAsEntry())
+    .filter((entry) => entry !== null);
   if (entries.length === 0) return [...files].map((file) => ({ path: file.name, file }));
   const picked: PickedFile[] = [];
   for (const entry of entries) await collect(entry, "", 0, picked);
   return picked;
 }
 
-async function collect(entry: FileSystemEntry, above: string, depth: number, into: PickedFile[]): Promise<void> {
+async function collect(
+  entry: FileSystemEntry,
+  above: string,
+  depth: number,
+  into: PickedFile[],
+): Promise<void> {
   if (into.length >= mostFiles) return;
   const path = above + entry.name;
   if (entry.isFile) {
-    const file = await new Promise<File | undefined>((resolve) => (entry as FileSystemFileEntry).file(resolve, () => resolve(undefined)));
+    const file = await new Promise<File | undefined>((resolve) =>
+      (entry as FileSystemFileEntry).file(resolve, () => resolve(undefined)),
+    );
     if (file) into.push({ path, file });
   } else if (depth < deepest) {
     const reader = (entry as FileSystemDirectoryEntry).createReader();
     // It gives a folder's entries in parts, and an empty list at the end.
     for (;;) {
-      const part = await new Promise<FileSystemEntry[]>((resolve) => reader.readEntries(resolve, () => resolve([])));
+      const part = await new Promise<FileSystemEntry[]>((resolve) =>
+        reader.readEntries(resolve, () => resolve([])),
+      );
       if (part.length === 0) return;
       for (const inner of part) await collect(inner, `${path}/`, depth + 1, into);
     }
@@ -63,10 +81,21 @@ async function collect(entry: FileSystemEntry, above: string, depth: number, int
 }
 
 /** A labelled file input, for files or (`folder`) for a whole folder. */
-export function filePicker(label: string, onFiles: (picked: PickedFile[]) => void, { folder = false } = {}): HTMLElement {
-  const input = el("input", { type: "file", multiple: true, ...(folder ? { webkitdirectory: true } : { accept: ".gguf,.safetensors,.json,.jinja" }) });
+export function filePicker(
+  label: string,
+  onFiles: (picked: PickedFile[]) => void,
+  { folder = false } = {},
+): HTMLElement {
+  const input = el("input", {
+    type: "file",
+    multiple: true,
+    ...(folder ? { webkitdirectory: true } : { accept: ".gguf,.safetensors,.json,.jinja" }),
+  });
   input.addEventListener("change", () => {
-    const picked = [...(input.files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
+    const picked = [...(input.files ?? [])].map((file) => ({
+      path: file.webkitRelativePath || file.name,
+      file,
+    }));
     input.value = ""; // the same file may be chosen again
     if (picked.length > 0) onFiles(picked);
   });

@@ -9,9 +9,22 @@ export interface KeyedMember {
   contextTokens: number;
 }
 
-/** Undefined where another tab could not find the members: picked files are this tab's, and a server's key is told to nobody. */
+/**
+ * Undefined where another tab could not find the members: picked files are this tab's, and a
+ * server's key is told to nobody.
+ */
 export function ensembleKey(engine: EngineKey, members: KeyedMember[]): string | undefined {
-  if (members.length === 0 || members.some(({ source: { ref, url } }) => (ref ?? url) === undefined)) return undefined;
-  const keyed = members.map(({ source: { name, ref, url, quantise, core }, contextTokens }) => [name, ref ?? url, quantise, core, contextTokens]);
+  if (
+    members.length === 0 ||
+    members.some(({ source: { ref, url } }) => (ref ?? url) === undefined)
+  )
+    return undefined;
+  const keyed = members.map(({ source: { name, ref, url, quantise, core }, contextTokens }) => [
+    name,
+    ref ?? url,
+    quantise,
+    core,
+    contextTokens,
+  ]);
   return `conclave engine ${JSON.stringify([engine, keyed])}`;
 }

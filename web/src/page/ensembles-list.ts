@@ -1,4 +1,7 @@
-/** The catalogue as a list to choose from: each ensemble with its members, its download, its memory, and whether it fits. */
+/**
+ * The catalogue as a list to choose from: each ensemble with its members, its download, its memory,
+ * and whether it fits.
+ */
 import type { Backend, Memory } from "../protocol/engine.ts";
 import type { StoredModel } from "../library/conclave.ts";
 import { memoryOf, type CatalogueModel, type Ensemble } from "./catalogue.ts";
@@ -20,23 +23,39 @@ export interface ListContext {
 }
 
 /** What an ensemble takes; a stored file's exact size stands in for the catalogue's. */
-function needOf({ members }: Ensemble, { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">) {
+function needOf(
+  { members }: Ensemble,
+  { machine, contextTokens, stored }: Pick<ListContext, "machine" | "contextTokens" | "stored">,
+) {
   const sizes = members.map((member) => {
     const known = stored.find(({ ref }) => ref === member.ref);
-    return { bytes: known?.bytes || member.bytes, here: known?.stored ?? 0, complete: known?.complete ?? false };
+    return {
+      bytes: known?.bytes || member.bytes,
+      here: known?.stored ?? 0,
+      complete: known?.complete ?? false,
+    };
   });
   const memories = members.map((member) => memoryOf(member, contextTokens, machine.backend));
-  const sum = (part: keyof Memory): number => memories.reduce((all, memory) => all + memory[part], 0);
+  const sum = (part: keyof Memory): number =>
+    memories.reduce((all, memory) => all + memory[part], 0);
   const memory: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
   const whole = sizes.reduce((all, size) => all + size.bytes, 0);
-  const missing = sizes.reduce((all, size) => all + (size.complete ? 0 : Math.max(0, size.bytes - size.here)), 0);
+  const missing = sizes.reduce(
+    (all, size) => all + (size.complete ? 0 : Math.max(0, size.bytes - size.here)),
+    0,
+  );
   return { memory, memories, whole, missing, complete: sizes.every(({ complete }) => complete) };
 }
 
 export const toysTitle = "The bundled toys";
 
 export function ensemblesList(ensembles: Ensemble[], context: ListContext): HTMLElement {
-  return el("ul", { class: "ensembles" }, ...ensembles.map((ensemble) => card(ensemble, context)), toys(context));
+  return el(
+    "ul",
+    { class: "ensembles" },
+    ...ensembles.map((ensemble) => card(ensemble, context)),
+    toys(context),
+  );
 }
 
 function card(ensemble: Ensemble, context: ListContext): HTMLElement {
@@ -45,12 +64,20 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
   const against = verdict({ download: missing, memory: memories.map(total) }, machine);
   const inUse = shown === ensemble.name;
   const id = `ensemble-${ensemble.name.toLowerCase()}`;
-  const download = complete ? `${bytes(whole)}, stored here` : missing < whole ? `${bytes(missing)} of ${bytes(whole)} to fetch from ${host}` : `${bytes(whole)} to fetch from ${host}`;
-  const load = button(inUse ? "In use" : complete ? "Open" : "Download and open", () => context.onEnsemble(ensemble), {
-    "aria-label": `${inUse ? "In use:" : complete ? "Open" : "Download and open"} ${ensemble.name}`,
-    "aria-describedby": `${id} ${id}-verdict`,
-    disabled: inUse || against?.tone === "no",
-  });
+  const download = complete
+    ? `${bytes(whole)}, stored here`
+    : missing < whole
+      ? `${bytes(missing)} of ${bytes(whole)} to fetch from ${host}`
+      : `${bytes(whole)} to fetch from ${host}`;
+  const load = button(
+    inUse ? "In use" : complete ? "Open" : "Download and open",
+    () => context.onEnsemble(ensemble),
+    {
+      "aria-label": `${inUse ? "In use:" : complete ? "Open" : "Download and open"} ${ensemble.name}`,
+      "aria-describedby": `${id} ${id}-verdict`,
+      disabled: inUse || against?.tone === "no",
+    },
+  );
   return el(
     "li",
     { class: "ensemble", "data-ensemble": ensemble.name },
@@ -64,7 +91,12 @@ function card(ensemble: Ensemble, context: ListContext): HTMLElement {
 
 function line(member: CatalogueModel): HTMLElement {
   const { name, family, format, licence } = member;
-  return el("li", {}, el("span", {}, name), el("small", {}, [family, format, bytes(member.bytes), licence].join(" · ")));
+  return el(
+    "li",
+    {},
+    el("span", {}, name),
+    el("small", {}, [family, format, bytes(member.bytes), licence].join(" · ")),
+  );
 }
 
 function needs(memory: Memory, backend: Backend): string {
@@ -77,7 +109,19 @@ function toys({ shown, onToys }: ListContext): HTMLElement {
   return el(
     "li",
     { class: "ensemble", "data-ensemble": "toys" },
-    el("div", { class: "ensemble-head" }, el("h4", {}, "Toys"), button(inUse ? "In use" : "Open", onToys, { disabled: inUse, "aria-label": inUse ? "In use: the toys" : "Open the toys" })),
-    el("p", {}, "Three models of a million parameters each that come with the page. Good for seeing how the voting works; nothing is fetched from elsewhere."),
+    el(
+      "div",
+      { class: "ensemble-head" },
+      el("h4", {}, "Toys"),
+      button(inUse ? "In use" : "Open", onToys, {
+        disabled: inUse,
+        "aria-label": inUse ? "In use: the toys" : "Open the toys",
+      }),
+    ),
+    el(
+      "p",
+      {},
+      "Three models of a million parameters each that come with the page. Good for seeing how the voting works; nothing is fetched from elsewhere.",
+    ),
   );
 }

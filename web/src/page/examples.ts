@@ -1,12 +1,13 @@
 /**
- * Example questions: for the toys a button for each skill they learned (crates/skills), with numbers
- * and words drawn at every press, so that no answer can have been learned by heart; for real models
- * questions of general knowledge and writing.
+ * Example questions: for the toys a button for each skill they learned (crates/skills), with
+ * numbers and words drawn at every press, so that no answer can have been learned by heart; for
+ * real models questions of general knowledge and writing.
  */
 import { button, el } from "./dom.ts";
 
 /** A whole number from `low` to `high`, both included. */
-const between = (low: number, high: number): number => low + Math.floor(Math.random() * (high - low + 1));
+const between = (low: number, high: number): number =>
+  low + Math.floor(Math.random() * (high - low + 1));
 const pick = <T>(items: readonly T[]): T => items[between(0, items.length - 1)]!;
 
 function several<T>(count: number, items: readonly T[]): T[] {
@@ -14,36 +15,125 @@ function several<T>(count: number, items: readonly T[]): T[] {
   return Array.from({ length: count }, () => left.splice(between(0, left.length - 1), 1)[0]!);
 }
 
-const animals = ["bear", "camel", "deer", "eagle", "fox", "goose", "horse", "lion", "owl", "panda", "tiger", "wolf"];
-const foods = ["apple", "bread", "cheese", "honey", "lemon", "pasta", "potato", "rice", "soup", "walnut"];
+const animals = [
+  "bear",
+  "camel",
+  "deer",
+  "eagle",
+  "fox",
+  "goose",
+  "horse",
+  "lion",
+  "owl",
+  "panda",
+  "tiger",
+  "wolf",
+];
+const foods = [
+  "apple",
+  "bread",
+  "cheese",
+  "honey",
+  "lemon",
+  "pasta",
+  "potato",
+  "rice",
+  "soup",
+  "walnut",
+];
 const tools = ["axe", "broom", "drill", "hammer", "ladder", "rake", "shovel", "wrench"];
 const days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 export const skills: { name: string; label: string; ask: () => string }[] = [
   { name: "add", label: "Add", ask: () => `What is ${between(100, 999)} + ${between(100, 999)}?` },
-  { name: "subtract", label: "Subtract", ask: () => `What is ${between(500, 999)} minus ${between(100, 499)}?` },
-  { name: "convert", label: "Convert units", ask: () => `How many minutes are ${between(2, 9)} hours and ${between(5, 55)} minutes?` },
-  { name: "sort", label: "Sort words", ask: () => `Sort these words alphabetically: ${several(5, [...animals, ...foods]).join(", ")}.` },
-  { name: "filter", label: "Filter a list", ask: () => `Which of these are animals: ${several(5, [...several(3, animals), ...several(3, tools)]).join(", ")}?` },
-  { name: "count", label: "Count letters", ask: () => `How many vowels are in "${pick(animals)} ${pick(foods)}"?` },
-  { name: "calendar", label: "Calendar", ask: () => `Today is ${pick(days)}. What day is it in ${between(8, 40)} days?` },
-  { name: "problem", label: "Word problem", ask: () => `Anna has ${between(3, 8)} boxes with ${between(4, 12)} apples in each and ${between(2, 9)} loose apples. How many apples does Anna have?` },
+  {
+    name: "subtract",
+    label: "Subtract",
+    ask: () => `What is ${between(500, 999)} minus ${between(100, 499)}?`,
+  },
+  {
+    name: "convert",
+    label: "Convert units",
+    ask: () => `How many minutes are ${between(2, 9)} hours and ${between(5, 55)} minutes?`,
+  },
+  {
+    name: "sort",
+    label: "Sort words",
+    ask: () => `Sort these words alphabetically: ${several(5, [...animals, ...foods]).join(", ")}.`,
+  },
+  {
+    name: "filter",
+    label: "Filter a list",
+    ask: () =>
+      `Which of these are animals: ${several(5, [...several(3, animals), ...several(3, tools)]).join(", ")}?`,
+  },
+  {
+    name: "count",
+    label: "Count letters",
+    ask: () => `How many vowels are in "${pick(animals)} ${pick(foods)}"?`,
+  },
+  {
+    name: "calendar",
+    label: "Calendar",
+    ask: () => `Today is ${pick(days)}. What day is it in ${between(8, 40)} days?`,
+  },
+  {
+    name: "problem",
+    label: "Word problem",
+    ask: () =>
+      `Anna has ${between(3, 8)} boxes with ${between(4, 12)} apples in each and ${between(2, 9)} loose apples. How many apples does Anna have?`,
+  },
   { name: "story", label: "Story", ask: () => `Tell me a short story about a ${pick(animals)}.` },
 ];
 
 const general: typeof skills = [
-  { name: "explain", label: "Explain", ask: () => `Explain in three sentences ${pick(["why the sky is blue", "how a refrigerator cools", "what inflation is", "why leaves turn red"])}.` },
-  { name: "plan", label: "Plan", ask: () => `Plan a day in ${pick(["Lisbon", "Kyoto", "Edinburgh", "Vienna"])} for someone who likes ${pick(["gardens", "books", "good food", "old buildings"])}.` },
-  { name: "write", label: "Write", ask: () => `Write a four-line poem about ${pick(["rain", "an old bicycle", "the first train home", "salt"])}.` },
-  { name: "translate", label: "Translate", ask: () => `Translate into ${pick(["French", "German", "Spanish", "Italian"])}: "Where can I leave my luggage until this evening?"` },
-  { name: "reason", label: "Reason", ask: () => `A train leaves at ${between(6, 11)}:40 and takes ${between(2, 5)} hours and ${between(25, 55)} minutes. When does it arrive?` },
-  { name: "code", label: "Code", ask: () => "Write a Python function that tells whether a word reads the same backwards." },
+  {
+    name: "explain",
+    label: "Explain",
+    ask: () =>
+      `Explain in three sentences ${pick(["why the sky is blue", "how a refrigerator cools", "what inflation is", "why leaves turn red"])}.`,
+  },
+  {
+    name: "plan",
+    label: "Plan",
+    ask: () =>
+      `Plan a day in ${pick(["Lisbon", "Kyoto", "Edinburgh", "Vienna"])} for someone who likes ${pick(["gardens", "books", "good food", "old buildings"])}.`,
+  },
+  {
+    name: "write",
+    label: "Write",
+    ask: () =>
+      `Write a four-line poem about ${pick(["rain", "an old bicycle", "the first train home", "salt"])}.`,
+  },
+  {
+    name: "translate",
+    label: "Translate",
+    ask: () =>
+      `Translate into ${pick(["French", "German", "Spanish", "Italian"])}: "Where can I leave my luggage until this evening?"`,
+  },
+  {
+    name: "reason",
+    label: "Reason",
+    ask: () =>
+      `A train leaves at ${between(6, 11)}:40 and takes ${between(2, 5)} hours and ${between(25, 55)} minutes. When does it arrive?`,
+  },
+  {
+    name: "code",
+    label: "Code",
+    ask: () => "Write a Python function that tells whether a word reads the same backwards.",
+  },
 ];
 
 /** Fills `host` with one button for each example; `choose` gets the question. */
-export function showExamples(host: HTMLElement, kind: "skills" | "general", choose: (question: string) => void): void {
+export function showExamples(
+  host: HTMLElement,
+  kind: "skills" | "general",
+  choose: (question: string) => void,
+): void {
   host.replaceChildren(
     el("span", { class: "examples-title", id: "examples-title" }, "Try"),
-    ...(kind === "skills" ? skills : general).map((skill) => button(skill.label, () => choose(skill.ask()), { class: "chip", "data-skill": skill.name })),
+    ...(kind === "skills" ? skills : general).map((skill) =>
+      button(skill.label, () => choose(skill.ask()), { class: "chip", "data-skill": skill.name }),
+    ),
   );
 }

@@ -1,7 +1,18 @@
-/** One question and its answer on the page: segments in their writers' colours, legend, figures, rounds. */
+/**
+ * One question and its answer on the page: segments in their writers' colours, legend, figures,
+ * rounds.
+ */
 import type { Adapter, Backend, Message } from "../protocol/engine.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
-import type { BeginEvent, EndEvent, LeftEvent, ReadingEvent, RoundEvent, ThinkingEvent, ThoughtEvent } from "../protocol/messages.ts";
+import type {
+  BeginEvent,
+  EndEvent,
+  LeftEvent,
+  ReadingEvent,
+  RoundEvent,
+  ThinkingEvent,
+  ThoughtEvent,
+} from "../protocol/messages.ts";
 import { creditLine } from "./credits.ts";
 import { button, el, voice } from "./dom.ts";
 import { duration, plural, sentence, speed } from "./figures.ts";
@@ -53,7 +64,10 @@ export class Exchange {
   readonly #failure = el("div", { class: "failure" });
   readonly #inspectorHost = el("div", {});
   readonly #aloneHost = el("div", {});
-  readonly #alone = button("Side by side", () => this.#context.onSideBySide(this), { class: "quiet", title: "Let each member answer this alone" });
+  readonly #alone = button("Side by side", () => this.#context.onSideBySide(this), {
+    class: "quiet",
+    title: "Let each member answer this alone",
+  });
   readonly #started = performance.now();
   /** How far each member that reads in more than one step is. */
   readonly #reading = new Map<string, string>();
@@ -117,7 +131,8 @@ export class Exchange {
   reading({ member, done, total }: ReadingEvent): void {
     if (done < total) this.#reading.set(member, `${member} ${done} of ${total} tokens`);
     else this.#reading.delete(member);
-    if (this.#reading.size > 0) this.#facts.textContent = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
+    if (this.#reading.size > 0)
+      this.#facts.textContent = `Reading the conversation: ${[...this.#reading.values()].join(", ")}…`;
   }
 
   begin(event: BeginEvent): void {
@@ -125,7 +140,10 @@ export class Exchange {
     this.#facts.textContent = "Drafting the first segment…";
   }
 
-  /** A member thinks, before the first round: what comes is added to its fold, closed until somebody opens it. */
+  /**
+   * A member thinks, before the first round: what comes is added to its fold, closed until somebody
+   * opens it.
+   */
   thinking({ member, text }: ThinkingEvent): void {
     this.#fold(member).body.append(text);
     this.#facts.textContent = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
@@ -143,8 +161,14 @@ export class Exchange {
     const fold = { body: el("div", { class: "thought", dir: "auto" }), told: undefined };
     this.#thoughts.set(member, fold);
     const index = this.#context.members.indexOf(member);
-    const who = el("span", { class: `name ${voice(this.#context.voices[index] ?? index)}` }, member);
-    this.#thinking.append(el("details", {}, el("summary", {}, "What ", who, " thought"), fold.body));
+    const who = el(
+      "span",
+      { class: `name ${voice(this.#context.voices[index] ?? index)}` },
+      member,
+    );
+    this.#thinking.append(
+      el("details", {}, el("summary", {}, "What ", who, " thought"), fold.body),
+    );
     return fold;
   }
 
@@ -152,7 +176,11 @@ export class Exchange {
   leave(event: LeftEvent, actions: HTMLElement[]): void {
     this.#left.push(event);
     this.#leaving.append(
-      el("p", { role: "status", "data-kind": event.error.kind }, `${event.member} left in round ${event.round}, the others go on: ${event.error.message}`),
+      el(
+        "p",
+        { role: "status", "data-kind": event.error.kind },
+        `${event.member} left in round ${event.round}, the others go on: ${event.error.message}`,
+      ),
       el("p", { class: "actions" }, ...actions),
     );
   }
@@ -187,7 +215,8 @@ export class Exchange {
   end(event: EndEvent, actions: HTMLElement[] = []): void {
     this.#stop = event.stop;
     this.#settle();
-    if (actions.length > 0) this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
+    if (actions.length > 0)
+      this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
   }
 
   /** The answer broke off; what there is of it stays. */
@@ -195,7 +224,10 @@ export class Exchange {
     this.#stop = "failed";
     this.#settle();
     const who = error.member === undefined ? "" : `${error.member}: `;
-    this.#failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, `${who}${error.message}`), el("p", { class: "actions" }, ...actions));
+    this.#failure.replaceChildren(
+      el("p", { role: "alert", "data-kind": error.kind }, `${who}${error.message}`),
+      el("p", { class: "actions" }, ...actions),
+    );
   }
 
   /** Lays a round open below the answer. */
@@ -204,12 +236,18 @@ export class Exchange {
     const close = toggle && this.#open === number;
     this.#open = close || !round ? undefined : number;
     for (const segment of this.#segments()) {
-      segment.setAttribute("aria-expanded", String(segment.dataset["round"] === String(this.#open)));
+      segment.setAttribute(
+        "aria-expanded",
+        String(segment.dataset["round"] === String(this.#open)),
+      );
     }
     const settings = this.#begin?.settings;
     if (!round || !settings || close) return this.#inspectorHost.replaceChildren();
     const focused = document.activeElement;
-    const held = focused instanceof HTMLElement && this.#inspectorHost.contains(focused) ? focused.dataset["control"] : undefined;
+    const held =
+      focused instanceof HTMLElement && this.#inspectorHost.contains(focused)
+        ? focused.dataset["control"]
+        : undefined;
     this.#inspectorHost.replaceChildren(
       inspector(round, {
         names: this.#context.members,
@@ -229,9 +267,12 @@ export class Exchange {
     this.#context.onInspect(this);
   }
 
-  /** The panel was built anew under the focus: back to the same button, or to one that can take it. */
+  /**
+   * The panel was built anew under the focus: back to the same button, or to one that can take it.
+   */
   #focusControl(name: string): void {
-    const find = (which: string) => this.#inspectorHost.querySelector<HTMLElement>(`[data-control="${which}"]:enabled`);
+    const find = (which: string) =>
+      this.#inspectorHost.querySelector<HTMLElement>(`[data-control="${which}"]:enabled`);
     (find(name) ?? find("close"))?.focus({ preventScroll: true });
   }
 
@@ -249,14 +290,22 @@ export class Exchange {
   }
 
   #showLegend(): void {
-    this.#legend.replaceChildren(...creditLine(this.#context.members, this.#context.voices, this.rounds));
+    this.#legend.replaceChildren(
+      ...creditLine(this.#context.members, this.#context.voices, this.rounds),
+    );
   }
 
   #showFacts(state: string): void {
-    const tokens = this.rounds.reduce((sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0), 0);
+    const tokens = this.rounds.reduce(
+      (sum, round) => sum + (round.candidates[round.winner]?.tokens ?? 0),
+      0,
+    );
     const parts = [state, plural(this.rounds.length, "round")];
     if (this.#firstSegment !== undefined) {
-      parts.push(speed(tokens, performance.now() - this.#started), `first segment after ${duration(this.#firstSegment)}`);
+      parts.push(
+        speed(tokens, performance.now() - this.#started),
+        `first segment after ${duration(this.#firstSegment)}`,
+      );
     }
     this.#facts.textContent = parts.join(" · ");
   }
@@ -267,8 +316,27 @@ export class Exchange {
     const { messages, members, cores, backend, adapter } = this.#context;
     const { settings, sampling, thinking, strengths, chats } = begun;
     const thoughts = [...this.#thoughts.values()].flatMap(({ told }) => (told ? [told] : []));
-    const run: Run = { members, cores, strengths, chats, settings, sampling, thinking, thoughts, left: this.#left, backend, adapter, messages, rounds: this.rounds, stop: this.#stop };
-    saveFile("conclave-run.json", `${JSON.stringify(runRecord(run), null, 1)}\n`, "application/json");
+    const run: Run = {
+      members,
+      cores,
+      strengths,
+      chats,
+      settings,
+      sampling,
+      thinking,
+      thoughts,
+      left: this.#left,
+      backend,
+      adapter,
+      messages,
+      rounds: this.rounds,
+      stop: this.#stop,
+    };
+    saveFile(
+      "conclave-run.json",
+      `${JSON.stringify(runRecord(run), null, 1)}\n`,
+      "application/json",
+    );
   }
 
   #segments(): HTMLElement[] {
@@ -284,7 +352,12 @@ export class Exchange {
       event.preventDefault();
       return this.inspect(Number(segments[here]?.dataset["round"]));
     }
-    const steps: Record<string, number> = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: segments.length - 1 };
+    const steps: Record<string, number> = {
+      ArrowRight: here + 1,
+      ArrowLeft: here - 1,
+      Home: 0,
+      End: segments.length - 1,
+    };
     const next = segments[steps[event.key] ?? -1];
     if (!next) return;
     event.preventDefault();

@@ -35,7 +35,8 @@ export function speed(tokens: number, ms: number): string {
 
 export const percent = (share: number): string => `${Math.round(share * 100)} %`;
 
-export const plural = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
+export const plural = (count: number, one: string, many = `${one}s`): string =>
+  `${count} ${count === 1 ? one : many}`;
 
 /** A rest of waiting, no finer than it can be known: 8 s left, 4 min left, 1.5 h left. */
 export function timeLeft(seconds: number): string {
@@ -44,16 +45,27 @@ export function timeLeft(seconds: number): string {
   return `${(seconds / 3600).toFixed(1)} h left`;
 }
 
-/** How many of the rounds' segments a member wrote, and how many of those in the same words as others. */
-export function written(rounds: Pick<RoundEvent, "drafters" | "writers">[], member: number): { segments: number; shared: number } {
-  const own = rounds.filter(({ drafters, writers }) => writers.some((place) => drafters[place] === member));
+/**
+ * How many of the rounds' segments a member wrote, and how many of those in the same words as
+ * others.
+ */
+export function written(
+  rounds: Pick<RoundEvent, "drafters" | "writers">[],
+  member: number,
+): { segments: number; shared: number } {
+  const own = rounds.filter(({ drafters, writers }) =>
+    writers.some((place) => drafters[place] === member),
+  );
   return { segments: own.length, shared: own.filter(({ writers }) => writers.length > 1).length };
 }
 
 /** Names as a list in a sentence: a, b and c. */
-export const sentence = (names: string[]): string => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+export const sentence = (names: string[]): string =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
-/** The marks of an axis, each with as many decimals as the finest of them needs: 0.00, 0.25, 0.50. */
+/**
+ * The marks of an axis, each with as many decimals as the finest of them needs: 0.00, 0.25, 0.50.
+ */
 export function marks(values: number[]): string[] {
   const decimals = values.map((value) => /\.(\d*?)0*$/.exec(value.toFixed(3))?.[1]?.length ?? 0);
   return values.map((value) => value.toFixed(Math.max(1, ...decimals)));

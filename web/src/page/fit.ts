@@ -1,4 +1,7 @@
-/** Whether models will fit, said before anything is fetched: on the disk, in wasm's memory, on the graphics card. */
+/**
+ * Whether models will fit, said before anything is fetched: on the disk, in wasm's memory, on the
+ * graphics card.
+ */
 import type { Backend } from "../protocol/engine.ts";
 import { bytes } from "./figures.ts";
 
@@ -8,7 +11,9 @@ export interface Machine {
   cores: number;
   /** Bytes the browser still lets this page keep; undefined where it does not tell. */
   free: number | undefined;
-  /** Gigabytes of main memory, as roughly as `navigator.deviceMemory` tells them: never more than 8. */
+  /**
+   * Gigabytes of main memory, as roughly as `navigator.deviceMemory` tells them: never more than 8.
+   */
   deviceMemory: number | undefined;
 }
 
@@ -52,14 +57,25 @@ function whileRunning(memory: number[], machine: Machine): Verdict | undefined {
   }
   const there = told(machine);
   if (there !== undefined && all > there * 0.5e9) {
-    return { tone: "warning", text: `May be too large: it takes ${bytes(all)} of memory, and this machine has about ${there} GB in all.` };
+    return {
+      tone: "warning",
+      text: `May be too large: it takes ${bytes(all)} of memory, and this machine has about ${there} GB in all.`,
+    };
   }
   if (machine.backend === "cpu") {
     if (all <= 1e9) return undefined;
     const free = all > large ? `Needs ${bytes(all)} of free memory. ` : "";
-    return { tone: "warning", text: `${free}Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second.` };
+    return {
+      tone: "warning",
+      text: `${free}Slow on the CPU: without a graphics card expect a word in seconds rather than words in a second.`,
+    };
   }
-  return all > large ? { tone: "warning", text: `Needs a graphics card with ${bytes(all)} of free memory; browsers don't tell how much there is.` } : undefined;
+  return all > large
+    ? {
+        tone: "warning",
+        text: `Needs a graphics card with ${bytes(all)} of free memory; browsers don't tell how much there is.`,
+      }
+    : undefined;
 }
 
 /** Why models can't run on the CPU here, if they can't. */
@@ -82,11 +98,13 @@ function beyondTheCpu(memory: number[], machine: Machine): string | undefined {
 }
 
 /** Gigabytes of main memory, where the browser tells them: 8 stands for that or more. */
-const told = ({ deviceMemory }: Machine): number | undefined => (deviceMemory !== undefined && deviceMemory < 8 ? deviceMemory : undefined);
+const told = ({ deviceMemory }: Machine): number | undefined =>
+  deviceMemory !== undefined && deviceMemory < 8 ? deviceMemory : undefined;
 
 /**
- * Bytes in the fullest heap, where members are dealt out evenly among threads (member-threads.ts) and
- * large ones come to lie beside small ones. In which order files arrive is not known: it may be more.
+ * Bytes in the fullest heap, where members are dealt out evenly among threads (member-threads.ts)
+ * and large ones come to lie beside small ones. In which order files arrive is not known: it may be
+ * more.
  */
 function fullestHeap(memory: number[], cores: number): number {
   const heaps: number[] = Array.from({ length: cores }, () => 0);

@@ -15,8 +15,14 @@ export interface InspectorContext {
 }
 
 /** The number that a scoring looks at, and what it is. */
-const raws: Record<Settings["scoring"], { of: (score: Score) => number | undefined; name: string }> = {
-  harmonic: { of: surprise, name: "surprise in nats, which the least likely of its tokens decide; twice the surprise is half of the share" },
+const raws: Record<
+  Settings["scoring"],
+  { of: (score: Score) => number | undefined; name: string }
+> = {
+  harmonic: {
+    of: surprise,
+    name: "surprise in nats, which the least likely of its tokens decide; twice the surprise is half of the share",
+  },
   logit: { of: ({ meanLogit }) => meanLogit, name: "mean raw logit of its tokens" },
   likelihood: { of: ({ meanLogprob }) => meanLogprob, name: "mean log-probability of its tokens" },
 };
@@ -25,8 +31,16 @@ const raws: Record<Settings["scoring"], { of: (score: Score) => number | undefin
 export function inspector(round: RoundEvent, context: InspectorContext): HTMLElement {
   const writers = round.writers.map((place) => round.candidates[place]?.member ?? "");
   const close = button("Close", context.onClose, { class: "quiet", "data-control": "close" });
-  const back = button("←", () => context.onRound(round.round - 1), { "aria-label": "Round before", "data-control": "back", disabled: round.round <= 1 });
-  const on = button("→", () => context.onRound(round.round + 1), { "aria-label": "Round after", "data-control": "on", disabled: round.round >= context.rounds });
+  const back = button("←", () => context.onRound(round.round - 1), {
+    "aria-label": "Round before",
+    "data-control": "back",
+    disabled: round.round <= 1,
+  });
+  const on = button("→", () => context.onRound(round.round + 1), {
+    "aria-label": "Round after",
+    "data-control": "on",
+    disabled: round.round >= context.rounds,
+  });
   return el(
     "section",
     { class: "inspector", "aria-label": `Round ${round.round}` },
@@ -42,7 +56,9 @@ export function inspector(round: RoundEvent, context: InspectorContext): HTMLEle
       el("span", { class: "actions" }, back, on, close),
     ),
     candidates(round, context),
-    round.shares.length > 0 ? matrix(round, context) : el("p", { class: "hint" }, unvoted(round, context)),
+    round.shares.length > 0
+      ? matrix(round, context)
+      : el("p", { class: "hint" }, unvoted(round, context)),
     ...exits(round, context),
   );
 }
@@ -55,16 +71,21 @@ function surprise(score: Score | undefined): number | undefined {
 /** Whose vote alone decided it, where all others agreed on another candidate. */
 function turning({ active, turnedBy }: RoundEvent, { names }: InspectorContext): string {
   const turned = turnedBy.map((place) => names[active[place] ?? place] ?? "");
-  return turned.length === 0 ? "" : ` ${sentence(turned)}'s vote alone decided it, the others agreed on another.`;
+  return turned.length === 0
+    ? ""
+    : ` ${sentence(turned)}'s vote alone decided it, the others agreed on another.`;
 }
 
 /** Why a round was decided without a vote. */
 function unvoted(round: RoundEvent, { names }: InspectorContext): string {
-  if (round.scores.length === 0) return "Fast mode took this candidate as it ended the answer; nobody scored it.";
+  if (round.scores.length === 0)
+    return "Fast mode took this candidate as it ended the answer; nobody scored it.";
   // Who abstained, or only judges, has no say in that.
   const surprises = round.scores.flatMap(([score], place) => {
     const nats = surprise(score);
-    return nats === undefined ? [] : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
+    return nats === undefined
+      ? []
+      : [`${names[round.active[place] ?? place] ?? ""} by ${nats.toFixed(1)}`];
   });
   return `${round.candidates[0]?.member ?? ""} drafted for all, and nobody doubted the draft. It surprised ${sentence(surprises)} nats.`;
 }
@@ -75,16 +96,36 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
     const taken = j === round.winner;
     const total = round.totals[j];
     const shown = candidate.text.trim();
-    const text = shown === "" ? el("em", {}, candidate.ended ? "ends the answer here" : candidate.text === "" ? "nothing" : "white space") : el("q", {}, shown);
+    const text =
+      shown === ""
+        ? el(
+            "em",
+            {},
+            candidate.ended
+              ? "ends the answer here"
+              : candidate.text === ""
+                ? "nothing"
+                : "white space",
+          )
+        : el("q", {}, shown);
     return el(
       "li",
       { class: `${voice(voices[round.drafters[j] ?? j] ?? j)}${taken ? " taken" : ""}` },
       el("span", { class: "name" }, candidate.member),
-      el("span", { class: "candidate", dir: "auto" }, text, candidate.ended && shown !== "" ? el("small", {}, " then ends") : ""),
+      el(
+        "span",
+        { class: "candidate", dir: "auto" },
+        text,
+        candidate.ended && shown !== "" ? el("small", {}, " then ends") : "",
+      ),
       el("small", {}, plural(candidate.tokens, "token")),
       total === undefined ? "" : el("progress", { max: most, value: total, "aria-hidden": "true" }),
       total === undefined ? "" : el("span", { class: "figure" }, total.toFixed(3)),
-      taken ? el("strong", { class: "mark" }, "taken") : round.writers.includes(j) ? el("span", { class: "mark same" }, "the same") : "",
+      taken
+        ? el("strong", { class: "mark" }, "taken")
+        : round.writers.includes(j)
+          ? el("span", { class: "mark same" }, "the same")
+          : "",
     );
   });
   return el("ol", { class: "candidates", "aria-label": "Candidates" }, ...items);
@@ -93,7 +134,8 @@ function candidates(round: RoundEvent, { voices }: InspectorContext): HTMLElemen
 function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext): HTMLElement {
   const { scoring, update, level } = settings;
   const raw = raws[scoring];
-  const tag = (member: number) => el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
+  const tag = (member: number) =>
+    el("span", { class: `name ${voice(voices[member] ?? member)}` }, names[member] ?? "");
   const head = el(
     "tr",
     {},
@@ -107,7 +149,9 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
       "tr",
       {},
       el("th", { scope: "row" }, tag(round.active[i] ?? i)),
-      ...(row.length === 0 ? [el("td", { colspan: round.candidates.length }, el("small", {}, "abstained"))] : []),
+      ...(row.length === 0
+        ? [el("td", { colspan: round.candidates.length }, el("small", {}, "abstained"))]
+        : []),
       ...row.map((share, j) => {
         const score = round.scores[i]?.[j];
         const number = score && raw.of(score);
@@ -116,20 +160,40 @@ function matrix(round: RoundEvent, { names, voices, settings }: InspectorContext
           "td",
           { class: best ? "best" : "" },
           `${(share * 100).toFixed(1)}\u00a0%`,
-          el("small", {}, number === undefined ? (score?.preference === undefined ? "" : "by letter") : number.toFixed(2)),
+          el(
+            "small",
+            {},
+            number === undefined
+              ? score?.preference === undefined
+                ? ""
+                : "by letter"
+              : number.toFixed(2),
+          ),
         );
       }),
       el("td", { class: "figure" }, (round.weights[i] ?? 0).toFixed(3)),
     ),
   );
-  const totals = el("tr", {}, el("th", { scope: "row" }, "total"), ...round.totals.map((total, j) => el("td", { class: j === round.winner ? "best" : "" }, total.toFixed(3))), el("td", {}));
+  const totals = el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, "total"),
+    ...round.totals.map((total, j) =>
+      el("td", { class: j === round.winner ? "best" : "" }, total.toFixed(3)),
+    ),
+    el("td", {}),
+  );
   return el(
     "div",
     { class: "matrix" },
     el(
       "table",
       {},
-      el("caption", {}, `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum${level ? ", each member's shares divided by its largest" : ""}.`),
+      el(
+        "caption",
+        {},
+        `Share each candidate got from each member; below it the ${raw.name}. The total is the weighted sum${level ? ", each member's shares divided by its largest" : ""}.`,
+      ),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
       el("tfoot", {}, totals),

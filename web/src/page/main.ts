@@ -1,6 +1,14 @@
 /** The page: opens the engine, seats the members, asks, and shows what comes back. */
 import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
-import { Conclave, defaultContextTokens, typed, isFatal, type ConclaveError, type Message, type Port } from "../library/conclave.ts";
+import {
+  Conclave,
+  defaultContextTokens,
+  typed,
+  isFatal,
+  type ConclaveError,
+  type Message,
+  type Port,
+} from "../library/conclave.ts";
 import { Advice } from "./advice.ts";
 import { Choosing } from "./choosing.ts";
 import { button, byId } from "./dom.ts";
@@ -24,7 +32,10 @@ import { SideBySide } from "./side-by-side.ts";
 import { startingWeights } from "./starting-weights.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
-/** What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends; undefined where it was not built. */
+/**
+ * What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends;
+ * undefined where it was not built.
+ */
 declare const OPEN_CORE_BYTES: number | undefined;
 /** Tells apart what different builds send each other. */
 declare const PAGE_VERSION: string;
@@ -57,9 +68,13 @@ class Page {
   /** Until the members of the last visit have their seats. */
   #furnishing = Promise.resolve();
   #furnished = false;
-  /** The tab that the engine was in has closed, or come to rest, in the middle of the last answer. */
+  /**
+   * The tab that the engine was in has closed, or come to rest, in the middle of the last answer.
+   */
   #moved = false;
-  /** Counts engines, so that what an earlier one still reports is not taken for the present one's. */
+  /**
+   * Counts engines, so that what an earlier one still reports is not taken for the present one's.
+   */
   #generation = 0;
   #exchanges: Exchange[] = [];
   /** Whose weights the chart shows. */
@@ -71,9 +86,13 @@ class Page {
   #titled = "";
 
   constructor() {
-    this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) => this.#charted?.inspect(round, false));
+    this.#chart = new WeightsChart(byId("weights", HTMLElement), (round) =>
+      this.#charted?.inspect(round, false),
+    );
     this.#advice = new Advice(byId("advice", HTMLElement), {
-      canGo: (name) => this.#slot(name)?.takesPart === true && this.#roster.taking.some((slot) => slot.source.name !== name && drafts(slot)),
+      canGo: (name) =>
+        this.#slot(name)?.takesPart === true &&
+        this.#roster.taking.some((slot) => slot.source.name !== name && drafts(slot)),
       onTakesPart: (name, takesPart) => {
         const slot = this.#slot(name);
         if (!slot) return;
@@ -112,14 +131,25 @@ class Page {
           this.#share = share;
           this.#showWhyNot();
         },
-        onFatal: (error) => this.#notices.show("engine", "error", error.message, this.#reloadActions()),
+        onFatal: (error) =>
+          this.#notices.show("engine", "error", error.message, this.#reloadActions()),
       },
       defaultContextTokens,
       core,
     );
-    this.#choosing = new Choosing({ roster: this.#roster, notices: this.#notices, library: () => this.#conclave, hub, onLeave: () => this.#newConversation() });
-    for (const id of ["models", "choose"]) byId(id, HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open());
-    byId("add-model", HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open("add"));
+    this.#choosing = new Choosing({
+      roster: this.#roster,
+      notices: this.#notices,
+      library: () => this.#conclave,
+      hub,
+      onLeave: () => this.#newConversation(),
+    });
+    for (const id of ["models", "choose"])
+      byId(id, HTMLElement).addEventListener("click", () => void this.#choosing.dialog.open());
+    byId("add-model", HTMLElement).addEventListener(
+      "click",
+      () => void this.#choosing.dialog.open("add"),
+    );
     byId("bring-toys", HTMLElement).addEventListener("click", () => {
       void this.#choosing.bringToys(false);
       byId("models", HTMLElement).focus(); // the button goes
@@ -128,7 +158,11 @@ class Page {
       this.#choosing.dialog.close();
       this.#choosing.addPicked(picked);
     });
-    this.#settings = new SettingsForm(byId("settings", HTMLFormElement), this.#choice, (choice) => void this.#reopen(choice));
+    this.#settings = new SettingsForm(
+      byId("settings", HTMLFormElement),
+      this.#choice,
+      (choice) => void this.#reopen(choice),
+    );
     byId("composer", HTMLFormElement).addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#ask();
@@ -156,10 +190,14 @@ class Page {
     });
     // The engine takes longest, and waits for nothing but a word on whether another tab has it.
     const opened = this.#open();
-    // Out of the way of what the visitor waits for first. No later: a large download may outlast the visit.
+    // Out of the way of what the visitor waits for first. No later: a large download may outlast
+    // the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
     await keepOffline({
-      onUpdate: (take) => this.#notices.show("update", "hint", "A newer version of this page is here.", [{ label: "Reload", run: take }]),
+      onUpdate: (take) =>
+        this.#notices.show("update", "hint", "A newer version of this page is here.", [
+          { label: "Reload", run: take },
+        ]),
     });
     await opened;
     await this.#tellTabs();
@@ -168,12 +206,16 @@ class Page {
   /** Says what another tab costs, unless both have the same engine. */
   async #tellTabs(): Promise<void> {
     if (!(await hasOtherTab()) || this.#sharing?.shared) return;
-    this.#notices.show("tabs", "hint", "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.");
+    this.#notices.show(
+      "tabs",
+      "hint",
+      "This page is open in another tab as well. Each tab holds its models in memory by itself: close one if this machine runs short.",
+    );
   }
 
   /**
-   * Opens an engine on the chosen backend and loads every member into it, once there are seats. `alone`: for members that the visitor
-   * chooses just now, and this tab's own.
+   * Opens an engine on the chosen backend and loads every member into it, once there are seats.
+   * `alone`: for members that the visitor chooses just now, and this tab's own.
    */
   async #open(alone = false): Promise<void> {
     const generation = ++this.#generation;
@@ -182,7 +224,14 @@ class Page {
     this.#refresh();
     try {
       // Members' files are fetched while the engine opens.
-      const conclave = (this.#starting = Conclave.start({ backend: this.#choice, ...(hub === undefined ? {} : { hub }), ...(core === undefined ? {} : { core }) }, this.#ports(alone)));
+      const conclave = (this.#starting = Conclave.start(
+        {
+          backend: this.#choice,
+          ...(hub === undefined ? {} : { hub }),
+          ...(core === undefined ? {} : { core }),
+        },
+        this.#ports(alone),
+      ));
       await this.#furnishing;
       if (!alone) await this.#choosing.settle(conclave);
       if (generation !== this.#generation) return conclave.close();
@@ -217,14 +266,28 @@ class Page {
     };
   }
 
-  /** What tabs that share an engine have in common; before members have their seats, as the last visit tells. */
+  /**
+   * What tabs that share an engine have in common; before members have their seats, as the last
+   * visit tells.
+   */
   #key(): string | undefined {
     const { slots, contextTokens } = this.#roster;
-    const members: KeyedMember[] = this.#furnished ? slots.map((slot) => ({ source: slot.source, contextTokens: slot.contextTokens ?? contextTokens })) : this.#choosing.expected();
-    return ensembleKey([PAGE_VERSION, new URL("./", document.baseURI).pathname, this.#choice, core, hub], members);
+    const members: KeyedMember[] = this.#furnished
+      ? slots.map((slot) => ({
+          source: slot.source,
+          contextTokens: slot.contextTokens ?? contextTokens,
+        }))
+      : this.#choosing.expected();
+    return ensembleKey(
+      [PAGE_VERSION, new URL("./", document.baseURI).pathname, this.#choice, core, hub],
+      members,
+    );
   }
 
-  /** Before members come or go: an engine that others have as well stays as it is, and this tab opens its own. */
+  /**
+   * Before members come or go: an engine that others have as well stays as it is, and this tab
+   * opens its own.
+   */
   #changing(): void {
     if (!this.#furnished || !this.#sharing) return;
     if (!this.#sharing.shared) return void this.#sharing.offer(undefined);
@@ -234,7 +297,8 @@ class Page {
   /** Lets other tabs find the engine by its members, once all are there. */
   async #offer(): Promise<void> {
     await Promise.resolve(); // whoever else leaves with one that has left
-    if (this.#furnished && this.#roster.slots.every(({ state }) => state === "ready")) await this.#sharing?.offer(this.#key());
+    if (this.#furnished && this.#roster.slots.every(({ state }) => state === "ready"))
+      await this.#sharing?.offer(this.#key());
   }
 
   /** The tab that the engine was in has closed: an answer goes on by itself in another one. */
@@ -261,7 +325,9 @@ class Page {
     this.#showWhere(conclave);
     if (backend === "webgpu" && adapter.software) {
       const text = `${adapter.name} is a software adapter: it emulates a graphics card on the CPU. Answers are right but very slow.`;
-      this.#notices.show("software", "warning", text, [{ label: "Run on the CPU instead", run: () => void this.#reopen("cpu") }]);
+      this.#notices.show("software", "warning", text, [
+        { label: "Run on the CPU instead", run: () => void this.#reopen("cpu") },
+      ]);
     } else {
       this.#notices.clear("software");
     }
@@ -270,13 +336,20 @@ class Page {
   /** The engine failed, and another one goes on. */
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
-    const why = this.#moved ? "The tab that the engine was in has closed or come to rest, and it was opened anew." : "The engine failed and was opened anew.";
-    this.#notices.show("engine", "warning", `${why} The members read the conversation again, and the answer goes on from where it was.`);
+    const why = this.#moved
+      ? "The tab that the engine was in has closed or come to rest, and it was opened anew."
+      : "The engine failed and was opened anew.";
+    this.#notices.show(
+      "engine",
+      "warning",
+      `${why} The members read the conversation again, and the answer goes on from where it was.`,
+    );
   }
 
   /** What runs the members; on the CPU they may come to run on more threads, and on fewer. */
   #showWhere({ backend, adapter, why, threads }: Conclave): void {
-    const where = backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
+    const where =
+      backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
     const text = `${where} (${why})${this.#sharing?.elsewhere ? ", in another tab" : ""}`;
     if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
@@ -312,11 +385,23 @@ class Page {
     if (!conclave || !chosen || question === "" || this.#askButton.disabled) return;
     const slots = this.#roster.taking;
     const members = slots.map((slot) => slot.source.name);
-    const cores = slots.map((slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote")); // they are loaded
+    const cores = slots.map(
+      (slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote"),
+    ); // they are loaded
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
-    const exchange = new Exchange({ question, messages, members, cores, voices, backend, adapter, onInspect: (which) => this.#chartOf(which), onSideBySide: (which) => void this.#sideBySide(which) });
+    const exchange = new Exchange({
+      question,
+      messages,
+      members,
+      cores,
+      voices,
+      backend,
+      adapter,
+      onInspect: (which) => this.#chartOf(which),
+      onSideBySide: (which) => void this.#sideBySide(which),
+    });
     this.#exchanges.push(exchange);
     this.#transcript.append(exchange.root);
     document.body.classList.add("asked");
@@ -330,21 +415,31 @@ class Page {
     this.#members.begin(slots);
     this.#advice.clear();
     try {
-      for await (const event of conclave.ask(messages, { ...chosen, members, signal: controller.signal })) {
+      for await (const event of conclave.ask(messages, {
+        ...chosen,
+        members,
+        signal: controller.signal,
+      })) {
         if (event.type === "reading") exchange.reading(event);
         else if (event.type === "begin") {
           exchange.begin(event);
           this.#members.weigh(slots, startingWeights(event));
-        } else if (event.type === "thinking") this.#follow(exchange, () => exchange.thinking(event));
+        } else if (event.type === "thinking")
+          this.#follow(exchange, () => exchange.thinking(event));
         else if (event.type === "thought") exchange.thought(event);
-        else if (event.type === "left") this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
+        else if (event.type === "left")
+          this.#follow(exchange, () => exchange.leave(event, this.#removal(event.member, slots)));
         else if (event.type === "reopened") this.#showReopened(conclave);
-        else if (event.type === "end") this.#follow(exchange, () => exchange.end(event, event.stop === "context" ? [this.#roomAgain()] : []));
+        else if (event.type === "end")
+          this.#follow(exchange, () =>
+            exchange.end(event, event.stop === "context" ? [this.#roomAgain()] : []),
+          );
         else {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
           if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
-          // From the first round on: a question that fails before leaves the chart of the last answer.
+          // From the first round on: a question that fails before leaves the chart of the last
+          // answer.
           if (this.#charted === exchange) this.#chart.add(event);
           else if (exchange.rounds.length === 1) this.#chartOf(exchange);
         }
@@ -352,8 +447,16 @@ class Page {
     } catch (thrown) {
       const error = typed(thrown);
       // Switching the engine in mid-answer is a stop as well.
-      if (controller.signal.aborted) exchange.end({ type: "end", stop: "stopped", text: exchange.text, usage: { promptTokens: 0, answerTokens: 0 }, ms: 0 });
-      else this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
+      if (controller.signal.aborted)
+        exchange.end({
+          type: "end",
+          stop: "stopped",
+          text: exchange.text,
+          usage: { promptTokens: 0, answerTokens: 0 },
+          ms: 0,
+        });
+      else
+        this.#follow(exchange, () => exchange.fail(error, this.#remedies(error, exchange, slots)));
     } finally {
       this.#answering = undefined;
       this.#roster.busy = false;
@@ -367,7 +470,11 @@ class Page {
     // Of a conversation that was left nothing is to be said.
     if (!this.#exchanges.includes(exchange)) return;
     const inView = isInView(exchange.root);
-    this.#advice.consider(this.#exchanges.flatMap(({ begun, rounds }) => (begun ? [{ members: begun.members, start: startingWeights(begun), rounds }] : [])));
+    this.#advice.consider(
+      this.#exchanges.flatMap(({ begun, rounds }) =>
+        begun ? [{ members: begun.members, start: startingWeights(begun), rounds }] : [],
+      ),
+    );
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
@@ -376,7 +483,10 @@ class Page {
     return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
-  /** Lets the members of an answer answer its question alone, one by one. The conversation knows nothing of it. */
+  /**
+   * Lets the members of an answer answer its question alone, one by one. The conversation knows
+   * nothing of it.
+   */
   async #sideBySide(exchange: Exchange): Promise<void> {
     const conclave = this.#conclave;
     if (!conclave || this.#answering) return;
@@ -396,7 +506,10 @@ class Page {
     }
   }
 
-  /** Changes an exchange; whoever had its end in view has it in view afterwards, above the question box. */
+  /**
+   * Changes an exchange; whoever had its end in view has it in view afterwards, above the question
+   * box.
+   */
   #follow({ root }: Exchange, change: () => void): void {
     const inView = isInView(root);
     change();
@@ -408,10 +521,15 @@ class Page {
     const remedies: HTMLElement[] = [];
     if (error.kind === "ContextFull") {
       const long = this.#history().length > 0;
-      remedies.push(long ? button("Start a new conversation", () => this.#newConversation(question)) : button("Shorten the question", () => this.#askAgain(question)));
+      remedies.push(
+        long
+          ? button("Start a new conversation", () => this.#newConversation(question))
+          : button("Shorten the question", () => this.#askAgain(question)),
+      );
     }
     remedies.push(...this.#removal(error.member, slots, question));
-    if (isFatal(error)) remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
+    if (isFatal(error))
+      remedies.push(...this.#reloadActions().map(({ label, run }) => button(label, run)));
     return remedies;
   }
 
@@ -420,7 +538,10 @@ class Page {
     return button("Start a new conversation", () => this.#newConversation());
   }
 
-  /** Takes a member out that failed; the `question`, if it got no answer, can be asked of the others. */
+  /**
+   * Takes a member out that failed; the `question`, if it got no answer, can be asked of the
+   * others.
+   */
   #removal(name: string | undefined, slots: Slot[], question?: string): HTMLElement[] {
     const failed = slots.find((slot) => slot.source.name === name);
     if (!failed) return [];
@@ -433,7 +554,10 @@ class Page {
     return [remove];
   }
 
-  /** Takes a member out, and stops an answer that it may be part of, unless it has left that already. */
+  /**
+   * Takes a member out, and stops an answer that it may be part of, unless it has left that
+   * already.
+   */
   #remove(slot: Slot, stopping = true): void {
     if (stopping) this.#stop();
     void this.#roster.remove(slot);
@@ -490,7 +614,8 @@ class Page {
     this.#stopButton.textContent = stopping ? "Stopping" : "Stop";
     if (answering && focused === this.#askButton) this.#stopButton.focus();
     if (!answering && focused === this.#stopButton) this.#question.focus();
-    for (const exchange of this.#exchanges) exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
+    for (const exchange of this.#exchanges)
+      exchange.offerSideBySide(this.#conclave !== undefined && !answering && !loading);
     this.#newButton.hidden = this.#exchanges.length === 0;
     document.body.dataset["state"] = answering ? "answering" : ready ? "ready" : "loading";
     const why = byId("why-not", HTMLElement);
@@ -501,20 +626,28 @@ class Page {
     this.#advice.heed((name) => this.#slot(name)?.takesPart);
     if (this.#conclave) this.#showWhere(this.#conclave);
     const memory = byId("memory", HTMLElement);
-    memory.textContent = loading ? "" : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
+    memory.textContent = loading
+      ? ""
+      : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
   }
 
   /** Why nothing can be asked now. */
   #showWhyNot(): void {
     const loading = this.#roster.loading || !this.#conclave;
     byId("why-not", HTMLElement).textContent =
-      this.#engineLine.dataset["state"] === "failed" ? "No engine is running." : loading ? `The members are loading: ${percent(this.#share)}.` : "No member takes part: tick one, or add one.";
+      this.#engineLine.dataset["state"] === "failed"
+        ? "No engine is running."
+        : loading
+          ? `The members are loading: ${percent(this.#share)}.`
+          : "No member takes part: tick one, or add one.";
   }
 
   /** Says why the toys are gone, and when they come back. */
   #showMadeRoom(): void {
     const { madeRoom } = this.#roster;
-    const text = madeRoom ? "The bundled toys have made room. They come back when the last model that you added goes." : "";
+    const text = madeRoom
+      ? "The bundled toys have made room. They come back when the last model that you added goes."
+      : "";
     const told = byId("made-room", HTMLElement);
     if (told.textContent !== text) told.textContent = text;
     byId("bring-toys", HTMLElement).hidden = !madeRoom;
@@ -532,7 +665,8 @@ class Page {
     const about = byId("about-models", HTMLElement);
     about.hidden = toys || slots.length === 0;
     about.textContent = `${sentence(names)} ${names.length === 1 ? "answers" : "answer"} ${whereabouts(slots)}.`;
-    byId("tagline", HTMLElement).textContent = `Several small models, one answer, ${whereabouts(slots, true)}.`;
+    byId("tagline", HTMLElement).textContent =
+      `Several small models, one answer, ${whereabouts(slots, true)}.`;
     byId("choose", HTMLElement).textContent = toys ? "Bring real models" : "Choose other models";
     showExamples(byId("examples", HTMLElement), toys ? "skills" : "general", (question) => {
       this.#question.text = question;
@@ -542,6 +676,7 @@ class Page {
   }
 }
 
-const isInView = (element: HTMLElement): boolean => element.getBoundingClientRect().bottom <= innerHeight;
+const isInView = (element: HTMLElement): boolean =>
+  element.getBoundingClientRect().bottom <= innerHeight;
 
 void new Page().start();

@@ -1,4 +1,7 @@
-/** What a member is and what it takes, in words: before it is loaded as far as that is known, then as the engine says. */
+/**
+ * What a member is and what it takes, in words: before it is loaded as far as that is known, then
+ * as the engine says.
+ */
 import type { About, Backend, Core, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
 import type { MemberSource } from "../protocol/messages.ts";
@@ -17,44 +20,91 @@ export interface Known {
 }
 
 /** Where a member lives that is not on this machine. */
-const elsewhere = ({ source }: Pick<Known, "source">): string | undefined => (source.remote === undefined ? undefined : URL.parse(source.remote)?.host);
+const elsewhere = ({ source }: Pick<Known, "source">): string | undefined =>
+  source.remote === undefined ? undefined : URL.parse(source.remote)?.host;
 
-/** Where an ensemble answers; `short`: below the page's name. Who hears what is asked, where anybody does. */
+/**
+ * Where an ensemble answers; `short`: below the page's name. Who hears what is asked, where anybody
+ * does.
+ */
 export function whereabouts(members: Pick<Known, "source">[], short = false): string {
   const hosts = [...new Set(members.flatMap((member) => elsewhere(member) ?? []))];
   const here = members.some((member) => elsewhere(member) === undefined);
-  if (hosts.length > 0) return `${here ? "here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
+  if (hosts.length > 0)
+    return `${here ? "here and " : ""}at ${sentence(hosts)}: what you ask and what is answered goes there`;
   if (!short) return "here, on this machine. Nothing you type leaves it";
   return members.some(({ source }) => source.builtIn) ? "inside this browser" : "inside this tab";
 }
 
-/** Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its module, while that is not here. */
+/**
+ * Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its
+ * module, while that is not here.
+ */
 export function facts(known: Known, openCore?: number): string {
   const { source, entry, model, about, core } = known;
   const host = elsewhere(known);
-  if (source.builtIn) return ["the browser's own model", about?.remote?.can].filter(Boolean).join(" · ");
-  if (host !== undefined) return [`at ${host}`, about?.remote?.model ?? source.model, about?.remote?.can].filter(Boolean).join(" · ");
+  if (source.builtIn)
+    return ["the browser's own model", about?.remote?.can].filter(Boolean).join(" · ");
+  if (host !== undefined)
+    return [`at ${host}`, about?.remote?.model ?? source.model, about?.remote?.can]
+      .filter(Boolean)
+      .join(" · ");
   const family = entry?.architecture ?? model?.family;
-  const named = (about?.core ?? core) === "burn" ? `runs on the open core${openCore === undefined ? "" : `, + ${bytes(openCore)}`}` : undefined;
-  if (about) return [family ?? about.architecture, `${parameters(about.parameters)}\u00a0parameters`, formats(about), bytes(about.bytes), named].filter(Boolean).join(" · ");
+  const named =
+    (about?.core ?? core) === "burn"
+      ? `runs on the open core${openCore === undefined ? "" : `, + ${bytes(openCore)}`}`
+      : undefined;
+  if (about)
+    return [
+      family ?? about.architecture,
+      `${parameters(about.parameters)}\u00a0parameters`,
+      formats(about),
+      bytes(about.bytes),
+      named,
+    ]
+      .filter(Boolean)
+      .join(" · ");
   const size = source.files?.reduce((sum, file) => sum + file.size, 0) ?? source.bytes;
-  return [family, entry?.tokenizer, model?.format, size === undefined ? undefined : bytes(size), named].filter(Boolean).join(" · ");
+  return [
+    family,
+    entry?.tokenizer,
+    model?.format,
+    size === undefined ? undefined : bytes(size),
+    named,
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
-/** What it can do, as far as anybody has said so; and what to expect of it where it was never taught to converse. */
+/**
+ * What it can do, as far as anybody has said so; and what to expect of it where it was never taught
+ * to converse.
+ */
 export function description(known: Known): string {
   const { source, entry, about } = known;
   const host = elsewhere(known);
   if (source.builtIn) return "The browser runs it, on this machine: what it hears goes nowhere.";
-  if (host !== undefined) return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
-  const base = about?.template === false ? "Base model, no chat template: it reads questions with examples and answers in one paragraph." : undefined;
+  if (host !== undefined)
+    return `${host} hears what is asked and answered.${about?.remote?.note ? ` It can no more, since ${about.remote.note}.` : ""}`;
+  const base =
+    about?.template === false
+      ? "Base model, no chat template: it reads questions with examples and answers in one paragraph."
+      : undefined;
   return [entry?.description, base].filter(Boolean).join(" ");
 }
 
-/** The formats of a member's matrices, and as what the engine keeps those it does not keep as they are. */
-export function formats({ formats, quantisation }: Pick<About, "formats" | "quantisation">): string {
+/**
+ * The formats of a member's matrices, and as what the engine keeps those it does not keep as they
+ * are.
+ */
+export function formats({
+  formats,
+  quantisation,
+}: Pick<About, "formats" | "quantisation">): string {
   const changed = formats.filter(({ stored, kept }) => kept !== null && kept !== stored);
-  const asStored = formats.filter((format) => !changed.includes(format)).map(({ stored }) => stored);
+  const asStored = formats
+    .filter((format) => !changed.includes(format))
+    .map(({ stored }) => stored);
   const parts = [...new Set(asStored)].join(", ");
   const others = [...new Set(changed.map(({ kept }) => kept))].map(
     (kept) =>
@@ -66,9 +116,14 @@ export function formats({ formats, quantisation }: Pick<About, "formats" | "quan
   return [parts, ...others].filter(Boolean).join("; ") || quantisation;
 }
 
-/** What a loaded member takes of the graphics card; nothing to say on the CPU, where only the whole is known. */
+/**
+ * What a loaded member takes of the graphics card; nothing to say on the CPU, where only the whole
+ * is known.
+ */
 export function graphicsMemory({ about, backend }: Known): string {
-  return about && !about.remote && backend === "webgpu" ? `${bytes(total(about.memory))} of graphics memory` : "";
+  return about && !about.remote && backend === "webgpu"
+    ? `${bytes(total(about.memory))} of graphics memory`
+    : "";
 }
 
 /** What all loaded members take together. `heapBytes`: the wasm module's memory. */
@@ -77,11 +132,13 @@ export function memoryTogether(members: Known[], heapBytes: number): string {
   const [first] = loaded;
   if (!first) return "";
   if (first.backend !== "webgpu") return `Loaded, they hold ${bytes(heapBytes)} of memory.`;
-  const sum = (part: keyof Memory): number => loaded.reduce((all, { about }) => all + (about?.memory[part] ?? 0), 0);
+  const sum = (part: keyof Memory): number =>
+    loaded.reduce((all, { about }) => all + (about?.memory[part] ?? 0), 0);
   const parts: Memory = { weights: sum("weights"), kv: sum("kv"), scratch: sum("scratch") };
   return `${loaded.length === 1 ? "In all" : "Together"} ${bytes(total(parts))} of graphics memory: ${memoryParts(parts)}.`;
 }
 
 export const total = ({ weights, kv, scratch }: Memory): number => weights + kv + scratch;
 
-export const memoryParts = ({ weights, kv, scratch }: Memory): string => `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;
+export const memoryParts = ({ weights, kv, scratch }: Memory): string =>
+  `weights ${bytes(weights)}, keys and values ${bytes(kv)}, working room ${bytes(scratch)}`;

@@ -1,4 +1,7 @@
-/** The members as cards: what each is, its download, its weight now, the segments it won, whether it left. */
+/**
+ * The members as cards: what each is, its download, its weight now, the segments it won, whether it
+ * left.
+ */
 import type { Progress } from "../library/conclave.ts";
 import type { ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
@@ -107,17 +110,27 @@ export class MembersPanel {
   progress(slot: Slot, { loaded, total, rate, secondsLeft, phase, note }: Progress): void {
     const card = this.#cards.get(slot);
     if (!card) return;
-    // The open core is fetched for who has turned out to need it, and is here when such a one starts.
+    // The open core is fetched for who has turned out to need it, and is here when such a one
+    // starts.
     if (phase === "core") slot.core = "burn";
     else if (phase === "loading" && slot.core === "burn") this.openCore = undefined;
-    if (phase !== card.phase) for (const [other, { about }] of this.#cards) about.textContent = facts(other, this.openCore);
+    if (phase !== card.phase)
+      for (const [other, { about }] of this.#cards) about.textContent = facts(other, this.openCore);
     if (total > 0) card.progress.value = loaded / total;
     else card.progress.removeAttribute("value");
     // Of its own model a browser tells shares alone.
-    const measured = slot.source.builtIn ? percent(loaded / total) : `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
-    const parts = phase === "waiting" || phase === "checking" ? [phases[phase]] : phase === "downloading" ? [measured] : [phases[phase], measured];
+    const measured = slot.source.builtIn
+      ? percent(loaded / total)
+      : `${bytes(loaded)} of ${total > 0 ? bytes(total) : "?"}`;
+    const parts =
+      phase === "waiting" || phase === "checking"
+        ? [phases[phase]]
+        : phase === "downloading"
+          ? [measured]
+          : [phases[phase], measured];
     if (note !== undefined) parts.push(note);
-    else if (phase === "downloading" && rate !== null) parts.push(`${bytes(Math.round(rate))}/s`, secondsLeft === null ? "" : timeLeft(secondsLeft));
+    else if (phase === "downloading" && rate !== null)
+      parts.push(`${bytes(Math.round(rate))}/s`, secondsLeft === null ? "" : timeLeft(secondsLeft));
     card.loaded.textContent = parts.filter(Boolean).join(" · ");
     // A screen reader hears the phases, not every byte.
     if (phase !== card.phase) this.#events.onNews(`${slot.source.name}: ${phases[phase]}.`);
@@ -128,7 +141,9 @@ export class MembersPanel {
   stopped(slot: Slot): void {
     slot.state = "stopped";
     this.show(slot);
-    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "status" }, "Stopped. What has arrived is kept."));
+    this.#cards
+      .get(slot)
+      ?.failure.replaceChildren(el("p", { role: "status" }, "Stopped. What has arrived is kept."));
   }
 
   fail(slot: Slot, error: ConclaveError): void {
@@ -136,7 +151,9 @@ export class MembersPanel {
     const known = this.#cards.get(slot);
     if (known) known.kind = error.kind;
     this.show(slot);
-    this.#cards.get(slot)?.failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, error.message));
+    this.#cards
+      .get(slot)
+      ?.failure.replaceChildren(el("p", { role: "alert", "data-kind": error.kind }, error.message));
   }
 
   /** No question has been asked: no weights, no segments. */
@@ -155,7 +172,11 @@ export class MembersPanel {
       card.root.classList.toggle("aside", !here && slot.state === "ready");
       card.root.classList.remove("left");
       this.#weigh(card, undefined, here ? "" : "no vote");
-      card.won.textContent = !here ? "" : slot.about?.remote?.can === "judges only" ? "judges what the others draft" : "no segment yet";
+      card.won.textContent = !here
+        ? ""
+        : slot.about?.remote?.can === "judges only"
+          ? "judges what the others draft"
+          : "no segment yet";
       card.votes.hidden = !here;
     }
   }
@@ -168,7 +189,9 @@ export class MembersPanel {
     });
   }
 
-  /** A round ended. `slots` are the members of this question, in order; `rounds` all of it so far. */
+  /**
+   * A round ended. `slots` are the members of this question, in order; `rounds` all of it so far.
+   */
   round(slots: Slot[], rounds: RoundEvent[]): void {
     const last = rounds.at(-1);
     if (!last) return;
@@ -182,12 +205,22 @@ export class MembersPanel {
       card.root.classList.toggle("left", left);
       this.#weigh(card, left || place < 0 ? undefined : last.weights[place]);
       const { segments, shared } = written(rounds, member);
-      const together = shared === 0 ? "" : shared === segments ? ", in the same words as others" : `, ${shared} in the same words as others`;
+      const together =
+        shared === 0
+          ? ""
+          : shared === segments
+            ? ", in the same words as others"
+            : `, ${shared} in the same words as others`;
       const share = `wrote ${segments} of ${plural(rounds.length, "segment")} (${percent(segments / rounds.length)})${together}`;
       const judges = slot.about?.remote?.can === "judges only";
       const since = stayed ? `after round ${stayed.round}` : "in the first round";
-      const silent = !left && last.abstained.includes(member) && slot.about?.remote?.can !== "drafts only" ? ", abstained in this round" : "";
-      card.won.textContent = left ? `${judges ? "judged" : share}, left ${since}` : `${judges ? "judges what the others draft" : share}${silent}`;
+      const silent =
+        !left && last.abstained.includes(member) && slot.about?.remote?.can !== "drafts only"
+          ? ", abstained in this round"
+          : "";
+      card.won.textContent = left
+        ? `${judges ? "judged" : share}, left ${since}`
+        : `${judges ? "judges what the others draft" : share}${silent}`;
     });
   }
 
@@ -199,13 +232,17 @@ export class MembersPanel {
 
   #showActions(slot: Slot, card: Card): void {
     const name = slot.source.name;
-    const named = (label: string, run: () => void, spoken = label): HTMLButtonElement => button(label, run, { class: "quiet", "aria-label": `${spoken} ${name}` });
+    const named = (label: string, run: () => void, spoken = label): HTMLButtonElement =>
+      button(label, run, { class: "quiet", "aria-label": `${spoken} ${name}` });
     const held = card.actions.contains(document.activeElement);
     const buttons: HTMLButtonElement[] = [];
     if (slot.state === "loading") buttons.push(named("Stop", () => this.#events.onStop(slot)));
-    if (slot.state === "stopped") buttons.push(named("Go on", () => this.#events.onRetry(slot), "Go on with"));
-    if (slot.state === "failed") buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"));
-    if (slot.state === "failed" && card.kind === "Storage") buttons.push(button("Stored models", this.#events.onStored, { class: "quiet" }));
+    if (slot.state === "stopped")
+      buttons.push(named("Go on", () => this.#events.onRetry(slot), "Go on with"));
+    if (slot.state === "failed")
+      buttons.push(named("Try again", () => this.#events.onRetry(slot), "Try again with"));
+    if (slot.state === "failed" && card.kind === "Storage")
+      buttons.push(button("Stored models", this.#events.onStored, { class: "quiet" }));
     if (slot.state !== "waiting") buttons.push(named("Remove", () => this.#events.onRemove(slot)));
     card.actions.replaceChildren(...buttons);
     // The button that was pressed is gone: the focus goes to the one in its place.
@@ -228,7 +265,17 @@ export class MembersPanel {
       progress: el("progress", { max: 1, "aria-label": `${name}: download` }),
       loaded: el("span", { class: "loaded" }, "waiting"),
       votes: el("div", { class: "votes" }),
-      weight: el("div", { class: "meter", role: "meter", "aria-valuemin": 0, "aria-valuemax": 1, "aria-label": `${name}: weight` }, el("span", {})),
+      weight: el(
+        "div",
+        {
+          class: "meter",
+          role: "meter",
+          "aria-valuemin": 0,
+          "aria-valuemax": 1,
+          "aria-label": `${name}: weight`,
+        },
+        el("span", {}),
+      ),
       weightText: el("span", { class: "figure" }),
       won: el("span", { class: "won" }),
       failure: el("div", { class: "failure" }),
@@ -240,7 +287,12 @@ export class MembersPanel {
     card.load.append(card.progress, card.loaded);
     card.votes.append(card.weight, card.weightText, card.won);
     card.root.append(
-      el("div", { class: "member-head" }, el("h3", {}, el("span", { class: "name" }, name)), el("label", { class: "takes-part" }, box, "takes part")),
+      el(
+        "div",
+        { class: "member-head" },
+        el("h3", {}, el("span", { class: "name" }, name)),
+        el("label", { class: "takes-part" }, box, "takes part"),
+      ),
       card.about,
       card.memory,
       card.description,

@@ -1,5 +1,15 @@
-/** The dialog for choosing models: ensembles of the catalogue, models added by hand, what is stored here. */
-import { parseReference, referenceName, referenceText, typed, type Conclave, type Stored } from "../library/conclave.ts";
+/**
+ * The dialog for choosing models: ensembles of the catalogue, models added by hand, what is stored
+ * here.
+ */
+import {
+  parseReference,
+  referenceName,
+  referenceText,
+  typed,
+  type Conclave,
+  type Stored,
+} from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { BuiltInOffer } from "./built-in-offer.ts";
 import type { Ensemble } from "./catalogue.ts";
@@ -19,7 +29,9 @@ export interface DialogEvents {
   shown: () => string;
   contextTokens: () => number;
   onContext: (tokens: number) => void;
-  /** These throw what speaks against a choice; `signal`: the dialog was closed before it was made. */
+  /**
+   * These throw what speaks against a choice; `signal`: the dialog was closed before it was made.
+   */
   onEnsemble: (ensemble: Ensemble, signal: AbortSignal) => Promise<void>;
   onToys: () => Promise<void>;
   onAdd: (source: MemberSource, signal: AbortSignal) => Promise<void>;
@@ -41,7 +53,15 @@ export class ModelsDialog {
   readonly #builtIn = new BuiltInOffer((source) => this.#elsewhere(source));
   readonly #stored = el("div", {});
   readonly #status = el("p", { class: "dialog-status", role: "status" });
-  readonly #reference = el("input", { id: "reference", type: "text", inputmode: "url", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": "reference-hint" });
+  readonly #reference = el("input", {
+    id: "reference",
+    type: "text",
+    inputmode: "url",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    "aria-describedby": "reference-hint",
+  });
   readonly #hint = el("p", { class: "hint", id: "reference-hint", role: "status" });
   /** The reference was entered and is none; until it changes. */
   #refused = false;
@@ -59,9 +79,31 @@ export class ModelsDialog {
       el("div", { class: "dialog-head" }, el("h2", { id: "models-title" }, "Models"), close),
       this.#about,
       this.#status,
-      el("section", { "aria-labelledby": "ensembles-title" }, el("div", { class: "dialog-head" }, title("ensembles-title", "Ensembles"), this.#contextChoice()), this.#ensembles),
-      el("section", { "aria-labelledby": "add-title" }, title("add-title", "Add a member"), this.#addForm(), this.#builtIn.root, new RemoteForm((source) => this.#elsewhere(source)).root),
-      el("section", { "aria-labelledby": "stored-title" }, title("stored-title", "Stored in this browser"), this.#stored),
+      el(
+        "section",
+        { "aria-labelledby": "ensembles-title" },
+        el(
+          "div",
+          { class: "dialog-head" },
+          title("ensembles-title", "Ensembles"),
+          this.#contextChoice(),
+        ),
+        this.#ensembles,
+      ),
+      el(
+        "section",
+        { "aria-labelledby": "add-title" },
+        title("add-title", "Add a member"),
+        this.#addForm(),
+        this.#builtIn.root,
+        new RemoteForm((source) => this.#elsewhere(source)).root,
+      ),
+      el(
+        "section",
+        { "aria-labelledby": "stored-title" },
+        title("stored-title", "Stored in this browser"),
+        this.#stored,
+      ),
     );
     this.#dialog.addEventListener("close", () => this.#choice?.abort());
     // A press on the backdrop closes, as people expect of a dialog.
@@ -94,7 +136,14 @@ export class ModelsDialog {
     if (!this.#dialog.open) return;
     void this.#builtIn.refresh();
     const library = this.#events.library();
-    const stored: Stored = (await library?.models().catch(() => undefined)) ?? { models: [], keeps: true, used: null, free: null, persisted: false, prompts: 0 };
+    const stored: Stored = (await library?.models().catch(() => undefined)) ?? {
+      models: [],
+      keeps: true,
+      used: null,
+      free: null,
+      persisted: false,
+      prompts: 0,
+    };
     this.#about.textContent = this.#promise(stored.keeps);
     const free = stored.free ?? undefined;
     this.#stored.replaceChildren(
@@ -120,11 +169,18 @@ export class ModelsDialog {
     );
     try {
       const ensembles = await this.#events.catalogue();
-      const context = { machine: machineOf(library, free), contextTokens: this.#events.contextTokens(), stored: stored.models, shown: this.#events.shown(), host: this.#host };
+      const context = {
+        machine: machineOf(library, free),
+        contextTokens: this.#events.contextTokens(),
+        stored: stored.models,
+        shown: this.#events.shown(),
+        host: this.#host,
+      };
       this.#ensembles.replaceChildren(
         ensemblesList(ensembles, {
           ...context,
-          onEnsemble: (ensemble) => this.#run((signal) => this.#events.onEnsemble(ensemble, signal)),
+          onEnsemble: (ensemble) =>
+            this.#run((signal) => this.#events.onEnsemble(ensemble, signal)),
           onToys: () => this.#run(() => this.#events.onToys()),
         }),
       );
@@ -135,7 +191,9 @@ export class ModelsDialog {
 
   /** What becomes of a model that is chosen. */
   #promise(keeps: boolean): string {
-    const kept = keeps ? "they are checked and kept in this browser" : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
+    const kept = keeps
+      ? "they are checked and kept in this browser"
+      : "they are checked, and held in memory as long as the page is open, since this browser gives it no place to keep them";
     return `Models are fetched from where they lie when you choose them, those named here from ${this.#host}; ${kept}. What you ask goes nowhere, unless you add a member behind a server.`;
   }
 
@@ -158,7 +216,17 @@ export class ModelsDialog {
   }
 
   #contextChoice(): HTMLElement {
-    const select = el("select", { id: "context-tokens" }, ...contexts.map((tokens) => el("option", { value: tokens, selected: tokens === this.#events.contextTokens() }, `${tokens} tokens`)));
+    const select = el(
+      "select",
+      { id: "context-tokens" },
+      ...contexts.map((tokens) =>
+        el(
+          "option",
+          { value: tokens, selected: tokens === this.#events.contextTokens() },
+          `${tokens} tokens`,
+        ),
+      ),
+    );
     select.addEventListener("change", () => {
       this.#events.onContext(Number(select.value));
       void this.refresh();
@@ -178,7 +246,11 @@ export class ModelsDialog {
         { class: "add-files" },
         filePicker("Choose files", (picked) => this.#picked(picked)),
         filePicker("Choose a folder", (picked) => this.#picked(picked), { folder: true }),
-        el("span", { class: "hint" }, "or drop them anywhere on the page; they stay where they are."),
+        el(
+          "span",
+          { class: "hint" },
+          "or drop them anywhere on the page; they stay where they are.",
+        ),
       ),
       this.quantise.root,
     );
@@ -192,7 +264,10 @@ export class ModelsDialog {
       this.#refused = true;
       if (!this.#check()) return this.#reference.focus();
       const reference = parseReference(this.#reference.value);
-      const source: MemberSource = { name: referenceName(reference), ref: referenceText(reference) };
+      const source: MemberSource = {
+        name: referenceName(reference),
+        ref: referenceText(reference),
+      };
       void this.#run(async (signal) => {
         await this.#events.onAdd(source, signal);
         this.#reference.value = "";
@@ -239,5 +314,10 @@ export class ModelsDialog {
 /** What is known of this machine. */
 export function machineOf(library: Conclave | undefined, free: number | undefined): Machine {
   const { deviceMemory, hardwareConcurrency } = navigator as Navigator & { deviceMemory?: number };
-  return { backend: library?.backend ?? "cpu", cores: hardwareConcurrency || 1, free, deviceMemory };
+  return {
+    backend: library?.backend ?? "cpu",
+    cores: hardwareConcurrency || 1,
+    free,
+    deviceMemory,
+  };
 }

@@ -1,4 +1,6 @@
-/** Messages to the visitor above the conversation: what happened, and buttons for what to do next. */
+/**
+ * Messages to the visitor above the conversation: what happened, and buttons for what to do next.
+ */
 import { button, el } from "./dom.ts";
 
 export interface Action {
@@ -13,12 +15,27 @@ export class Notices {
     this.#host = host;
   }
 
-  /** Shows a notice; one of the same `key` is replaced. Errors interrupt a screen reader, hints wait. */
-  show(key: string, tone: "error" | "warning" | "hint", text: string, actions: Action[] = []): void {
+  /**
+   * Shows a notice; one of the same `key` is replaced. Errors interrupt a screen reader, hints
+   * wait.
+   */
+  show(
+    key: string,
+    tone: "error" | "warning" | "hint",
+    text: string,
+    actions: Action[] = [],
+  ): void {
     this.clear(key);
     const buttons = actions.map(({ label, run }) => button(label, () => (this.clear(key), run())));
     const close = button("Dismiss", () => this.clear(key), { class: "quiet" });
-    this.#host.append(el("div", { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key }, el("p", {}, text), el("p", { class: "actions" }, ...buttons, close)));
+    this.#host.append(
+      el(
+        "div",
+        { class: `notice ${tone}`, role: tone === "error" ? "alert" : "status", "data-key": key },
+        el("p", {}, text),
+        el("p", { class: "actions" }, ...buttons, close),
+      ),
+    );
   }
 
   clear(key: string): void {

@@ -4,7 +4,10 @@ import { hasOpenCore, keepOffline } from "./offline-copy.ts";
 
 type Registration = Pick<ServiceWorkerRegistration, "waiting" | "active">;
 
-const before = { navigator: Object.getOwnPropertyDescriptor(globalThis, "navigator"), document: Object.getOwnPropertyDescriptor(globalThis, "document") };
+const before = {
+  navigator: Object.getOwnPropertyDescriptor(globalThis, "navigator"),
+  document: Object.getOwnPropertyDescriptor(globalThis, "document"),
+};
 afterEach(() => {
   for (const [name, had] of Object.entries(before)) {
     if (had) Object.defineProperty(globalThis, name, had);
@@ -15,9 +18,18 @@ afterEach(() => {
 
 /** Whether a page is told of a newer version where it finds its service worker so. */
 async function isOffered(registration: Registration, controlled: boolean): Promise<boolean> {
-  const workers = Object.assign(new EventTarget(), { controller: controlled ? {} : null, register: async () => Object.assign(new EventTarget(), { installing: null, ...registration }) });
-  Object.defineProperty(globalThis, "navigator", { value: { serviceWorker: workers }, configurable: true });
-  Object.defineProperty(globalThis, "document", { value: { baseURI: "http://host/" }, configurable: true });
+  const workers = Object.assign(new EventTarget(), {
+    controller: controlled ? {} : null,
+    register: async () => Object.assign(new EventTarget(), { installing: null, ...registration }),
+  });
+  Object.defineProperty(globalThis, "navigator", {
+    value: { serviceWorker: workers },
+    configurable: true,
+  });
+  Object.defineProperty(globalThis, "document", {
+    value: { baseURI: "http://host/" },
+    configurable: true,
+  });
   let offered = false;
   await keepOffline({ onUpdate: () => void (offered = true) });
   return offered;
@@ -39,8 +51,14 @@ test("where the browser lets pages store nothing there is no offline copy, and n
   const refused = (): never => {
     throw new DOMException("not here", "SecurityError");
   };
-  Object.defineProperty(globalThis, "navigator", { value: Object.defineProperty({}, "serviceWorker", { get: refused }), configurable: true });
-  Object.defineProperty(globalThis, "document", { value: { baseURI: "http://host/" }, configurable: true });
+  Object.defineProperty(globalThis, "navigator", {
+    value: Object.defineProperty({}, "serviceWorker", { get: refused }),
+    configurable: true,
+  });
+  Object.defineProperty(globalThis, "document", {
+    value: { baseURI: "http://host/" },
+    configurable: true,
+  });
   Object.defineProperty(globalThis, "caches", { get: refused, configurable: true });
   await keepOffline({ onUpdate: () => assert.fail("there is nothing to offer") });
   assert.equal(await hasOpenCore(), false);

@@ -1,4 +1,7 @@
-/** Registers the service worker that lets the page open with the network off, and tells of new versions. */
+/**
+ * Registers the service worker that lets the page open with the network off, and tells of new
+ * versions.
+ */
 import { takesRelaxedSimd } from "../protocol/relaxed-simd.ts";
 import { mayShareMemory } from "../protocol/shared-memory.ts";
 
@@ -7,7 +10,10 @@ export interface OfflineEvents {
   onUpdate: (take: () => void) => void;
 }
 
-/** Undefined over plain http; where a visitor lets pages store nothing some browsers throw at the name. */
+/**
+ * Undefined over plain http; where a visitor lets pages store nothing some browsers throw at the
+ * name.
+ */
 function serviceWorkers(): ServiceWorkerContainer | undefined {
   try {
     return navigator.serviceWorker;
@@ -30,13 +36,19 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
     controlled = true;
   });
   // It keeps the engine that this page starts.
-  const builds = [...(mayShareMemory() ? ["shared"] : []), ...(takesRelaxedSimd() ? ["relaxed"] : [])];
+  const builds = [
+    ...(mayShareMemory() ? ["shared"] : []),
+    ...(takesRelaxedSimd() ? ["relaxed"] : []),
+  ];
   const worker = new URL(`./offline.js?${builds.join("&")}`, document.baseURI);
   // Out of the way of what the visitor waits for; a failure costs only the offline copy.
-  const registration = await workers.register(worker, { updateViaCache: "none" }).catch(() => undefined);
+  const registration = await workers
+    .register(worker, { updateViaCache: "none" })
+    .catch(() => undefined);
   if (!registration) return;
   const offer = (): void => {
-    // In WebKit the first one may wait a moment as well, and control the page already: it takes the place of none.
+    // In WebKit the first one may wait a moment as well, and control the page already: it takes the
+    // place of none.
     if (!registration.waiting || !registration.active || !workers.controller) return;
     onUpdate(() => {
       took = true;
@@ -53,7 +65,10 @@ export async function keepOffline({ onUpdate }: OfflineEvents): Promise<void> {
 
 let toldUsed = false;
 
-/** Has the open core kept as well. A first visit may have fetched it before there was a service worker to see it. */
+/**
+ * Has the open core kept as well. A first visit may have fetched it before there was a service
+ * worker to see it.
+ */
 export async function keepOpenCore(): Promise<void> {
   const workers = serviceWorkers();
   if (!workers || toldUsed) return;

@@ -1,4 +1,7 @@
-/** The service worker by itself, against a host and a browser's caches that are played: what it fetches when, and what it keeps. */
+/**
+ * The service worker by itself, against a host and a browser's caches that are played: what it
+ * fetches when, and what it keeps.
+ */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
@@ -10,7 +13,12 @@ const page = { "index.html": "a page" };
 const openCore = { "open-core.js": "a script" };
 
 type Files = Record<string, string>;
-type Listener = (event: { data?: unknown; request?: Request; waitUntil(done: Promise<unknown>): void; respondWith(response: Promise<Response>): void }) => void;
+type Listener = (event: {
+  data?: unknown;
+  request?: Request;
+  waitUntil(done: Promise<unknown>): void;
+  respondWith(response: Promise<Response>): void;
+}) => void;
 
 /** A browser that has been to the page or not, and its network. */
 class Browser {
@@ -23,7 +31,15 @@ class Browser {
   /** The worker of a build with these files, installed and in charge. */
   async visit(files: Files, onceUsed: Files, search = ""): Promise<Worker> {
     const listeners = new Map<string, Listener>();
-    const digests = (of: Files): string => JSON.stringify(Object.fromEntries(Object.entries(of).map(([path, content]) => [path, createHash("sha256").update(content).digest("hex")])));
+    const digests = (of: Files): string =>
+      JSON.stringify(
+        Object.fromEntries(
+          Object.entries(of).map(([path, content]) => [
+            path,
+            createHash("sha256").update(content).digest("hex"),
+          ]),
+        ),
+      );
     const { outputFiles } = await build({
       entryPoints: [`${process.env["CONCLAVE_WEB"] ?? "./"}src/page/offline.ts`],
       bundle: true,
@@ -40,9 +56,11 @@ class Browser {
         open: async (name: string) => this.#open(name),
         keys: async () => [...this.#caches.keys()],
         delete: async (name: string) => this.#caches.delete(name),
-        match: async (key: string, options?: { ignoreSearch: boolean }) => this.#match(key, options),
+        match: async (key: string, options?: { ignoreSearch: boolean }) =>
+          this.#match(key, options),
       },
-      fetch: async (address: URL | Request) => this.#fetch(new URL("url" in address ? address.url : address)),
+      fetch: async (address: URL | Request) =>
+        this.#fetch(new URL("url" in address ? address.url : address)),
       crypto,
       URL,
       TextEncoder,
@@ -65,7 +83,8 @@ class Browser {
   }
 
   #match(key: string, { ignoreSearch = false } = {}): Response | undefined {
-    const same = (other: string): boolean => (ignoreSearch ? other.split("?")[0] === key.split("?")[0] : other === key);
+    const same = (other: string): boolean =>
+      ignoreSearch ? other.split("?")[0] === key.split("?")[0] : other === key;
     return [...this.#caches.values()]
       .flatMap((kept) => [...kept])
       .find(([other]) => same(other))?.[1]
@@ -88,10 +107,17 @@ class Worker {
   }
 
   /** What it answers to an event, once all that it does about it is done. */
-  async hear(type: string, event: { data?: unknown; request?: Request } = {}): Promise<Response | undefined> {
+  async hear(
+    type: string,
+    event: { data?: unknown; request?: Request } = {},
+  ): Promise<Response | undefined> {
     const under: Promise<unknown>[] = [];
     let answer: Promise<Response> | undefined;
-    this.#listeners.get(type)!({ ...event, waitUntil: (done) => void under.push(done), respondWith: (response) => void (answer = response) });
+    this.#listeners.get(type)!({
+      ...event,
+      waitUntil: (done) => void under.push(done),
+      respondWith: (response) => void (answer = response),
+    });
     const response = await answer;
     await Promise.all(under);
     return response;
@@ -168,7 +194,10 @@ test("a new version has what its visitor used before, fetched only where it chan
   assert.deepEqual(browser.asked, ["index.html"]);
   browser.asked = [];
   browser.host[burn] = "a newer script";
-  const newest = await browser.visit({ "index.html": "a newer page" }, { [burn]: "a newer script" });
+  const newest = await browser.visit(
+    { "index.html": "a newer page" },
+    { [burn]: "a newer script" },
+  );
   assert.deepEqual(browser.asked, [burn]);
   browser.host = {};
   assert.equal(await newest.get(burn), "a newer script");

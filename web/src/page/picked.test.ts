@@ -3,8 +3,13 @@ import { test } from "node:test";
 import { sortPicked } from "./picked.ts";
 
 const sort = (...paths: string[]) => {
-  const { models, complaints } = sortPicked(paths.map((path) => ({ path, file: new File([], path.slice(path.lastIndexOf("/") + 1)) })));
-  return { models: models.map(({ name, files }) => [name, ...files.map((file) => file.name)]), complaints };
+  const { models, complaints } = sortPicked(
+    paths.map((path) => ({ path, file: new File([], path.slice(path.lastIndexOf("/") + 1)) })),
+  );
+  return {
+    models: models.map(({ name, files }) => [name, ...files.map((file) => file.name)]),
+    complaints,
+  };
 };
 
 test("files become models: each GGUF one, splits together in order, a folder what a loader reads of it", () => {
@@ -16,8 +21,17 @@ test("files become models: each GGUF one, splits together in order, a folder wha
     ["y", "y.gguf"],
     ["x", "x-00001-of-00002.gguf", "x-00002-of-00002.gguf"],
   ]);
-  const folder = sort("me/SmolLM2/config.json", "me/SmolLM2/model.safetensors", "me/SmolLM2/tokenizer.json", "me/SmolLM2/.git", "me/SmolLM2/onnx/model.onnx");
-  assert.deepEqual(folder, { models: [["SmolLM2", "config.json", "model.safetensors", "tokenizer.json"]], complaints: [] });
+  const folder = sort(
+    "me/SmolLM2/config.json",
+    "me/SmolLM2/model.safetensors",
+    "me/SmolLM2/tokenizer.json",
+    "me/SmolLM2/.git",
+    "me/SmolLM2/onnx/model.onnx",
+  );
+  assert.deepEqual(folder, {
+    models: [["SmolLM2", "config.json", "model.safetensors", "tokenizer.json"]],
+    complaints: [],
+  });
   assert.deepEqual(
     sort("one/a.gguf", "two/config.json", "two/w.safetensors").models.map(([name]) => name),
     ["a", "two"],
@@ -27,7 +41,10 @@ test("files become models: each GGUF one, splits together in order, a folder wha
 
 test("what is no model, or not all of one, is told with what to do", () => {
   assert.match(sort("photo.jpg").complaints[0]!, /no model among/);
-  assert.match(sort("x-00001-of-00003.gguf").complaints[0]!, /x comes in 3 parts, and one of them is here/);
+  assert.match(
+    sort("x-00001-of-00003.gguf").complaints[0]!,
+    /x comes in 3 parts, and one of them is here/,
+  );
   assert.match(sort("model.safetensors").complaints[0]!, /whole folder/);
   assert.deepEqual(sort("x-00001-of-00003.gguf", "y.gguf").models, [["y", "y.gguf"]]);
 });

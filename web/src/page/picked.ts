@@ -1,4 +1,7 @@
-/** Makes models of the files and folders a visitor picked or dropped: a GGUF, its splits, a Hugging Face folder. */
+/**
+ * Makes models of the files and folders a visitor picked or dropped: a GGUF, its splits, a Hugging
+ * Face folder.
+ */
 
 /** A file with its path as picked: "folder/config.json", or its name alone. */
 export interface PickedFile {
@@ -19,7 +22,8 @@ export interface Sorted {
 
 const split = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 /** What a loader reads of a Hugging Face folder; the rest of it stays where it is. */
-const ofFolder = /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|model\.safetensors\.index\.json|.+\.safetensors)$/;
+const ofFolder =
+  /^(config\.json|generation_config\.json|tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|model\.safetensors\.index\.json|.+\.safetensors)$/;
 
 const slash = (path: string): number => path.lastIndexOf("/");
 
@@ -32,7 +36,9 @@ export function sortPicked(picked: PickedFile[]): Sorted {
   }
   for (const [folder, files] of folders) sortFolder(folder, files, sorted);
   if (sorted.models.length === 0 && sorted.complaints.length === 0) {
-    sorted.complaints.push("There is no model among these files. A model is a .gguf file, or a folder with config.json and .safetensors files.");
+    sorted.complaints.push(
+      "There is no model among these files. A model is a .gguf file, or a folder with config.json and .safetensors files.",
+    );
   }
   return sorted;
 }
@@ -52,10 +58,17 @@ function sortFolder(folder: string, files: PickedFile[], { models, complaints }:
     parts.sort((a, b) => (a.name < b.name ? -1 : 1));
     const [, name = "", , of = "0"] = split.exec(parts[0]?.name ?? "") ?? [];
     if (parts.length === Number(of)) models.push({ name, files: parts });
-    else complaints.push(`${name} comes in ${Number(of)} parts, and ${parts.length === 1 ? "one" : parts.length} of them ${parts.length === 1 ? "is" : "are"} here. Pick all of them together.`);
+    else
+      complaints.push(
+        `${name} comes in ${Number(of)} parts, and ${parts.length === 1 ? "one" : parts.length} of them ${parts.length === 1 ? "is" : "are"} here. Pick all of them together.`,
+      );
   }
   const wanted = files.filter(({ file }) => ofFolder.test(file.name)).map(({ file }) => file);
   if (!wanted.some(({ name }) => name.endsWith(".safetensors"))) return;
-  if (wanted.some(({ name }) => name === "config.json")) models.push({ name: folder.slice(slash(folder) + 1) || "Picked model", files: wanted });
-  else complaints.push("A .safetensors file needs the config.json and the tokenizer.json beside it: pick its whole folder.");
+  if (wanted.some(({ name }) => name === "config.json"))
+    models.push({ name: folder.slice(slash(folder) + 1) || "Picked model", files: wanted });
+  else
+    complaints.push(
+      "A .safetensors file needs the config.json and the tokenizer.json beside it: pick its whole folder.",
+    );
 }

@@ -1,4 +1,7 @@
-/** What weights that come unquantised become while they load: as the visitor chooses, or by their size. */
+/**
+ * What weights that come unquantised become while they load: as the visitor chooses, or by their
+ * size.
+ */
 import type { MemberSource } from "../protocol/messages.ts";
 import { el } from "./dom.ts";
 import { bytes } from "./figures.ts";
@@ -13,9 +16,14 @@ export type QuantiseChoice = (typeof choices)[number];
 const large = 500e6;
 
 /** `auto`: Q8_0 for a large folder. A GGUF file stays as its maker wanted it. */
-export function quantiseFor(choice: QuantiseChoice, files: { name: string; bytes: number }[]): MemberSource["quantise"] {
+export function quantiseFor(
+  choice: QuantiseChoice,
+  files: { name: string; bytes: number }[],
+): MemberSource["quantise"] {
   if (choice !== "auto") return choice === "" ? undefined : choice;
-  const weights = files.filter(({ name }) => name.endsWith(".safetensors")).reduce((sum, file) => sum + file.bytes, 0);
+  const weights = files
+    .filter(({ name }) => name.endsWith(".safetensors"))
+    .reduce((sum, file) => sum + file.bytes, 0);
   return weights >= large ? "Q8_0" : undefined;
 }
 
@@ -28,11 +36,19 @@ export class QuantiseSelect {
     el("option", { value: "Q8_0" }, "as Q8_0, half of F16"),
     el("option", { value: "Q4_0" }, "as Q4_0, a quarter of F16, less exact"),
   );
-  readonly root = el("label", { class: "context-choice" }, "Unquantised weights load", this.#select);
+  readonly root = el(
+    "label",
+    { class: "context-choice" },
+    "Unquantised weights load",
+    this.#select,
+  );
 
   /** What the choice makes of a model's files. */
   of(files: { name: string; bytes: number }[]): Pick<MemberSource, "quantise"> {
-    const quantise = quantiseFor(choices.find((choice) => choice === this.#select.value) ?? "auto", files);
+    const quantise = quantiseFor(
+      choices.find((choice) => choice === this.#select.value) ?? "auto",
+      files,
+    );
     return quantise === undefined ? {} : { quantise };
   }
 }

@@ -1,4 +1,7 @@
-/** Adds a member that lives behind a server: its address, model and key, and who will hear what. The key goes to the engine and is kept nowhere else. */
+/**
+ * Adds a member that lives behind a server: its address, model and key, and who will hear what. The
+ * key goes to the engine and is kept nowhere else.
+ */
 import { remoteAddress, typed } from "../library/conclave.ts";
 import type { MemberSource } from "../protocol/messages.ts";
 import { usualTimeout } from "../protocol/remote.ts";
@@ -16,16 +19,37 @@ export class RemoteForm {
     placeholder: "https://example.org/v1",
     "aria-describedby": "remote-hint",
   });
-  readonly #model = el("input", { id: "remote-model", type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "the server's first" });
-  readonly #key = el("input", { id: "remote-key", type: "password", autocomplete: "off", placeholder: "if it asks for one" });
-  readonly #seconds = el("input", { id: "remote-seconds", type: "number", min: 1, max: 600, step: 1, value: usualTimeout / 1000, required: true });
+  readonly #model = el("input", {
+    id: "remote-model",
+    type: "text",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    placeholder: "the server's first",
+  });
+  readonly #key = el("input", {
+    id: "remote-key",
+    type: "password",
+    autocomplete: "off",
+    placeholder: "if it asks for one",
+  });
+  readonly #seconds = el("input", {
+    id: "remote-seconds",
+    type: "number",
+    min: 1,
+    max: 600,
+    step: 1,
+    value: usualTimeout / 1000,
+    required: true,
+  });
   readonly #judge = el("input", { id: "remote-judge", type: "checkbox" });
   readonly #hint = el("p", { class: "hint", id: "remote-hint", role: "status" });
   /** The address was entered and is none; until it changes. */
   #refused = false;
 
   constructor(onAdd: (source: MemberSource) => void) {
-    const field = (label: string, input: HTMLInputElement): HTMLElement => el("div", { class: "remote-field" }, el("label", { for: input.id }, label), input);
+    const field = (label: string, input: HTMLInputElement): HTMLElement =>
+      el("div", { class: "remote-field" }, el("label", { for: input.id }, label), input);
     const form = el(
       "form",
       { class: "add-form" },
@@ -42,7 +66,12 @@ export class RemoteForm {
       this.#hint,
       el("p", { class: "actions" }, el("button", { type: "submit" }, "Ask it to join")),
     );
-    this.root = el("details", { class: "remote" }, el("summary", {}, "A member behind a server"), form);
+    this.root = el(
+      "details",
+      { class: "remote" },
+      el("summary", {}, "A member behind a server"),
+      form,
+    );
     this.#check();
     this.#address.addEventListener("input", () => {
       this.#refused = false;

@@ -12,10 +12,21 @@ import { Roster, type Seat } from "./roster.ts";
 const { window, document } = parseHTML("<!doctype html><html><body></body></html>");
 Object.assign(globalThis, { window, document, HTMLElement: window.HTMLElement });
 const ignored = (): void => undefined;
-const entry: ManifestEntry = { name: "", file: "", bytes: 0, sha256: "", architecture: "", tokenizer: "", skills: [], description: "" };
+const entry: ManifestEntry = {
+  name: "",
+  file: "",
+  bytes: 0,
+  sha256: "",
+  architecture: "",
+  tokenizer: "",
+  skills: [],
+  description: "",
+};
 
-const seats = (...names: string[]): Seat[] => names.map((name) => ({ source: { name, files: [file] } }));
-const toys = (byDefault: boolean, names = ["Ada", "Bo", "Cy"]): Seat[] => seats(...names).map((seat) => ({ ...seat, entry, byDefault }));
+const seats = (...names: string[]): Seat[] =>
+  names.map((name) => ({ source: { name, files: [file] } }));
+const toys = (byDefault: boolean, names = ["Ada", "Bo", "Cy"]): Seat[] =>
+  seats(...names).map((seat) => ({ ...seat, entry, byDefault }));
 const damaged = (name: string): Seat => ({ source: { name, files: [new Blob([])] } });
 
 interface Furnished {
@@ -34,11 +45,24 @@ async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnis
   const { port } = stage(Object.fromEntries(names.map((name) => [name, talker])), 1, around);
   const conclave = await Conclave.open({ backend: "cpu" }, port);
   const host = document.createElement("ul");
-  const panel = new MembersPanel(host as HTMLElement, { onRetry: ignored, onStop: ignored, onRemove: ignored, onTakesPart: ignored, onStored: ignored, onNews: ignored });
+  const panel = new MembersPanel(host as HTMLElement, {
+    onRetry: ignored,
+    onStop: ignored,
+    onRemove: ignored,
+    onTakesPart: ignored,
+    onStored: ignored,
+    onNews: ignored,
+  });
   const shares: number[] = [];
   const roster: Roster = new Roster(
     panel,
-    { onChanging: ignored, onChange: ignored, onBare: () => void roster.bringToys(toys(true), true), onShare: (share) => shares.push(share), onFatal: assert.fail },
+    {
+      onChanging: ignored,
+      onChange: ignored,
+      onBare: () => void roster.bringToys(toys(true), true),
+      onShare: (share) => shares.push(share),
+      onFatal: assert.fail,
+    },
     512,
   );
   await roster.replaceAll("First", first);
@@ -60,12 +84,16 @@ async function furnish(first: Seat[], around: Surroundings = {}): Promise<Furnis
   };
 }
 
-const shown = ({ slots }: Roster): string[] => slots.map(({ source, state }) => `${source.name} ${state}`);
-const find = ({ slots }: Roster, name: string) => slots.find(({ source }) => source.name === name) ?? assert.fail(`${name} is not here`);
+const shown = ({ slots }: Roster): string[] =>
+  slots.map(({ source, state }) => `${source.name} ${state}`);
+const find = ({ slots }: Roster, name: string) =>
+  slots.find(({ source }) => source.name === name) ?? assert.fail(`${name} is not here`);
 
 test("of two choices in quick succession the last one holds, in the panel and in the engine", async () => {
   let built = (): void => {};
-  const { roster, conclave, cards, seated, shares } = await furnish(seats("Ada", "Bo"), { building: new Promise((resolve) => (built = resolve)) });
+  const { roster, conclave, cards, seated, shares } = await furnish(seats("Ada", "Bo"), {
+    building: new Promise((resolve) => (built = resolve)),
+  });
   // While the first are still being loaded.
   const first = roster.replaceAll("First", seats("Cy", "Dee"));
   const second = roster.replaceAll("Second", seats("Eve"));
@@ -73,7 +101,10 @@ test("of two choices in quick succession the last one holds, in the panel and in
   await Promise.all([first, second]);
   assert.deepEqual([roster.title, shown(roster), cards()], ["Second", ["Eve ready"], ["Eve"]]);
   assert.deepEqual(await seated(), ["Eve"]);
-  assert.ok(shares.length > 0 && shares.every((share) => share >= 0 && share < 1), shares.join(", "));
+  assert.ok(
+    shares.length > 0 && shares.every((share) => share >= 0 && share < 1),
+    shares.join(", "),
+  );
   conclave.close();
 });
 
@@ -110,7 +141,10 @@ test("they come back when the last one goes, and leave again for the next", asyn
   await roster.remove(find(roster, "Dee"));
   assert.deepEqual([await seated(), roster.title], [["Eve"], "Own"]);
   await roster.remove(find(roster, "Eve"));
-  assert.deepEqual([await seated(), roster.title, roster.madeRoom], [["Ada", "Bo", "Cy"], "The bundled toys", false]);
+  assert.deepEqual(
+    [await seated(), roster.title, roster.madeRoom],
+    [["Ada", "Bo", "Cy"], "The bundled toys", false],
+  );
   roster.add(seats("Flo")[0]!);
   assert.deepEqual(await seated(), ["Flo"]);
   conclave.close();
@@ -152,7 +186,10 @@ test("an ensemble takes the toys' places at once; where none of it can be loaded
   const { roster, conclave, seated } = await furnish(toys(true));
   await roster.replaceAll("Pair", [damaged("Dee"), damaged("Eve")]);
   assert.deepEqual(await seated(), ["Ada", "Bo", "Cy"]);
-  assert.deepEqual([roster.title, shown(roster).slice(0, 2)], ["Pair", ["Dee failed", "Eve failed"]]);
+  assert.deepEqual(
+    [roster.title, shown(roster).slice(0, 2)],
+    ["Pair", ["Dee failed", "Eve failed"]],
+  );
   const dee = find(roster, "Dee");
   dee.source = { name: "Dee", files: [file] };
   await roster.load(dee);

@@ -5,7 +5,10 @@ import { Share } from "../library/share.ts";
 import { toysTitle } from "./ensembles-list.ts";
 import { freeName, type MembersPanel, type Slot } from "./members-panel.ts";
 
-/** Who is to sit in a place: where the member comes from, and what is known of it before it is loaded. */
+/**
+ * Who is to sit in a place: where the member comes from, and what is known of it before it is
+ * loaded.
+ */
 export type Seat = Pick<Slot, "source" | "entry" | "model" | "byDefault">;
 
 export interface RosterEvents {
@@ -90,8 +93,8 @@ export class Roster {
   }
 
   /**
-   * Puts other members in the place of all that are there, and loads them into the engine, if there is one.
-   * Of several choices in quick succession the last one holds.
+   * Puts other members in the place of all that are there, and loads them into the engine, if there
+   * is one. Of several choices in quick succession the last one holds.
    */
   async replaceAll(title: string, members: Seat[]): Promise<void> {
     const mine = ++this.#replaced;
@@ -106,14 +109,16 @@ export class Roster {
   }
 
   /**
-   * Seats those bundled members that are not here, as far as there is room. By default they come only while nobody
-   * of the visitor's own is here or on the way.
+   * Seats those bundled members that are not here, as far as there is room. By default they come
+   * only while nobody of the visitor's own is here or on the way.
    */
   async bringToys(toys: Seat[], byDefault: boolean): Promise<void> {
     if (byDefault && this.slots.some(isComing)) return;
     this.#madeRoom = false;
     const names = new Set(this.slots.map(({ source }) => source.name));
-    const missing = toys.filter(({ source }) => !names.has(source.name)).slice(0, mostMembers - this.slots.length);
+    const missing = toys
+      .filter(({ source }) => !names.has(source.name))
+      .slice(0, mostMembers - this.slots.length);
     this.#events.onChanging();
     await this.#seat(missing.map((toy) => ({ ...toy, byDefault })));
   }
@@ -125,7 +130,9 @@ export class Roster {
     await Promise.all(added.map((slot) => this.load(slot)));
   }
 
-  /** Adds one member to those there, under a name that is free. Undefined when all places are taken. */
+  /**
+   * Adds one member to those there, under a name that is free. Undefined when all places are taken.
+   */
   add(member: Seat): Slot | undefined {
     if (this.full) return undefined;
     this.#events.onChanging();
@@ -156,22 +163,33 @@ export class Roster {
   /** Members that came by default leave, once one of the visitor's own is ready. */
   #makeRoom(): void {
     const leaving = this.slots.filter(({ byDefault }) => byDefault);
-    if (this.#busy || leaving.length === 0 || !this.slots.some((slot) => isOwn(slot) && slot.state === "ready")) return;
+    if (
+      this.#busy ||
+      leaving.length === 0 ||
+      !this.slots.some((slot) => isOwn(slot) && slot.state === "ready")
+    )
+      return;
     this.#madeRoom = true;
     this.#events.onChanging();
     for (const slot of leaving) void this.#remove(slot);
   }
 
-  /** One of the visitor's own is gone: where it was the last, the toys come back, or there is nobody to answer. */
+  /**
+   * One of the visitor's own is gone: where it was the last, the toys come back, or there is nobody
+   * to answer.
+   */
   #missToys(): void {
     if (this.slots.some(isComing)) return;
-    const answers = this.slots.some((slot) => drafts(slot) && slot.state !== "failed" && slot.state !== "stopped");
+    const answers = this.slots.some(
+      (slot) => drafts(slot) && slot.state !== "failed" && slot.state !== "stopped",
+    );
     if (this.#madeRoom || !answers) this.#events.onBare();
   }
 
   /** With nobody but toys here, they are called so, whoever was here before. */
   #retitle(): void {
-    if (this.slots.length > 0 && this.slots.every(({ entry }) => entry !== undefined)) this.title = toysTitle;
+    if (this.slots.length > 0 && this.slots.every(({ entry }) => entry !== undefined))
+      this.title = toysTitle;
   }
 
   async #remove(slot: Slot): Promise<void> {
@@ -252,7 +270,13 @@ export class Roster {
   #place(member: Seat): Slot {
     const used = new Set(this.slots.map((other) => other.voice));
     const voice = [...Array(mostMembers).keys()].find((index) => !used.has(index)) ?? 0;
-    const slot: Slot = { ...member, core: member.source.core ?? this.#core, state: "waiting", takesPart: true, voice };
+    const slot: Slot = {
+      ...member,
+      core: member.source.core ?? this.#core,
+      state: "waiting",
+      takesPart: true,
+      voice,
+    };
     this.slots.push(slot);
     this.#panel.show(slot);
     return slot;
@@ -260,7 +284,9 @@ export class Roster {
 }
 
 /** Whether a member can answer without others. */
-export const drafts = ({ source, about }: Slot): boolean => !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
+export const drafts = ({ source, about }: Slot): boolean =>
+  !source.judge && !source.builtIn && about?.remote?.can !== "judges only";
 /** One that is no bundled toy, and can answer without them. */
 const isOwn = (slot: Slot): boolean => slot.entry === undefined && drafts(slot);
-const isComing = (slot: Slot): boolean => isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped";
+const isComing = (slot: Slot): boolean =>
+  isOwn(slot) && slot.state !== "failed" && slot.state !== "stopped";

@@ -27,7 +27,10 @@ export interface RunRecord {
   backend: string;
   adapter: string;
   messages: Message[];
-  /** `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false where fast mode took one unscored. */
+  /**
+   * `scores[i][j]`: verifier `active[i]` of candidate j. `verified` is false where fast mode took
+   * one unscored.
+   */
   rounds: (Omit<RoundEvent, "type"> & { verified: boolean })[];
   answer: string;
   stop: string;
@@ -66,7 +69,10 @@ export function runRecord(run: Run): RunRecord {
     backend: run.backend,
     adapter: run.adapter.name,
     messages: run.messages,
-    rounds: run.rounds.map(({ type: _, ...round }) => ({ ...round, verified: round.scores.length > 0 })),
+    rounds: run.rounds.map(({ type: _, ...round }) => ({
+      ...round,
+      verified: round.scores.length > 0,
+    })),
     answer: run.rounds.map((round) => round.text).join(""),
     stop: run.stop,
   };

@@ -1,6 +1,17 @@
-/** The settings of the method and of sampling as a form: defaults from the engine, a line of help each. */
+/**
+ * The settings of the method and of sampling as a form: defaults from the engine, a line of help
+ * each.
+ */
 import type { BackendChoice } from "../protocol/backend.ts";
-import { defaultRule, type Ranges, type Rule, type Rules, type Sampling, type Settings, type Thinking } from "../protocol/engine.ts";
+import {
+  defaultRule,
+  type Ranges,
+  type Rule,
+  type Rules,
+  type Sampling,
+  type Settings,
+  type Thinking,
+} from "../protocol/engine.ts";
 import { button, el } from "./dom.ts";
 
 interface NumberField {
@@ -14,21 +25,60 @@ interface NumberField {
 }
 
 const segmentFields: NumberField[] = [
-  { name: "segmentTokens", label: "Segment length L", help: "Tokens a member drafts in one round, at most.", step: 1 },
-  { name: "maxRounds", label: "Rounds, at most", help: "The answer stops after so many segments.", step: 1 },
+  {
+    name: "segmentTokens",
+    label: "Segment length L",
+    help: "Tokens a member drafts in one round, at most.",
+    step: 1,
+  },
+  {
+    name: "maxRounds",
+    label: "Rounds, at most",
+    help: "The answer stops after so many segments.",
+    step: 1,
+  },
 ];
 const samplingFields: NumberField[] = [
-  { name: "temperature", label: "Temperature", help: "0 always takes the likeliest token; higher is more varied.", min: 0, max: 2, step: 0.05 },
-  { name: "topP", label: "Top-p", help: "Draw only from the likeliest tokens that hold this much probability.", min: 0.05, max: 1, step: 0.05 },
+  {
+    name: "temperature",
+    label: "Temperature",
+    help: "0 always takes the likeliest token; higher is more varied.",
+    min: 0,
+    max: 2,
+    step: 0.05,
+  },
+  {
+    name: "topP",
+    label: "Top-p",
+    help: "Draw only from the likeliest tokens that hold this much probability.",
+    min: 0.05,
+    max: 1,
+    step: 0.05,
+  },
 ];
 /** The switches of the method by their kind, as the form has them. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
 /** What the choice of the rule says where a switch was set otherwise. */
 const own = "own";
-const trustField: NumberField = { name: "trust", label: "Trust in size", help: "How much more larger models' votes count; 0: all the same.", step: 0.05 };
-const discountField: NumberField = { name: "discount", label: "Discount", help: "The part of its votes that a draft keeps which only repeats, or ends unsure while others go on.", step: 0.05 };
-const alphaField: NumberField = { name: "alpha", label: "Feedback strength α", help: "0 keeps all weights equal.", step: 0.1 };
+const trustField: NumberField = {
+  name: "trust",
+  label: "Trust in size",
+  help: "How much more larger models' votes count; 0: all the same.",
+  step: 0.05,
+};
+const discountField: NumberField = {
+  name: "discount",
+  label: "Discount",
+  help: "The part of its votes that a draft keeps which only repeats, or ends unsure while others go on.",
+  step: 0.05,
+};
+const alphaField: NumberField = {
+  name: "alpha",
+  label: "Feedback strength α",
+  help: "0 keeps all weights equal.",
+  step: 0.1,
+};
 
 export interface ChosenSettings {
   settings: Settings;
@@ -38,20 +88,34 @@ export interface ChosenSettings {
 
 export class SettingsForm {
   readonly #form: HTMLFormElement;
-  /** All but the choice of the engine: closed until its defaults are known, which would take the place of what was entered before. */
+  /**
+   * All but the choice of the engine: closed until its defaults are known, which would take the
+   * place of what was entered before.
+   */
   readonly #method: (HTMLFieldSetElement | HTMLButtonElement)[];
   readonly #closed = el("p", { class: "hint" }, "These open as soon as an engine runs.");
   #rules: Rules | undefined;
-  /** The rule that the switches were last filled from; those without a place in the form are its. */
+  /**
+   * The rule that the switches were last filled from; those without a place in the form are its.
+   */
   #rule: Rule = defaultRule;
 
-  constructor(form: HTMLFormElement, backend: BackendChoice, onBackend: (choice: BackendChoice) => void) {
+  constructor(
+    form: HTMLFormElement,
+    backend: BackendChoice,
+    onBackend: (choice: BackendChoice) => void,
+  ) {
     this.#form = form;
-    const backendChoice = select<BackendChoice>("backend", "Runs on", "WebGPU where there is a graphics card, else the CPU.", {
-      auto: "Automatic",
-      webgpu: "GPU (WebGPU)",
-      cpu: "CPU (wasm SIMD)",
-    });
+    const backendChoice = select<BackendChoice>(
+      "backend",
+      "Runs on",
+      "WebGPU where there is a graphics card, else the CPU.",
+      {
+        auto: "Automatic",
+        webgpu: "GPU (WebGPU)",
+        cpu: "CPU (wasm SIMD)",
+      },
+    );
     const reset = button("Back to the defaults", () => this.reset(), { class: "quiet" });
     const groups = [
       group(
@@ -59,66 +123,123 @@ export class SettingsForm {
         ...segmentFields.map(numeric),
         ...samplingFields.map(numeric),
         seed(),
-        select<Thinking>("thinking", "Thinking", "Whether members that can think aloud do so first. It is shown folded, and no part of the answer.", {
-          off: "Off",
-          on: "On",
-          auto: "As each model has it",
-        }),
+        select<Thinking>(
+          "thinking",
+          "Thinking",
+          "Whether members that can think aloud do so first. It is shown folded, and no part of the answer.",
+          {
+            off: "Off",
+            on: "On",
+            auto: "As each model has it",
+          },
+        ),
       ),
       group(
         "Voting",
         rule(),
-        select<Settings["scoring"]>("scoring", "Scoring", "What a vote is made of. In the harmonic score a draft's least likely words decide.", {
-          harmonic: "Harmonic",
-          logit: "Mean raw logit",
-          likelihood: "Likelihood",
-        }),
-        tick("scoreEnd", "Score the end", "Where a draft ends the answer, members also score that it ends there."),
-        tick("selfVotes", "Members score their own candidates", "Off: only the others' scores count."),
-        tick("level", "Level votes", "All say as much for the draft they like best, however sure they are of it."),
-        tick("agree", "Same answers agree", "Drafts that say the same in another form share their votes."),
+        select<Settings["scoring"]>(
+          "scoring",
+          "Scoring",
+          "What a vote is made of. In the harmonic score a draft's least likely words decide.",
+          {
+            harmonic: "Harmonic",
+            logit: "Mean raw logit",
+            likelihood: "Likelihood",
+          },
+        ),
+        tick(
+          "scoreEnd",
+          "Score the end",
+          "Where a draft ends the answer, members also score that it ends there.",
+        ),
+        tick(
+          "selfVotes",
+          "Members score their own candidates",
+          "Off: only the others' scores count.",
+        ),
+        tick(
+          "level",
+          "Level votes",
+          "All say as much for the draft they like best, however sure they are of it.",
+        ),
+        tick(
+          "agree",
+          "Same answers agree",
+          "Drafts that say the same in another form share their votes.",
+        ),
         numeric(trustField),
         numeric(discountField),
-        tick("leader", "Leader drafts", "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree."),
+        tick(
+          "leader",
+          "Leader drafts",
+          "One member drafts for all, and the others only where somebody doubts it. Quicker where members mostly agree.",
+        ),
         tick("fast", "Fast mode", "Take a candidate that ends the answer at once, without a vote."),
       ),
       group(
         "Feedback",
-        select<Settings["reward"]>("reward", "Reward", "What a weight grows by. Among two members only shares tell one from the other.", {
-          shares: "The others' shares",
-          counts: "How often preferred",
-        }),
-        select<Settings["rate"]>("rate", "Learning rate", "How fast weights move from round to round. A fixed share adapts in mid-answer.", {
-          code: "The authors' code",
-          printed: "The paper's print",
-          "fixed-share": "A fixed share",
-        }),
+        select<Settings["reward"]>(
+          "reward",
+          "Reward",
+          "What a weight grows by. Among two members only shares tell one from the other.",
+          {
+            shares: "The others' shares",
+            counts: "How often preferred",
+          },
+        ),
+        select<Settings["rate"]>(
+          "rate",
+          "Learning rate",
+          "How fast weights move from round to round. A fixed share adapts in mid-answer.",
+          {
+            code: "The authors' code",
+            printed: "The paper's print",
+            "fixed-share": "A fixed share",
+          },
+        ),
         numeric(alphaField),
-        select<Settings["update"]>("update", "Weights change", "Before: a round's own feedback counts in its vote.", {
-          before: "Before the vote",
-          after: "After the vote",
-        }),
+        select<Settings["update"]>(
+          "update",
+          "Weights change",
+          "Before: a round's own feedback counts in its vote.",
+          {
+            before: "Before the vote",
+            after: "After the vote",
+          },
+        ),
         tick("exit", "Model exit", "Members that fall clearly behind leave the question early."),
       ),
     ];
     this.#method = [...groups, reset];
     for (const control of this.#method) control.disabled = true;
-    form.append(this.#closed, ...groups, group("Engine", backendChoice), el("p", { class: "actions" }, reset));
+    form.append(
+      this.#closed,
+      ...groups,
+      group("Engine", backendChoice),
+      el("p", { class: "actions" }, reset),
+    );
     this.setBackend(backend);
     const control = backendChoice.querySelector("select");
     control?.addEventListener("change", () => onBackend(control.value as BackendChoice));
-    this.#control("rule").addEventListener("change", () => this.#follow(this.#control("rule").value as Rule));
+    this.#control("rule").addEventListener("change", () =>
+      this.#follow(this.#control("rule").value as Rule),
+    );
     for (const method of this.#method) method.addEventListener("change", () => this.#nameRule());
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Takes the engine's rules and ranges over, and the settings of the default one the first time it is opened; later the visitor's choices stay. */
+  /**
+   * Takes the engine's rules and ranges over, and the settings of the default one the first time it
+   * is opened; later the visitor's choices stay.
+   */
   setRules(rules: Rules, ranges: Ranges): void {
     const first = this.#rules === undefined;
     this.#rules = rules;
     for (const { name } of [...segmentFields, alphaField, trustField, discountField]) {
       const range = ranges[name];
-      if (range) for (const [end, value] of Object.entries({ min: range.low, max: range.high })) this.#control(name).setAttribute(end, String(value));
+      if (range)
+        for (const [end, value] of Object.entries({ min: range.low, max: range.high }))
+          this.#control(name).setAttribute(end, String(value));
     }
     if (!first) return;
     this.reset();
@@ -139,12 +260,16 @@ export class SettingsForm {
     this.#follow(defaultRule);
   }
 
-  /** Sets all switches of the method as a rule has them; how many rounds an answer may have is no part of a rule. */
+  /**
+   * Sets all switches of the method as a rule has them; how many rounds an answer may have is no
+   * part of a rule.
+   */
   #follow(rule: Rule): void {
     const settings = this.#rules?.[rule];
     if (!settings) return;
     this.#rule = rule;
-    for (const name of ["segmentTokens", "alpha", "trust", "discount"] as const) this.#control(name).value = String(settings[name]);
+    for (const name of ["segmentTokens", "alpha", "trust", "discount"] as const)
+      this.#control(name).value = String(settings[name]);
     for (const name of chosen) this.#control(name).value = settings[name];
     for (const name of ticked) this.#box(name).checked = settings[name];
     this.#box("exit").checked = settings.exit !== null;
@@ -158,7 +283,9 @@ export class SettingsForm {
     const settings = this.#settings();
     if (!rules || !settings) return;
     const told = (settings: Settings): string => JSON.stringify({ ...settings, maxRounds: 0 });
-    const rule = (Object.keys(rules) as Rule[]).find((name) => told(rules[name]) === told(settings));
+    const rule = (Object.keys(rules) as Rule[]).find(
+      (name) => told(rules[name]) === told(settings),
+    );
     this.#control("rule").value = rule ?? own;
   }
 
@@ -166,7 +293,8 @@ export class SettingsForm {
   #settings(): Settings | undefined {
     const base = this.#rules?.[this.#rule];
     if (!base) return undefined;
-    const value = <K extends (typeof chosen)[number]>(name: K): Settings[K] => this.#control(name).value as Settings[K];
+    const value = <K extends (typeof chosen)[number]>(name: K): Settings[K] =>
+      this.#control(name).value as Settings[K];
     return {
       ...base,
       segmentTokens: this.#number("segmentTokens"),
@@ -182,14 +310,21 @@ export class SettingsForm {
       selfVotes: this.#box("selfVotes").checked,
       level: this.#box("level").checked,
       agree: this.#box("agree").checked,
-      leader: this.#box("leader").checked ? (base.leader ?? this.#rules?.leader.leader ?? null) : null,
+      leader: this.#box("leader").checked
+        ? (base.leader ?? this.#rules?.leader.leader ?? null)
+        : null,
       fast: this.#box("fast").checked,
       // The threshold is a share of 1/n: half an equal vote, as the paper's example.
-      exit: this.#box("exit").checked ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 }) : null,
+      exit: this.#box("exit").checked
+        ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 })
+        : null,
     };
   }
 
-  /** The form's values, or undefined (with the browser's own message shown) when one is out of range. */
+  /**
+   * The form's values, or undefined (with the browser's own message shown) when one is out of
+   * range.
+   */
   read(): ChosenSettings | undefined {
     const settings = this.#settings();
     if (!settings) return undefined;
@@ -236,28 +371,76 @@ function field(name: string, label: string, help: string, control: HTMLElement):
   control.setAttribute("id", `setting-${name}`);
   control.setAttribute("name", name);
   control.setAttribute("aria-describedby", `help-${name}`);
-  return el("div", { class: "field" }, el("label", { for: `setting-${name}` }, label), control, el("small", { id: `help-${name}` }, help));
+  return el(
+    "div",
+    { class: "field" },
+    el("label", { for: `setting-${name}` }, label),
+    control,
+    el("small", { id: `help-${name}` }, help),
+  );
 }
 
 function numeric({ name, label, help, ...ends }: NumberField): HTMLElement {
-  return field(name, label, help, el("input", { type: "number", ...ends, required: true, inputmode: "decimal" }));
+  return field(
+    name,
+    label,
+    help,
+    el("input", { type: "number", ...ends, required: true, inputmode: "decimal" }),
+  );
 }
 
 function seed(): HTMLElement {
-  const control = el("input", { type: "number", min: 0, max: 2 ** 31 - 1, step: 1, placeholder: "new each time", inputmode: "numeric" });
-  return field("seed", "Seed", "The same seed draws the same text again, on the same device.", control);
+  const control = el("input", {
+    type: "number",
+    min: 0,
+    max: 2 ** 31 - 1,
+    step: 1,
+    placeholder: "new each time",
+    inputmode: "numeric",
+  });
+  return field(
+    "seed",
+    "Seed",
+    "The same seed draws the same text again, on the same device.",
+    control,
+  );
 }
 
 /** A choice among all values of `V`: one that is left out does not compile. */
-function select<V extends string>(name: string, label: string, help: string, options: Record<V, string>): HTMLElement {
-  return field(name, label, help, el("select", {}, ...Object.entries<string>(options).map(([value, text]) => el("option", { value }, text))));
+function select<V extends string>(
+  name: string,
+  label: string,
+  help: string,
+  options: Record<V, string>,
+): HTMLElement {
+  return field(
+    name,
+    label,
+    help,
+    el(
+      "select",
+      {},
+      ...Object.entries<string>(options).map(([value, text]) => el("option", { value }, text)),
+    ),
+  );
 }
 
 function rule(): HTMLElement {
-  const names: Record<Rule, string> = { harmonic: "Does best where measured (harmonic)", leader: "A leader drafts", paper: "The paper's" };
-  const element = select<Rule>("rule", "Rule", "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.", names);
+  const names: Record<Rule, string> = {
+    harmonic: "Does best where measured (harmonic)",
+    leader: "A leader drafts",
+    paper: "The paper's",
+  };
+  const element = select<Rule>(
+    "rule",
+    "Rule",
+    "What does best where it was measured; the same with leader drafts; what its authors published. Sets every switch of the method.",
+    names,
+  );
   element.classList.add("wide");
-  element.querySelector("select")?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
+  element
+    .querySelector("select")
+    ?.append(el("option", { value: own, disabled: true, hidden: true }, "Your own"));
   return element;
 }
 

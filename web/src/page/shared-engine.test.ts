@@ -1,7 +1,15 @@
 /** Several tabs on one engine: each with the library at its end, the engine scripted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Conclave, DeviceLost, EngineFailure, isAbort, type ConclaveEvent, type MemberSource, type Port } from "../library/conclave.ts";
+import {
+  Conclave,
+  DeviceLost,
+  EngineFailure,
+  isAbort,
+  type ConclaveEvent,
+  type MemberSource,
+  type Port,
+} from "../library/conclave.ts";
 import type { Message } from "../protocol/engine.ts";
 import type { Request } from "../protocol/messages.ts";
 import type { Script } from "../testing/scripted.ts";
@@ -18,7 +26,10 @@ interface Tab {
 }
 
 /** An engine, what reaches it, and tabs that have lines to it. */
-function shared(script: Script = endless, surroundings: Surroundings = {}): Stage & { engine: SharedEngine; asked: Request[]; tab: () => Tab; ends: () => number } {
+function shared(
+  script: Script = endless,
+  surroundings: Surroundings = {},
+): Stage & { engine: SharedEngine; asked: Request[]; tab: () => Tab; ends: () => number } {
   const made = stage({ Ada: script }, 1, surroundings);
   const asked: Request[] = [];
   const { postMessage } = made.port;
@@ -26,7 +37,13 @@ function shared(script: Script = endless, surroundings: Surroundings = {}): Stag
   let ends = 0;
   const engine = new SharedEngine(made.port, () => ends++);
   const tab = (): Tab => {
-    const port: Port = { postMessage: (data) => line.receive(data), terminate: () => line.end(), onmessage: null, onmessageerror: null, onerror: null };
+    const port: Port = {
+      postMessage: (data) => line.receive(data),
+      terminate: () => line.end(),
+      onmessage: null,
+      onmessageerror: null,
+      onerror: null,
+    };
     const line = engine.connect({
       onReply: (reply) => {
         const data: unknown = structuredClone(reply);
@@ -65,21 +82,45 @@ test("the engine is opened once and each member loaded once, whoever asks and wh
     asked.map(({ type }) => type),
     ["open", "add", "models", "models"],
   );
-  for (const { conclave } of [one, two]) assert.deepEqual([conclave.members, conclave.backend, conclave.heapBytes], [[about], "cpu", late.conclave.heapBytes]);
+  for (const { conclave } of [one, two])
+    assert.deepEqual(
+      [conclave.members, conclave.backend, conclave.heapBytes],
+      [[about], "cpu", late.conclave.heapBytes],
+    );
 });
 
 test("who comes in the middle of a load hears how far it is, and stops it for itself alone", async () => {
   let built = (): void => {};
   const { engine } = shared(endless, { building: new Promise((resolve) => (built = resolve)) });
   const heard: Record<string, unknown[]> = { one: [], two: [], three: [] };
-  const lines = Object.fromEntries(Object.keys(heard).map((name) => [name, engine.connect({ onReply: (reply) => heard[name]!.push(reply), onFailed: () => assert.fail() })]));
-  lines["one"]!.receive({ type: "open", id: 1, backend: "cpu", places: { engine: { worker: "w", wasm: "w" }, openCore: { worker: "w", wasm: "w" }, grammar: "https://host/g" } });
+  const lines = Object.fromEntries(
+    Object.keys(heard).map((name) => [
+      name,
+      engine.connect({
+        onReply: (reply) => heard[name]!.push(reply),
+        onFailed: () => assert.fail(),
+      }),
+    ]),
+  );
+  lines["one"]!.receive({
+    type: "open",
+    id: 1,
+    backend: "cpu",
+    places: {
+      engine: { worker: "w", wasm: "w" },
+      openCore: { worker: "w", wasm: "w" },
+      grammar: "https://host/g",
+    },
+  });
   const add = { type: "add", source: ada, contextTokens: 512 };
   lines["one"]!.receive({ ...add, id: 2 });
   while (heard["one"]!.length < 2) await later();
   lines["two"]!.receive({ ...add, id: 5 });
   lines["three"]!.receive({ ...add, id: 9 });
-  const progress = { type: "progress", progress: { phase: "loading", loaded: 4, total: 4, rate: null, secondsLeft: null } };
+  const progress = {
+    type: "progress",
+    progress: { phase: "loading", loaded: 4, total: 4, rate: null, secondsLeft: null },
+  };
   assert.deepEqual(heard["two"], [{ ...progress, id: 5 }]);
   lines["one"]!.receive({ type: "stop", id: 2 });
   lines["three"]!.end();
@@ -113,7 +154,10 @@ test("a load that everybody has stopped is stopped in the engine, and begins ane
 
 test("questions of both are answered at once, each with its own events", async () => {
   const { one, two } = await pair({ drafts: [{ text: "la ", ended: false }], taste: () => 1 });
-  const both = await Promise.all([collect(one.conclave.ask(hello, { settings: { maxRounds: 2 } })), collect(two.conclave.ask(hello, { settings: { maxRounds: 5 } }))]);
+  const both = await Promise.all([
+    collect(one.conclave.ask(hello, { settings: { maxRounds: 2 } })),
+    collect(two.conclave.ask(hello, { settings: { maxRounds: 5 } })),
+  ]);
   assert.deepEqual(
     both.map((events) => [events.filter(({ type }) => type === "begin").length, end(events).text]),
     [
@@ -157,15 +201,23 @@ test("tabs take turns: one that asks much does not keep the other waiting for al
   const { one, two, members } = await pair();
   const order: string[] = [];
   const ask = async ({ conclave }: Tab, name: string): Promise<void> => {
-    for await (const event of conclave.ask(question(name), { settings: { maxRounds: 1 } })) if (event.type === "begin") order.push(members.get("Ada")!.messages[0]!.content);
+    for await (const event of conclave.ask(question(name), { settings: { maxRounds: 1 } }))
+      if (event.type === "begin") order.push(members.get("Ada")!.messages[0]!.content);
   };
-  await Promise.all([ask(one, "one 1"), ask(one, "one 2"), ask(one, "one 3"), ask(two, "two 1"), ask(two, "two 2")]);
+  await Promise.all([
+    ask(one, "one 1"),
+    ask(one, "one 2"),
+    ask(one, "one 3"),
+    ask(two, "two 1"),
+    ask(two, "two 2"),
+  ]);
   assert.deepEqual(order, ["one 1", "two 1", "one 2", "two 2", "one 3"]);
 });
 
 test("a tab that goes away in mid-answer gives its turn to the next, and a conversation ends with its tab", async () => {
   const { one, two, tab, engine, journal, ends, asked } = await pair();
-  for await (const event of one.conclave.ask(hello)) if (event.type === "round" && event.round === 2) break;
+  for await (const event of one.conclave.ask(hello))
+    if (event.type === "round" && event.round === 2) break;
   // The caller has left; this one leaves as a closed tab does, in the middle.
   const gone = one.conclave.ask(hello);
   await gone.next();
@@ -193,7 +245,11 @@ test("a tab that goes away in mid-answer gives its turn to the next, and a conve
   assert.deepEqual([engine.lines, ends()], [2, 0]);
   two.line.end();
   three.line.end();
-  assert.deepEqual([engine.over, ends(), journal.at(-1)], [true, 1, "terminate"], "with the last tab the engine ends");
+  assert.deepEqual(
+    [engine.over, ends(), journal.at(-1)],
+    [true, 1, "terminate"],
+    "with the last tab the engine ends",
+  );
 });
 
 test("conversations whose rounds a tab drives are its own, and have the engine to themselves", async () => {
@@ -209,17 +265,28 @@ test("conversations whose rounds a tab drives are its own, and have the engine t
 
 test("an engine that fails is told to all tabs, and a lost device is such a failure", async () => {
   const dead = await pair();
-  const asked = Promise.allSettled([dead.one, dead.two].map(({ conclave }) => collect(conclave.ask(hello))));
+  const asked = Promise.allSettled(
+    [dead.one, dead.two].map(({ conclave }) => collect(conclave.ask(hello))),
+  );
   await later();
   dead.port.onerror?.({ message: "unreachable" } as ErrorEvent);
-  for (const answer of await asked) assert.ok(answer.status === "rejected" && answer.reason instanceof EngineFailure && /unreachable/.test(answer.reason.message));
+  for (const answer of await asked)
+    assert.ok(
+      answer.status === "rejected" &&
+        answer.reason instanceof EngineFailure &&
+        /unreachable/.test(answer.reason.message),
+    );
   assert.equal(dead.ends(), 1);
 
   const lost = await pair();
-  const answers = Promise.allSettled([lost.one, lost.two].map(({ conclave }) => collect(conclave.ask(hello))));
+  const answers = Promise.allSettled(
+    [lost.one, lost.two].map(({ conclave }) => collect(conclave.ask(hello))),
+  );
   await later();
   await lost.two.conclave.loseDevice();
-  const reasons = (await answers).map((answer) => answer.status === "rejected" && (answer.reason as unknown));
+  const reasons = (await answers).map(
+    (answer) => answer.status === "rejected" && (answer.reason as unknown),
+  );
   assert.ok(reasons[0] instanceof DeviceLost && reasons[1] instanceof EngineFailure);
   assert.deepEqual([lost.engine.over, lost.ends()], [true, 1]);
 

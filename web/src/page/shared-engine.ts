@@ -1,6 +1,7 @@
 /**
- * One engine that several tabs ask, each by a line of its own. What a tab numbers gets another number in the
- * engine; questions take turns between lines; `open`, and `add` of the same member, are done once for all.
+ * One engine that several tabs ask, each by a line of its own. What a tab numbers gets another
+ * number in the engine; questions take turns between lines; `open`, and `add` of the same member,
+ * are done once for all.
  */
 import type { Port } from "../library/conclave.ts";
 import { moved, parseReply, type Reply, type Request, type Usage } from "../protocol/messages.ts";
@@ -12,7 +13,10 @@ type Once = Extract<Request, { type: "open" | "add" }>;
 export interface Line {
   /** Takes what the tab asks. */
   receive(data: unknown): void;
-  /** The tab has gone, or asks for nothing more: whatever it has under way ends. The last one's end is the engine's. */
+  /**
+   * The tab has gone, or asks for nothing more: whatever it has under way ends. The last one's end
+   * is the engine's.
+   */
   end(): void;
 }
 
@@ -109,7 +113,9 @@ export class SharedEngine {
       case "pause": {
         // One that waits for its turn needs no rest from it.
         const number = tab.numbers.get(request.id);
-        return number === undefined ? undefined : this.#port.postMessage({ ...request, id: number });
+        return number === undefined
+          ? undefined
+          : this.#port.postMessage({ ...request, id: number });
       }
       case "draft":
       case "verify":
@@ -141,7 +147,11 @@ export class SharedEngine {
       if (reply.type === "removed" && request.type === "remove") this.#forget(request.name);
       if (this.#tabs.has(tab)) tab.onReply({ ...reply, id });
       // This tab opens another one, and so must the rest.
-      if (reply.type === "failed" && (reply.error.kind === "DeviceLost" || (reply.error.kind === "Engine" && type === "ask"))) return this.fail(broken);
+      if (
+        reply.type === "failed" &&
+        (reply.error.kind === "DeviceLost" || (reply.error.kind === "Engine" && type === "ask"))
+      )
+        return this.fail(broken);
       // One whose tab has gone meanwhile is ended already.
       if (over && (reply.type !== "begun" || !this.#tabs.has(tab))) this.#turnOver(number);
     });
@@ -149,13 +159,21 @@ export class SharedEngine {
     return number;
   }
 
-  /** What another tab has asked for already is not asked again: who comes later hears how far it is, or how it ended. */
+  /**
+   * What another tab has asked for already is not asked again: who comes later hears how far it is,
+   * or how it ended.
+   */
   #once(tab: Tab, request: Once): void {
     const { id, ...rest } = request;
     const what = JSON.stringify(rest);
     const known = this.#common.get(what);
     if (known) {
-      if (known.told) tab.onReply({ ...known.told, ...(known.told.type === "added" ? { usage: this.#usage } : {}), id } as Reply);
+      if (known.told)
+        tab.onReply({
+          ...known.told,
+          ...(known.told.type === "added" ? { usage: this.#usage } : {}),
+          id,
+        } as Reply);
       if (!known.told || known.told.type === "progress") known.waiting.add({ tab, id });
       return;
     }
@@ -164,7 +182,8 @@ export class SharedEngine {
     this.#hearers.set(common.number, (reply) => {
       common.told = reply;
       if (reply.type === "added") this.#usage = reply.usage;
-      if (reply.type === "added" && rest.type === "add" && rest.replace !== undefined) this.#forget(rest.replace);
+      if (reply.type === "added" && rest.type === "add" && rest.replace !== undefined)
+        this.#forget(rest.replace);
       const waiting = [...common.waiting];
       const over = reply.type !== "progress";
       if (over) common.waiting.clear();
@@ -173,7 +192,8 @@ export class SharedEngine {
       for (const waiter of waiting) {
         const { tab, id } = waiter;
         // Who came while it was being stopped has not stopped it.
-        if (reply.type === "aborted" && waiter !== common.stopped) this.#once(tab, { ...rest, id } as Once);
+        if (reply.type === "aborted" && waiter !== common.stopped)
+          this.#once(tab, { ...rest, id } as Once);
         else tab.onReply({ ...reply, id });
       }
       if (reply.type === "failed" && reply.error.kind === "DeviceLost") this.fail(broken);
@@ -183,7 +203,12 @@ export class SharedEngine {
 
   /** A member has been taken out. */
   #forget(name: string): void {
-    for (const [what, { told }] of this.#common) if (told?.type === "added" && (JSON.parse(what) as Once & { type: "add" }).source.name === name) this.#common.delete(what);
+    for (const [what, { told }] of this.#common)
+      if (
+        told?.type === "added" &&
+        (JSON.parse(what) as Once & { type: "add" }).source.name === name
+      )
+        this.#common.delete(what);
   }
 
   #nextTurn(): void {
@@ -211,7 +236,11 @@ export class SharedEngine {
     if (waits) {
       tab.queue.splice(tab.queue.indexOf(waits), 1);
       const usage = { promptTokens: 0, answerTokens: 0 };
-      return tab.onReply(waits.type === "begin" ? { type: "aborted", id } : { type: "event", id, event: { type: "end", stop: "stopped", text: "", usage, ms: 0 } });
+      return tab.onReply(
+        waits.type === "begin"
+          ? { type: "aborted", id }
+          : { type: "event", id, event: { type: "end", stop: "stopped", text: "", usage, ms: 0 } },
+      );
     }
     for (const common of this.#common.values()) {
       const waiter = [...common.waiting].find((each) => each.tab === tab && each.id === id);
@@ -242,7 +271,8 @@ export class SharedEngine {
     for (const number of tab.numbers.values()) this.#port.postMessage({ type: "stop", id: number });
     const turn = this.#turn;
     if (turn?.tab !== tab) return;
-    // Of an answer, which the stop ends, it ends nothing more; a conversation gives the engine back by it.
+    // Of an answer, which the stop ends, it ends nothing more; a conversation gives the engine back
+    // by it.
     this.#port.postMessage({ type: "end", id: ++this.#last, conversation: turn.number });
     if (!this.#hearers.has(turn.number)) this.#turnOver(turn.number);
   }

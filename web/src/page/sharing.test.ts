@@ -1,4 +1,7 @@
-/** Tabs that share an engine, as far as one process can play them: locks of its own, real broadcast channels, scripted engines. */
+/**
+ * Tabs that share an engine, as far as one process can play them: locks of its own, real broadcast
+ * channels, scripted engines.
+ */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { Conclave, type ConclaveEvent } from "../library/conclave.ts";
@@ -43,14 +46,25 @@ function browser(): (key: string | undefined) => Promise<Tab> {
     return { conclave, sharing, stages };
   };
 }
-const text = (events: ConclaveEvent[]): string => events.map((event) => (event.type === "round" ? event.text : "")).join("");
-const answer = ({ conclave }: Tab, maxRounds = 2): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds } }));
+const text = (events: ConclaveEvent[]): string =>
+  events.map((event) => (event.type === "round" ? event.text : "")).join("");
+const answer = ({ conclave }: Tab, maxRounds = 2): Promise<ConclaveEvent[]> =>
+  collect(conclave.ask(hello, { settings: { maxRounds } }));
 
 test("tabs of one ensemble have one engine, others their own", async () => {
   const tab = browser();
-  const [one, two, other, alone] = [await tab("toys"), await tab("toys"), await tab("others"), await tab(undefined)];
+  const [one, two, other, alone] = [
+    await tab("toys"),
+    await tab("toys"),
+    await tab("others"),
+    await tab(undefined),
+  ];
   assert.deepEqual(
-    [one, two, other, alone].map(({ stages, sharing }) => [stages.length, sharing.elsewhere, sharing.shared]),
+    [one, two, other, alone].map(({ stages, sharing }) => [
+      stages.length,
+      sharing.elsewhere,
+      sharing.shared,
+    ]),
     [
       [1, false, true],
       [0, true, true],
@@ -58,14 +72,16 @@ test("tabs of one ensemble have one engine, others their own", async () => {
       [1, false, false],
     ],
   );
-  for (const events of await Promise.all([answer(one), answer(two), answer(other)])) assert.equal(text(events), "la la ");
+  for (const events of await Promise.all([answer(one), answer(two), answer(other)]))
+    assert.equal(text(events), "la la ");
 });
 
 test("tabs that come at once have one engine as well", async () => {
   const tab = browser();
   const tabs = await Promise.all([tab("toys"), tab("toys"), tab("toys")]);
   assert.equal(tabs.flatMap(({ stages }) => stages).length, 1);
-  for (const events of await Promise.all(tabs.map((each) => answer(each)))) assert.equal(text(events), "la la ");
+  for (const events of await Promise.all(tabs.map((each) => answer(each))))
+    assert.equal(text(events), "la la ");
 });
 
 test("a tab that lets go leaves the engine to the others, wherever it is", async () => {
@@ -77,7 +93,8 @@ test("a tab that lets go leaves the engine to the others, wherever it is", async
   assert.equal(one.stages[0]!.journal.includes("terminate"), false);
   three.conclave.close();
   // By a lock that is let go of.
-  for (let wait = 0; wait < 100 && !one.stages[0]!.journal.includes("terminate"); wait++) await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let wait = 0; wait < 100 && !one.stages[0]!.journal.includes("terminate"); wait++)
+    await new Promise((resolve) => setTimeout(resolve, 5));
   assert.equal(one.stages[0]!.journal.includes("terminate"), true, "with the last it ends");
 });
 
@@ -87,7 +104,8 @@ test("the engine's end in mid-answer: the next tab has it, and the answer goes o
   const events: ConclaveEvent[] = [];
   for await (const event of two.conclave.ask(hello, { settings: { maxRounds: 6 } })) {
     events.push(event);
-    if (event.type === "round" && event.round === 2) one.stages[0]!.port.onerror?.({ message: "its tab was closed" } as ErrorEvent);
+    if (event.type === "round" && event.round === 2)
+      one.stages[0]!.port.onerror?.({ message: "its tab was closed" } as ErrorEvent);
   }
   assert.equal(text(events), "la ".repeat(6));
   assert.equal(events.filter(({ type }) => type === "reopened").length, 1);
@@ -130,11 +148,23 @@ test("a key says where members come from, and how they are held; what only one t
     ensembleKey(["2"], [{ source, contextTokens: 512 }]),
     ensembleKey(["1"], [{ source, contextTokens: 1024 }]),
     ensembleKey(["1"], [{ source: { ...source, quantise: "Q8_0" }, contextTokens: 512 }]),
-    ensembleKey(["1"], [{ source: { name: "Ada", url: "https://host/ada.gguf" }, contextTokens: 512 }]),
+    ensembleKey(
+      ["1"],
+      [{ source: { name: "Ada", url: "https://host/ada.gguf" }, contextTokens: 512 }],
+    ),
   ];
   assert.equal(new Set([key, ...others]).size, 5);
   assert.ok(!others.includes(undefined));
   assert.equal(ensembleKey(["1"], []), undefined);
-  assert.equal(ensembleKey(["1"], [{ source: { name: "Ada", files: [file] }, contextTokens: 512 }]), undefined);
-  assert.equal(ensembleKey(["1"], [{ source: { name: "Ada", remote: "https://host/v1" }, contextTokens: 512 }]), undefined);
+  assert.equal(
+    ensembleKey(["1"], [{ source: { name: "Ada", files: [file] }, contextTokens: 512 }]),
+    undefined,
+  );
+  assert.equal(
+    ensembleKey(
+      ["1"],
+      [{ source: { name: "Ada", remote: "https://host/v1" }, contextTokens: 512 }],
+    ),
+    undefined,
+  );
 });

@@ -1,7 +1,8 @@
 /**
- * Tabs of the page that have the same members share one engine. It lives in the tab that holds the lock of that
- * ensemble; others reach it by broadcast channels, one a tab. That a tab has gone is known by its lock, too: it is
- * let go of however the tab ends. Whoever loses the engine connects anew, and the first to do so has the next one.
+ * Tabs of the page that have the same members share one engine. It lives in the tab that holds the
+ * lock of that ensemble; others reach it by broadcast channels, one a tab. That a tab has gone is
+ * known by its lock, too: it is let go of however the tab ends. Whoever loses the engine connects
+ * anew, and the first to do so has the next one.
  */
 import type { Port } from "../library/conclave.ts";
 import { places } from "../library/places.ts";
@@ -9,7 +10,10 @@ import { startWorker } from "../protocol/start-worker.ts";
 import { openLocks, type Locks } from "../store/locks.ts";
 import { SharedEngine } from "./shared-engine.ts";
 
-/** So long a tab that has the engine may take to answer who knocks; after a few times it is left alone. */
+/**
+ * So long a tab that has the engine may take to answer who knocks; after a few times it is left
+ * alone.
+ */
 const knockMs = 1000;
 const knocks = 8;
 
@@ -19,21 +23,32 @@ export interface Around {
   locks: Locks;
   openChannel: (name: string) => Channel;
   startWorker: () => Port;
-  /** The tab that had the engine has gone; `fail` is to this tab as if its own engine had failed. */
+  /**
+   * The tab that had the engine has gone; `fail` is to this tab as if its own engine had failed.
+   */
   onLost: (fail: () => void) => void;
 }
 
-/** What a tab that knocks is told first: the lock that the engine's tab holds for as long as there is the engine. */
+/**
+ * What a tab that knocks is told first: the lock that the engine's tab holds for as long as there
+ * is the engine.
+ */
 interface Welcome {
   alive: string;
 }
 
 /**
- * Undefined where tabs can't share an engine. Phones and tablets let a tab out of sight do nothing: there each has its own.
+ * Undefined where tabs can't share an engine. Phones and tablets let a tab out of sight do nothing:
+ * there each has its own.
  */
 export function openSharing(onLost: Around["onLost"]): Sharing | undefined {
   const locks: LockManager | undefined = navigator.locks;
-  if (!locks || typeof BroadcastChannel === "undefined" || matchMedia("(hover: none) and (pointer: coarse)").matches) return undefined;
+  if (
+    !locks ||
+    typeof BroadcastChannel === "undefined" ||
+    matchMedia("(hover: none) and (pointer: coarse)").matches
+  )
+    return undefined;
   const sharing = new Sharing({
     locks: openLocks(locks),
     openChannel: (name) => new BroadcastChannel(name),
@@ -97,7 +112,10 @@ export class Sharing {
     this.#around = around;
   }
 
-  /** A port to the engine of the ensemble `key`: another tab's, or one of this tab. Without a key it is this tab's, and nobody finds it. */
+  /**
+   * A port to the engine of the ensemble `key`: another tab's, or one of this tab. Without a key it
+   * is this tab's, and nobody finds it.
+   */
   startPort(key: string | undefined): Port {
     const port = (this.#port = new TabPort());
     void this.#connect(port, key).catch((error: unknown) => port.fail({ message: String(error) }));
@@ -114,7 +132,10 @@ export class Sharing {
     return this.elsewhere || (this.#port?.own?.lines ?? 0) > 1;
   }
 
-  /** Lets others find the engine of this tab by the members that it has now; undefined: nobody, while they change. */
+  /**
+   * Lets others find the engine of this tab by the members that it has now; undefined: nobody,
+   * while they change.
+   */
   async offer(key: string | undefined): Promise<void> {
     const port = this.#port;
     if (!port?.own || port.offered?.key === key) return;
@@ -124,7 +145,9 @@ export class Sharing {
 
   /** Ends engines that other tabs use, for those to go on without this one. */
   giveUp(): void {
-    for (const engine of [...this.#engines]) if (engine.lines > 1 || engine !== this.#port?.own) engine.fail({ message: "its tab came to rest" });
+    for (const engine of [...this.#engines])
+      if (engine.lines > 1 || engine !== this.#port?.own)
+        engine.fail({ message: "its tab came to rest" });
   }
 
   async #connect(port: TabPort, key: string | undefined): Promise<void> {
@@ -151,7 +174,12 @@ export class Sharing {
         port.offered?.end();
       }));
       this.#engines.add(engine);
-      port.connect(engine.connect({ onReply: (reply) => port.hear(reply), onFailed: (event) => port.fail(event) }));
+      port.connect(
+        engine.connect({
+          onReply: (reply) => port.hear(reply),
+          onFailed: (event) => port.fail(event),
+        }),
+      );
       if (held) this.#serve(port, engine, held);
     } catch (error) {
       held?.release();
@@ -161,15 +189,23 @@ export class Sharing {
 
   async #offer(port: TabPort, engine: SharedEngine, key: string): Promise<void> {
     // While the lock is asked for: another offer takes its place.
-    const asked = (port.offered = { key, end: () => void (port.offered === asked && (port.offered = undefined)) });
+    const asked = (port.offered = {
+      key,
+      end: () => void (port.offered === asked && (port.offered = undefined)),
+    });
     const release = await this.#tryHold(key);
-    if (release && port.offered === asked && !engine.over) return this.#serve(port, engine, { key, release });
+    if (release && port.offered === asked && !engine.over)
+      return this.#serve(port, engine, { key, release });
     release?.();
     asked.end();
   }
 
   /** Lets tabs in that knock. */
-  #serve(port: TabPort, engine: SharedEngine, { key, release }: { key: string; release: () => void }): void {
+  #serve(
+    port: TabPort,
+    engine: SharedEngine,
+    { key, release }: { key: string; release: () => void },
+  ): void {
     const { locks, openChannel } = this.#around;
     const alive = `${key} ${crypto.randomUUID()}`;
     const over = new AbortController();
@@ -177,10 +213,15 @@ export class Sharing {
     const door = openChannel(key);
     door.onmessage = ({ data }: MessageEvent<{ tab: string }>) => {
       const channel = openChannel(data.tab);
-      const line = engine.connect({ onReply: (reply) => channel.postMessage(reply), onFailed: () => undefined });
+      const line = engine.connect({
+        onReply: (reply) => channel.postMessage(reply),
+        onFailed: () => undefined,
+      });
       channel.onmessage = ({ data }) => line.receive(data);
       const leave = (): void => (line.end(), channel.close());
-      void locks.hold(data.tab, "shared", over.signal, () => undefined).then((gone) => (gone(), leave()), leave);
+      void locks
+        .hold(data.tab, "shared", over.signal, () => undefined)
+        .then((gone) => (gone(), leave()), leave);
       void living.then(() => channel.postMessage({ alive } satisfies Welcome));
     };
     const offered = {
@@ -222,7 +263,9 @@ export class Sharing {
       end();
       if (!port.ended) onLost(() => port.fail({ message: "its tab has closed or come to rest" }));
     };
-    void locks.hold(welcome.alive, "shared", over.signal, () => undefined).then(lost, () => undefined);
+    void locks
+      .hold(welcome.alive, "shared", over.signal, () => undefined)
+      .then(lost, () => undefined);
     port.connect({ receive: (data) => channel.postMessage(data), end });
     return true;
   }

@@ -30,11 +30,22 @@ export class SideBySide {
   constructor(exchange: Exchange, onClose: () => void) {
     const { context, begun, rounds } = exchange;
     const { messages, members, voices } = context;
-    this.#asked = { messages, members, ...(begun && { settings: begun.settings, sampling: begun.sampling, thinking: begun.thinking }) };
+    this.#asked = {
+      messages,
+      members,
+      ...(begun && {
+        settings: begun.settings,
+        sampling: begun.sampling,
+        thinking: begun.thinking,
+      }),
+    };
     this.#cards = members.map((name, index) => card(name, voice(voices[index] ?? index)));
     const together = card("Together", "together");
-    const colour = ({ drafters, winner }: RoundEvent): string => voice(voices[drafters[winner] ?? 0] ?? 0);
-    together.answer.append(...rounds.map((round) => el("span", { class: `wrote ${colour(round)}` }, round.text)));
+    const colour = ({ drafters, winner }: RoundEvent): string =>
+      voice(voices[drafters[winner] ?? 0] ?? 0);
+    together.answer.append(
+      ...rounds.map((round) => el("span", { class: `wrote ${colour(round)}` }, round.text)),
+    );
     together.rounds.push(...rounds);
     end(together, exchange.stop);
     this.#close = button("Close", onClose, { class: "quiet", hidden: true });
@@ -42,7 +53,12 @@ export class SideBySide {
       "section",
       { class: "side-by-side", "aria-label": "Side by side" },
       el("div", { class: "inspector-head" }, this.#title, this.#state, this.#close),
-      el("ul", { class: "cards", "aria-label": "Answers" }, together.root, ...this.#cards.map(({ root }) => root)),
+      el(
+        "ul",
+        { class: "cards", "aria-label": "Answers" },
+        together.root,
+        ...this.#cards.map(({ root }) => root),
+      ),
     );
   }
 
@@ -52,8 +68,14 @@ export class SideBySide {
     this.root.scrollIntoView({ block: "nearest" });
   }
 
-  /** Asks each member, until all have answered or `signal` stops them; gives what the engine has failed with. */
-  async run(conclave: Pick<Conclave, "ask">, signal: AbortSignal): Promise<ConclaveError | undefined> {
+  /**
+   * Asks each member, until all have answered or `signal` stops them; gives what the engine has
+   * failed with.
+   */
+  async run(
+    conclave: Pick<Conclave, "ask">,
+    signal: AbortSignal,
+  ): Promise<ConclaveError | undefined> {
     let fatal: ConclaveError | undefined;
     this.#tell();
     for await (const alone of eachAlone(conclave, this.#asked, signal)) {
@@ -90,12 +112,22 @@ function card(name: string, style: string): Card {
   const made: Card = {
     root: el("li", { class: `alone ${style}`, "data-state": "waiting" }),
     answer: el("div", { class: "alone-answer", dir: "auto" }),
-    reading: el("progress", { max: 1, value: 0, hidden: true, "aria-label": `${name}: reading the question` }),
+    reading: el("progress", {
+      max: 1,
+      value: 0,
+      hidden: true,
+      "aria-label": `${name}: reading the question`,
+    }),
     told: el("p", { class: "facts" }, "waits for its turn"),
     rounds: [],
     over: false,
   };
-  made.root.append(el("h4", {}, el("span", { class: "name" }, name)), made.answer, made.reading, made.told);
+  made.root.append(
+    el("h4", {}, el("span", { class: "name" }, name)),
+    made.answer,
+    made.reading,
+    made.told,
+  );
   return made;
 }
 

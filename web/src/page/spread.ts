@@ -19,7 +19,11 @@ export function spread(rows: (number | null)[][], gap: number): (number | null)[
       while (here[last + 1] && here[last + 1]!.value - here[last]!.value < gap) last++;
       const group = here.slice(first, last + 1).sort((a, b) => a.series - b.series);
       const mean = group.reduce((sum, { value }) => sum + value, 0) / group.length;
-      if (group.length > 1) group.forEach(({ series }, place) => (moved[series]![x] = mean + (place - (group.length - 1) / 2) * gap));
+      if (group.length > 1)
+        group.forEach(
+          ({ series }, place) =>
+            (moved[series]![x] = mean + (place - (group.length - 1) / 2) * gap),
+        );
       first = last + 1;
     }
   }

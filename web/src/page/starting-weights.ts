@@ -4,8 +4,18 @@ import type { BeginEvent } from "../protocol/messages.ts";
 /** Weights that differ by no more than this part of the smaller say nothing. */
 const noticeable = 0.1;
 
-/** Weights before the first round, by member, summing to 1: in proportion to strength^trust. Who is unknown counts as the strongest. */
-export function startingWeights({ strengths, settings, members }: Pick<BeginEvent, "members"> & { strengths: (number | null)[]; settings: { trust: number } }): number[] {
+/**
+ * Weights before the first round, by member, summing to 1: in proportion to strength^trust. Who is
+ * unknown counts as the strongest.
+ */
+export function startingWeights({
+  strengths,
+  settings,
+  members,
+}: Pick<BeginEvent, "members"> & {
+  strengths: (number | null)[];
+  settings: { trust: number };
+}): number[] {
   const most = Math.max(...strengths.map((strength) => strength ?? 0));
   const raised = members.map((_, member) => {
     const strength = strengths[member];
@@ -16,12 +26,18 @@ export function startingWeights({ strengths, settings, members }: Pick<BeginEven
 }
 
 /** Whether numbers above 0 differ by more than a tenth of the smallest. */
-export const differ = (numbers: number[]): boolean => numbers.length > 0 && Math.max(...numbers) > (1 + noticeable) * Math.min(...numbers);
+export const differ = (numbers: number[]): boolean =>
+  numbers.length > 0 && Math.max(...numbers) > (1 + noticeable) * Math.min(...numbers);
 
-/** Whether feedback has moved weights against each other in any round; `rows[member]` has them by round, from before the first, null of one that has left. */
+/**
+ * Whether feedback has moved weights against each other in any round; `rows[member]` has them by
+ * round, from before the first, null of one that has left.
+ */
 export function haveMoved(rows: (number | null)[][]): boolean {
   const rounds = Math.max(0, ...rows.map((row) => row.length));
-  return Array.from({ length: rounds }, (_, round) => rows.flatMap((row) => (row[round] == null || !row[0] ? [] : [row[round] / row[0]]))).some(differ);
+  return Array.from({ length: rounds }, (_, round) =>
+    rows.flatMap((row) => (row[round] == null || !row[0] ? [] : [row[round] / row[0]])),
+  ).some(differ);
 }
 
 /** What is to be said of weights that are not worth a drawing. */

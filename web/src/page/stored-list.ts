@@ -1,4 +1,7 @@
-/** The models stored in this browser: sizes, what is partial, what there is room for, what has a newer version, and deleting. */
+/**
+ * The models stored in this browser: sizes, what is partial, what there is room for, what has a
+ * newer version, and deleting.
+ */
 import type { StoredModel } from "../library/conclave.ts";
 import { button, el } from "./dom.ts";
 import { bytes, plural } from "./figures.ts";
@@ -15,11 +18,17 @@ export interface StoredContext {
   hasNewer: (model: StoredModel) => Promise<boolean>;
 }
 
-export function storedList(models: StoredModel[], { free, keeps, onDelete, hasNewer, prompts, onDeletePrompts }: StoredContext): HTMLElement {
+export function storedList(
+  models: StoredModel[],
+  { free, keeps, onDelete, hasNewer, prompts, onDeletePrompts }: StoredContext,
+): HTMLElement {
   const kept = models.reduce((sum, { stored }) => sum + stored, 0);
   const room = free === undefined ? "" : ` The browser lets this page keep ${bytes(free)} more.`;
-  const none = keeps ? `No models are stored here yet.${room}` : "This browser gives the page no place to keep models: they are fetched anew at each visit.";
-  const summary = models.length === 0 ? none : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
+  const none = keeps
+    ? `No models are stored here yet.${room}`
+    : "This browser gives the page no place to keep models: they are fetched anew at each visit.";
+  const summary =
+    models.length === 0 ? none : `${plural(models.length, "model")}, ${bytes(kept)}.${room}`;
   const rows = new Map(models.map((model) => [model, row(model, onDelete)]));
   return el(
     "div",
@@ -42,11 +51,19 @@ function readPrompts(kept: number, onDelete: () => Promise<void>): HTMLElement |
     },
     { class: "quiet", "aria-label": "Delete what is kept of system prompts" },
   );
-  return el("p", { class: "actions prompts" }, el("span", {}, `System prompts as models have read them: ${bytes(kept)}.`), remove);
+  return el(
+    "p",
+    { class: "actions prompts" },
+    el("span", {}, `System prompts as models have read them: ${bytes(kept)}.`),
+    remove,
+  );
 }
 
 /** A button that asks for newer versions, and what came of it; nothing asks by itself. */
-function updates(rows: Map<StoredModel, HTMLElement>, hasNewer: StoredContext["hasNewer"]): HTMLElement | "" {
+function updates(
+  rows: Map<StoredModel, HTMLElement>,
+  hasNewer: StoredContext["hasNewer"],
+): HTMLElement | "" {
   const models = [...rows.keys()].filter(({ complete, commit }) => complete && commit !== null);
   if (models.length === 0) return "";
   const told = el("span", { role: "status" });
@@ -65,11 +82,23 @@ function updates(rows: Map<StoredModel, HTMLElement>, hasNewer: StoredContext["h
           rows
             .get(model)
             ?.querySelector(".stored-name")
-            ?.append(el("small", { class: "newer" }, "There is a newer version: delete this one, then choose it again."));
+            ?.append(
+              el(
+                "small",
+                { class: "newer" },
+                "There is a newer version: delete this one, then choose it again.",
+              ),
+            );
       }
       const silent = answers.filter(({ status }) => status === "rejected").length;
-      const found = newer.length === 0 ? "No newer version is known." : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
-      told.textContent = silent > 0 ? `${found} ${plural(silent, "model")} could not be asked about; try again later.` : found;
+      const found =
+        newer.length === 0
+          ? "No newer version is known."
+          : `${plural(newer.length, "model")} of ${models.length} can be had newer.`;
+      told.textContent =
+        silent > 0
+          ? `${found} ${plural(silent, "model")} could not be asked about; try again later.`
+          : found;
     },
     { class: "quiet" },
   );
@@ -80,7 +109,9 @@ function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLEleme
   const { ref, stored, complete } = model;
   const [, path = ref, revision] = /^(?:hf:)?(.*?)(?:@([^@/]+))?$/.exec(ref) ?? [];
   const name = path.slice(path.lastIndexOf("/") + 1) || path;
-  const size = complete ? bytes(stored) : `${bytes(stored)} of ${model.bytes > 0 ? bytes(model.bytes) : "?"}, not complete`;
+  const size = complete
+    ? bytes(stored)
+    : `${bytes(stored)} of ${model.bytes > 0 ? bytes(model.bytes) : "?"}, not complete`;
   const actions = el("span", { class: "actions" });
   const ask = button("Delete", () => confirm(), { class: "quiet", "aria-label": `Delete ${name}` });
   const confirm = (): void => {
@@ -92,10 +123,26 @@ function row(model: StoredModel, onDelete: StoredContext["onDelete"]): HTMLEleme
         failure.textContent = error instanceof Error ? error.message : String(error);
       });
     });
-    const keep = button("Keep", () => (actions.replaceChildren(ask), ask.focus()), { class: "quiet" });
+    const keep = button("Keep", () => (actions.replaceChildren(ask), ask.focus()), {
+      class: "quiet",
+    });
     actions.replaceChildren(sure, keep, failure);
     sure.focus();
   };
   actions.append(ask);
-  return el("li", { "data-ref": ref }, el("span", { class: "stored-name" }, name, el("small", {}, [path.slice(0, -name.length - 1), revision, size].filter(Boolean).join(" · "))), actions);
+  return el(
+    "li",
+    { "data-ref": ref },
+    el(
+      "span",
+      { class: "stored-name" },
+      name,
+      el(
+        "small",
+        {},
+        [path.slice(0, -name.length - 1), revision, size].filter(Boolean).join(" · "),
+      ),
+    ),
+    actions,
+  );
 }

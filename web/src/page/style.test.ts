@@ -16,7 +16,10 @@ function variables(block: string): Record<string, Rgb> {
 }
 
 const dark = css.indexOf("@media (prefers-color-scheme: dark)");
-const schemes = { light: variables(css.slice(0, dark)), dark: variables(css.slice(dark, css.indexOf(".voice-1 {"))) };
+const schemes = {
+  light: variables(css.slice(0, dark)),
+  dark: variables(css.slice(dark, css.indexOf(".voice-1 {"))),
+};
 
 function luminance(colour: Rgb): number {
   const [r, g, b] = colour.map((channel) => {
@@ -32,7 +35,8 @@ function contrast(a: Rgb, b: Rgb): number {
 }
 
 /** A colour laid over another, as the tint of a segment under the pointer. */
-const over = (top: Rgb, ground: Rgb, share: number): Rgb => top.map((value, i) => value * share + ground[i]! * (1 - share)) as Rgb;
+const over = (top: Rgb, ground: Rgb, share: number): Rgb =>
+  top.map((value, i) => value * share + ground[i]! * (1 - share)) as Rgb;
 
 for (const [scheme, colours] of Object.entries(schemes)) {
   test(`${scheme}: all text reaches 4.5 to 1, controls' edges 3 to 1`, () => {
@@ -40,14 +44,20 @@ for (const [scheme, colours] of Object.entries(schemes)) {
     const paper = get("paper");
     const panel = get("panel");
     const pairs: [string, Rgb, Rgb, number][] = [];
-    for (const ground of ["paper", "panel"]) for (const text of ["ink", "soft"]) pairs.push([`${text} on ${ground}`, get(text), get(ground), 4.5]);
+    for (const ground of ["paper", "panel"])
+      for (const text of ["ink", "soft"])
+        pairs.push([`${text} on ${ground}`, get(text), get(ground), 4.5]);
     for (let voice = 1; voice <= 8; voice++) {
       const colour = get(`voice-${voice}`);
       pairs.push([`voice-${voice} on paper`, colour, paper, 4.5]);
       pairs.push([`voice-${voice} on panel`, colour, panel, 4.5]);
       pairs.push([`voice-${voice} on its open segment`, colour, over(colour, paper, 0.16), 4.5]);
     }
-    pairs.push(["alarm on paper", get("alarm"), paper, 4.5], ["ink on alarm-paper", get("ink"), get("alarm-paper"), 4.5], ["ink on warn-paper", get("ink"), get("warn-paper"), 4.5]);
+    pairs.push(
+      ["alarm on paper", get("alarm"), paper, 4.5],
+      ["ink on alarm-paper", get("ink"), get("alarm-paper"), 4.5],
+      ["ink on warn-paper", get("ink"), get("warn-paper"), 4.5],
+    );
     pairs.push(["edge on paper", get("edge"), paper, 3]);
     for (const [what, text, ground, least] of pairs) {
       const found = contrast(text, ground);

@@ -1,4 +1,7 @@
-/** How much each member's vote counts before the first round: one bar of parts in the members' colours, and their names. */
+/**
+ * How much each member's vote counts before the first round: one bar of parts in the members'
+ * colours, and their names.
+ */
 import { el, voice } from "./dom.ts";
 import { percent } from "./figures.ts";
 
@@ -10,12 +13,26 @@ export function trustRow(names: string[], voices: number[], weights: number[]): 
     drawn.style.width = `${(weights[member] ?? 0) * 100}%`;
     return drawn;
   };
-  const told = (name: string, member: number): HTMLElement => el("li", { class: style(member) }, el("span", { class: "name" }, name), ` ${percent(weights[member] ?? 0)}`);
+  const told = (name: string, member: number): HTMLElement =>
+    el(
+      "li",
+      { class: style(member) },
+      el("span", { class: "name" }, name),
+      ` ${percent(weights[member] ?? 0)}`,
+    );
   return el(
     "div",
     { class: "trust" },
-    el("div", { class: "trust-bar", "aria-hidden": "true" }, ...names.map((_, member) => part(member))),
+    el(
+      "div",
+      { class: "trust-bar", "aria-hidden": "true" },
+      ...names.map((_, member) => part(member)),
+    ),
     el("ul", { "aria-label": "Part of the vote at the start" }, ...names.map(told)),
-    el("p", { class: "hint" }, "Each member's part of the vote at the start, by its model's size and whether it was taught to converse."),
+    el(
+      "p",
+      { class: "hint" },
+      "Each member's part of the vote at the start, by its model's size and whether it was taught to converse.",
+    ),
   );
 }

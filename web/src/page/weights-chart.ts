@@ -1,7 +1,7 @@
 /**
- * The weights of an answer: how much each member's vote counts at the start, where that differs, and a chart of what
- * feedback has made of it by round (uPlot), where that differs. Lines bear the members' colours and their underlines'
- * dashes.
+ * The weights of an answer: how much each member's vote counts at the start, where that differs,
+ * and a chart of what feedback has made of it by round (uPlot), where that differs. Lines bear the
+ * members' colours and their underlines' dashes.
  */
 import "./language.ts";
 import uPlot from "uplot";
@@ -24,7 +24,11 @@ export class WeightsChart {
   readonly #trust = el("div", {});
   readonly #host = el("div", { class: "plot", role: "img" });
   readonly #steady = el("p", { class: "hint" });
-  readonly #hint = el("p", { class: "hint" }, "A member's weight grows when the others prefer its drafts. Click a round to lay it open.");
+  readonly #hint = el(
+    "p",
+    { class: "hint" },
+    "A member's weight grows when the others prefer its drafts. Click a round to lay it open.",
+  );
   readonly #onRound: (round: number) => void;
   #plot: uPlot | undefined;
   #names: string[] = [];
@@ -36,11 +40,18 @@ export class WeightsChart {
     host.append(this.#trust, this.#host, this.#steady, this.#hint);
     for (const part of [this.#host, this.#steady, this.#hint]) part.hidden = true;
     this.#onRound = onRound;
-    new ResizeObserver(() => this.#plot?.setSize({ width: this.#host.clientWidth, height })).observe(this.#host);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#plot?.redraw(false));
+    new ResizeObserver(() =>
+      this.#plot?.setSize({ width: this.#host.clientWidth, height }),
+    ).observe(this.#host);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+      this.#plot?.redraw(false),
+    );
   }
 
-  /** Starts anew with these members; `voices` are their places in the palette, `start` their weights before the first round. */
+  /**
+   * Starts anew with these members; `voices` are their places in the palette, `start` their weights
+   * before the first round.
+   */
   begin(names: string[], voices: number[], start: number[]): void {
     this.#plot?.destroy();
     this.#plot = undefined;
@@ -76,7 +87,8 @@ export class WeightsChart {
   }
 
   #draw(): uPlot {
-    const style = (name: string) => () => getComputedStyle(this.#host).getPropertyValue(name).trim();
+    const style = (name: string) => () =>
+      getComputedStyle(this.#host).getPropertyValue(name).trim();
     const axis: uPlot.Axis = {
       stroke: style("--soft"),
       font: "12px system-ui, sans-serif",
@@ -131,6 +143,9 @@ export class WeightsChart {
       const weight = this.#rows[member + 1]?.at(-1);
       return `${name} ${weight == null ? "has left" : weight.toFixed(3)}`;
     });
-    this.#host.setAttribute("aria-label", `Weights after round ${(this.#rows[0]?.length ?? 1) - 1}: ${last.join(", ")}`);
+    this.#host.setAttribute(
+      "aria-label",
+      `Weights after round ${(this.#rows[0]?.length ?? 1) - 1}: ${last.join(", ")}`,
+    );
   }
 }

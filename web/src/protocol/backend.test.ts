@@ -1,11 +1,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { adapterName, backendNamed, chooseBackend, coreNamed, isSoftware, type Gpu, type GpuAdapter } from "./backend.ts";
+import {
+  adapterName,
+  backendNamed,
+  chooseBackend,
+  coreNamed,
+  isSoftware,
+  type Gpu,
+  type GpuAdapter,
+} from "./backend.ts";
 import { NoGpu } from "./errors.ts";
 
 const gpu = (adapter: GpuAdapter | null): Gpu => ({ requestAdapter: async () => adapter });
-const hardware: GpuAdapter = { info: { vendor: "nvidia", architecture: "ampere", description: "NVIDIA GeForce RTX 3060" } };
-const swiftshader: GpuAdapter = { info: { vendor: "google", architecture: "swiftshader", description: "" } };
+const hardware: GpuAdapter = {
+  info: { vendor: "nvidia", architecture: "ampere", description: "NVIDIA GeForce RTX 3060" },
+};
+const swiftshader: GpuAdapter = {
+  info: { vendor: "google", architecture: "swiftshader", description: "" },
+};
 
 test("auto takes the GPU only where a hardware adapter answers", async () => {
   assert.equal((await chooseBackend("auto", gpu(hardware))).backend, "webgpu");
@@ -19,7 +31,10 @@ test("auto takes the GPU only where a hardware adapter answers", async () => {
 test("what is chosen by name is taken, or refused with what to do", async () => {
   assert.equal((await chooseBackend("cpu", gpu(hardware))).backend, "cpu");
   assert.equal((await chooseBackend("webgpu", gpu(swiftshader))).backend, "webgpu");
-  await assert.rejects(chooseBackend("webgpu", undefined), (error) => error instanceof NoGpu && /CPU backend/.test(error.message));
+  await assert.rejects(
+    chooseBackend("webgpu", undefined),
+    (error) => error instanceof NoGpu && /CPU backend/.test(error.message),
+  );
   await assert.rejects(chooseBackend("webgpu", gpu(null)), NoGpu);
 });
 

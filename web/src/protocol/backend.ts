@@ -1,6 +1,7 @@
 /**
- * Which backend the members run on, and which core. WebGPU needs a hardware adapter to be worth it: on a software
- * adapter the same rounds are hundreds of times slower than the CPU backend in wasm SIMD.
+ * Which backend the members run on, and which core. WebGPU needs a hardware adapter to be worth it:
+ * on a software adapter the same rounds are hundreds of times slower than the CPU backend in wasm
+ * SIMD.
  */
 import type { Backend, Core } from "./engine.ts";
 import { NoGpu } from "./errors.ts";
@@ -37,35 +38,57 @@ const softwareNames = /swiftshader|llvmpipe|lavapipe|softpipe|basic render|\bwar
 export function isSoftware(adapter: GpuAdapter): boolean {
   const info = adapter.info;
   if (adapter.isFallbackAdapter || info?.isFallbackAdapter) return true;
-  return softwareNames.test([info?.vendor, info?.architecture, info?.device, info?.description].join(" "));
+  return softwareNames.test(
+    [info?.vendor, info?.architecture, info?.device, info?.description].join(" "),
+  );
 }
 
 /** The adapter's name, as far as the browser tells it. */
 export function adapterName({ info }: GpuAdapter): string {
   if (info?.description) return info.description;
-  return [info?.vendor, info?.architecture, info?.device].filter(Boolean).join(" ") || "unnamed adapter";
+  return (
+    [info?.vendor, info?.architecture, info?.device].filter(Boolean).join(" ") || "unnamed adapter"
+  );
 }
 
-/** Settles `auto`. Throws {@link NoGpu} only when `webgpu` was asked for by name and there is none. */
+/**
+ * Settles `auto`. Throws {@link NoGpu} only when `webgpu` was asked for by name and there is none.
+ */
 export async function chooseBackend(wanted: BackendChoice, gpu: Gpu | undefined): Promise<Choice> {
   if (wanted === "cpu") return { backend: "cpu", why: "the CPU was chosen" };
   if (!gpu) {
-    if (wanted === "webgpu") throw new NoGpu("This browser offers no WebGPU. Take the CPU backend, or a browser with WebGPU.");
+    if (wanted === "webgpu")
+      throw new NoGpu(
+        "This browser offers no WebGPU. Take the CPU backend, or a browser with WebGPU.",
+      );
     return { backend: "cpu", why: "this browser offers no WebGPU" };
   }
   // Some browsers throw where others answer null.
-  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" }).catch(() => null);
+  const adapter = await gpu
+    .requestAdapter({ powerPreference: "high-performance" })
+    .catch(() => null);
   if (!adapter) {
-    if (wanted === "webgpu") throw new NoGpu("WebGPU found no adapter. Take the CPU backend, or allow hardware acceleration in the browser's settings.");
+    if (wanted === "webgpu")
+      throw new NoGpu(
+        "WebGPU found no adapter. Take the CPU backend, or allow hardware acceleration in the browser's settings.",
+      );
     return { backend: "cpu", why: "WebGPU found no graphics adapter" };
   }
   const software = isSoftware(adapter);
   const told = { name: adapterName(adapter), software };
   if (software) {
-    if (wanted === "webgpu") return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter", adapter: told };
-    return { backend: "cpu", why: "WebGPU has only a software adapter here, which is far slower than the CPU backend" };
+    if (wanted === "webgpu")
+      return { backend: "webgpu", why: "WebGPU was chosen, on a software adapter", adapter: told };
+    return {
+      backend: "cpu",
+      why: "WebGPU has only a software adapter here, which is far slower than the CPU backend",
+    };
   }
-  return { backend: "webgpu", why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found", adapter: told };
+  return {
+    backend: "webgpu",
+    why: wanted === "webgpu" ? "WebGPU was chosen" : "a graphics adapter was found",
+    adapter: told,
+  };
 }
 
 /** The choice a page's address (`?backend=`) or an attribute names; anything unknown is `auto`. */
@@ -73,7 +96,10 @@ export function backendNamed(value: string | null): BackendChoice {
   return value === "cpu" || value === "webgpu" ? value : "auto";
 }
 
-/** The core that an address (`?core=`) or an attribute names; anything unknown is as if it were left out. */
+/**
+ * The core that an address (`?core=`) or an attribute names; anything unknown is as if it were left
+ * out.
+ */
 export function coreNamed(value: string | null): Core | undefined {
   return value === "fused" || value === "burn" ? value : undefined;
 }

@@ -1,6 +1,7 @@
 /**
- * The line between a judge in the engine's worker and the browser's own language model, which windows have and workers
- * don't: what is asked of it, and what it says. Checked on arrival, as everything that crosses.
+ * The line between a judge in the engine's worker and the browser's own language model, which
+ * windows have and workers don't: what is asked of it, and what it says. Checked on arrival, as
+ * everything that crosses.
  */
 import { list, number, shape, text, variant, type Checked } from "./check.ts";
 import { failure } from "./messages.ts";

@@ -5,7 +5,9 @@
 
 import { isShared } from "./shared-memory.ts";
 
-/** Takes unknown data; gives it back typed, or throws a TypeError that names the path of the fault. */
+/**
+ * Takes unknown data; gives it back typed, or throws a TypeError that names the path of the fault.
+ */
 export type Check<T> = (data: unknown, path: string) => T;
 export type Checked<C> = C extends Check<infer T> ? T : never;
 
@@ -17,7 +19,8 @@ export function fault(path: string, expected: string, data: unknown): TypeError 
 /** What was given, shortly. */
 function found(data: unknown): string {
   if (data === undefined) return "missing";
-  if (typeof data === "string") return JSON.stringify(data.length > 60 ? `${data.slice(0, 60)}…` : data);
+  if (typeof data === "string")
+    return JSON.stringify(data.length > 60 ? `${data.slice(0, 60)}…` : data);
   if (Array.isArray(data)) return "a list";
   if (data === null || typeof data === "number" || typeof data === "boolean") return String(data);
   return typeof data === "object" ? "an object" : `a ${typeof data}`;
@@ -35,7 +38,8 @@ export const flag: Check<boolean> = (data, path) => {
 
 /** A finite number: a NaN among the scores must not pass for a vote. */
 export const number: Check<number> = (data, path) => {
-  if (typeof data !== "number" || !Number.isFinite(data)) throw fault(path, "a finite number", data);
+  if (typeof data !== "number" || !Number.isFinite(data))
+    throw fault(path, "a finite number", data);
   return data;
 };
 
@@ -50,7 +54,8 @@ export function within(low: number, high: number): Check<number> {
 /** A number without a fraction, from `low` to `high`. */
 export function whole(low: number, high: number): Check<number> {
   return (data, path) => {
-    if (typeof data === "number" && Number.isInteger(data) && data >= low && data <= high) return data;
+    if (typeof data === "number" && Number.isInteger(data) && data >= low && data <= high)
+      return data;
     throw fault(path, `a whole number from ${low} to ${high}`, data);
   };
 }
@@ -84,14 +89,16 @@ export const compiledModule: Check<WebAssembly.Module> = (data, path) => {
 
 /** Memory that several workers may compute on. */
 export const sharedMemory: Check<WebAssembly.Memory> = (data, path) => {
-  if (!(data instanceof WebAssembly.Memory && isShared(data))) throw fault(path, "shared memory", data);
+  if (!(data instanceof WebAssembly.Memory && isShared(data)))
+    throw fault(path, "shared memory", data);
   return data;
 };
 
 export function oneOf<const T extends readonly string[]>(...values: T): Check<T[number]> {
   return (data, path) => {
     const value = values.find((candidate) => candidate === data);
-    if (value === undefined) throw fault(path, values.map((v) => JSON.stringify(v)).join(" or "), data);
+    if (value === undefined)
+      throw fault(path, values.map((v) => JSON.stringify(v)).join(" or "), data);
     return value;
   };
 }
@@ -128,15 +135,19 @@ type Plain<T> = { [K in keyof T]: T[K] };
 /** An object whose fields, whatever their names, are alike. */
 export function record<T>(item: Check<T>): Check<Record<string, T>> {
   return (data, path) => {
-    if (typeof data !== "object" || data === null || Array.isArray(data)) throw fault(path, "an object", data);
-    return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, item(value, `${path}.${key}`)]));
+    if (typeof data !== "object" || data === null || Array.isArray(data))
+      throw fault(path, "an object", data);
+    return Object.fromEntries(
+      Object.entries(data).map(([key, value]) => [key, item(value, `${path}.${key}`)]),
+    );
   };
 }
 
 /** An object of these fields; fields it does not name are dropped. */
 export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   return (data, path) => {
-    if (typeof data !== "object" || data === null || Array.isArray(data)) throw fault(path, "an object", data);
+    if (typeof data !== "object" || data === null || Array.isArray(data))
+      throw fault(path, "an object", data);
     const source = data as Record<string, unknown>;
     const result: Record<string, unknown> = {};
     for (const [key, field] of Object.entries(fields)) {
@@ -149,12 +160,14 @@ export function shape<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
 }
 
 /**
- * The same, where a field that it does not name is a fault: a misspelt one would be as if it were left out.
+ * The same, where a field that it does not name is a fault: a misspelt one would be as if it were
+ * left out.
  */
 export function exact<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
   const check = shape(fields);
   return (data, path) => {
-    const unknown = typeof data === "object" && data !== null ? misnamed(data, fields, path) : undefined;
+    const unknown =
+      typeof data === "object" && data !== null ? misnamed(data, fields, path) : undefined;
     if (unknown !== undefined) throw new TypeError(unknown);
     return check(data, path);
   };
@@ -163,15 +176,23 @@ export function exact<F extends Fields>(fields: F): Check<Plain<Shaped<F>>> {
 /** What is to be told of a field that means nothing, where there is one. */
 export function misnamed(data: object, fields: Fields, path: string): string | undefined {
   const unknown = Object.keys(data).find((name) => !Object.hasOwn(fields, name));
-  return unknown === undefined ? undefined : `${path} knows no ${JSON.stringify(unknown)}. It knows ${Object.keys(fields).join(", ")}`;
+  return unknown === undefined
+    ? undefined
+    : `${path} knows no ${JSON.stringify(unknown)}. It knows ${Object.keys(fields).join(", ")}`;
 }
 
 /** One of several shapes, told apart by the field `type`. */
-export function variant<S extends Record<string, Check<object>>>(shapes: S): Check<{ [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string]> {
+export function variant<S extends Record<string, Check<object>>>(
+  shapes: S,
+): Check<{ [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string]> {
   return (data, path) => {
-    const type = typeof data === "object" && data !== null && "type" in data ? data.type : undefined;
-    const check = typeof type === "string" && Object.hasOwn(shapes, type) ? shapes[type] : undefined;
+    const type =
+      typeof data === "object" && data !== null && "type" in data ? data.type : undefined;
+    const check =
+      typeof type === "string" && Object.hasOwn(shapes, type) ? shapes[type] : undefined;
     if (!check) throw fault(`${path}.type`, Object.keys(shapes).join(" or "), type);
-    return { ...check(data, path), type } as { [K in keyof S & string]: { type: K } & Checked<S[K]> }[keyof S & string];
+    return { ...check(data, path), type } as {
+      [K in keyof S & string]: { type: K } & Checked<S[K]>;
+    }[keyof S & string];
   };
 }

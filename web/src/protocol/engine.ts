@@ -38,9 +38,9 @@ export const mostMembers = 8;
 export type Backend = "webgpu" | "cpu";
 
 /**
- * What a member's decoder is made of. `fused`: our WGSL kernels on the GPU, our products on the CPU.
- * `burn`: the open core, the decoder in burn tensor operations; a module of its own, which is fetched
- * only when it is needed.
+ * What a member's decoder is made of. `fused`: our WGSL kernels on the GPU, our products on the
+ * CPU. `burn`: the open core, the decoder in burn tensor operations; a module of its own, which is
+ * fetched only when it is needed.
  */
 export type Core = "fused" | "burn";
 export const defaultCore: Core = "fused";
@@ -51,7 +51,10 @@ export const defaultRule: Rule = "harmonic";
 /** What each number of the settings may be, by its name: `exit.warmup` within `exit`. */
 export type Ranges = Record<string, SettingRange>;
 
-/** What a member behind a server is, or the browser's own language model: where it lives, and what it can do there. */
+/**
+ * What a member behind a server is, or the browser's own language model: where it lives, and what
+ * it can do there.
+ */
 export interface RemoteAbout {
   /** Who hears what is asked and answered; empty of the browser's own. */
   host: string;
@@ -76,11 +79,17 @@ export interface About extends ModelAbout {
  */
 export type OnReading = (done: number, total: number) => boolean | Promise<boolean>;
 
-/** Hears what a member has thought since the last time. Thinking waits for the answer; `false` stops. */
+/**
+ * Hears what a member has thought since the last time. Thinking waits for the answer; `false`
+ * stops.
+ */
 export type OnThinking = (text: string) => boolean | Promise<boolean>;
 
 export type MaybePromise<T> = T | Promise<T>;
-/** What an answer is held to: a JSON document of this schema (JSON text), by grammars of this module. */
+/**
+ * What an answer is held to: a JSON document of this schema (JSON text), by grammars of this
+ * module.
+ */
 export interface Form {
   compiled: WebAssembly.Module;
   schema: string;
@@ -91,7 +100,10 @@ export interface Member {
   readonly name: string;
   /** Where it lives behind a server, or in the browser itself, and what it can do there. */
   readonly remote?: RemoteAbout | undefined;
-  /** Whether it leaves the drafting of the answer that has begun to others; left out where it drafts. */
+  /**
+   * Whether it leaves the drafting of the answer that has begun to others; left out where it
+   * drafts.
+   */
   readonly onlyJudges?: boolean | undefined;
   about(): ModelAbout;
   /**
@@ -100,30 +112,47 @@ export interface Member {
    */
   measure(messages: Message[], thinking?: Thinking): Promise<number>;
   /**
-   * What tells this model and the conversation's system prompt, or its template's own where that has none, as it
-   * reads it, from all others; undefined where that is not worth keeping. From then on it gives that prompt's prefix.
+   * What tells this model and the conversation's system prompt, or its template's own where that
+   * has none, as it reads it, from all others; undefined where that is not worth keeping. From then
+   * on it gives that prompt's prefix.
    */
   systemKey(messages: Message[]): MaybePromise<Uint8Array | undefined>;
   /** The prefix of that system prompt, once a conversation has begun with it. */
   giveSystem(): Promise<Uint8Array | undefined>;
-  /** Takes such a prefix, for conversations that begin with it. Throws where it is none, or another model's. */
+  /**
+   * Takes such a prefix, for conversations that begin with it. Throws where it is none, or another
+   * model's.
+   */
   takePrefix(prefix: Uint8Array): MaybePromise<void>;
   /**
-   * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of one
-   * seed draw different numbers by their `stream`. What was read before a stop is kept: the same
-   * call again runs only the rest. What is drafted behind it is held to the `form`, where there is one; who can't be held to any only
-   * judges that answer.
+   * Sets the conversation; of the `prefix` tokens only `run` are new to the KV cache. Members of
+   * one seed draw different numbers by their `stream`. What was read before a stop is kept: the
+   * same call again runs only the rest. What is drafted behind it is held to the `form`, where
+   * there is one; who can't be held to any only judges that answer.
    */
-  begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading, form?: Form): Promise<Begun>;
+  begin(
+    messages: Message[],
+    sampling: Sampling,
+    stream: number,
+    onReading?: OnReading,
+    form?: Form,
+  ): Promise<Begun>;
   /**
-   * Thinks behind the conversation, as far as the last `measure` lets it. What it thinks is its own:
-   * rounds begin behind it, and the next conversation is without it.
+   * Thinks behind the conversation, as far as the last `measure` lets it. What it thinks is its
+   * own: rounds begin behind it, and the next conversation is without it.
    */
   think(onThinking: OnThinking): Promise<Thought>;
-  /** Undefined where it abstains: it only judges, or is late. Who waits for a server hears the signal, others end at once. */
+  /**
+   * Undefined where it abstains: it only judges, or is late. Who waits for a server hears the
+   * signal, others end at once.
+   */
   draft(maxTokens: number, signal?: AbortSignal): Promise<Draft | undefined>;
   /** A score of each candidate; none where it abstains. */
-  verify(candidates: Candidate[], settings: Settings, signal?: AbortSignal): Promise<VerifiedScore[]>;
+  verify(
+    candidates: Candidate[],
+    settings: Settings,
+    signal?: AbortSignal,
+  ): Promise<VerifiedScore[]>;
   keep(winner: number): Promise<void>;
   counters(): Counters;
   release(): void;
@@ -133,8 +162,8 @@ export interface Member {
 /** What drafts are held to, token by token: it follows one answer of one member. */
 export interface Constraint {
   /**
-   * Which tokens may follow the accepted text and those that the draft has `drawn`: of token t bit t % 32 of
-   * word t / 32, and behind the last one's whether the text may end.
+   * Which tokens may follow the accepted text and those that the draft has `drawn`: of token t bit
+   * t % 32 of word t / 32, and behind the last one's whether the text may end.
    */
   mask(drawn: Uint32Array): Uint32Array;
   /** Goes on behind a segment that all members have accepted. */
@@ -148,9 +177,15 @@ export interface EngineMember extends Member {
 
 /** One as its engine's module has it. It knows no form: `constrain` says what it drafts. */
 export interface ModuleMember extends EngineMember {
-  /** Holds what it drafts to a constraint, which follows the one answer that begins now; left out, to nothing. */
+  /**
+   * Holds what it drafts to a constraint, which follows the one answer that begins now; left out,
+   * to nothing.
+   */
   constrain(constraint?: Constraint): void;
-  /** What its tokens show as, for whoever makes constraints: of each two bytes of length, the low one first, and its bytes. */
+  /**
+   * What its tokens show as, for whoever makes constraints: of each two bytes of length, the low
+   * one first, and its bytes.
+   */
   vocabulary(): Uint8Array;
 }
 
@@ -168,13 +203,25 @@ export interface Query {
   active(): Iterable<number>;
   /** The place among the active of the member that drafts alone now; undefined where all draft. */
   leader(): number | undefined;
-  /** Says how strong each member is, before the first round, NaN where nothing is known of one; and whether it chats (1) or is a base model (0). */
+  /**
+   * Says how strong each member is, before the first round, NaN where nothing is known of one; and
+   * whether it chats (1) or is a base model (0).
+   */
   trust(strengths: Float64Array, chats: Uint8Array): void;
-  /** Says what was said so far, before the first round: the texts of the conversation's turns, of which the last is the question. */
+  /**
+   * Says what was said so far, before the first round: the texts of the conversation's turns, of
+   * which the last is the question.
+   */
   ask(turns: string[]): void;
-  /** Says who has drafted which of this round's candidates, as places among the active, ascending; all, until this is called. */
+  /**
+   * Says who has drafted which of this round's candidates, as places among the active, ascending;
+   * all, until this is called.
+   */
   drafted(places: Uint32Array, candidates: Candidate[]): void;
-  /** Whether those that verify the leader's candidate (a row of one score each; empty where one abstains) take it as it is. */
+  /**
+   * Whether those that verify the leader's candidate (a row of one score each; empty where one
+   * abstains) take it as it is.
+   */
   trusts(scores: Score[][]): boolean;
   /** In fast mode the first candidate that ends the answer, which is accepted unverified. */
   fastWinner(candidates: Candidate[]): number | undefined;
@@ -200,7 +247,12 @@ export interface Engine {
   readonly backend: Backend;
   adapter(): Adapter;
   /** Reads the files by ranges; `onProgress` hears the bytes of weights that are in place. */
-  load(name: string, files: ModelFiles, options: LoadOptions, onProgress: (loaded: number, total: number) => void): Promise<ModuleMember>;
+  load(
+    name: string,
+    files: ModelFiles,
+    options: LoadOptions,
+    onProgress: (loaded: number, total: number) => void,
+  ): Promise<ModuleMember>;
   /** Why the GPU device is gone; undefined while it is there. */
   lost(): string | undefined;
   free(): void;
@@ -217,7 +269,10 @@ export interface FusedEngine extends Engine {
 /** What a wasm module of either core does, as `wasm-bindgen --target web` writes it. */
 export interface CoreModule {
   /** Starts the module, on memory that it shares where that is given; `memory` is its heap. */
-  default(input: { module_or_path: WebAssembly.Module; memory?: WebAssembly.Memory }): Promise<{ memory: WebAssembly.Memory }>;
+  default(input: {
+    module_or_path: WebAssembly.Module;
+    memory?: WebAssembly.Memory;
+  }): Promise<{ memory: WebAssembly.Memory }>;
   Engine: { create(backend: Backend): Promise<Engine> };
 }
 
@@ -231,7 +286,10 @@ export interface EngineModule extends CoreModule {
   ranges(): Ranges;
   /** Changes with the kernels. */
   kernelsVersion(): string;
-  /** How many shall `help` the worker that calls with what its members compute, where its memory is shared. */
+  /**
+   * How many shall `help` the worker that calls with what its members compute, where its memory is
+   * shared.
+   */
   wantHelpers(count: number): void;
   /** Helps on shared memory; returns when more do than are wanted. */
   help(): void;
@@ -240,7 +298,10 @@ export interface EngineModule extends CoreModule {
 /** The open core's module: engines and members, nothing else. */
 export type BurnModule = CoreModule;
 
-/** The grammars' module (crates/wasm-grammar), which is fetched for the first answer that has a form. What it throws is named Settings. */
+/**
+ * The grammars' module (crates/wasm-grammar), which is fetched for the first answer that has a
+ * form. What it throws is named Settings.
+ */
 export interface GrammarModule {
   default(input: { module_or_path: WebAssembly.Module }): Promise<unknown>;
   /** Throws where a schema is none, or can't be honoured. */

@@ -4,7 +4,21 @@
  */
 
 /** The kinds of errors. */
-export const errorKinds = ["NoGpu", "DeviceLost", "ModelFile", "NoPlan", "OutOfMemory", "ContextFull", "Template", "Engine", "Settings", "Download", "Storage", "Reference", "Remote"] as const;
+export const errorKinds = [
+  "NoGpu",
+  "DeviceLost",
+  "ModelFile",
+  "NoPlan",
+  "OutOfMemory",
+  "ContextFull",
+  "Template",
+  "Engine",
+  "Settings",
+  "Download",
+  "Storage",
+  "Reference",
+  "Remote",
+] as const;
 
 /** One of {@link errorKinds}. */
 export type ErrorKind = (typeof errorKinds)[number];
@@ -60,11 +74,17 @@ export class EngineFailure extends kindOf("Engine") {}
 export class BadSettings extends kindOf("Settings") {}
 /** A file could not be fetched, or arrived damaged. What arrived well is kept for the next try. */
 export class Download extends kindOf("Download") {}
-/** There is no room for a model, or no place to keep it: delete stored models, or take a smaller one. */
+/**
+ * There is no room for a model, or no place to keep it: delete stored models, or take a smaller
+ * one.
+ */
 export class StorageFailure extends kindOf("Storage") {}
 /** The name of a model is none. */
 export class BadReference extends kindOf("Reference") {}
-/** A remote member's server, or the browser's own language model, refuses, fails, or is late again and again. */
+/**
+ * A remote member's server, or the browser's own language model, refuses, fails, or is late again
+ * and again.
+ */
 export class RemoteFailure extends kindOf("Remote") {}
 
 const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) => ConclaveError> = {
@@ -85,7 +105,12 @@ const classes: Record<ErrorKind, new (message: string, options?: ErrorOptions) =
 
 /** After these the engine is of no more use and must be opened again. */
 export function isFatal(error: ConclaveError): boolean {
-  return error.kind === "NoGpu" || error.kind === "DeviceLost" || error.kind === "Engine" || error.kind === "OutOfMemory";
+  return (
+    error.kind === "NoGpu" ||
+    error.kind === "DeviceLost" ||
+    error.kind === "Engine" ||
+    error.kind === "OutOfMemory"
+  );
 }
 
 /**
@@ -98,11 +123,17 @@ export function typed(thrown: unknown): ConclaveError {
   const known = errorKinds.find((kind) => kind === error.name);
   if (known) return new classes[known](error.message, { cause: thrown });
   if (error instanceof RangeError && /memory|allocation|array buffer/i.test(error.message)) {
-    return new OutOfMemory(`${error.message}. Close other tabs, or load fewer or smaller members.`, { cause: thrown });
+    return new OutOfMemory(
+      `${error.message}. Close other tabs, or load fewer or smaller members.`,
+      { cause: thrown },
+    );
   }
-  return new EngineFailure(`${error.message || error.name}. Reload the engine to go on; the text so far is kept.`, {
-    cause: thrown,
-  });
+  return new EngineFailure(
+    `${error.message || error.name}. Reload the engine to go on; the text so far is kept.`,
+    {
+      cause: thrown,
+    },
+  );
 }
 
 /** True for the error that an aborted AbortSignal throws. */

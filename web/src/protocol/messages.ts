@@ -2,7 +2,26 @@
  * The protocol between the library and its worker. Every message is checked on arrival, on both
  * sides; the types below are derived from the checks.
  */
-import { exact, fault, flag, list, blob, messagePort, number, nullable, oneOf, optional, record, shape, text, variant, whole, within, type Check, type Checked } from "./check.ts";
+import {
+  exact,
+  fault,
+  flag,
+  list,
+  blob,
+  messagePort,
+  number,
+  nullable,
+  oneOf,
+  optional,
+  record,
+  shape,
+  text,
+  variant,
+  whole,
+  within,
+  type Check,
+  type Checked,
+} from "./check.ts";
 import { errorKinds } from "./errors.ts";
 import { capabilities } from "./remote.ts";
 
@@ -43,11 +62,20 @@ const rules = shape({ harmonic: settings, leader: settings, paper: settings });
 const ranges = record(shape({ low: number, high: number }));
 /** In less there is no room for what a chat template writes around a question. */
 const leastContext = 32;
-/** Room for a conversation, in a member's tokens; what is more than its model was trained for is cut to that. */
+/**
+ * Room for a conversation, in a member's tokens; what is more than its model was trained for is cut
+ * to that.
+ */
 export const contextTokens = whole(leastContext, 2 ** 32 - 1);
 export const backend = oneOf("webgpu", "cpu");
 export const core = oneOf("fused", "burn");
-const adapter = shape({ name: text, vendor: text, architecture: text, backend: text, software: flag });
+const adapter = shape({
+  name: text,
+  vendor: text,
+  architecture: text,
+  backend: text,
+  software: flag,
+});
 const model = {
   name: text,
   architecture: text,
@@ -73,46 +101,69 @@ const about: Check<Checked<typeof lives>> = (data, path) => {
   if (told.remote === undefined) core(told.core, `${path}.core`);
   return told;
 };
-/** A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its drafter's own. */
+/**
+ * A drafted segment. `ended`: the drafter closed the answer behind it; `tokens`: its length in its
+ * drafter's own.
+ */
 const candidate = shape({ member: text, text, ended: flag, tokens: number });
-export const scores = { meanLogit: optional(number), meanLogprob: optional(number), harmonic: optional(number), preference: optional(number) };
+export const scores = {
+  meanLogit: optional(number),
+  meanLogprob: optional(number),
+  harmonic: optional(number),
+  preference: optional(number),
+};
 const score = shape(scores);
 
 const source = exact({
   /** What it is called in events; no two members share a name. */
   name: text,
-  /** `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once and kept. */
+  /**
+   * `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision`, or an address: downloaded once
+   * and kept.
+   */
   ref: optional(text),
-  /** Files the visitor chose: a GGUF file, all parts of a split one, or a folder's config.json, tokenizer.json, *.safetensors. */
+  /**
+   * Files the visitor chose: a GGUF file, all parts of a split one, or a folder's config.json,
+   * tokenizer.json, *.safetensors.
+   */
   files: optional(list(blob)),
   /** A small file beside the page, fetched into memory every time. */
   url: optional(text),
   /** What the one file of `ref` or `url` must be. */
   bytes: optional(number),
   sha256: optional(text),
-  /** What weights that come unquantised (F32, F16, BF16) become; left out, they stay as they are. */
+  /**
+   * What weights that come unquantised (F32, F16, BF16) become; left out, they stay as they are.
+   */
   quantise: optional(oneOf("Q8_0", "Q4_0")),
   /** The core that it runs on, whatever the engine was opened with. */
   core: optional(core),
   /**
-   * The address of an OpenAI-compatible server that it lives behind, as `https://host/v1`; `http:` for this machine alone. What is
-   * asked and answered goes there.
+   * The address of an OpenAI-compatible server that it lives behind, as `https://host/v1`; `http:`
+   * for this machine alone. What is asked and answered goes there.
    */
   remote: optional(text),
   /** What that server calls it; its first model, if left out. */
   model: optional(text),
   /** The server's key: held in memory, sent to that server, and told to nobody. */
   key: optional(text),
-  /** How a turn is written, `<|im_start|>{role}\n{content}<|im_end|>\n`, where the server renders no conversations. */
+  /**
+   * How a turn is written, `<|im_start|>{role}\n{content}<|im_end|>\n`, where the server renders no
+   * conversations.
+   */
   turn: optional(text),
   /** It only judges, by letters, whatever else its server can. */
   judge: optional(flag),
   /**
-   * It is the browser's own language model, the `LanguageModel` that windows of some browsers have, and only judges, by letters.
-   * Where the browser has to download it first, that takes a visitor's press.
+   * It is the browser's own language model, the `LanguageModel` that windows of some browsers have,
+   * and only judges, by letters. Where the browser has to download it first, that takes a visitor's
+   * press.
    */
   builtIn: optional(flag),
-  /** Ms that the server, or the browser's model, may take for a draft, or for scores; 10,000 if left out. A member that is late abstains, and leaves an answer with its third late round. */
+  /**
+   * Ms that the server, or the browser's model, may take for a draft, or for scores; 10,000 if left
+   * out. A member that is late abstains, and leaves an answer with its third late round.
+   */
   timeout: optional(within(100, 600_000)),
 });
 const origins = ["ref", "files", "url", "remote", "builtIn"] as const;
@@ -122,16 +173,22 @@ export const memberSource: typeof source = (data, path) => {
   const told = source(data, path);
   if (told.name === "") throw fault(`${path}.name`, "a name", told.name);
   const given = origins.filter((origin) => told[origin] !== undefined && told[origin] !== false);
-  if (given.length !== 1) throw new TypeError(`${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`);
+  if (given.length !== 1)
+    throw new TypeError(
+      `${path} must have one of ${origins.join(", ")}; ${JSON.stringify(told.name)} has ${given.join(" and ") || "none"}`,
+    );
   return told;
 };
 
-/** How far a member is, in bytes; as a share of 1 where the browser downloads its own model, of which it tells no more. */
+/**
+ * How far a member is, in bytes; as a share of 1 where the browser downloads its own model, of
+ * which it tells no more.
+ */
 const progress = shape({
   /**
    * waiting: another tab downloads or deletes the same model; checking: what is stored is asked for
-   * and checked; downloading; verifying: the whole is checked; core: the open core is fetched, for the
-   * first member that needs it; loading: the member goes to the engine.
+   * and checked; downloading; verifying: the whole is checked; core: the open core is fetched, for
+   * the first member that needs it; loading: the member goes to the engine.
    */
   phase: oneOf("waiting", "checking", "downloading", "verifying", "core", "loading"),
   /** Bytes so far. */
@@ -181,14 +238,22 @@ const storedModel = shape({
 /** What is stored on this machine. */
 const stored = shape({
   models: list(storedModel),
-  /** What is downloaded outlives the page; where the browser gives it no place, it stays in memory. */
+  /**
+   * What is downloaded outlives the page; where the browser gives it no place, it stays in memory.
+   */
   keeps: flag,
-  /** What this page uses on this machine, and what it may use at most; null where the browser does not tell. */
+  /**
+   * What this page uses on this machine, and what it may use at most; null where the browser does
+   * not tell.
+   */
   used: nullable(number),
   free: nullable(number),
   /** The browser will not evict it under pressure. */
   persisted: flag,
-  /** Bytes of all system prompts that are kept as members have read them, those of models that are not stored among them. */
+  /**
+   * Bytes of all system prompts that are kept as members have read them, those of models that are
+   * not stored among them.
+   */
   prompts: number,
 });
 
@@ -201,15 +266,35 @@ const roundCounters = shape({
   verified: number,
 });
 
-/** `heap`: bytes of memory of the module, in all threads; it shrinks only where a thread ends. `threads`: what members run on. */
+/**
+ * `heap`: bytes of memory of the module, in all threads; it shrinks only where a thread ends.
+ * `threads`: what members run on.
+ */
 const usage = shape({ heap: number, threads: number });
 
 /** An error as it crosses. */
-export const failure = shape({ kind: oneOf(...errorKinds), message: text, partial: optional(text), member: optional(text) });
+export const failure = shape({
+  kind: oneOf(...errorKinds),
+  message: text,
+  partial: optional(text),
+  member: optional(text),
+});
 
-export const stopReason = oneOf("ended", "rounds", "length", "silence", "context", "tokens", "stop", "stopped");
+export const stopReason = oneOf(
+  "ended",
+  "rounds",
+  "length",
+  "silence",
+  "context",
+  "tokens",
+  "stop",
+  "stopped",
+);
 
-/** `promptTokens`: of the conversation, in the member that has the most; `answerTokens`: each segment's in its writer's own. */
+/**
+ * `promptTokens`: of the conversation, in the member that has the most; `answerTokens`: each
+ * segment's in its writer's own.
+ */
 const answerUsage = shape({ promptTokens: number, answerTokens: number });
 
 /** Tokens of a conversation in a member, and how many it has room for, the answer's included. */
@@ -234,7 +319,9 @@ const event = variant({
     /** How many messages were left out for want of room, the oldest but for the system's. */
     dropped: number,
   }),
-  /** What a member thinks before it answers, as it comes: `text` goes on where the last one ended. */
+  /**
+   * What a member thinks before it answers, as it comes: `text` goes on where the last one ended.
+   */
   thinking: shape({ member: text, text }),
   /** All that it has thought. No part of the answer, and nothing that another member sees. */
   thought: shape({ member: text, text, tokens: number }),
@@ -246,45 +333,71 @@ const event = variant({
     active: list(number),
     /** Those of them that live behind a server, or are the browser's own. */
     remote: list(number),
-    /** Those of them that gave no scores where there was a vote: late, or their server tells none. */
+    /**
+     * Those of them that gave no scores where there was a vote: late, or their server tells none.
+     */
     abstained: list(number),
     candidates: list(candidate),
-    /** `scores[i][j]`: verifier i's raw score of candidate j; an empty row of one that abstained. Empty where fast mode took a candidate unverified. */
+    /**
+     * `scores[i][j]`: verifier i's raw score of candidate j; an empty row of one that abstained.
+     * Empty where fast mode took a candidate unverified.
+     */
     scores: list(list(score)),
-    /** `scores`, normalised: every row sums to 1. Empty, as totals and counts, where there was no vote. */
+    /**
+     * `scores`, normalised: every row sums to 1. Empty, as totals and counts, where there was no
+     * vote.
+     */
     shares: list(list(number)),
-    /** The weighted sum of each candidate's shares; with level votes each row's are first divided by their largest. */
+    /**
+     * The weighted sum of each candidate's shares; with level votes each row's are first divided by
+     * their largest.
+     */
     totals: list(number),
-    /** Verifiers, as indices into `active`, whose vote alone turned a round that all others agreed on. */
+    /**
+     * Verifiers, as indices into `active`, whose vote alone turned a round that all others agreed
+     * on.
+     */
     turnedBy: list(number),
     /** How often another member preferred the candidate to some other one, at least 1. */
     counts: list(number),
     /** Index into `candidates`. */
     winner: number,
-    /** Who drafted each candidate, as indices into the members: all who took part but for judges and those that were late, or the leader alone. */
+    /**
+     * Who drafted each candidate, as indices into the members: all who took part but for judges and
+     * those that were late, or the leader alone.
+     */
     drafters: list(number),
-    /** Who drafted the accepted segment, as indices into `candidates`: the winner, and every other whose draft is the same and ends alike. */
+    /**
+     * Who drafted the accepted segment, as indices into `candidates`: the winner, and every other
+     * whose draft is the same and ends alike.
+     */
     writers: list(number),
     /** After this round's feedback, by active member. */
     weights: list(number),
     /** Members that leave the answer now, as indices into the members. */
     exited: list(number),
-    /** What this round added to the answer: the accepted segment; with `stop`, but for what may begin such a text. */
+    /**
+     * What this round added to the answer: the accepted segment; with `stop`, but for what may
+     * begin such a text.
+     */
     text,
     ms: shape({ draft: number, verify: number }),
     /** By active member. */
     counters: list(roundCounters),
   }),
-  /** The engine failed and was opened anew, with all its members: they read the conversation again and go on from the text so far. */
+  /**
+   * The engine failed and was opened anew, with all its members: they read the conversation again
+   * and go on from the text so far.
+   */
   reopened: shape({ error: failure }),
   /** A member failed in this round and left the answer to the others, who begin the round anew. */
   left: shape({ round: number, member: text, error: failure }),
   /** The answer is over. */
   end: shape({
     /**
-     * Why: `ended`, the winner closed the answer; `rounds` or `length`, a limit of the settings; `silence`, a
-     * round added no text; `context`, the last member's is full; `tokens` or `stop`, what the caller asked for;
-     * `stopped`, by the caller.
+     * Why: `ended`, the winner closed the answer; `rounds` or `length`, a limit of the settings;
+     * `silence`, a round added no text; `context`, the last member's is full; `tokens` or `stop`,
+     * what the caller asked for; `stopped`, by the caller.
      */
     stop: stopReason,
     /** The whole answer. */
@@ -306,13 +419,24 @@ const request = variant({
     hub: optional(text),
     /** The most threads that members run on, on the CPU. */
     threads: optional(whole(1, 1024)),
-    /** Left out, members run on the fused core, and those that it has no plan for on the open one. */
+    /**
+     * Left out, members run on the fused core, and those that it has no plan for on the open one.
+     */
     core: optional(core),
-    /** Whether system prompts are kept as members have read them, for later visits; left out, they are. */
+    /**
+     * Whether system prompts are kept as members have read them, for later visits; left out, they
+     * are.
+     */
     keepPrompts: optional(flag),
   }),
   /** `builtIn`: where the browser's own language model is asked, and its room in tokens. */
-  add: shape({ id: number, source: memberSource, contextTokens, replace: optional(text), builtIn: optional(shape({ port: messagePort, context: number })) }),
+  add: shape({
+    id: number,
+    source: memberSource,
+    contextTokens,
+    replace: optional(text),
+    builtIn: optional(shape({ port: messagePort, context: number })),
+  }),
   remove: shape({ id: number, name: text }),
   ask: shape({
     id: number,
@@ -330,11 +454,29 @@ const request = variant({
     accepted: list(shape({ text, tokens: number })),
   }),
   measure: shape({ id: number, messages: list(message), members: list(text), thinking }),
-  /** Begins a conversation of this number (`id`), whose rounds the caller drives until it ends it. */
-  begin: shape({ id: number, messages: list(message), members: list(text), sampling, schema: optional(text) }),
+  /**
+   * Begins a conversation of this number (`id`), whose rounds the caller drives until it ends it.
+   */
+  begin: shape({
+    id: number,
+    messages: list(message),
+    members: list(text),
+    sampling,
+    schema: optional(text),
+  }),
   /** `members`: places in the conversation. */
-  draft: shape({ id: number, conversation: number, members: list(whole(0, 7)), maxTokens: whole(1, 256) }),
-  verify: shape({ id: number, conversation: number, candidates: list(shape({ text, ended: flag })), settings }),
+  draft: shape({
+    id: number,
+    conversation: number,
+    members: list(whole(0, 7)),
+    maxTokens: whole(1, 256),
+  }),
+  verify: shape({
+    id: number,
+    conversation: number,
+    candidates: list(shape({ text, ended: flag })),
+    settings,
+  }),
   keep: shape({ id: number, conversation: number, winner: whole(0, 1024) }),
   end: shape({ id: number, conversation: number }),
   plan: shape({ id: number, ref: text }),
@@ -393,7 +535,12 @@ export type Request = Checked<typeof request>;
 export type Reply = Checked<typeof reply>;
 
 /** What moves to the worker with a request, and is not copied. */
-export const moved = ({ builtIn }: { type: Request["type"]; builtIn?: { port: MessagePort } }): Transferable[] => (builtIn ? [builtIn.port] : []);
+export const moved = ({
+  builtIn,
+}: {
+  type: Request["type"];
+  builtIn?: { port: MessagePort };
+}): Transferable[] => (builtIn ? [builtIn.port] : []);
 
 /** Throws a TypeError that names the fault when `data` is no request. */
 export const parseRequest = (data: unknown): Request => request(data, "request");

@@ -7,7 +7,10 @@ import { ModelFile } from "./errors.ts";
 export interface ModelFiles {
   /** Names without folders, sizes in bytes. */
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
-  /** The same files for a thread that opens them by itself: where they lie in the origin's private file system. */
+  /**
+   * The same files for a thread that opens them by itself: where they lie in the origin's private
+   * file system.
+   */
   readonly handles?: readonly FileSystemFileHandle[];
   /** `length` bytes of file number `file` from `offset` on; all of them, or it throws. */
   read(file: number, offset: number, length: number): Promise<Uint8Array>;
@@ -22,7 +25,10 @@ export class BlobFiles implements ModelFiles {
   readonly #blobs: Blob[];
   readonly #onClose: () => void;
 
-  constructor(named: readonly { name: string; blob: Blob; handle?: FileSystemFileHandle | undefined }[], onClose: () => void = () => {}) {
+  constructor(
+    named: readonly { name: string; blob: Blob; handle?: FileSystemFileHandle | undefined }[],
+    onClose: () => void = () => {},
+  ) {
     this.files = named.map(({ name, blob }) => ({ name, bytes: blob.size }));
     const handles = named.flatMap(({ handle }) => handle ?? []);
     if (handles.length === named.length) this.handles = handles;
@@ -33,13 +39,16 @@ export class BlobFiles implements ModelFiles {
   async read(file: number, offset: number, length: number): Promise<Uint8Array> {
     const blob = this.#blobs[file];
     const name = this.files[file]?.name ?? `number ${file}`;
-    if (!blob) throw new ModelFile(`There is no file ${name} in this model. Choose its files again.`);
+    if (!blob)
+      throw new ModelFile(`There is no file ${name} in this model. Choose its files again.`);
     let data: Uint8Array;
     try {
       data = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
       // A file that was changed or moved after it was picked.
-      throw new ModelFile(`${name} can't be read any more (${String(error)}). Choose it again.`, { cause: error });
+      throw new ModelFile(`${name} can't be read any more (${String(error)}). Choose it again.`, {
+        cause: error,
+      });
     }
     if (data.length !== length) throw cutShort(name, offset + length);
     return data;
@@ -52,16 +61,24 @@ export class BlobFiles implements ModelFiles {
 }
 
 /** Of a file that is shorter than it was said to be. */
-export const cutShort = (name: string, end: number): ModelFile => new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
+export const cutShort = (name: string, end: number): ModelFile =>
+  new ModelFile(`${name} ends before byte ${end}. It was cut short: get it again.`);
 
 /** The files a visitor picked or dropped; of a folder's, those in it and not deeper. */
 export function pickedFiles(blobs: readonly Blob[], name: string): BlobFiles {
-  const named = blobs.map((blob) => ({ name: blob instanceof File ? blob.name : `${name}.gguf`, blob }));
+  const named = blobs.map((blob) => ({
+    name: blob instanceof File ? blob.name : `${name}.gguf`,
+    blob,
+  }));
   const seen = new Set<string>();
   for (const { name: file } of named) {
-    if (seen.has(file)) throw new ModelFile(`Two of the files are called ${file}. Choose the files of one model.`);
+    if (seen.has(file))
+      throw new ModelFile(`Two of the files are called ${file}. Choose the files of one model.`);
     seen.add(file);
   }
-  if (named.length === 0) throw new ModelFile("No file was chosen. Choose a GGUF file, or a folder with config.json and safetensors.");
+  if (named.length === 0)
+    throw new ModelFile(
+      "No file was chosen. Choose a GGUF file, or a folder with config.json and safetensors.",
+    );
   return new BlobFiles(named);
 }

@@ -9,8 +9,9 @@ const module = Uint8Array.of(
 );
 
 /**
- * Whether the browser takes the engine's file that has that instruction. Whether it is the faster product
- * depends on the processor; the engine finds that out. Where a visitor has switched WebAssembly off there is no
- * such name, which the engine's start tells.
+ * Whether the browser takes the engine's file that has that instruction. Whether it is the faster
+ * product depends on the processor; the engine finds that out. Where a visitor has switched
+ * WebAssembly off there is no such name, which the engine's start tells.
  */
-export const takesRelaxedSimd = (): boolean => typeof WebAssembly !== "undefined" && WebAssembly.validate(module);
+export const takesRelaxedSimd = (): boolean =>
+  typeof WebAssembly !== "undefined" && WebAssembly.validate(module);

@@ -3,17 +3,33 @@ import { test } from "node:test";
 import { mayShareMemory } from "./shared-memory.ts";
 
 /** Whether memory is shared in a page like this. */
-function inPage({ isolated, waits = true, buffers = true }: { isolated: boolean; waits?: boolean; buffers?: boolean }): boolean {
-  const had = { SharedArrayBuffer: globalThis.SharedArrayBuffer, waitAsync: Object.getOwnPropertyDescriptor(Atomics, "waitAsync") };
+function inPage({
+  isolated,
+  waits = true,
+  buffers = true,
+}: {
+  isolated: boolean;
+  waits?: boolean;
+  buffers?: boolean;
+}): boolean {
+  const had = {
+    SharedArrayBuffer: globalThis.SharedArrayBuffer,
+    waitAsync: Object.getOwnPropertyDescriptor(Atomics, "waitAsync"),
+  };
   Object.assign(globalThis, { crossOriginIsolated: isolated });
-  if (waits) Object.defineProperty(Atomics, "waitAsync", { value: () => undefined, configurable: true });
+  if (waits)
+    Object.defineProperty(Atomics, "waitAsync", { value: () => undefined, configurable: true });
   else Reflect.deleteProperty(Atomics, "waitAsync");
   if (!buffers) Reflect.deleteProperty(globalThis, "SharedArrayBuffer");
   try {
     return mayShareMemory();
   } finally {
     Reflect.deleteProperty(globalThis, "crossOriginIsolated");
-    Object.defineProperty(globalThis, "SharedArrayBuffer", { value: had.SharedArrayBuffer, configurable: true, writable: true });
+    Object.defineProperty(globalThis, "SharedArrayBuffer", {
+      value: had.SharedArrayBuffer,
+      configurable: true,
+      writable: true,
+    });
     if (had.waitAsync) Object.defineProperty(Atomics, "waitAsync", had.waitAsync);
   }
 }

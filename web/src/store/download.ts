@@ -8,7 +8,15 @@ import type { Meter } from "./meter.ts";
 import { retrying, Setback, type RetryPolicy } from "./retry.ts";
 import { gitBlobId, Sha256, sha256 } from "./sha256.ts";
 import type { Folder, Part } from "./shelf.ts";
-import { askForAll, askForRange, Changed, drain, NoRanges, type Answered, type RequestOptions } from "./transfer.ts";
+import {
+  askForAll,
+  askForRange,
+  Changed,
+  drain,
+  NoRanges,
+  type Answered,
+  type RequestOptions,
+} from "./transfer.ts";
 
 export interface DownloadOptions extends RequestOptions {
   policy: RetryPolicy;
@@ -24,10 +32,14 @@ const mostDamaged = 2;
 
 /**
  * Fetches, checks and notes what is missing. Throws Download, {@link Changed} when the host has
- * another file by now, the platform's QuotaExceededError, or the signal's reason; whatever it throws,
- * finished chunks stay.
+ * another file by now, the platform's QuotaExceededError, or the signal's reason; whatever it
+ * throws, finished chunks stay.
  */
-export async function complete(folder: Folder, journal: Journal, options: DownloadOptions): Promise<void> {
+export async function complete(
+  folder: Folder,
+  journal: Journal,
+  options: DownloadOptions,
+): Promise<void> {
   const files: OpenFile[] = [];
   try {
     for (const [index, state] of journal.state.files.entries()) {
@@ -50,7 +62,8 @@ export async function complete(folder: Folder, journal: Journal, options: Downlo
 function reserve(files: OpenFile[]): void {
   const sizes = files.map(({ part }) => part.size());
   try {
-    for (const { part, remote } of files) if (part.size() !== remote.bytes) part.truncate(remote.bytes);
+    for (const { part, remote } of files)
+      if (part.size() !== remote.bytes) part.truncate(remote.bytes);
   } catch (error) {
     files.forEach(({ part }, index) => part.truncate(sizes[index]!));
     throw error;
@@ -171,7 +184,9 @@ class Fetching {
   async run(): Promise<void> {
     const { meter, signal } = this.#options;
     const { state } = this.#journal;
-    const finished = state.files.filter(({ verified }) => verified).reduce((sum, { remote }) => sum + remote.bytes, 0);
+    const finished = state.files
+      .filter(({ verified }) => verified)
+      .reduce((sum, { remote }) => sum + remote.bytes, 0);
     meter.phase("checking", finished);
     for (const file of this.#files) await file.check(signal, meter);
     let left = this.#files;
@@ -229,8 +244,15 @@ class Fetching {
     await (file.streaming ??= this.#stream(file, signal));
   }
 
-  /** One chunk by a range request, resumed at the byte where a line breaks; undefined where the host knows no ranges. */
-  async #range(file: OpenFile, chunk: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  /**
+   * One chunk by a range request, resumed at the byte where a line breaks; undefined where the host
+   * knows no ranges.
+   */
+  async #range(
+    file: OpenFile,
+    chunk: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const { remote } = file;
     const { meter, policy, stallMs } = this.#options;
     const { host } = new URL(remote.url);
@@ -244,10 +266,14 @@ class Fetching {
         if (file.streaming !== undefined) return false;
         let answered: Answered;
         try {
-          answered = await askForRange(remote.url, remote.name, start + got, start + bytes.length, { signal, stallMs });
+          answered = await askForRange(remote.url, remote.name, start + got, start + bytes.length, {
+            signal,
+            stallMs,
+          });
         } catch (error) {
           // Once may be a slip of a host that does know them.
-          if (error instanceof NoRanges && ((!file.ranged && !error.refused) || ++ignored > 1)) return false;
+          if (error instanceof NoRanges && ((!file.ranged && !error.refused) || ++ignored > 1))
+            return false;
           throw error;
         }
         await expect(answered, remote);
@@ -276,7 +302,12 @@ class Fetching {
       return more;
     };
     try {
-      const whole = await retrying(attempt, { policy, signal, gained, onWait: (why) => meter.note(why) });
+      const whole = await retrying(attempt, {
+        policy,
+        signal,
+        gained,
+        onWait: (why) => meter.note(why),
+      });
       if (whole) return bytes;
     } catch (error) {
       meter.takeBack(got);
@@ -287,8 +318,8 @@ class Fetching {
   }
 
   /**
-   * All of a file in one answer. A broken line starts again from the first byte, but chunks that are
-   * here already are not written again, so every try gets further.
+   * All of a file in one answer. A broken line starts again from the first byte, but chunks that
+   * are here already are not written again, so every try gets further.
    */
   async #stream(file: OpenFile, signal: AbortSignal): Promise<void> {
     const { remote, state } = file;
@@ -308,7 +339,10 @@ class Fetching {
         await drain(answered.body, host, { signal, stallMs }, async (piece) => {
           for (let at = 0; at < piece.length; ) {
             // A longer one is another; a digest would tell by itself.
-            if (chunk === file.chunks) throw digested(remote) ? new Setback(`${host} sent more of ${remote.name} than it was asked for.`) : new Changed(`${remote.name} has changed at its host.`);
+            if (chunk === file.chunks)
+              throw digested(remote)
+                ? new Setback(`${host} sent more of ${remote.name} than it was asked for.`)
+                : new Changed(`${remote.name} has changed at its host.`);
             const taken = piece.subarray(at, at + bytes.length - filled);
             bytes.set(taken, filled);
             at += taken.length;
@@ -322,7 +356,8 @@ class Fetching {
             chunk++;
             fresh = 0;
             filled = 0;
-            if (chunk < file.chunks) bytes = new Uint8Array(this.#journal.state.chunkLength(remote, chunk));
+            if (chunk < file.chunks)
+              bytes = new Uint8Array(this.#journal.state.chunkLength(remote, chunk));
           }
           return true;
         });
@@ -343,18 +378,30 @@ class Fetching {
 
 function* missing(files: OpenFile[]): Generator<{ file: OpenFile; chunk: number }> {
   for (const file of files) {
-    for (let chunk = 0; chunk < file.chunks; chunk++) if (!file.state.chunks.has(chunk)) yield { file, chunk };
+    for (let chunk = 0; chunk < file.chunks; chunk++)
+      if (!file.state.chunks.has(chunk)) yield { file, chunk };
   }
 }
 
-const digested = ({ sha256, blobId }: RemoteFile): boolean => sha256 !== undefined || blobId !== undefined;
+const digested = ({ sha256, blobId }: RemoteFile): boolean =>
+  sha256 !== undefined || blobId !== undefined;
 
-/** Is this still the file that was listed? Where a digest is listed, that decides, and hosts' marks do not. */
+/**
+ * Is this still the file that was listed? Where a digest is listed, that decides, and hosts' marks
+ * do not.
+ */
 async function expect({ total, validator, body }: Answered, remote: RemoteFile): Promise<void> {
   const other = total !== undefined && total !== remote.bytes;
-  const changed = !digested(remote) && (other || (validator !== undefined && remote.validator !== undefined && validator !== remote.validator));
+  const changed =
+    !digested(remote) &&
+    (other ||
+      (validator !== undefined &&
+        remote.validator !== undefined &&
+        validator !== remote.validator));
   if (!other && !changed) return;
   await body.cancel().catch(() => undefined);
   if (changed) throw new Changed(`${remote.name} has changed at its host.`);
-  throw new Setback(`${new URL(remote.url).host} sends ${remote.name} with ${total} bytes instead of ${remote.bytes}.`);
+  throw new Setback(
+    `${new URL(remote.url).host} sends ${remote.name} with ${total} bytes instead of ${remote.bytes}.`,
+  );
 }

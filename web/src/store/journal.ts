@@ -3,7 +3,17 @@
  * each with its SHA-256. Only ever appended to, a line a step, so that a page that is closed in
  * mid-step loses that step and nothing before it.
  */
-import { list, number, nullable, oneOf, optional, shape, text, variant, type Checked } from "../protocol/check.ts";
+import {
+  list,
+  number,
+  nullable,
+  oneOf,
+  optional,
+  shape,
+  text,
+  variant,
+  type Checked,
+} from "../protocol/check.ts";
 import type { Folder, Part } from "./shelf.ts";
 
 /** Name of the journal's part in a model's folder; its files are the parts "0", "1", … */
@@ -21,7 +31,12 @@ const remoteFile = shape({
   /** ETag or date: what tells one state of a file without a digest from another. */
   validator: optional(text),
 });
-const remoteModel = shape({ ref: text, from: text, commit: nullable(text), files: list(remoteFile) });
+const remoteModel = shape({
+  ref: text,
+  from: text,
+  commit: nullable(text),
+  files: list(remoteFile),
+});
 
 export type RemoteFile = Checked<typeof remoteFile>;
 /** A model as its host lists it: all files of one state of it. */
@@ -38,7 +53,8 @@ const line = variant({
 });
 type Line = Checked<typeof line>;
 
-export const chunkCount = (bytes: number, chunkBytes: number): number => Math.ceil(bytes / chunkBytes);
+export const chunkCount = (bytes: number, chunkBytes: number): number =>
+  Math.ceil(bytes / chunkBytes);
 
 /** What is here of one file. */
 export interface FileState {
@@ -87,7 +103,12 @@ export class ModelState {
     if (!file) throw new RangeError(`there is no file ${step.file}`);
     switch (step.type) {
       case "chunk":
-        if (!Number.isInteger(step.chunk) || step.chunk < 0 || step.chunk >= chunkCount(file.remote.bytes, this.chunkBytes)) throw new RangeError(`there is no chunk ${step.chunk}`);
+        if (
+          !Number.isInteger(step.chunk) ||
+          step.chunk < 0 ||
+          step.chunk >= chunkCount(file.remote.bytes, this.chunkBytes)
+        )
+          throw new RangeError(`there is no chunk ${step.chunk}`);
         file.chunks.set(step.chunk, step.sha256);
         break;
       case "drop":
@@ -101,13 +122,18 @@ export class ModelState {
   }
 }
 
-/** Reads a journal; undefined where there is none that can be read. `bytes`: how far it was good. */
+/**
+ * Reads a journal; undefined where there is none that can be read. `bytes`: how far it was good.
+ */
 function parse(data: Uint8Array): { state: ModelState; bytes: number } | undefined {
   let state: ModelState | undefined;
   let bytes = 0;
   for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, bytes)) {
     try {
-      const step = line(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(data.subarray(bytes, end))), "journal");
+      const step = line(
+        JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(data.subarray(bytes, end))),
+        "journal",
+      );
       if (step.type !== "model") {
         if (!state) return undefined;
         state.apply(step);
@@ -124,9 +150,15 @@ function parse(data: Uint8Array): { state: ModelState; bytes: number } | undefin
 }
 
 const isSize = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
-const isSane = (model: RemoteModel, chunkBytes: number): boolean => isSize(chunkBytes) && chunkBytes > 0 && model.files.length > 0 && model.files.every(({ bytes }) => isSize(bytes));
+const isSane = (model: RemoteModel, chunkBytes: number): boolean =>
+  isSize(chunkBytes) &&
+  chunkBytes > 0 &&
+  model.files.length > 0 &&
+  model.files.every(({ bytes }) => isSize(bytes));
 
-/** What a folder's journal says, without opening it: for lists, and for models that are complete. */
+/**
+ * What a folder's journal says, without opening it: for lists, and for models that are complete.
+ */
 export async function readState(folder: Folder): Promise<ModelState | undefined> {
   const blob = await folder.blob(partName);
   return blob && parse(new Uint8Array(await blob.arrayBuffer()))?.state;

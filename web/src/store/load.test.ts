@@ -78,7 +78,11 @@ after(() => {
 
 test("a whole file arrives with progress in bytes", async () => {
   const seen: [number, number][] = [];
-  const data = await download(`${base}/whole`, { bytes: file.length, sha256: digest, onProgress: (loaded, total) => seen.push([loaded, total]) });
+  const data = await download(`${base}/whole`, {
+    bytes: file.length,
+    sha256: digest,
+    onProgress: (loaded, total) => seen.push([loaded, total]),
+  });
   assert.ok(file.equals(data));
   assert.deepEqual(seen[0], [0, file.length]);
   assert.deepEqual(seen.at(-1), [file.length, file.length]);
@@ -100,18 +104,24 @@ for (const [path, says] of [
   ["missing", /answered 404/],
 ] as const) {
   test(`a ${path} file is a Download error that says what to do`, async () => {
-    await assert.rejects(download(`${base}/${path}`, { bytes: file.length, sha256: digest }), (error: unknown) => {
-      assert.ok(error instanceof Download);
-      assert.match(error.message, says);
-      assert.match(error.message, /reload/i);
-      return true;
-    });
+    await assert.rejects(
+      download(`${base}/${path}`, { bytes: file.length, sha256: digest }),
+      (error: unknown) => {
+        assert.ok(error instanceof Download);
+        assert.match(error.message, says);
+        assert.match(error.message, /reload/i);
+        return true;
+      },
+    );
   });
 }
 
 test("an aborted download ends at once with the signal's reason", async () => {
   const controller = new AbortController();
-  const running = download(`${base}/endless`, { signal: controller.signal, onProgress: (loaded) => loaded > 0 && controller.abort() });
+  const running = download(`${base}/endless`, {
+    signal: controller.signal,
+    onProgress: (loaded) => loaded > 0 && controller.abort(),
+  });
   await assert.rejects(running, { name: "AbortError" });
 });
 
@@ -127,7 +137,10 @@ test("a manifest is read, and its entries become sources beside it", async () =>
 });
 
 test("a wrong manifest names the field", async () => {
-  await assert.rejects(readManifest(`${base}/members/wrong.json`), { name: "Download", message: /members\[0\]\.bytes/ });
+  await assert.rejects(readManifest(`${base}/members/wrong.json`), {
+    name: "Download",
+    message: /members\[0\]\.bytes/,
+  });
 });
 
 test("SHA-256 without the platform agrees with it at every length around a block, in any pieces", async () => {
@@ -144,6 +157,12 @@ test("SHA-256 without the platform agrees with it at every length around a block
 });
 
 test("a file has the id that git gives it", async () => {
-  assert.equal(await gitBlobId(new TextEncoder().encode("hello\n")), "ce013625030ba8dba906f756967f9e9ca394464a");
-  await assert.rejects(gitBlobId(new Uint8Array(1), null), { name: "Download", message: /can't be checked.*https/ });
+  assert.equal(
+    await gitBlobId(new TextEncoder().encode("hello\n")),
+    "ce013625030ba8dba906f756967f9e9ca394464a",
+  );
+  await assert.rejects(gitBlobId(new Uint8Array(1), null), {
+    name: "Download",
+    message: /can't be checked.*https/,
+  });
 });

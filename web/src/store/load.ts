@@ -34,38 +34,63 @@ export interface DownloadOptions {
 }
 
 /** Reads the list of bundled members. Throws {@link Download}. */
-export async function readManifest(url: string | URL, signal?: AbortSignal): Promise<ManifestEntry[]> {
+export async function readManifest(
+  url: string | URL,
+  signal?: AbortSignal,
+): Promise<ManifestEntry[]> {
   const data = await download(url, { signal });
   try {
     return manifestList(JSON.parse(new TextDecoder().decode(data)), "members");
   } catch (error) {
-    throw new Download(`The list of members at ${url} is not what it should be (${String(error)}). Check that the address is that of a list, as members/members.json is one.`, { cause: error });
+    throw new Download(
+      `The list of members at ${url} is not what it should be (${String(error)}). Check that the address is that of a list, as members/members.json is one.`,
+      { cause: error },
+    );
   }
 }
 
 /** A manifest entry as a source for `add`. */
 export function sourceOf(entry: ManifestEntry, manifest: string | URL): MemberSource {
-  return { name: entry.name, url: new URL(entry.file, manifest).href, bytes: entry.bytes, sha256: entry.sha256 };
+  return {
+    name: entry.name,
+    url: new URL(entry.file, manifest).href,
+    bytes: entry.bytes,
+    sha256: entry.sha256,
+  };
 }
 
-/** A file beside the page, fetched whole into memory: for the bundled members and others as small. */
-export async function readSource(source: MemberSource, { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void }): Promise<ModelFiles> {
+/**
+ * A file beside the page, fetched whole into memory: for the bundled members and others as small.
+ */
+export async function readSource(
+  source: MemberSource,
+  { signal, onProgress }: { signal?: AbortSignal; onProgress?: (progress: Progress) => void },
+): Promise<ModelFiles> {
   const { name, url, bytes, sha256 } = source;
-  if (url === undefined) throw new Download(`Member ${name} has neither a reference nor a URL nor files. Give it one of them.`);
-  const downloading = (loaded: number, total: number): void => onProgress?.({ phase: "downloading", loaded, total, rate: null, secondsLeft: null });
+  if (url === undefined)
+    throw new Download(
+      `Member ${name} has neither a reference nor a URL nor files. Give it one of them.`,
+    );
+  const downloading = (loaded: number, total: number): void =>
+    onProgress?.({ phase: "downloading", loaded, total, rate: null, secondsLeft: null });
   const data = await download(url, { bytes, sha256, signal, onProgress: downloading });
   const file = decoded(new URL(url, globalThis.location?.href).pathname.split("/").at(-1) ?? "");
   return new BlobFiles([{ name: file || `${name}.gguf`, blob: new Blob([data]) }]);
 }
 
 /** Fetches one file. Throws {@link Download}, or the signal's AbortError. */
-export async function download(url: string | URL, options: DownloadOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+export async function download(
+  url: string | URL,
+  options: DownloadOptions = {},
+): Promise<Uint8Array<ArrayBuffer>> {
   const { signal, onProgress } = options;
   let data: Uint8Array<ArrayBuffer>;
   try {
     const response = await fetch(url, signal ? { signal } : {});
     if (!response.ok || !response.body) {
-      throw new Download(`${url} answered ${response.status}. Check that the file lies beside the page, then reload.`);
+      throw new Download(
+        `${url} answered ${response.status}. Check that the file lies beside the page, then reload.`,
+      );
     }
     // Content-Length counts compressed bytes where the host compresses: it is a hint, not a size.
     const total = options.bytes ?? Number(response.headers.get("content-length") ?? 0);
@@ -73,18 +98,29 @@ export async function download(url: string | URL, options: DownloadOptions = {})
   } catch (error) {
     if (isAbort(error) || error instanceof Download) throw error;
     signal?.throwIfAborted();
-    throw new Download(`${url} could not be fetched (${String(error)}). Check the connection, then reload.`, { cause: error });
+    throw new Download(
+      `${url} could not be fetched (${String(error)}). Check the connection, then reload.`,
+      { cause: error },
+    );
   }
   if (options.bytes !== undefined && data.length !== options.bytes) {
-    throw new Download(`${url} has ${data.length} bytes instead of ${options.bytes}: it arrived cut short, or is out of date. Reload to fetch it again.`);
+    throw new Download(
+      `${url} has ${data.length} bytes instead of ${options.bytes}: it arrived cut short, or is out of date. Reload to fetch it again.`,
+    );
   }
   if (options.sha256 !== undefined && (await sha256(data)) !== options.sha256.toLowerCase()) {
-    throw new Download(`${url} arrived damaged: its SHA-256 is not the listed one. Reload to fetch it again.`);
+    throw new Download(
+      `${url} arrived damaged: its SHA-256 is not the listed one. Reload to fetch it again.`,
+    );
   }
   return data;
 }
 
-async function collect(body: ReadableStream<Uint8Array>, total: number, onProgress: DownloadOptions["onProgress"]): Promise<Uint8Array<ArrayBuffer>> {
+async function collect(
+  body: ReadableStream<Uint8Array>,
+  total: number,
+  onProgress: DownloadOptions["onProgress"],
+): Promise<Uint8Array<ArrayBuffer>> {
   let data = new Uint8Array(total);
   let loaded = 0;
   onProgress?.(0, total);

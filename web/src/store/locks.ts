@@ -9,7 +9,10 @@ const momentMs = 150;
 export type Hold = "shared" | "exclusive";
 
 export interface Locks {
-  /** Takes the lock, calls `onWait` if somebody else keeps it for a while; gives the function that lets go. */
+  /**
+   * Takes the lock, calls `onWait` if somebody else keeps it for a while; gives the function that
+   * lets go.
+   */
   hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void>;
   /** Takes the lock if nobody has it. */
   tryHold(name: string): Promise<(() => void) | undefined>;
@@ -26,7 +29,12 @@ class WebLocks implements Locks {
     this.#manager = manager;
   }
 
-  async hold(name: string, mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void> {
+  async hold(
+    name: string,
+    mode: Hold,
+    signal: AbortSignal,
+    onWait: () => void,
+  ): Promise<() => void> {
     // A lock that was just let go of takes a moment to be free.
     const timer = setTimeout(onWait, momentMs);
     try {
@@ -57,7 +65,12 @@ class OwnLocks implements Locks {
   /** By name of a lock that is held: who waits for it. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  async hold(name: string, _mode: Hold, signal: AbortSignal, onWait: () => void): Promise<() => void> {
+  async hold(
+    name: string,
+    _mode: Hold,
+    signal: AbortSignal,
+    onWait: () => void,
+  ): Promise<() => void> {
     signal.throwIfAborted();
     const queue = this.#waiting.get(name);
     if (!queue) return this.#held(name);

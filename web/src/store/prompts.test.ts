@@ -1,20 +1,29 @@
-/** Kept prefixes of system prompts: few, bounded, and never a cause of anything but reading anew. */
+/**
+ * Kept prefixes of system prompts: few, bounded, and never a cause of anything but reading anew.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openLocks } from "./locks.ts";
 import { Prompts, type PromptsOptions } from "./prompts.ts";
 import { MemoryShelf, type Shelf } from "./shelf.ts";
 
-const bytes = (length: number, first = 0): Uint8Array<ArrayBuffer> => Uint8Array.from({ length }, (_, index) => (first + index) % 251);
+const bytes = (length: number, first = 0): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from({ length }, (_, index) => (first + index) % 251);
 
 function kept(options: Partial<PromptsOptions> = {}): { prompts: Prompts; shelf: MemoryShelf } {
   const shelf = new MemoryShelf(true);
   let time = 0;
-  const prompts = new Prompts({ open: async () => shelf, locks: openLocks(undefined), now: () => ++time, ...options });
+  const prompts = new Prompts({
+    open: async () => shelf,
+    locks: openLocks(undefined),
+    now: () => ++time,
+    ...options,
+  });
   return { prompts, shelf };
 }
 
-const keys = async (prompts: Prompts): Promise<string[]> => (await prompts.list()).map(({ key }) => key).sort();
+const keys = async (prompts: Prompts): Promise<string[]> =>
+  (await prompts.list()).map(({ key }) => key).sort();
 
 test("what is put under a key is got by it, by the next visit too", async () => {
   const { prompts, shelf } = kept();
@@ -23,7 +32,9 @@ test("what is put under a key is got by it, by the next visit too", async () => 
   assert.equal(await prompts.get("b"), undefined);
   const next = new Prompts({ open: async () => shelf, locks: openLocks(undefined) });
   assert.deepEqual(await next.get("a"), bytes(1000));
-  assert.deepEqual(await next.list(), [{ key: "a", of: "hf:owner/repo/file.gguf@main", bytes: 1000, used: 1 }]);
+  assert.deepEqual(await next.list(), [
+    { key: "a", of: "hf:owner/repo/file.gguf@main", bytes: 1000, used: 1 },
+  ]);
   await prompts.put("a", null, bytes(10, 7));
   assert.deepEqual(await next.get("a"), bytes(10, 7), "written over, and no longer than it is");
 });
@@ -37,7 +48,11 @@ test("of too many, and of more bytes than there is room for, the least recently 
   await prompts.put("e", null, bytes(70));
   assert.deepEqual(await keys(prompts), ["d", "e"]);
   await prompts.put("f", null, bytes(101));
-  assert.deepEqual(await keys(prompts), ["d", "e"], "one that is too large by itself drives nothing out");
+  assert.deepEqual(
+    await keys(prompts),
+    ["d", "e"],
+    "one that is too large by itself drives nothing out",
+  );
   await prompts.put("e", null, bytes(80));
   assert.deepEqual(await keys(prompts), ["d", "e"], "what takes its own place needs no other's");
 });
@@ -76,9 +91,15 @@ test("prompts go with their model, or all at once", async () => {
 });
 
 test("a place that fails, is full or is in use is as if there were none", async () => {
-  const broken = new Prompts({ open: async () => Promise.reject(new Error("denied")), locks: openLocks(undefined) });
+  const broken = new Prompts({
+    open: async () => Promise.reject(new Error("denied")),
+    locks: openLocks(undefined),
+  });
   await broken.put("a", null, bytes(5));
-  assert.deepEqual([await broken.get("a"), await broken.list(), await broken.keeps()], [undefined, [], false]);
+  assert.deepEqual(
+    [await broken.get("a"), await broken.list(), await broken.keeps()],
+    [undefined, [], false],
+  );
 
   const shelf = new MemoryShelf(true);
   const full: Shelf = {

@@ -1,7 +1,8 @@
 /**
- * System prompts as members have read them, kept for later visits: a folder each on a shelf of their own,
- * few and of bounded size, the least recently used gone first. What is damaged, cut short or unknown is
- * deleted and as if it had never been; where files don't outlive the page nothing is kept.
+ * System prompts as members have read them, kept for later visits: a folder each on a shelf of
+ * their own, few and of bounded size, the least recently used gone first. What is damaged, cut
+ * short or unknown is deleted and as if it had never been; where files don't outlive the page
+ * nothing is kept.
  */
 import { nullable, number, oneOf, shape, text } from "../protocol/check.ts";
 import type { Locks } from "./locks.ts";
@@ -13,7 +14,10 @@ const lock = "conclave-prompts";
 /** An `about` that is longer is none of ours. */
 const mostAboutBytes = 4096;
 
-/** `of`: the reference of the model that read it; null where it came without one. `used`: when, in ms. */
+/**
+ * `of`: the reference of the model that read it; null where it came without one. `used`: when, in
+ * ms.
+ */
 const about = shape({ format: oneOf("prompt-1"), of: nullable(text), bytes: number, used: number });
 
 export interface PromptsOptions {
@@ -56,7 +60,12 @@ export class Prompts {
       const folder = await (await this.#place()).folder(key);
       if (!folder) return undefined;
       // Who writes there holds it for a moment.
-      const release = await this.#options.locks.hold(lock, "shared", new AbortController().signal, () => undefined);
+      const release = await this.#options.locks.hold(
+        lock,
+        "shared",
+        new AbortController().signal,
+        () => undefined,
+      );
       let found: Uint8Array<ArrayBuffer> | undefined;
       try {
         const known = await described(key, folder);
@@ -72,14 +81,18 @@ export class Prompts {
     }
   }
 
-  /** Keeps bytes under a key, if there is room; who reads them again was the last to use them. Never rejects. */
+  /**
+   * Keeps bytes under a key, if there is room; who reads them again was the last to use them. Never
+   * rejects.
+   */
   async put(key: string, of: string | null, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     const { most, mostBytes } = this.#options;
     await this.#alone(async (shelf) => {
       if (bytes.length > mostBytes) return;
       const known = await all(shelf);
       // What has no description is of a write that did not end.
-      for (const name of await shelf.list()) if (known.every((other) => other.key !== name)) await shelf.remove(name);
+      for (const name of await shelf.list())
+        if (known.every((other) => other.key !== name)) await shelf.remove(name);
       const others = known.filter((other) => other.key !== key).sort((a, b) => a.used - b.used);
       let sum = others.reduce((total, other) => total + other.bytes, bytes.length);
       for (let left = others.length; left >= most || sum > mostBytes; left--) {
@@ -115,7 +128,8 @@ export class Prompts {
   /** Deletes those of a model, or all of them. Never rejects: what is in use elsewhere stays. */
   async deleteOf(ref?: string): Promise<void> {
     await this.#alone(async (shelf) => {
-      for (const { key, of } of await all(shelf)) if (ref === undefined || of === ref) await shelf.remove(key);
+      for (const { key, of } of await all(shelf))
+        if (ref === undefined || of === ref) await shelf.remove(key);
     });
   }
 
@@ -133,10 +147,18 @@ export class Prompts {
   }
 
   #note(folder: Folder, { of, bytes }: Pick<KeptPrompt, "of" | "bytes">): Promise<void> {
-    return write(folder, aboutPart, new TextEncoder().encode(JSON.stringify({ format: "prompt-1", of, bytes, used: this.#options.now() })));
+    return write(
+      folder,
+      aboutPart,
+      new TextEncoder().encode(
+        JSON.stringify({ format: "prompt-1", of, bytes, used: this.#options.now() }),
+      ),
+    );
   }
 
-  /** While nobody else reads or writes; where somebody does, or anything fails, it is left undone. */
+  /**
+   * While nobody else reads or writes; where somebody does, or anything fails, it is left undone.
+   */
   async #alone(task: (shelf: Shelf) => Promise<void>): Promise<void> {
     try {
       const shelf = await this.#place();

@@ -13,16 +13,26 @@ interface Case {
   refused?: true;
 }
 
-const { cases } = JSON.parse(readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/references.json`, "utf8")) as { cases: Case[] };
+const { cases } = JSON.parse(
+  readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/references.json`, "utf8"),
+) as { cases: Case[] };
 
 test("every reference means what page and tool agreed on", () => {
   for (const { text, as = text, means = {}, name, refused } of cases) {
     if (refused || means.path !== undefined) {
-      assert.throws(() => parseReference(text), { name: "Reference", message: /For example hf:/ }, text);
+      assert.throws(
+        () => parseReference(text),
+        { name: "Reference", message: /For example hf:/ },
+        text,
+      );
       continue;
     }
     const reference = parseReference(text);
-    assert.deepEqual(reference, means.address === undefined ? { kind: "hub", ...means } : { kind: "url", url: means.address }, text);
+    assert.deepEqual(
+      reference,
+      means.address === undefined ? { kind: "hub", ...means } : { kind: "url", url: means.address },
+      text,
+    );
     assert.equal(referenceText(reference), as, text);
     assert.deepEqual(parseReference(as), reference, "the one spelling means the same");
     if (name !== undefined) assert.equal(referenceName(reference), name);
@@ -40,6 +50,11 @@ test("no address is too long to be stored, and no password is repeated", () => {
 });
 
 test("a split file stands for all its parts", () => {
-  assert.deepEqual(splitNames("q/m-00002-of-00003.gguf"), ["q/m-00001-of-00003.gguf", "q/m-00002-of-00003.gguf", "q/m-00003-of-00003.gguf"]);
-  for (const whole of ["m.gguf", "m-00004-of-00003.gguf"]) assert.deepEqual(splitNames(whole), [whole]);
+  assert.deepEqual(splitNames("q/m-00002-of-00003.gguf"), [
+    "q/m-00001-of-00003.gguf",
+    "q/m-00002-of-00003.gguf",
+    "q/m-00003-of-00003.gguf",
+  ]);
+  for (const whole of ["m.gguf", "m-00004-of-00003.gguf"])
+    assert.deepEqual(splitNames(whole), [whole]);
 });

@@ -1,15 +1,18 @@
 /**
- * How a model is named: `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision` for a folder of
- * safetensors, or the address of a GGUF file. Text from a visitor or an address bar: nothing in it is
- * trusted. The rules are the tool's as well: tests/hub/references.json holds them, with their cases.
+ * How a model is named: `hf:owner/repo/file.gguf@revision`, `hf:owner/repo@revision` for a folder
+ * of safetensors, or the address of a GGUF file. Text from a visitor or an address bar: nothing in
+ * it is trusted. The rules are the tool's as well: tests/hub/references.json holds them, with their
+ * cases.
  */
 import { BadReference } from "../protocol/errors.ts";
 
 export type Reference =
   /** A file of a repository on the hub, or without `file` its folder of safetensors. */
-  { kind: "hub"; owner: string; repo: string; file?: string; revision: string } | { kind: "url"; url: string };
+  | { kind: "hub"; owner: string; repo: string; file?: string; revision: string }
+  | { kind: "url"; url: string };
 
-const examples = "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
+const examples =
+  "For example hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf, hf:HuggingFaceTB/SmolLM2-360M-Instruct, or https://example.org/model.gguf.";
 const longestAddress = 4096;
 /** Of a file's path or a revision, percent-encoded: the tool keeps it as one folder's name. */
 const longestPath = 200;
@@ -19,7 +22,8 @@ const nameShape = /^(?![. -])(?!.*[. ]$)[\p{Alphabetic}\p{N}._\-+=,() ]+$/u;
 const deviceShape = /^(con|prn|aux|nul|(com|lpt)\d) *(\.|$)/i;
 const repositoryShape = /^(?!.*\.\.)[\w.-]{1,96}$/;
 const fileShape = /\.gguf$/i;
-const addressShape = /^(https?:\/\/)([\w-]+(?:\.[\w-]+)*|\[[\da-f:]+\])((?::\d{1,5})?)(\/[^?#]*)(?:\?([^#]*))?(?:#.*)?$/i;
+const addressShape =
+  /^(https?:\/\/)([\w-]+(?:\.[\w-]+)*|\[[\da-f:]+\])((?::\d{1,5})?)(\/[^?#]*)(?:\?([^#]*))?(?:#.*)?$/i;
 const defaultRevision = "main";
 const hubHosts = ["huggingface.co", "www.huggingface.co", "hf.co"];
 
@@ -47,15 +51,24 @@ export function referenceName(reference: Reference): string {
   return decoded(file.split("/").at(-1) ?? file).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, "");
 }
 
-/** All parts of a split GGUF file, if `file` is named as one (`…-00001-of-00003.gguf`), else `file` alone. */
+/**
+ * All parts of a split GGUF file, if `file` is named as one (`…-00001-of-00003.gguf`), else `file`
+ * alone.
+ */
 export function splitNames(file: string): string[] {
   const [, stem, part, count] = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/.exec(file) ?? [];
   const [index, total] = [Number(part), Number(count)];
   if (stem === undefined || index < 1 || index > total || total > mostParts) return [file];
-  return Array.from({ length: total }, (_, other) => `${stem}-${String(other + 1).padStart(5, "0")}-of-${count}.gguf`);
+  return Array.from(
+    { length: total },
+    (_, other) => `${stem}-${String(other + 1).padStart(5, "0")}-of-${count}.gguf`,
+  );
 }
 
-/** An address in three: up to the last slash of its path, the name behind it, and the query with its `?`. */
+/**
+ * An address in three: up to the last slash of its path, the name behind it, and the query with its
+ * `?`.
+ */
 export function inAddress(address: string): { folder: string; name: string; query: string } {
   const [, folder = "", name = "", query = ""] = /^([^?]*\/)([^?]*)(.*)$/.exec(address) ?? [];
   return { folder, name, query };
@@ -63,7 +76,10 @@ export function inAddress(address: string): { folder: string; name: string; quer
 
 /** A file's name inside a repository: what may become a path on every platform, and no longer. */
 export function isFileName(name: string): boolean {
-  return name.split("/").every(isName) && encodeURIComponent(name).replace(/[()]/g, "%28").length <= longestPath;
+  return (
+    name.split("/").every(isName) &&
+    encodeURIComponent(name).replace(/[()]/g, "%28").length <= longestPath
+  );
 }
 
 const isName = (name: string): boolean => nameShape.test(name) && !deviceShape.test(name);
@@ -71,45 +87,67 @@ const firstPart = (file: string): string => splitNames(file)[0]!;
 
 function parseHub(rest: string): Reference {
   const at = rest.indexOf("@");
-  const [place, revision] = at < 0 ? [rest, defaultRevision] : [rest.slice(0, at), rest.slice(at + 1)];
+  const [place, revision] =
+    at < 0 ? [rest, defaultRevision] : [rest.slice(0, at), rest.slice(at + 1)];
   return hub(place.replace(/\/$/, "").split("/"), revision);
 }
 
 function hub([owner = "", repo = "", ...segments]: string[], revision: string): Reference {
-  if (![owner, repo].every((name) => isName(name) && repositoryShape.test(name))) throw refusal(`${quoted(`${owner}/${repo}`)} is no repository: it is OWNER/NAME.`);
-  if (fileShape.test(revision)) throw refusal(`${quoted(revision)} is a file behind the @: what follows that is a revision.`);
-  if (!isFileName(revision) || revision.endsWith(".part")) throw refusal(`${quoted(revision)} is no revision: it is a branch, a tag or a commit.`);
+  if (![owner, repo].every((name) => isName(name) && repositoryShape.test(name)))
+    throw refusal(`${quoted(`${owner}/${repo}`)} is no repository: it is OWNER/NAME.`);
+  if (fileShape.test(revision))
+    throw refusal(`${quoted(revision)} is a file behind the @: what follows that is a revision.`);
+  if (!isFileName(revision) || revision.endsWith(".part"))
+    throw refusal(`${quoted(revision)} is no revision: it is a branch, a tag or a commit.`);
   if (segments.length === 0) return { kind: "hub", owner, repo, revision };
   const file = segments.join("/");
   if (!isFileName(file)) throw refusal(`${quoted(file)} is no file name.`);
-  if (!fileShape.test(file)) throw refusal(`${quoted(file)} is no .gguf file. Name one, or the repository alone for its safetensors.`);
+  if (!fileShape.test(file))
+    throw refusal(
+      `${quoted(file)} is no .gguf file. Name one, or the repository alone for its safetensors.`,
+    );
   return { kind: "hub", owner, repo, file: firstPart(file), revision };
 }
 
 function parseAddress(text: string): Reference {
   // Where a URL reads these it silently means another address.
-  const [, scheme = "", host = "", port = "", path = "", query = ""] = (/[\p{Cc}\p{Cs}\\]/u.test(text) ? undefined : addressShape.exec(text)) ?? [];
+  const [, scheme = "", host = "", port = "", path = "", query = ""] =
+    (/[\p{Cc}\p{Cs}\\]/u.test(text) ? undefined : addressShape.exec(text)) ?? [];
   const url = URL.canParse(scheme + host + port) ? new URL(scheme + host + port) : undefined;
   // The text may hold a password: it is not repeated.
-  if (url?.hostname !== host.toLowerCase()) throw refusal("That is no address of a file, or has a user's name in it, which would be stored with it.");
+  if (url?.hostname !== host.toLowerCase())
+    throw refusal(
+      "That is no address of a file, or has a user's name in it, which would be stored with it.",
+    );
   if (hubHosts.includes(url.host)) return fromHubPage(path);
   const segments = path.split("/").map(decoded);
   const name = segments.at(-1)!;
   if (!fileShape.test(name)) throw refusal(`${quoted(path)} is no .gguf file.`);
-  if (!isFileName(name) || name.includes("/") || segments.some((segment) => segment === "." || segment === "..")) throw refusal(`${quoted(path)} is no path of a file.`);
+  if (
+    !isFileName(name) ||
+    name.includes("/") ||
+    segments.some((segment) => segment === "." || segment === "..")
+  )
+    throw refusal(`${quoted(path)} is no path of a file.`);
   const { folder, name: file } = inAddress(encoded(path));
   const address = `${url.origin}${folder}${firstPart(file)}${query && `?${encoded(query)}`}`;
-  if (address.length > longestAddress) throw refusal(`An address has at most ${longestAddress} characters.`);
+  if (address.length > longestAddress)
+    throw refusal(`An address has at most ${longestAddress} characters.`);
   return { kind: "url", url: address };
 }
 
 /** People copy addresses from the hub's pages: what they show is a file or a repository. */
 function fromHubPage(path: string): Reference {
-  const [owner = "", repo = "", view, revision, ...file] = path.slice(1).replace(/\/$/, "").split("/").map(decoded);
+  const [owner = "", repo = "", view, revision, ...file] = path
+    .slice(1)
+    .replace(/\/$/, "")
+    .split("/")
+    .map(decoded);
   if (view === undefined) return hub([owner, repo], defaultRevision);
   if (revision !== undefined) {
     if (view === "tree" && file.length === 0) return hub([owner, repo], revision);
-    if (["resolve", "blob", "raw"].includes(view) && file.length > 0) return hub([owner, repo, ...file], revision);
+    if (["resolve", "blob", "raw"].includes(view) && file.length > 0)
+      return hub([owner, repo, ...file], revision);
   }
   throw refusal(`${quoted(path)} shows no model of the hub.`);
 }

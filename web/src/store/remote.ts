@@ -5,9 +5,24 @@
 import { list, nullable, number, optional, shape, text, type Checked } from "../protocol/check.ts";
 import { Download } from "../protocol/errors.ts";
 import type { RemoteFile, RemoteModel } from "./journal.ts";
-import { decoded, inAddress, isFileName, mostParts, referenceText, splitNames, type Reference } from "./reference.ts";
+import {
+  decoded,
+  inAddress,
+  isFileName,
+  mostParts,
+  referenceText,
+  splitNames,
+  type Reference,
+} from "./reference.ts";
 import { usualRetry, retrying, Setback, type RetryPolicy } from "./retry.ts";
-import { askForAll, askForRange, drain, NoRanges, type Answered, type RequestOptions } from "./transfer.ts";
+import {
+  askForAll,
+  askForRange,
+  drain,
+  NoRanges,
+  type Answered,
+  type RequestOptions,
+} from "./transfer.ts";
 
 export const publicHub = "https://huggingface.co";
 
@@ -23,40 +38,59 @@ export interface HostOptions extends RequestOptions {
 /** Lists and indices are small; a host that sends more is not answering the question. */
 const longestList = 32 << 20;
 
-/** How often a question is asked: it has nothing to lose, and without a network it should not take long to say so. */
+/**
+ * How often a question is asked: it has nothing to lose, and without a network it should not take
+ * long to say so.
+ */
 const mostQuestions = 3;
 
 const sibling = shape({
   rfilename: text,
   size: optional(nullable(number)),
   blobId: optional(nullable(text)),
-  lfs: optional(nullable(shape({ sha256: optional(nullable(text)), size: optional(nullable(number)) }))),
+  lfs: optional(
+    nullable(shape({ sha256: optional(nullable(text)), size: optional(nullable(number)) })),
+  ),
 });
 type Sibling = Checked<typeof sibling>;
 const sizeOf = ({ lfs, size }: Sibling): number | null | undefined => lfs?.size ?? size;
 const repository = shape({ sha: text, siblings: list(sibling) });
 const shardIndex = shape({ weight_map: (data: unknown): unknown[] => Object.values(data ?? {}) });
-const isShard = (name: unknown): name is string => typeof name === "string" && isFileName(name) && /^[^/]+\.safetensors$/.test(name);
+const isShard = (name: unknown): name is string =>
+  typeof name === "string" && isFileName(name) && /^[^/]+\.safetensors$/.test(name);
 
 /** What a folder of safetensors consists of, besides its weights. */
-const folderFiles = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
+const folderFiles = [
+  "config.json",
+  "generation_config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "chat_template.jinja",
+];
 const needed = ["config.json", "tokenizer.json"];
 const wholeWeights = "model.safetensors";
 const weightsIndex = "model.safetensors.index.json";
 
 /** Asks the host. Throws Download, Reference. */
 export async function askHost(reference: Reference, options: HostOptions): Promise<RemoteModel> {
-  const model = reference.kind === "hub" ? await askHub(reference, options) : await askFileHost(reference.url, options);
+  const model =
+    reference.kind === "hub"
+      ? await askHub(reference, options)
+      : await askFileHost(reference.url, options);
   const empty = model.files.find((file) => file.bytes === 0);
   if (empty) throw new Download(`${empty.name} is empty at ${model.from}. Choose another model.`);
   const [only] = model.files;
   const { bytes, sha256 } = options.expected ?? {};
   if (only && model.files.length === 1) {
     if (bytes !== undefined && bytes !== only.bytes)
-      throw new Download(`${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: it is not the file that was meant. Correct the size, or the reference.`);
+      throw new Download(
+        `${referenceText(reference)} has ${only.bytes} bytes instead of ${bytes}: it is not the file that was meant. Correct the size, or the reference.`,
+      );
     const digest = sha256?.toLowerCase();
     if (digest !== undefined && only.sha256 !== undefined && digest !== only.sha256) {
-      throw new Download(`${referenceText(reference)} has another SHA-256 at ${model.from} than the one that was asked for: it is not the file that was meant. Correct the digest, or the reference.`);
+      throw new Download(
+        `${referenceText(reference)} has another SHA-256 at ${model.from} than the one that was asked for: it is not the file that was meant. Correct the digest, or the reference.`,
+      );
     }
     if (digest !== undefined) only.sha256 = digest;
   }
@@ -64,7 +98,10 @@ export async function askHost(reference: Reference, options: HostOptions): Promi
 }
 
 /** The commit a revision stands for now. */
-export async function latestCommit(reference: Extract<Reference, { kind: "hub" }>, options: HostOptions): Promise<string> {
+export async function latestCommit(
+  reference: Extract<Reference, { kind: "hub" }>,
+  options: HostOptions,
+): Promise<string> {
   return (await listRepository(reference, options)).sha;
 }
 
@@ -79,13 +116,22 @@ async function listRepository({ owner, repo, revision }: HubReference, options: 
   try {
     found = repository(data, "repository");
   } catch (error) {
-    throw new Download(`${new URL(url).host} answered with what is no list of files (${String(error)}). Check the hub's address.`, { cause: error });
+    throw new Download(
+      `${new URL(url).host} answered with what is no list of files (${String(error)}). Check the hub's address.`,
+      { cause: error },
+    );
   }
-  if (!/^[0-9a-f]{40}$/.test(found.sha)) throw new Download(`The hub answered with a commit that is none (${JSON.stringify(found.sha)}). Check the hub's address.`);
+  if (!/^[0-9a-f]{40}$/.test(found.sha))
+    throw new Download(
+      `The hub answered with a commit that is none (${JSON.stringify(found.sha)}). Check the hub's address.`,
+    );
   return found;
 }
 
-async function askHub(reference: HubReference, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {
+async function askHub(
+  reference: HubReference,
+  options: HostOptions,
+): Promise<Omit<RemoteModel, "ref">> {
   const { sha, siblings } = await listRepository(reference, options);
   const { owner, repo } = reference;
   const base = `${options.hub}/${owner}/${repo}/resolve/${sha}`;
@@ -93,53 +139,89 @@ async function askHub(reference: HubReference, options: HostOptions): Promise<Om
 
   const file = (name: string): RemoteFile => {
     const entry = listed.get(name);
-    if (!entry || !isFileName(name)) throw new Download(`${owner}/${repo} has no ${name}. ${offer(reference, siblings)}`);
+    if (!entry || !isFileName(name))
+      throw new Download(`${owner}/${repo} has no ${name}. ${offer(reference, siblings)}`);
     const bytes = sizeOf(entry);
-    if (typeof bytes !== "number" || !Number.isSafeInteger(bytes) || bytes < 0) throw new Download(`The hub does not tell the size of ${name}. Download it, and choose the file here.`);
+    if (typeof bytes !== "number" || !Number.isSafeInteger(bytes) || bytes < 0)
+      throw new Download(
+        `The hub does not tell the size of ${name}. Download it, and choose the file here.`,
+      );
     const digest = entry.lfs?.sha256?.toLowerCase();
-    if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest)) throw new Download(`The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`);
+    if (digest !== undefined && !/^[0-9a-f]{64}$/.test(digest))
+      throw new Download(
+        `The hub lists a SHA-256 of ${name} that is none. Check the hub's address.`,
+      );
     return {
       name: name.split("/").at(-1) ?? name,
       url: `${base}/${segments(name)}`,
       bytes,
       ...(digest === undefined ? {} : { sha256: digest }),
       // Of what is kept outside of git that is the id of a pointer to it.
-      ...(!entry.lfs && entry.blobId && /^[0-9a-f]{40}$/.test(entry.blobId) ? { blobId: entry.blobId } : {}),
+      ...(!entry.lfs && entry.blobId && /^[0-9a-f]{40}$/.test(entry.blobId)
+        ? { blobId: entry.blobId }
+        : {}),
     };
   };
 
-  const names = reference.file === undefined ? await folderNames(reference, siblings, base, options) : splitNames(reference.file);
+  const names =
+    reference.file === undefined
+      ? await folderNames(reference, siblings, base, options)
+      : splitNames(reference.file);
   return { from: new URL(options.hub).origin, commit: sha, files: names.map(file) };
 }
 
 /** The files of a repository's folder that a model is loaded from. */
-async function folderNames(reference: HubReference, siblings: Sibling[], base: string, options: HostOptions): Promise<string[]> {
+async function folderNames(
+  reference: HubReference,
+  siblings: Sibling[],
+  base: string,
+  options: HostOptions,
+): Promise<string[]> {
   const { owner, repo } = reference;
   const listed = new Map(siblings.map((entry) => [entry.rfilename, sizeOf(entry)]));
   for (const name of needed) {
-    if (!listed.has(name)) throw new Download(`${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, siblings)}`);
+    if (!listed.has(name))
+      throw new Download(
+        `${owner}/${repo} has no ${name}: it is no folder of safetensors. ${offer(reference, siblings)}`,
+      );
   }
   // Others that are empty are as good as none.
-  const described = folderFiles.filter((name) => needed.includes(name) || (listed.has(name) && listed.get(name) !== 0));
+  const described = folderFiles.filter(
+    (name) => needed.includes(name) || (listed.has(name) && listed.get(name) !== 0),
+  );
   if (listed.has(wholeWeights)) return [...described, wholeWeights];
-  if (!listed.has(weightsIndex)) throw new Download(`${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, siblings)}`);
+  if (!listed.has(weightsIndex))
+    throw new Download(
+      `${owner}/${repo} has neither ${wholeWeights} nor ${weightsIndex}. ${offer(reference, siblings)}`,
+    );
   const data = await getJson(`${base}/${weightsIndex}`, weightsIndex, options);
   try {
     const shards = [...new Set(shardIndex(data, weightsIndex).weight_map)];
-    if (shards.length === 0 || shards.length > mostParts || !shards.every(isShard)) throw new TypeError("it names no safetensors");
+    if (shards.length === 0 || shards.length > mostParts || !shards.every(isShard))
+      throw new TypeError("it names no safetensors");
     return [...described, weightsIndex, ...shards.sort()];
   } catch (error) {
-    throw new Download(`${weightsIndex} of ${owner}/${repo} is not what it should be (${String(error)}). Choose another model.`, { cause: error });
+    throw new Download(
+      `${weightsIndex} of ${owner}/${repo} is not what it should be (${String(error)}). Choose another model.`,
+      { cause: error },
+    );
   }
 }
 
 /** What of a repository could be loaded instead. */
 function offer({ owner, repo }: HubReference, siblings: Sibling[]): string {
   const most = 12;
-  const models = siblings.map(({ rfilename }) => rfilename).filter((name) => /\.gguf$/i.test(name) && isFileName(name) && splitNames(name)[0] === name);
+  const models = siblings
+    .map(({ rfilename }) => rfilename)
+    .filter((name) => /\.gguf$/i.test(name) && isFileName(name) && splitNames(name)[0] === name);
   if (models.length === 0) return "Look at the repository for what it offers.";
-  const bytes = (model: string): number => siblings.filter(({ rfilename }) => splitNames(model).includes(rfilename)).reduce((sum, entry) => sum + (sizeOf(entry) ?? 0), 0);
-  const told = models.slice(0, most).map((name) => `hf:${owner}/${repo}/${name} (${amount(bytes(name))})`);
+  const bytes = (model: string): number =>
+    siblings
+      .filter(({ rfilename }) => splitNames(model).includes(rfilename))
+      .reduce((sum, entry) => sum + (sizeOf(entry) ?? 0), 0);
+  const told = models
+    .slice(0, most)
+    .map((name) => `hf:${owner}/${repo}/${name} (${amount(bytes(name))})`);
   return `Name one of its files: ${told.join(", ")}${models.length > most ? `, and ${models.length - most} more` : ""}.`;
 }
 
@@ -152,7 +234,8 @@ export function amount(bytes: number): string {
 async function askFileHost(url: string, options: HostOptions): Promise<Omit<RemoteModel, "ref">> {
   const { folder, name, query } = inAddress(url);
   const files: RemoteFile[] = [];
-  for (const part of splitNames(name)) files.push(await askForFile(folder + part + query, decoded(part), options));
+  for (const part of splitNames(name))
+    files.push(await askForFile(folder + part + query, decoded(part), options));
   return { from: new URL(url).origin, commit: null, files };
 }
 
@@ -169,8 +252,16 @@ async function askForFile(url: string, name: string, options: HostOptions): Prom
     await all.body.cancel().catch(() => undefined);
     return all;
   });
-  if (answered.total === undefined) throw new Download(`${new URL(url).host} does not tell the size of ${name}. Download it, and choose the file here.`);
-  return { name, url, bytes: answered.total, ...(answered.validator === undefined ? {} : { validator: answered.validator }) };
+  if (answered.total === undefined)
+    throw new Download(
+      `${new URL(url).host} does not tell the size of ${name}. Download it, and choose the file here.`,
+    );
+  return {
+    name,
+    url,
+    bytes: answered.total,
+    ...(answered.validator === undefined ? {} : { validator: answered.validator }),
+  };
 }
 
 async function getJson(url: string, what: string, options: HostOptions): Promise<unknown> {
@@ -181,7 +272,8 @@ async function getJson(url: string, what: string, options: HostOptions): Promise
     let said = "";
     await drain(body, host, options, (piece) => {
       said += decoder.decode(piece, { stream: true });
-      if (said.length > longestList) throw new Download(`${host} sends too long a list for ${what}. Check the hub's address.`);
+      if (said.length > longestList)
+        throw new Download(`${host} sends too long a list for ${what}. Check the hub's address.`);
       return true;
     });
     try {

@@ -9,7 +9,9 @@ interface Table {
   waits: { status: number; retryAfter?: number; seconds: number[] }[];
 }
 
-const table = JSON.parse(readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/waits.json`, "utf8")) as Table;
+const table = JSON.parse(
+  readFileSync(`${process.env["CONCLAVE_WEB"] ?? "./"}../tests/hub/waits.json`, "utf8"),
+) as Table;
 
 test("waits are those that page and tool agreed on", () => {
   for (const { header, date, seconds } of table.retryAfter) {
@@ -17,8 +19,14 @@ test("waits are those that page and tool agreed on", () => {
     assert.equal(retryAfter(headers), seconds === null ? undefined : seconds * 1000, header);
   }
   for (const { status, retryAfter: asked, seconds } of table.waits) {
-    const setback = new Setback("busy", { slowDown: status === 429, waitMs: asked === undefined ? undefined : asked * 1000 });
-    const waits = Array.from({ length: usualRetry.tries - 1 }, (_, index) => waitAfter(setback, index + 1, usualRetry) / 1000);
+    const setback = new Setback("busy", {
+      slowDown: status === 429,
+      waitMs: asked === undefined ? undefined : asked * 1000,
+    });
+    const waits = Array.from(
+      { length: usualRetry.tries - 1 },
+      (_, index) => waitAfter(setback, index + 1, usualRetry) / 1000,
+    );
     assert.deepEqual(
       waits.filter((wait) => wait * 1000 <= usualRetry.patienceMs),
       seconds,

@@ -38,7 +38,17 @@ export const usualRetry: RetryPolicy = { tries: 6, firstMs: 500, patienceMs: 120
  */
 export async function retrying<T>(
   attempt: () => Promise<T>,
-  { policy, signal, gained, onWait }: { policy: RetryPolicy; signal: AbortSignal; gained: () => boolean; onWait: (why: string | undefined) => void },
+  {
+    policy,
+    signal,
+    gained,
+    onWait,
+  }: {
+    policy: RetryPolicy;
+    signal: AbortSignal;
+    gained: () => boolean;
+    onWait: (why: string | undefined) => void;
+  },
 ): Promise<T> {
   for (let fruitless = 0; ; ) {
     try {
@@ -48,11 +58,17 @@ export async function retrying<T>(
       if (!(thrown instanceof Setback)) throw thrown;
       fruitless = gained() ? 0 : fruitless + 1;
       if (fruitless >= policy.tries) {
-        throw new Download(`${thrown.message} It was tried ${policy.tries} times. What arrived is kept: check the connection, then try again.`, { cause: thrown });
+        throw new Download(
+          `${thrown.message} It was tried ${policy.tries} times. What arrived is kept: check the connection, then try again.`,
+          { cause: thrown },
+        );
       }
       const wait = waitAfter(thrown, fruitless, policy);
       if (wait > policy.patienceMs) {
-        throw new Download(`${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. What arrived is kept: try again then.`, { cause: thrown });
+        throw new Download(
+          `${thrown.message} It asks to wait ${Math.ceil(wait / 60_000)} minutes. What arrived is kept: try again then.`,
+          { cause: thrown },
+        );
       }
       onWait(`${thrown.message} Trying again in ${Math.ceil(wait / 1000)} s.`);
       await pause(wait, signal);
@@ -61,9 +77,19 @@ export async function retrying<T>(
   }
 }
 
-/** How long to wait after so many tries that brought nothing: as long as the host asks, and never less than usual. */
-export function waitAfter({ waitMs, slowDown }: Setback, fruitless: number, { firstMs, patienceMs }: RetryPolicy): number {
-  const usual = Math.min(firstMs * 2 ** Math.max(0, fruitless - 1) * (slowDown && waitMs === undefined ? 10 : 1), patienceMs);
+/**
+ * How long to wait after so many tries that brought nothing: as long as the host asks, and never
+ * less than usual.
+ */
+export function waitAfter(
+  { waitMs, slowDown }: Setback,
+  fruitless: number,
+  { firstMs, patienceMs }: RetryPolicy,
+): number {
+  const usual = Math.min(
+    firstMs * 2 ** Math.max(0, fruitless - 1) * (slowDown && waitMs === undefined ? 10 : 1),
+    patienceMs,
+  );
   return Math.max(waitMs ?? 0, usual);
 }
 

@@ -13,13 +13,17 @@ function fractionalBits(count: number, root: (prime: number) => number): Int32Ar
   const words = new Int32Array(count);
   for (let candidate = 2, found = 0; found < count; candidate++) {
     let prime = true;
-    for (let divisor = 2; divisor * divisor <= candidate; divisor++) prime &&= candidate % divisor !== 0;
+    for (let divisor = 2; divisor * divisor <= candidate; divisor++)
+      prime &&= candidate % divisor !== 0;
     if (prime) words[found++] = (root(candidate) % 1) * 2 ** 32;
   }
   return words;
 }
 
-/** A digest of bytes that come piece by piece. Over 100 MB/s on one slow core, as fast as most lines. */
+/**
+ * A digest of bytes that come piece by piece. Over 100 MB/s on one slow core, as fast as most
+ * lines.
+ */
 export class Sha256 {
   readonly #hash = Int32Array.from(initial);
   readonly #schedule = new Int32Array(64);
@@ -62,13 +66,15 @@ export class Sha256 {
     const hash = this.#hash;
     for (let block = 0, at = from; block < count; block++) {
       for (let t = 0; t < 16; t++, at += 4) {
-        schedule[t] = (data[at]! << 24) | (data[at + 1]! << 16) | (data[at + 2]! << 8) | data[at + 3]!;
+        schedule[t] =
+          (data[at]! << 24) | (data[at + 1]! << 16) | (data[at + 2]! << 8) | data[at + 3]!;
       }
       for (let t = 16; t < 64; t++) {
         const near = schedule[t - 2]!;
         const far = schedule[t - 15]!;
         const small0 = ((far >>> 7) | (far << 25)) ^ ((far >>> 18) | (far << 14)) ^ (far >>> 3);
-        const small1 = ((near >>> 17) | (near << 15)) ^ ((near >>> 19) | (near << 13)) ^ (near >>> 10);
+        const small1 =
+          ((near >>> 17) | (near << 15)) ^ ((near >>> 19) | (near << 13)) ^ (near >>> 10);
         schedule[t] = (small0 + schedule[t - 7]! + small1 + schedule[t - 16]!) | 0;
       }
       let a = hash[0]!,
@@ -82,7 +88,8 @@ export class Sha256 {
       for (let t = 0; t < 64; t++) {
         const large1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
         const first = (h + large1 + ((e & f) ^ (~e & g)) + constants[t]! + schedule[t]!) | 0;
-        const large0 = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
+        const large0 =
+          ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
         const second = (large0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
         h = g;
         g = f;
@@ -105,16 +112,29 @@ export class Sha256 {
   }
 }
 
-const hex = (digest: ArrayBuffer): string => [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+const hex = (digest: ArrayBuffer): string =>
+  [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** SHA-256 in lower-case hex, by the platform where it offers it. */
-export async function sha256(data: Uint8Array<ArrayBuffer>, subtle = globalThis.crypto?.subtle): Promise<string> {
+export async function sha256(
+  data: Uint8Array<ArrayBuffer>,
+  subtle = globalThis.crypto?.subtle,
+): Promise<string> {
   return subtle ? hex(await subtle.digest("SHA-256", data)) : new Sha256().update(data).digest();
 }
 
-/** The id that git gives to a file, which the hub has for small ones. Throws Download where the platform hashes nothing: what can't be checked is not kept. */
-export async function gitBlobId(data: Uint8Array<ArrayBuffer>, subtle: SubtleCrypto | null | undefined = globalThis.crypto?.subtle): Promise<string> {
-  if (!subtle) throw new Download("A downloaded file can't be checked here, since this page came over an open line. Open it over https, or choose the model's files.");
+/**
+ * The id that git gives to a file, which the hub has for small ones. Throws Download where the
+ * platform hashes nothing: what can't be checked is not kept.
+ */
+export async function gitBlobId(
+  data: Uint8Array<ArrayBuffer>,
+  subtle: SubtleCrypto | null | undefined = globalThis.crypto?.subtle,
+): Promise<string> {
+  if (!subtle)
+    throw new Download(
+      "A downloaded file can't be checked here, since this page came over an open line. Open it over https, or choose the model's files.",
+    );
   const header = new TextEncoder().encode(`blob ${data.length}\0`);
   const whole = new Uint8Array(header.length + data.length);
   whole.set(header);

@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { openShelf } from "./shelf.ts";
 
-/** A browser's private file system, as far as it is looked at before anything is stored; `opening` is what opening a file for writing does. */
+/**
+ * A browser's private file system, as far as it is looked at before anything is stored; `opening`
+ * is what opening a file for writing does.
+ */
 function storage(opening: () => void): { manager: StorageManager; entries: Set<string> } {
   const entries = new Set<string>();
   class FileSystemFileHandle {

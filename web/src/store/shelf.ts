@@ -1,6 +1,6 @@
 /**
- * Where downloaded models lie: folders of numbered parts in the origin's private file system (OPFS),
- * or in memory where a browser offers none.
+ * Where downloaded models lie: folders of numbered parts in the origin's private file system
+ * (OPFS), or in memory where a browser offers none.
  */
 import { StorageFailure } from "../protocol/errors.ts";
 
@@ -21,7 +21,10 @@ export interface Folder {
   open(part: string): Promise<Part>;
   /** What a part holds now, to be read without opening it; undefined if there is no such part. */
   blob(part: string): Promise<Blob | undefined>;
-  /** Where a part lies, for another thread to open; undefined if there is no such part, or it lies in memory. */
+  /**
+   * Where a part lies, for another thread to open; undefined if there is no such part, or it lies
+   * in memory.
+   */
   handle(part: string): Promise<FileSystemFileHandle | undefined>;
 }
 
@@ -47,17 +50,33 @@ interface SyncFile extends FileSystemFileHandle {
   createSyncAccessHandle?(): Promise<SyncHandle>;
 }
 
-/** A folder of the origin's private file system where that can be written from here, else memory. */
-export async function openShelf(storage: StorageManager | undefined = globalThis.navigator?.storage, place = "conclave-models"): Promise<Shelf> {
-  const named = typeof FileSystemFileHandle !== "undefined" && "createSyncAccessHandle" in FileSystemFileHandle.prototype;
+/**
+ * A folder of the origin's private file system where that can be written from here, else memory.
+ */
+export async function openShelf(
+  storage: StorageManager | undefined = globalThis.navigator?.storage,
+  place = "conclave-models",
+): Promise<Shelf> {
+  const named =
+    typeof FileSystemFileHandle !== "undefined" &&
+    "createSyncAccessHandle" in FileSystemFileHandle.prototype;
   // Private windows of some browsers have the functions, and throw.
   const root = named ? await storage?.getDirectory?.().catch(() => undefined) : undefined;
-  const folder = root && (await isWritable(root)) ? await root.getDirectoryHandle(place, { create: true }).catch(() => undefined) : undefined;
+  const folder =
+    root && (await isWritable(root))
+      ? await root.getDirectoryHandle(place, { create: true }).catch(() => undefined)
+      : undefined;
   return folder ? new PrivateFiles(folder) : new MemoryShelf();
 }
 
-/** The folder that workers write, to look into from the page, which can't write there; undefined where there is none. */
-export async function openShelfToRead(storage: StorageManager | undefined = globalThis.navigator?.storage, place = "conclave-models"): Promise<Shelf | undefined> {
+/**
+ * The folder that workers write, to look into from the page, which can't write there; undefined
+ * where there is none.
+ */
+export async function openShelfToRead(
+  storage: StorageManager | undefined = globalThis.navigator?.storage,
+  place = "conclave-models",
+): Promise<Shelf | undefined> {
   const root = await storage?.getDirectory?.().catch(() => undefined);
   const folder = await root?.getDirectoryHandle(place).catch(() => undefined);
   return folder && new PrivateFiles(folder);
@@ -78,9 +97,12 @@ async function isWritable(root: FileSystemDirectoryHandle): Promise<boolean> {
   }
 }
 
-const isFull = (error: unknown): boolean => error instanceof Error && error.name === "QuotaExceededError";
-const isMissing = (error: unknown): boolean => error instanceof DOMException && error.name === "NotFoundError";
-const isLocked = (error: unknown): boolean => error instanceof DOMException && error.name === "NoModificationAllowedError";
+const isFull = (error: unknown): boolean =>
+  error instanceof Error && error.name === "QuotaExceededError";
+const isMissing = (error: unknown): boolean =>
+  error instanceof DOMException && error.name === "NotFoundError";
+const isLocked = (error: unknown): boolean =>
+  error instanceof DOMException && error.name === "NoModificationAllowedError";
 
 class PrivateFiles implements Shelf {
   readonly persistent = true;
@@ -150,7 +172,11 @@ class PrivatePart implements Part {
   write(at: number, bytes: Uint8Array<ArrayBuffer>): void {
     // A full disk may also show as a short write.
     const written = this.#handle.write(bytes, { at });
-    if (written !== bytes.length) throw new DOMException(`${written} of ${bytes.length} bytes were written`, "QuotaExceededError");
+    if (written !== bytes.length)
+      throw new DOMException(
+        `${written} of ${bytes.length} bytes were written`,
+        "QuotaExceededError",
+      );
   }
 
   truncate(size: number): void {
@@ -178,7 +204,11 @@ async function patiently<T>(task: () => Promise<T>): Promise<T> {
       return await task();
     } catch (error) {
       if (!isLocked(error)) throw error;
-      if (attempt === 30) throw new StorageFailure("The stored model is in use elsewhere. Close the other tabs of this page, then try again.", { cause: error });
+      if (attempt === 30)
+        throw new StorageFailure(
+          "The stored model is in use elsewhere. Close the other tabs of this page, then try again.",
+          { cause: error },
+        );
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
@@ -238,7 +268,10 @@ class MemoryPart implements Part {
   }
 
   read(at: number, into: Uint8Array<ArrayBuffer>): number {
-    const found = this.#bytes.subarray(Math.min(at, this.#size), Math.min(at + into.length, this.#size));
+    const found = this.#bytes.subarray(
+      Math.min(at, this.#size),
+      Math.min(at + into.length, this.#size),
+    );
     into.set(found);
     return found.length;
   }

@@ -1,4 +1,7 @@
-/** Getting models from the loopback hub, with every fault it knows: nothing right is lost, nothing wrong is kept. */
+/**
+ * Getting models from the loopback hub, with every fault it knows: nothing right is lost, nothing
+ * wrong is kept.
+ */
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { after, before, beforeEach, test } from "node:test";
@@ -30,7 +33,13 @@ before(async () => {
   await hub.put("owner/folder/chat_template.jinja", "");
   await hub.put(
     "owner/folder/model.safetensors.index.json",
-    JSON.stringify({ weight_map: { a: "model-00001-of-00002.safetensors", b: "model-00002-of-00002.safetensors", c: "model-00002-of-00002.safetensors" } }),
+    JSON.stringify({
+      weight_map: {
+        a: "model-00001-of-00002.safetensors",
+        b: "model-00002-of-00002.safetensors",
+        c: "model-00002-of-00002.safetensors",
+      },
+    }),
   );
   await hub.put("owner/folder/model-00001-of-00002.safetensors", weights.subarray(0, 300_000));
   await hub.put("owner/folder/model-00002-of-00002.safetensors", weights.subarray(300_000));
@@ -40,11 +49,20 @@ beforeEach(() => hub.reset());
 
 /** A busy machine is not taken for a silent line where no test wants one. */
 const never = 3_600_000;
-const stallsOf = (faults: Fault[]): Partial<StoreOptions> => (faults.some(({ kind }) => kind === "stall") ? { stallMs: 2000 } : {});
+const stallsOf = (faults: Fault[]): Partial<StoreOptions> =>
+  faults.some(({ kind }) => kind === "stall") ? { stallMs: 2000 } : {};
 const impatient = { tries: 4, firstMs: 5, patienceMs: 5000 };
 
 function store(shelf: Shelf = new MemoryShelf(true), options: Partial<StoreOptions> = {}): Store {
-  return new Store({ shelf, locks: openLocks(undefined), hub: hub.address, policy: impatient, stallMs: never, chunkBytes, ...options });
+  return new Store({
+    shelf,
+    locks: openLocks(undefined),
+    hub: hub.address,
+    policy: impatient,
+    stallMs: never,
+    chunkBytes,
+    ...options,
+  });
 }
 
 interface Opened {
@@ -52,14 +70,20 @@ interface Opened {
   progress: Progress[];
 }
 
-async function open(from: Store, name = ref, signal = new AbortController().signal): Promise<Opened> {
+async function open(
+  from: Store,
+  name = ref,
+  signal = new AbortController().signal,
+): Promise<Opened> {
   const progress: Progress[] = [];
   const files = await from.open(name, { signal, onProgress: (step) => progress.push(step) });
   return { files, progress };
 }
 
 async function contents({ files }: Opened): Promise<Buffer[]> {
-  const read = await Promise.all(files.files.map(({ bytes }, index) => files.read(index, 0, bytes)));
+  const read = await Promise.all(
+    files.files.map(({ bytes }, index) => files.read(index, 0, bytes)),
+  );
   files.close();
   return read.map((data) => Buffer.from(data));
 }
@@ -82,11 +106,21 @@ test("a model arrives by ranges, whole, and once it is here nothing is asked for
   const { progress } = opened;
   await assertWhole(opened);
   assert.equal(await hub.sent(), weights.length, "no byte is fetched twice");
-  assert.equal((await hub.seen()).filter(({ path }) => path.startsWith("/cdn/")).length, 16, "by chunks");
-  assert.deepEqual([...new Set(progress.map(({ phase }) => phase))], ["checking", "downloading", "verifying"]);
+  assert.equal(
+    (await hub.seen()).filter(({ path }) => path.startsWith("/cdn/")).length,
+    16,
+    "by chunks",
+  );
+  assert.deepEqual(
+    [...new Set(progress.map(({ phase }) => phase))],
+    ["checking", "downloading", "verifying"],
+  );
   const loaded = progress.filter(({ phase }) => phase === "downloading").map((step) => step.loaded);
   assert.ok(loaded.every((bytes, index) => index === 0 || bytes >= loaded[index - 1]!));
-  assert.deepEqual([progress.at(-1)!.loaded, progress.at(-1)!.total], [weights.length, weights.length]);
+  assert.deepEqual(
+    [progress.at(-1)!.loaded, progress.at(-1)!.total],
+    [weights.length, weights.length],
+  );
 
   await hub.reset();
   await assertWhole(await open(own));
@@ -98,7 +132,10 @@ test("a model arrives by ranges, whole, and once it is here nothing is asked for
 test("reading beyond a file, and from one that is none, is refused", async () => {
   const { files } = await open(store());
   assert.ok(weights.subarray(100, 300).equals(await files.read(0, 100, 200)));
-  await assert.rejects(files.read(0, weights.length - 5, 6), { name: "ModelFile", message: /weights\.gguf/ });
+  await assert.rejects(files.read(0, weights.length - 5, 6), {
+    name: "ModelFile",
+    message: /weights\.gguf/,
+  });
   await assert.rejects(files.read(1, 0, 1), { name: "ModelFile" });
   files.close();
 });
@@ -106,7 +143,13 @@ test("reading beyond a file, and from one that is none, is refused", async () =>
 test("a folder is config, tokenizer and the shards of the index, each checked by the id the hub has", async () => {
   const opened = await open(store(), "hf:owner/folder");
   const names = opened.files.files.map(({ name }) => name);
-  assert.deepEqual(names, ["config.json", "tokenizer.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]);
+  assert.deepEqual(names, [
+    "config.json",
+    "tokenizer.json",
+    "model.safetensors.index.json",
+    "model-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors",
+  ]);
   const read = await contents(opened);
   assert.equal(read[1]!.toString(), tokenizer);
   assert.ok(weights.equals(Buffer.concat(read.slice(3))));
@@ -149,7 +192,12 @@ for (const { name, faults, extra, note } of survived) {
         `says ${String(note)}: ${[...new Set(opened.progress.map((step) => step.note))].join(" | ")}`,
       );
     await assertWhole(opened);
-    if (extra !== undefined) assert.equal((await hub.sent()) - weights.length, extra * weights.length, "bytes fetched twice");
+    if (extra !== undefined)
+      assert.equal(
+        (await hub.sent()) - weights.length,
+        extra * weights.length,
+        "bytes fetched twice",
+      );
   });
 }
 
@@ -171,11 +219,18 @@ test("what arrived before a failure is not fetched again", async () => {
   await hub.break({ kind: "404", on: "resolve", skip: 9, times: 0 });
   await assert.rejects(open(own), { name: "Download" });
   const [partial] = (await own.list()).models;
-  assert.ok(partial && !partial.complete && partial.stored >= 4 * chunkBytes, `${partial?.stored} bytes are here`);
+  assert.ok(
+    partial && !partial.complete && partial.stored >= 4 * chunkBytes,
+    `${partial?.stored} bytes are here`,
+  );
   await hub.reset();
   await assertWhole(await open(own));
   assert.equal(await hub.sent(), weights.length - partial.stored);
-  assert.equal((await hub.seen()).filter(({ path }) => path.startsWith("/api/models")).length, 0, "it goes on with the commit it began with");
+  assert.equal(
+    (await hub.seen()).filter(({ path }) => path.startsWith("/api/models")).length,
+    0,
+    "it goes on with the commit it began with",
+  );
 });
 
 test("a chunk that changed on this machine is found and fetched again", async () => {
@@ -197,11 +252,17 @@ test("a chunk that changed on this machine is found and fetched again", async ()
 test("a file that is wrong every time is refused, and nothing of it is kept", async () => {
   const own = store();
   await hub.break({ kind: "flip", after: 5, times: 0 });
-  await assert.rejects(open(own), { name: "Download", message: /weights\.gguf arrived damaged 2 times: its SHA-256.*Nothing of it was kept/ });
+  await assert.rejects(open(own), {
+    name: "Download",
+    message: /weights\.gguf arrived damaged 2 times: its SHA-256.*Nothing of it was kept/,
+  });
   assert.deepEqual((await own.list()).models, []);
   await hub.reset();
   await hub.break({ kind: "flip", file: "tokenizer.json", after: 5, times: 0 });
-  await assert.rejects(open(own, "hf:owner/folder"), { name: "Download", message: /tokenizer\.json arrived damaged.*git id/ });
+  await assert.rejects(open(own, "hf:owner/folder"), {
+    name: "Download",
+    message: /tokenizer\.json arrived damaged.*git id/,
+  });
 });
 
 test("a manifest's digest and size are checked where the host knows none", async () => {
@@ -209,12 +270,19 @@ test("a manifest's digest and size are checked where the host knows none", async
   const right = createHash("sha256").update(weights).digest("hex");
   const signal = new AbortController().signal;
   const own = store();
-  const expecting = (expected: { bytes?: number; sha256?: string }): Promise<ModelFiles> => own.open(url, { signal, onProgress: () => {}, expected });
+  const expecting = (expected: { bytes?: number; sha256?: string }): Promise<ModelFiles> =>
+    own.open(url, { signal, onProgress: () => {}, expected });
   await assert.rejects(expecting({ bytes: 5 }), { name: "Download", message: /instead of 5/ });
-  await assert.rejects(expecting({ sha256: "0".repeat(64) }), { name: "Download", message: /SHA-256/ });
+  await assert.rejects(expecting({ sha256: "0".repeat(64) }), {
+    name: "Download",
+    message: /SHA-256/,
+  });
   const files = await expecting({ sha256: right.toUpperCase(), bytes: weights.length });
   files.close();
-  await assert.rejects(own.open(ref, { signal, onProgress: () => {}, expected: { sha256: "1".repeat(64) } }), { name: "Download", message: /another SHA-256/ });
+  await assert.rejects(
+    own.open(ref, { signal, onProgress: () => {}, expected: { sha256: "1".repeat(64) } }),
+    { name: "Download", message: /another SHA-256/ },
+  );
 });
 
 test("a file that changes at its host in mid-download is begun anew, not mixed", async () => {
@@ -239,7 +307,9 @@ for (const host of ["files", "dated"]) {
 
 test("a file that has grown is not cut to the size of before", async () => {
   await hub.break({ kind: "longer", skip: 1, times: 2 });
-  await assertWhole(await open(store(undefined, { lanes: 1 }), `${hub.address}/dated/owner/model/weights.gguf`));
+  await assertWhole(
+    await open(store(undefined, { lanes: 1 }), `${hub.address}/dated/owner/model/weights.gguf`),
+  );
 });
 
 test("a download whose commit is gone from the hub is begun anew", async () => {
@@ -309,7 +379,10 @@ test("who waits for somebody else's download can stop waiting", async () => {
   const downloading = open(own, ref, first.signal);
   await new Promise((resolve) => setTimeout(resolve, 50));
   const controller = new AbortController();
-  const waiting = own.open(ref, { signal: controller.signal, onProgress: ({ phase }) => phase === "waiting" && setTimeout(() => controller.abort(), 10) });
+  const waiting = own.open(ref, {
+    signal: controller.signal,
+    onProgress: ({ phase }) => phase === "waiting" && setTimeout(() => controller.abort(), 10),
+  });
   await assert.rejects(waiting, { name: "AbortError" });
   first.abort();
   await assert.rejects(downloading, { name: "AbortError" });
@@ -330,7 +403,15 @@ test("whether a model is here whole can be seen without a store, and nothing is 
   assert.equal(await here(), false);
   await assertWhole(await open(store(shelf)));
   await hub.reset();
-  assert.deepEqual([await here(), await here(`${ref}@main`), await here(ref, "https://hub.example"), await here("hf:owner/model/other.gguf")], [true, true, false, false]);
+  assert.deepEqual(
+    [
+      await here(),
+      await here(`${ref}@main`),
+      await here(ref, "https://hub.example"),
+      await here("hf:owner/model/other.gguf"),
+    ],
+    [true, true, false, false],
+  );
   assert.equal(await hub.sent(), 0);
   await assert.rejects(here("model"), { name: "Reference" });
 });
@@ -340,7 +421,9 @@ test("what is stored under a spelling of before is deleted by it", async () => {
   const folder = await shelf.create("0".repeat(32));
   const part = "hf:owner/model/split-00002-of-00002.gguf";
   const files = [{ name: "split-00001-of-00002.gguf", url: hub.address, bytes: 1 }];
-  (await Journal.begin(folder, { ref: part, from: hub.address, commit: null, files }, chunkBytes)).close();
+  (
+    await Journal.begin(folder, { ref: part, from: hub.address, commit: null, files }, chunkBytes)
+  ).close();
   const own = store(shelf);
   assert.deepEqual(
     (await own.list()).models.map((model) => model.ref),
@@ -351,12 +434,24 @@ test("what is stored under a spelling of before is deleted by it", async () => {
 });
 
 test("what does not fit is said before a byte is fetched", async () => {
-  const space = { estimate: async () => ({ quota: 1_000_000, usage: 600_000 }), persisted: async () => true };
+  const space = {
+    estimate: async () => ({ quota: 1_000_000, usage: 600_000 }),
+    persisted: async () => true,
+  };
   const own = store(undefined, { space });
-  await assert.rejects(open(own), { name: "Storage", message: /needs 1\.0 MB more.*0\.4 MB are free.*Delete stored models/ });
+  await assert.rejects(open(own), {
+    name: "Storage",
+    message: /needs 1\.0 MB more.*0\.4 MB are free.*Delete stored models/,
+  });
   assert.equal(await hub.sent(), 0);
   assert.equal((await own.plan(ref, new AbortController().signal)).free, 400_000);
-  assert.deepEqual(await own.list(), { models: [], keeps: true, used: 600_000, free: 400_000, persisted: true });
+  assert.deepEqual(await own.list(), {
+    models: [],
+    keeps: true,
+    used: 600_000,
+    free: 400_000,
+    persisted: true,
+  });
 });
 
 test("without a place to keep models a small one is loaded from memory, and a large one refused", async () => {
@@ -365,7 +460,10 @@ test("without a place to keep models a small one is loaded from memory, and a la
   await assertWhole(await open(own));
   assert.deepEqual(await shelf.list(), [], "nothing is left behind");
   assert.equal((await own.list()).keeps, false, "and whoever asks is told");
-  await assert.rejects(open(store(shelf, { mostInMemory: weights.length - 1 })), { name: "Storage", message: /has 1\.0 MB, .*no place to keep it/ });
+  await assert.rejects(open(store(shelf, { mostInMemory: weights.length - 1 })), {
+    name: "Storage",
+    message: /has 1\.0 MB, .*no place to keep it/,
+  });
 });
 
 /** A disk that is full after so many bytes. */
@@ -382,10 +480,16 @@ class Full extends MemoryShelf {
     const open = async (name: string): Promise<Part> => {
       const part = await folder.open(name);
       const write = (at: number, bytes: Uint8Array<ArrayBuffer>): void => {
-        if (name !== "journal" && (this.room -= bytes.length) < 0) throw new DOMException("full", "QuotaExceededError");
+        if (name !== "journal" && (this.room -= bytes.length) < 0)
+          throw new DOMException("full", "QuotaExceededError");
         part.write(at, bytes);
       };
-      return Object.assign(Object.create(part) as Part, { size: () => part.size(), read: part.read.bind(part), truncate: part.truncate.bind(part), write });
+      return Object.assign(Object.create(part) as Part, {
+        size: () => part.size(),
+        read: part.read.bind(part),
+        truncate: part.truncate.bind(part),
+        write,
+      });
     };
     return { open, blob: (name) => folder.blob(name), handle: (name) => folder.handle(name) };
   }
@@ -394,7 +498,10 @@ class Full extends MemoryShelf {
 test("a disk that fills up keeps what is on it, and says what is missing", async () => {
   const shelf = new Full(true);
   const own = store(shelf);
-  await assert.rejects(open(own), { name: "Storage", message: /needs 0\.7 MB more.*the browser gives this page no more\. What arrived is kept\./ });
+  await assert.rejects(open(own), {
+    name: "Storage",
+    message: /needs 0\.7 MB more.*the browser gives this page no more\. What arrived is kept\./,
+  });
   const [partial] = (await own.list()).models;
   assert.equal(partial!.stored, 5 * chunkBytes);
   await hub.reset();

@@ -3,7 +3,13 @@
  * A model is opened only when it is whole and checked; once it is, nothing is asked of its host.
  */
 import { complete } from "./download.ts";
-import { BadReference, ConclaveError, Download, isAbort, StorageFailure } from "../protocol/errors.ts";
+import {
+  BadReference,
+  ConclaveError,
+  Download,
+  isAbort,
+  StorageFailure,
+} from "../protocol/errors.ts";
 import { Journal, readState, type ModelState, type RemoteModel } from "./journal.ts";
 import type { Locks } from "./locks.ts";
 import type { MemberSource, Plan, Progress, Stored, StoredModel } from "../protocol/messages.ts";
@@ -38,13 +44,21 @@ export interface OpenOptions {
   expected?: Pick<MemberSource, "bytes" | "sha256">;
 }
 
-const defaults = { policy: usualRetry, stallMs: 20_000, chunkBytes: 8 << 20, lanes: 4, mostInMemory: 256 << 20 };
+const defaults = {
+  policy: usualRetry,
+  stallMs: 20_000,
+  chunkBytes: 8 << 20,
+  lanes: 4,
+  mostInMemory: 256 << 20,
+};
 
 /** How often a file that changes under way is begun anew. */
 const mostBeginnings = 3;
 
 /** What is stored of models. */
-export type Listed = Omit<Stored, "models" | "prompts"> & { models: Omit<StoredModel, "prompts">[] };
+export type Listed = Omit<Stored, "models" | "prompts"> & {
+  models: Omit<StoredModel, "prompts">[];
+};
 
 export class Store {
   readonly #options: StoreOptions & typeof defaults;
@@ -64,7 +78,15 @@ export class Store {
       const files = model.files.map(({ name, bytes }) => ({ name, bytes }));
       const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
       const { free } = await this.#space();
-      return { ref: model.ref, from: model.from, commit: model.commit, files, bytes, stored: state?.stored ?? 0, free };
+      return {
+        ref: model.ref,
+        from: model.from,
+        commit: model.commit,
+        files,
+        bytes,
+        stored: state?.stored ?? 0,
+        free,
+      };
     });
   }
 
@@ -85,12 +107,22 @@ export class Store {
   /** Deletes what is here of a model. Throws StorageFailure while a tab uses it. */
   delete(ref: string): Promise<void> {
     return this.#typed(async () => {
-      const stored = await Promise.all((await this.#options.shelf.list()).map(async (name) => ({ name, ref: (await this.#state(name))?.model.ref })));
+      const stored = await Promise.all(
+        (await this.#options.shelf.list()).map(async (name) => ({
+          name,
+          ref: (await this.#state(name))?.model.ref,
+        })),
+      );
       // What is stored under a spelling of before is deleted by it.
-      const text = stored.some((model) => model.ref === ref) ? ref : referenceText(parseReference(ref));
+      const text = stored.some((model) => model.ref === ref)
+        ? ref
+        : referenceText(parseReference(ref));
       for (const { name } of stored.filter((model) => model.ref === text)) {
         const release = await this.#options.locks.tryHold(lockName(name));
-        if (!release) throw new StorageFailure(`${text} is being downloaded or loaded. Stop that, or wait for it, then delete it.`);
+        if (!release)
+          throw new StorageFailure(
+            `${text} is being downloaded or loaded. Stop that, or wait for it, then delete it.`,
+          );
         try {
           await this.#options.shelf.remove(name);
         } finally {
@@ -115,7 +147,14 @@ export class Store {
       const key = this.#key(reference);
       const name = lockName(key);
       const { locks } = this.#options;
-      const waiting = (): void => options.onProgress({ phase: "waiting", loaded: 0, total: 0, rate: null, secondsLeft: null });
+      const waiting = (): void =>
+        options.onProgress({
+          phase: "waiting",
+          loaded: 0,
+          total: 0,
+          rate: null,
+          secondsLeft: null,
+        });
       // Another tab may delete the model between the download and its use; once is bad luck.
       for (let attempt = 0; attempt < 3; attempt++) {
         const reading = await locks.hold(name, "shared", options.signal, waiting);
@@ -132,12 +171,18 @@ export class Store {
           writing();
         }
       }
-      throw new StorageFailure(`${referenceText(reference)} was deleted while it was opened. Load it again.`);
+      throw new StorageFailure(
+        `${referenceText(reference)} was deleted while it was opened. Load it again.`,
+      );
     });
   }
 
   /** A model's files, if all are here and as they should be. */
-  async #whole(key: string, expected: OpenOptions["expected"], release: () => void): Promise<ModelFiles | undefined> {
+  async #whole(
+    key: string,
+    expected: OpenOptions["expected"],
+    release: () => void,
+  ): Promise<ModelFiles | undefined> {
     const folder = await this.#options.shelf.folder(key);
     const state = folder && (await readState(folder));
     if (!folder || !state?.complete || !isAsExpected(state.model, expected)) return undefined;
@@ -154,7 +199,11 @@ export class Store {
     });
   }
 
-  async #download(reference: Reference, key: string, { signal, onProgress, expected }: OpenOptions): Promise<void> {
+  async #download(
+    reference: Reference,
+    key: string,
+    { signal, onProgress, expected }: OpenOptions,
+  ): Promise<void> {
     const { shelf } = this.#options;
     for (let beginning = 1; ; beginning++) {
       onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null });
@@ -169,7 +218,15 @@ export class Store {
       let model = journal?.state.model;
       try {
         if (!journal || !folder) {
-          const note = (why: string | undefined): void => onProgress({ phase: "checking", loaded: 0, total: 0, rate: null, secondsLeft: null, ...(why === undefined ? {} : { note: why }) });
+          const note = (why: string | undefined): void =>
+            onProgress({
+              phase: "checking",
+              loaded: 0,
+              total: 0,
+              rate: null,
+              secondsLeft: null,
+              ...(why === undefined ? {} : { note: why }),
+            });
           model = await askHost(reference, { ...this.#host(signal), expected, onWait: note });
           await this.#makeRoom(model, totalOf(model));
           // Whatever was there belongs to another state of the model, or to none.
@@ -185,8 +242,12 @@ export class Store {
       } catch (error) {
         const stored = journal?.state.stored ?? 0;
         // A commit may be gone from the hub since the download began; a file may have changed.
-        const gone = async (): Promise<boolean> => reference.kind === "hub" && (await latestCommit(reference, this.#host(signal))) !== model?.commit;
-        const anew = (error instanceof Changed && beginning < mostBeginnings) || (error instanceof NotThere && resumed && (await gone()));
+        const gone = async (): Promise<boolean> =>
+          reference.kind === "hub" &&
+          (await latestCommit(reference, this.#host(signal))) !== model?.commit;
+        const anew =
+          (error instanceof Changed && beginning < mostBeginnings) ||
+          (error instanceof NotThere && resumed && (await gone()));
         // Of what has nothing finished nothing is left: the next try asks what there is by then.
         if (anew || (journal && stored === 0)) {
           journal?.close();
@@ -194,7 +255,11 @@ export class Store {
           await shelf.remove(key);
         }
         if (anew) continue;
-        if (error instanceof Changed) throw new Download(`${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`, { cause: error });
+        if (error instanceof Changed)
+          throw new Download(
+            `${error.message} It changed again while it was fetched anew. Nothing of it was kept: try again later.`,
+            { cause: error },
+          );
         if (isFull(error) && model) throw await this.#full(model, stored, error);
         throw error;
       } finally {
@@ -212,7 +277,9 @@ export class Store {
     }
     const { free } = await this.#space();
     if (this.#options.shelf.persistent && free !== null && needed > free) {
-      throw new StorageFailure(`${model.ref} needs ${amount(needed)} more on this machine, and ${amount(free)} are free for this page. Delete stored models or free disk space, then try again.`);
+      throw new StorageFailure(
+        `${model.ref} needs ${amount(needed)} more on this machine, and ${amount(free)} are free for this page. Delete stored models or free disk space, then try again.`,
+      );
     }
   }
 
@@ -220,9 +287,15 @@ export class Store {
     const { free } = await this.#space();
     const left = totalOf(model) - stored;
     // Some browsers name more than they give.
-    const told = free === null || free >= left ? "the browser gives this page no more" : `${amount(free)} are free for this page`;
+    const told =
+      free === null || free >= left
+        ? "the browser gives this page no more"
+        : `${amount(free)} are free for this page`;
     const kept = stored > 0 ? " What arrived is kept." : "";
-    return new StorageFailure(`${model.ref} needs ${amount(left)} more on this machine, and ${told}.${kept} Delete stored models or free disk space, then try again.`, { cause });
+    return new StorageFailure(
+      `${model.ref} needs ${amount(left)} more on this machine, and ${told}.${kept} Delete stored models or free disk space, then try again.`,
+      { cause },
+    );
   }
 
   async #space(): Promise<{ used: number | null; free: number | null; persisted: boolean }> {
@@ -264,8 +337,15 @@ export class Store {
       return await task();
     } catch (error) {
       if (error instanceof ConclaveError || isAbort(error)) throw error;
-      if (isFull(error)) throw new StorageFailure("There is no room left for this page. Delete stored models or free disk space, then try again.", { cause: error });
-      throw new StorageFailure(`The browser's storage failed (${String(error)}). Reload the page, then try again; what is stored is kept.`, { cause: error });
+      if (isFull(error))
+        throw new StorageFailure(
+          "There is no room left for this page. Delete stored models or free disk space, then try again.",
+          { cause: error },
+        );
+      throw new StorageFailure(
+        `The browser's storage failed (${String(error)}). Reload the page, then try again; what is stored is kept.`,
+        { cause: error },
+      );
     }
   }
 }
@@ -279,16 +359,25 @@ function keyOf(reference: Reference, hub: string): string {
     .slice(0, 32);
 }
 
-/** Whether a model lies on a shelf, whole and checked, for who has no store of it. Asks nobody. Throws {@link BadReference}. */
-export async function isStored(shelf: Pick<Shelf, "folder">, ref: string, hub: string = publicHub): Promise<boolean> {
+/**
+ * Whether a model lies on a shelf, whole and checked, for who has no store of it. Asks nobody.
+ * Throws {@link BadReference}.
+ */
+export async function isStored(
+  shelf: Pick<Shelf, "folder">,
+  ref: string,
+  hub: string = publicHub,
+): Promise<boolean> {
   const folder = await shelf.folder(keyOf(parseReference(ref), hubAddress(hub)));
   const state = folder && (await readState(folder));
   return state?.complete ?? false;
 }
 
 const lockName = (key: string): string => `conclave-model ${key}`;
-const isFull = (error: unknown): boolean => error instanceof Error && error.name === "QuotaExceededError";
-const totalOf = (model: RemoteModel): number => model.files.reduce((sum, { bytes }) => sum + bytes, 0);
+const isFull = (error: unknown): boolean =>
+  error instanceof Error && error.name === "QuotaExceededError";
+const totalOf = (model: RemoteModel): number =>
+  model.files.reduce((sum, { bytes }) => sum + bytes, 0);
 
 function hubAddress(text: string): string {
   try {
@@ -297,17 +386,33 @@ function hubAddress(text: string): string {
   } catch {
     // told below
   }
-  throw new BadReference(`${JSON.stringify(text)} is no address of a hub. Give one like ${publicHub}.`);
+  throw new BadReference(
+    `${JSON.stringify(text)} is no address of a hub. Give one like ${publicHub}.`,
+  );
 }
 
 /** What a caller knows of the one file of a model overrules what is stored. */
-function isAsExpected({ files }: RemoteModel, { bytes, sha256 }: NonNullable<OpenOptions["expected"]> = {}): boolean {
+function isAsExpected(
+  { files }: RemoteModel,
+  { bytes, sha256 }: NonNullable<OpenOptions["expected"]> = {},
+): boolean {
   const [only] = files;
   if (!only || files.length > 1) return true;
-  return (bytes === undefined || bytes === only.bytes) && (sha256 === undefined || sha256.toLowerCase() === only.sha256);
+  return (
+    (bytes === undefined || bytes === only.bytes) &&
+    (sha256 === undefined || sha256.toLowerCase() === only.sha256)
+  );
 }
 
 function described(state: ModelState): Listed["models"][number] {
   const { ref, from, commit, files } = state.model;
-  return { ref, from, commit, files: files.map(({ name, bytes }) => ({ name, bytes })), bytes: state.bytes, stored: state.stored, complete: state.complete };
+  return {
+    ref,
+    from,
+    commit,
+    files: files.map(({ name, bytes }) => ({ name, bytes })),
+    bytes: state.bytes,
+    stored: state.stored,
+    complete: state.complete,
+  };
 }

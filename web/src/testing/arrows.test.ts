@@ -1,4 +1,7 @@
-/** The arrows between the folders of web/src, as ARCHITECTURE.md draws them: nothing imports against them. */
+/**
+ * The arrows between the folders of web/src, as ARCHITECTURE.md draws them: nothing imports against
+ * them.
+ */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, sep } from "node:path";
@@ -16,17 +19,24 @@ const arrows: Record<string, string[]> = {
 };
 
 test("imports between folders go the way that arrows point", () => {
-  const files = readdirSync(sources, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  const files = readdirSync(sources, { recursive: true, encoding: "utf8" }).filter((file) =>
+    file.endsWith(".ts"),
+  );
   const found = new Set<string>();
   for (const file of files) {
     const [folder = ""] = file.split(sep);
     assert.ok(folder === "testing" || folder in arrows, `${file} lies in no folder`);
     if (folder === "testing" || file.endsWith(".test.ts")) continue;
-    for (const [, path] of readFileSync(join(sources, file), "utf8").matchAll(/(?:from|import|import\() ?"(\.[^"]+\.ts)"/g)) {
+    for (const [, path] of readFileSync(join(sources, file), "utf8").matchAll(
+      /(?:from|import|import\() ?"(\.[^"]+\.ts)"/g,
+    )) {
       const [to = ""] = normalize(join(dirname(file), path!)).split(sep);
       if (to === folder) continue;
       found.add(`${folder} → ${to}`);
-      assert.ok(arrows[folder]!.includes(to), `${file} imports ${path}: nothing in ${folder} may know ${to}`);
+      assert.ok(
+        arrows[folder]!.includes(to),
+        `${file} imports ${path}: nothing in ${folder} may know ${to}`,
+      );
     }
   }
   // Every arrow is there for somebody, or it would be no use to draw it.

@@ -1,13 +1,20 @@
 /**
- * A server of the OpenAI protocol for the unit tests, over real HTTP: its model writes what a test tells it, a word
- * a token, and fails as a test tells it. What real servers do is tested in tests/browser/remote.test.ts.
+ * A server of the OpenAI protocol for the unit tests, over real HTTP: its model writes what a test
+ * tells it, a word a token, and fails as a test tells it. What real servers do is tested in
+ * tests/browser/remote.test.ts.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** What becomes of a request instead of its answer. */
-export type Fault = { status: number; headers?: Record<string, string>; body?: string } | "hang" | "cut" | "garbage" | "endless" | { after: number };
+export type Fault =
+  | { status: number; headers?: Record<string, string>; body?: string }
+  | "hang"
+  | "cut"
+  | "garbage"
+  | "endless"
+  | { after: number };
 
 export interface Abilities {
   completions?: boolean;
@@ -78,7 +85,10 @@ export class OpenAiServer {
     const place = this.faults.findIndex((each) => path.endsWith(each.path));
     const fault = place < 0 ? undefined : this.faults.splice(place, 1)[0]!.fault;
     if (fault === "hang") return;
-    if (fault === "cut") return void response.writeHead(200, { "content-length": 1000 }).write('{"choices":[', () => response.destroy());
+    if (fault === "cut")
+      return void response
+        .writeHead(200, { "content-length": 1000 })
+        .write('{"choices":[', () => response.destroy());
     if (fault === "garbage") return void response.end("<!doctype html>");
     if (fault === "endless") {
       const piece = Buffer.alloc(1 << 20, " ");
@@ -88,14 +98,18 @@ export class OpenAiServer {
       };
       return write();
     }
-    if (fault && "status" in fault) return void response.writeHead(fault.status, fault.headers).end(fault.body);
+    if (fault && "status" in fault)
+      return void response.writeHead(fault.status, fault.headers).end(fault.body);
     if (fault) await new Promise((resolve) => setTimeout(resolve, fault.after));
     const answer = this.#of(path, body);
-    response.writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" }).end(JSON.stringify(answer ?? { error: { message: "no such path" } }));
+    response
+      .writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" })
+      .end(JSON.stringify(answer ?? { error: { message: "no such path" } }));
   }
 
   #of(path: string, body: Record<string, unknown>): object | undefined {
-    if (path === "/v1/models" && this.#can.models) return { object: "list", data: [{ id: "words", object: "model", max_model_len: 512 }] };
+    if (path === "/v1/models" && this.#can.models)
+      return { object: "list", data: [{ id: "words", object: "model", max_model_len: 512 }] };
     if (path === "/apply-template" && this.#can.template)
       return {
         prompt: (body["messages"] as { role: string; content: string }[])
@@ -104,15 +118,39 @@ export class OpenAiServer {
           .join(""),
       };
     if (path === "/v1/chat/completions" && this.#can.chat)
-      return { choices: [{ index: 0, message: { role: "assistant", content: this.names((body["messages"] as { content: string }[]).at(-1)!.content) } }] };
+      return {
+        choices: [
+          {
+            index: 0,
+            message: {
+              role: "assistant",
+              content: this.names((body["messages"] as { content: string }[]).at(-1)!.content),
+            },
+          },
+        ],
+      };
     if (path !== "/v1/completions" || !this.#can.completions) return undefined;
     const prompts = [body["prompt"]].flat() as string[];
     const most = body["max_tokens"] as number;
     const written = words(this.writes.text).slice(0, most);
-    const ends = this.writes.ends && written.length === words(this.writes.text).length && written.length < most;
+    const ends =
+      this.writes.ends &&
+      written.length === words(this.writes.text).length &&
+      written.length < most;
     const choices = prompts.map((prompt, index) => {
-      const tokens = [...(body["echo"] === true && this.#can.echo ? words(prompt) : []), ...written];
-      return { index, text: tokens.join(""), finish_reason: ends ? "stop" : "length", logprobs: { tokens, token_logprobs: tokens.map((token, place) => (place === 0 ? null : this.likes(token))) } };
+      const tokens = [
+        ...(body["echo"] === true && this.#can.echo ? words(prompt) : []),
+        ...written,
+      ];
+      return {
+        index,
+        text: tokens.join(""),
+        finish_reason: ends ? "stop" : "length",
+        logprobs: {
+          tokens,
+          token_logprobs: tokens.map((token, place) => (place === 0 ? null : this.likes(token))),
+        },
+      };
     });
     return { choices, usage: { completion_tokens: written.length + Number(ends) } };
   }

@@ -49,7 +49,22 @@ export const settings: Settings = {
   maxCharacters: 4096,
 };
 
-export const rules: Rules = { harmonic: settings, leader: { ...settings, leader: { doubt: 5 } }, paper: { ...settings, scoring: "logit", scoreEnd: false, trust: 0, reward: "counts", level: false, confidence: 0, agree: false, discount: 1, sure: 1000 } };
+export const rules: Rules = {
+  harmonic: settings,
+  leader: { ...settings, leader: { doubt: 5 } },
+  paper: {
+    ...settings,
+    scoring: "logit",
+    scoreEnd: false,
+    trust: 0,
+    reward: "counts",
+    level: false,
+    confidence: 0,
+    agree: false,
+    discount: 1,
+    sure: 1000,
+  },
+};
 export const ranges: Ranges = { segmentTokens: { low: 1, high: 64 } };
 
 export interface Script {
@@ -58,7 +73,11 @@ export interface Script {
   /** The mean logit it gives to a candidate of this text. */
   taste: (text: string) => number;
   /** Thrown at the nth call (from 1) of a move. */
-  failure?: { move: "measure" | "begin" | "think" | "draft" | "verify" | "keep"; call: number; error: Error };
+  failure?: {
+    move: "measure" | "begin" | "think" | "draft" | "verify" | "keep";
+    call: number;
+    error: Error;
+  };
   /** Pieces of what it thinks before it answers, where it may. */
   thoughts?: string[];
   /** Resolves without a turn of the event loop, as the CPU backend does. */
@@ -67,7 +86,10 @@ export interface Script {
   step?: number;
   /** Tokens of a conversation where its length is asked; five if left out, and 64 are the most. */
   tokens?: (messages: Message[]) => number;
-  /** What it tells a system prompt by, and gives of it; nothing of its own if left out. Bytes of another model it refuses. */
+  /**
+   * What it tells a system prompt by, and gives of it; nothing of its own if left out. Bytes of
+   * another model it refuses.
+   */
   prompts?: { model: string };
   /** The fused core can't load it. */
   noPlan?: boolean;
@@ -127,7 +149,11 @@ export class ScriptedMember implements ModuleMember {
     return this.#move("measure", () => {
       this.thinking = thinking;
       const tokens = this.#script.tokens?.(messages) ?? 5;
-      if (tokens > room) throw Object.assign(new Error(`${tokens} tokens do not fit the context of ${room} tokens.`), { name: "ContextFull" });
+      if (tokens > room)
+        throw Object.assign(
+          new Error(`${tokens} tokens do not fit the context of ${room} tokens.`),
+          { name: "ContextFull" },
+        );
       return tokens;
     });
   }
@@ -143,7 +169,8 @@ export class ScriptedMember implements ModuleMember {
   async takePrefix(prefix: Uint8Array): Promise<void> {
     return this.#move("takePrefix", () => {
       const text = new TextDecoder().decode(prefix);
-      if (!text.startsWith(`${this.#script.prompts?.model}: `)) throw new Error("The saved prefix is of another model.");
+      if (!text.startsWith(`${this.#script.prompts?.model}: `))
+        throw new Error("The saved prefix is of another model.");
       this.#journal.push(`${this.#name} has ${text}`);
     });
   }
@@ -155,7 +182,12 @@ export class ScriptedMember implements ModuleMember {
   }
 
   /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
-  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true): Promise<Begun> {
+  async begin(
+    messages: Message[],
+    sampling: Sampling,
+    stream: number,
+    onReading: OnReading = () => true,
+  ): Promise<Begun> {
     return this.#move("begin", async () => {
       this.messages = messages;
       this.sampling = sampling;
@@ -204,13 +236,24 @@ export class ScriptedMember implements ModuleMember {
     });
   }
 
-  async verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]> {
-    return this.#move(`verify ${candidates.map(({ text }) => JSON.stringify(text)).join(",")}`, () => {
-      this.#verified = candidates;
-      this.settings = settings;
-      this.#counters.verifyTokens += candidates.reduce((sum, { text }) => sum + text.length, 0);
-      return candidates.map(({ text }) => ({ meanLogit: this.#script.taste(text), meanLogprob: -1, harmonic: -2, tokens: text.length }));
-    });
+  async verify(
+    candidates: Candidate[],
+    settings: Settings,
+  ): Promise<(Score & { tokens: number })[]> {
+    return this.#move(
+      `verify ${candidates.map(({ text }) => JSON.stringify(text)).join(",")}`,
+      () => {
+        this.#verified = candidates;
+        this.settings = settings;
+        this.#counters.verifyTokens += candidates.reduce((sum, { text }) => sum + text.length, 0);
+        return candidates.map(({ text }) => ({
+          meanLogit: this.#script.taste(text),
+          meanLogprob: -1,
+          harmonic: -2,
+          tokens: text.length,
+        }));
+      },
+    );
   }
 
   async keep(winner: number): Promise<void> {
@@ -235,7 +278,10 @@ export class ScriptedMember implements ModuleMember {
 
   /** As wasm-bindgen does, refuses whatever is asked of it while a call is under way. */
   #refuseBusy(): void {
-    if (this.#busy) throw new Error("recursive use of an object detected which would lead to unsafe aliasing in rust");
+    if (this.#busy)
+      throw new Error(
+        "recursive use of an object detected which would lead to unsafe aliasing in rust",
+      );
   }
 
   async #move<T>(move: string, work: () => T | Promise<T>): Promise<T> {
@@ -256,14 +302,18 @@ export class ScriptedMember implements ModuleMember {
   }
 }
 
-/** A module of grammars that allow anything, and note what they are told. A schema that says `refused` can't be honoured. */
+/**
+ * A module of grammars that allow anything, and note what they are told. A schema that says
+ * `refused` can't be honoured.
+ */
 export function scriptedGrammar(journal: string[]): GrammarModule {
   const refuse = (message: string): never => {
     throw Object.assign(new Error(message), { name: "Settings" });
   };
   return {
     default: async () => undefined,
-    check: (schema) => void (schema.includes("refused") && refuse("The schema can't be honoured at #: refused.")),
+    check: (schema) =>
+      void (schema.includes("refused") && refuse("The schema can't be honoured at #: refused.")),
     Vocabulary: class {
       readonly #of: string;
 
@@ -293,7 +343,8 @@ function unreachable(): never {
 }
 
 /** What a verifier thinks of a candidate, by whichever number it gives. */
-const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number => meanLogit ?? preference ?? 1 / (1 - harmonic);
+const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number =>
+  meanLogit ?? preference ?? 1 / (1 - harmonic);
 
 /** A query whose shares are the raw scores over their row sum, with equal weights. */
 export class ScriptedQuery implements Query {
@@ -307,7 +358,12 @@ export class ScriptedQuery implements Query {
   /** Places of those who drafted in this round, where not all did. */
   #drafters: number[] | undefined;
 
-  constructor(members: number, given: Settings, journal: string[] = [], exits: Record<number, number[]> = {}) {
+  constructor(
+    members: number,
+    given: Settings,
+    journal: string[] = [],
+    exits: Record<number, number[]> = {},
+  ) {
     this.#active = [...Array(members).keys()];
     this.#settings = given;
     this.#journal = journal;
@@ -320,7 +376,9 @@ export class ScriptedQuery implements Query {
 
   /** Who won last. */
   leader(): number | undefined {
-    return this.#settings.leader && this.#active.length > 1 ? Math.max(0, this.#active.indexOf(this.#leader)) : undefined;
+    return this.#settings.leader && this.#active.length > 1
+      ? Math.max(0, this.#active.indexOf(this.#leader))
+      : undefined;
   }
 
   trust(): void {}
@@ -329,7 +387,11 @@ export class ScriptedQuery implements Query {
 
   drafted(places: Uint32Array, candidates: Candidate[]): void {
     if (candidates.length !== places.length) throw new Error("a candidate each");
-    if (places.length === 0 || places.some((place, j) => place >= this.#active.length || (j > 0 && place <= places[j - 1]!))) throw new Error("these can't be the drafters");
+    if (
+      places.length === 0 ||
+      places.some((place, j) => place >= this.#active.length || (j > 0 && place <= places[j - 1]!))
+    )
+      throw new Error("these can't be the drafters");
     this.#drafters = [...places];
   }
 
@@ -351,16 +413,28 @@ export class ScriptedQuery implements Query {
     });
   }
 
-  feedback(_shares: number[][]): { counts: number[]; rewards: number[]; rate: number; weights: number[] } {
+  feedback(_shares: number[][]): {
+    counts: number[];
+    rewards: number[];
+    rate: number;
+    weights: number[];
+  } {
     this.#journal.push("feedback");
     const weights = [...this.weights()];
-    return { counts: this.#columns().map(() => 1), rewards: weights.map(() => 1), rate: 1, weights };
+    return {
+      counts: this.#columns().map(() => 1),
+      rewards: weights.map(() => 1),
+      rate: 1,
+      weights,
+    };
   }
 
   select(shares: number[][]): Selection {
     this.#journal.push("select");
     const judged = shares.filter((row) => row.length > 0);
-    const totals = this.#columns().map((_, j) => judged.reduce((sum, row) => sum + row[j]!, 0) / Math.max(1, judged.length));
+    const totals = this.#columns().map(
+      (_, j) => judged.reduce((sum, row) => sum + row[j]!, 0) / Math.max(1, judged.length),
+    );
     const winner = totals.indexOf(Math.max(...totals));
     this.#leader = this.#active[this.#columns()[winner]!]!;
     return { totals, winner, turnedBy: [] };

@@ -6,14 +6,31 @@ import assert from "node:assert/strict";
 import type { Gpu } from "../protocol/backend.ts";
 import { RememberedChoices } from "../worker/remembered-choices.ts";
 import { Conclave, type Port } from "../library/conclave.ts";
-import type { Adapter, Backend, Choices, Core, EngineModule, FusedEngine, GrammarModule, Message, Settings } from "../protocol/engine.ts";
+import type {
+  Adapter,
+  Backend,
+  Choices,
+  Core,
+  EngineModule,
+  FusedEngine,
+  GrammarModule,
+  Message,
+  Settings,
+} from "../protocol/engine.ts";
 import type { StartedModule } from "../worker/engine-module.ts";
 import { openLocks } from "../store/locks.ts";
 import { parseHelperStart, type HelperPort } from "../worker/helpers.ts";
 import { MemberHost } from "../worker/member-host.ts";
 import type { ThreadPort } from "../worker/member-threads.ts";
 import type { BeginEvent, ConclaveEvent } from "../protocol/messages.ts";
-import { ranges, rules, scriptedGrammar, ScriptedMember, ScriptedQuery, type Script } from "./scripted.ts";
+import {
+  ranges,
+  rules,
+  scriptedGrammar,
+  ScriptedMember,
+  ScriptedQuery,
+  type Script,
+} from "./scripted.ts";
 import { Service } from "../worker/service.ts";
 import { MemoryShelf, type Shelf } from "../store/shelf.ts";
 import { Prompts } from "../store/prompts.ts";
@@ -60,7 +77,9 @@ export interface Surroundings {
   startingThreads?: Promise<void>;
   /** Members are there when this is done. */
   building?: Promise<void>;
-  /** The open core's module is there when this is done, or fails as this does; called at each fetch. */
+  /**
+   * The open core's module is there when this is done, or fails as this does; called at each fetch.
+   */
   fetching?: () => Promise<void>;
   /** Workers have no workers. */
   workerless?: boolean;
@@ -71,23 +90,54 @@ export interface Surroundings {
 export function stage(
   scripts: Record<string, Script>,
   cores = 1,
-  { kept, card = "scripted card", starting, startingThreads, building, fetching, workerless = false, shared = false, prompts = new MemoryShelf() }: Surroundings = {},
+  {
+    kept,
+    card = "scripted card",
+    starting,
+    startingThreads,
+    building,
+    fetching,
+    workerless = false,
+    shared = false,
+    prompts = new MemoryShelf(),
+  }: Surroundings = {},
 ): Stage {
   const journal: string[] = [];
   const members = new Map<string, ScriptedMember>();
   const threads: StagedThread[] = [];
   let lost: string | undefined;
-  const adapter: Adapter = { name: "scripted", vendor: "", architecture: "", backend: "cpu", software: false };
-  const engine = (core: Core, backend: Backend, thread?: StagedThread, measured?: Choices): FusedEngine => ({
+  const adapter: Adapter = {
+    name: "scripted",
+    vendor: "",
+    architecture: "",
+    backend: "cpu",
+    software: false,
+  };
+  const engine = (
+    core: Core,
+    backend: Backend,
+    thread?: StagedThread,
+    measured?: Choices,
+  ): FusedEngine => ({
     backend,
     adapter: () => adapter,
-    choices: () => (backend === "cpu" ? undefined : { ...(measured ?? { normInside: true, asATile: 28 }), measured: measured !== undefined }),
+    choices: () =>
+      backend === "cpu"
+        ? undefined
+        : { ...(measured ?? { normInside: true, asATile: 28 }), measured: measured !== undefined },
     load: async (name, files, _options, onProgress) => {
       const bytes = files.files[0]?.bytes ?? 0;
-      if (bytes === 0) throw Object.assign(new Error("The file is empty. Choose a GGUF file."), { name: "ModelFile" });
+      if (bytes === 0)
+        throw Object.assign(new Error("The file is empty. Choose a GGUF file."), {
+          name: "ModelFile",
+        });
       const magic = new TextDecoder().decode(await files.read(0, 0, 4));
-      if (magic !== "GGUF") throw Object.assign(new Error(`The file begins with ${magic}. Choose a GGUF file.`), { name: "ModelFile" });
-      if (core === "fused" && scripts[name]?.noPlan) throw Object.assign(new Error("It has no plan for this model."), { name: "NoPlan" });
+      if (magic !== "GGUF")
+        throw Object.assign(new Error(`The file begins with ${magic}. Choose a GGUF file.`), {
+          name: "ModelFile",
+        });
+      if (core === "fused" && scripts[name]?.noPlan)
+        throw Object.assign(new Error("It has no plan for this model."), { name: "NoPlan" });
       onProgress(bytes, bytes);
       if (core === "fused" && backend === "webgpu" && card !== "SwiftShader" && !measured) {
         journal.push("measure");
@@ -103,7 +153,10 @@ export function stage(
     loseDevice: () => (lost = "destroyed"),
     free: () => undefined,
   });
-  const startModule = async (core: Core, thread?: StagedThread): Promise<StartedModule<EngineModule>> => {
+  const startModule = async (
+    core: Core,
+    thread?: StagedThread,
+  ): Promise<StartedModule<EngineModule>> => {
     await (thread ? (startingThreads ?? starting) : starting);
     const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
     const module: EngineModule = {
@@ -140,16 +193,30 @@ export function stage(
   const startGrammar = async (): Promise<GrammarModule> => scriptedGrammar(journal);
   const startThread = (address: string): ThreadPort => {
     const core: Core = address.includes("open-core") ? "burn" : "fused";
-    const thread: StagedThread = { members: [], helpers: new Set(), wanted: 0, terminated: false, port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null } };
+    const thread: StagedThread = {
+      members: [],
+      helpers: new Set(),
+      wanted: 0,
+      terminated: false,
+      port: { postMessage, terminate, onmessage: null, onmessageerror: null, onerror: null },
+    };
     const host = new MemberHost(
       () => startModule(core, thread),
       (reply) => {
         const copy: unknown = structuredClone(reply);
-        setImmediate(() => thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>));
+        setImmediate(
+          () =>
+            thread.terminated || thread.port.onmessage?.({ data: copy } as MessageEvent<unknown>),
+        );
       },
       startGrammar,
       () => {
-        const helper: HelperPort = { postMessage: (data) => void parseHelperStart(data), terminate: () => void thread.helpers.delete(helper), onmessage: null, onerror: null };
+        const helper: HelperPort = {
+          postMessage: (data) => void parseHelperStart(data),
+          terminate: () => void thread.helpers.delete(helper),
+          onmessage: null,
+          onerror: null,
+        };
         thread.helpers.add(helper);
         return helper;
       },
@@ -169,10 +236,16 @@ export function stage(
     const copy: unknown = structuredClone(data);
     setImmediate(() => port.onmessage?.({ data: copy } as MessageEvent<unknown>));
   };
-  const openStore = async (): Promise<Store> => new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
-  const gpu: Gpu | undefined = kept && { requestAdapter: async () => ({ info: { description: card } }) };
+  const openStore = async (): Promise<Store> =>
+    new Store({ shelf: new MemoryShelf(), locks: openLocks(undefined) });
+  const gpu: Gpu | undefined = kept && {
+    requestAdapter: async () => ({ info: { description: card } }),
+  };
   const choices = new RememberedChoices(async () => kept ?? new MemoryShelf());
-  const fetchOpenCore = async (_address: string, onFetched: (loaded: number, total: number) => void): Promise<WebAssembly.Module> => {
+  const fetchOpenCore = async (
+    _address: string,
+    onFetched: (loaded: number, total: number) => void,
+  ): Promise<WebAssembly.Module> => {
     journal.push("fetch the open core");
     onFetched(3, 7);
     await fetching?.();
@@ -209,7 +282,8 @@ export function stage(
   return { port, journal, members, threads, inject: deliver };
 }
 
-const hasModule = (data: unknown): boolean => typeof data === "object" && data !== null && ("compiled" in data || "form" in data);
+const hasModule = (data: unknown): boolean =>
+  typeof data === "object" && data !== null && ("compiled" in data || "form" in data);
 
 export const file = new Blob(["GGUF"]);
 export const hello: Message[] = [{ role: "user", content: "hello" }];
@@ -222,7 +296,11 @@ export const talker: Script = {
 };
 
 /** An engine on `cores` cores with a member a script. */
-export async function open(scripts: Record<string, Script>, cores?: number, surroundings?: Surroundings): Promise<Stage & { conclave: Conclave }> {
+export async function open(
+  scripts: Record<string, Script>,
+  cores?: number,
+  surroundings?: Surroundings,
+): Promise<Stage & { conclave: Conclave }> {
   const made = stage(scripts, cores, surroundings);
   const conclave = await Conclave.open({ backend: "cpu" }, made.port);
   for (const name of Object.keys(scripts)) await conclave.add({ name, files: [file] });

@@ -1,18 +1,27 @@
 /**
- * A stand-in for the browser's own `LanguageModel`, with the documented interface as far as it is used here: no browser of
- * the tests has such a model. It answers by a function, and notes what becomes of its sessions.
+ * A stand-in for the browser's own `LanguageModel`, with the documented interface as far as it is
+ * used here: no browser of the tests has such a model. It answers by a function, and notes what
+ * becomes of its sessions.
  */
 
 export interface Prompted {
   question: string;
-  options: { responseConstraint?: unknown; omitResponseConstraintInput?: boolean; signal?: AbortSignal };
+  options: {
+    responseConstraint?: unknown;
+    omitResponseConstraintInput?: boolean;
+    signal?: AbortSignal;
+  };
 }
 
 export class StandInModel {
   available: "unavailable" | "downloadable" | "downloading" | "available" = "available";
   contextWindow = 6144;
-  /** Answers a question in what it says, held to the letters A to `letters`; never, or by an error, where a test has it so. */
-  says: (question: string, letters: string[]) => string | Promise<string> = (_, letters) => JSON.stringify(letters[0]);
+  /**
+   * Answers a question in what it says, held to the letters A to `letters`; never, or by an error,
+   * where a test has it so.
+   */
+  says: (question: string, letters: string[]) => string | Promise<string> = (_, letters) =>
+    JSON.stringify(letters[0]);
   readonly asked: Prompted[] = [];
   /** Options that sessions were created with. */
   readonly created: object[] = [];
@@ -25,7 +34,10 @@ export class StandInModel {
     return this.available;
   }
 
-  async create(options: { signal?: AbortSignal; monitor?: (monitor: EventTarget) => void }): Promise<object> {
+  async create(options: {
+    signal?: AbortSignal;
+    monitor?: (monitor: EventTarget) => void;
+  }): Promise<object> {
     options.signal?.throwIfAborted();
     this.created.push(options);
     if (this.available !== "available") {
@@ -65,7 +77,10 @@ export class StandInModel {
             reject(new DOMException("Aborted", "AbortError"));
           });
         });
-        return Promise.race([Promise.resolve(question).then((question) => this.says(question, letters)), stopped]);
+        return Promise.race([
+          Promise.resolve(question).then((question) => this.says(question, letters)),
+          stopped,
+        ]);
       },
       destroy: () => {
         if (here) this.open--;

@@ -1,4 +1,7 @@
-/** What a caller may ask of an answer: its length, where it ends, what becomes of a conversation that is too long; and who waits. */
+/**
+ * What a caller may ask of an answer: its length, where it ends, what becomes of a conversation
+ * that is too long; and who waits.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AskOptions } from "../library/conclave.ts";
@@ -9,21 +12,30 @@ import type { Script } from "../testing/scripted.ts";
 import { begun, collect, file, hello, open, talker } from "../testing/staged.ts";
 
 /** Each word a segment; tokens are characters. */
-const counting: Script = { drafts: ["One ", "two ", "three ", "four."].map((text, index) => ({ text, ended: index === 3 })), taste: () => 1 };
+const counting: Script = {
+  drafts: ["One ", "two ", "three ", "four."].map((text, index) => ({ text, ended: index === 3 })),
+  taste: () => 1,
+};
 
 const ended = (events: ConclaveEvent[]): EndEvent => {
   const end = events.at(-1);
   assert.ok(end?.type === "end");
   return end;
 };
-const texts = (events: ConclaveEvent[]): string[] => events.flatMap((event) => (event.type === "round" ? [event.text] : []));
+const texts = (events: ConclaveEvent[]): string[] =>
+  events.flatMap((event) => (event.type === "round" ? [event.text] : []));
 
 test("an answer ends at the most tokens, and drafts no more than are left", async () => {
   const { conclave, journal } = await open({ Ada: counting });
-  const events = await collect(conclave.ask(hello, { maxTokens: 8, settings: { segmentTokens: 6 } }));
+  const events = await collect(
+    conclave.ask(hello, { maxTokens: 8, settings: { segmentTokens: 6 } }),
+  );
   assert.deepEqual(texts(events), ["One ", "two "]);
   const { stop, text, usage } = ended(events);
-  assert.deepEqual([stop, text, usage], ["tokens", "One two ", { promptTokens: 5, answerTokens: 8 }]);
+  assert.deepEqual(
+    [stop, text, usage],
+    ["tokens", "One two ", { promptTokens: 5, answerTokens: 8 }],
+  );
   assert.deepEqual(
     journal.filter((entry) => /draft/.test(entry)).map((entry) => /draft (\d+)/.exec(entry)![1]),
     ["6", "4"],
@@ -44,7 +56,10 @@ test("an answer ends before a text of the caller's, also across segments", async
   const whole = await collect(other.ask(hello, { stop: ["four.!"] }));
   assert.deepEqual(texts(whole), ["One ", "two ", "three ", ""], "it may have been the beginning");
   assert.deepEqual([ended(whole).stop, ended(whole).text], ["ended", "One two three four."]);
-  await assert.rejects(collect(other.ask(hello, { stop: [""] })), { name: "Settings", message: /empty text/ });
+  await assert.rejects(collect(other.ask(hello, { stop: [""] })), {
+    name: "Settings",
+    message: /empty text/,
+  });
 });
 
 test("options that mean nothing are refused by name", async () => {
@@ -54,10 +69,19 @@ test("options that mean nothing are refused by name", async () => {
     [{ settings: { segment: 5 } }, /^settings knows no "segment"/],
     [{ sampling: { top_p: 0.5 } }, /^sampling knows no "top_p"/],
   ] as const) {
-    await assert.rejects(collect(conclave.ask(hello, options as unknown as AskOptions)), { name: "Settings", message });
+    await assert.rejects(collect(conclave.ask(hello, options as unknown as AskOptions)), {
+      name: "Settings",
+      message,
+    });
   }
-  await assert.rejects(conclave.add({ name: "Bo", files: [file] }, { context: 5 } as object), { name: "Settings", message: /^add knows no "context"/ });
-  await assert.rejects(conclave.add({ name: "Bo", file: "bo.gguf" } as never), { name: "Settings", message: /^a member knows no "file"/ });
+  await assert.rejects(conclave.add({ name: "Bo", files: [file] }, { context: 5 } as object), {
+    name: "Settings",
+    message: /^add knows no "context"/,
+  });
+  await assert.rejects(conclave.add({ name: "Bo", file: "bo.gguf" } as never), {
+    name: "Settings",
+    message: /^a member knows no "file"/,
+  });
 });
 
 test("a conversation is measured by each member", async () => {
@@ -66,7 +90,9 @@ test("a conversation is measured by each member", async () => {
     { member: "Ada", tokens: 5, room: 64 },
     { member: "Bo", tokens: 5, room: 64 },
   ]);
-  assert.deepEqual(await conclave.measure(hello, { members: ["Bo"] }), [{ member: "Bo", tokens: 5, room: 64 }]);
+  assert.deepEqual(await conclave.measure(hello, { members: ["Bo"] }), [
+    { member: "Bo", tokens: 5, room: 64 },
+  ]);
   await assert.rejects(conclave.measure(hello, { members: ["Zoe"] }), { name: "Settings" });
 });
 
@@ -80,7 +106,14 @@ const long: Message[] = [
 ];
 
 test("of a conversation that is too long the oldest questions are left out, if the caller says so", async () => {
-  const full = (call: number): Script => ({ ...talker, failure: { move: "measure", call, error: Object.assign(new Error("70 tokens"), { name: "ContextFull" }) } });
+  const full = (call: number): Script => ({
+    ...talker,
+    failure: {
+      move: "measure",
+      call,
+      error: Object.assign(new Error("70 tokens"), { name: "ContextFull" }),
+    },
+  });
   const { conclave, members } = await open({ Ada: full(1), Bo: full(2) });
   const events = await collect(conclave.ask(long, { overflow: "drop-oldest" }));
   assert.equal(begun(events).dropped, 4);
@@ -90,13 +123,19 @@ test("of a conversation that is too long the oldest questions are left out, if t
   const { conclave: strict } = await open({ Ada: full(1) });
   await assert.rejects(collect(strict.ask(long)), ContextFull);
   const { conclave: none } = await open({ Ada: full(1) });
-  await assert.rejects(collect(none.ask(hello, { overflow: "drop-oldest" })), ContextFull, "the last question is not left out");
+  await assert.rejects(
+    collect(none.ask(hello, { overflow: "drop-oldest" })),
+    ContextFull,
+    "the last question is not left out",
+  );
 });
 
 test("what is left of a conversation leaves an answer a quarter of the context, or what it may take at most", async () => {
   // Of 64 tokens 16 are the quarter.
   const dropped = async (perMessage: number, limits: { maxTokens?: number } = {}) => {
-    const { conclave } = await open({ Ada: { ...talker, tokens: (messages) => messages.length * perMessage } });
+    const { conclave } = await open({
+      Ada: { ...talker, tokens: (messages) => messages.length * perMessage },
+    });
     return begun(await collect(conclave.ask(long, { overflow: "drop-oldest", ...limits }))).dropped;
   };
   assert.equal(await dropped(8), 0, "6 messages take 48");
@@ -104,14 +143,22 @@ test("what is left of a conversation leaves an answer a quarter of the context, 
   assert.equal(await dropped(9, { maxTokens: 10 }), 0);
   assert.equal(await dropped(9, { maxTokens: 11 }), 2);
   assert.equal(await dropped(30), 4, "the system's message and the last question take 60");
-  const { conclave } = await open({ Ada: { ...talker, tokens: (messages) => messages.length * 9 } });
-  assert.equal(begun(await collect(conclave.ask(long))).dropped, 0, "nothing is left out unless the caller says so");
+  const { conclave } = await open({
+    Ada: { ...talker, tokens: (messages) => messages.length * 9 },
+  });
+  assert.equal(
+    begun(await collect(conclave.ask(long))).dropped,
+    0,
+    "nothing is left out unless the caller says so",
+  );
 });
 
 test("who stops while another question is answered is told at once, and is not answered later", async () => {
   let goOn = (): void => {};
   const held = new Promise<void>((resolve) => (goOn = resolve));
-  const { conclave, journal } = await open({ Ada: { ...talker, onMove: (move) => (move.startsWith("draft") ? held : undefined) } });
+  const { conclave, journal } = await open({
+    Ada: { ...talker, onMove: (move) => (move.startsWith("draft") ? held : undefined) },
+  });
   const first = collect(conclave.ask(hello));
   const controller = new AbortController();
   const second = collect(conclave.ask(hello, { signal: controller.signal }));
@@ -131,6 +178,9 @@ test("what a caller's own function throws ends its request, and the engine answe
   const onProgress = (): never => {
     throw new RangeError("of the page");
   };
-  await assert.rejects(conclave.add({ name: "Bo", files: [file] }, { onProgress }), { name: "RangeError", message: "of the page" });
+  await assert.rejects(conclave.add({ name: "Bo", files: [file] }, { onProgress }), {
+    name: "RangeError",
+    message: "of the page",
+  });
   assert.equal(ended(await collect(conclave.ask(hello))).stop, "ended");
 });

@@ -1,8 +1,15 @@
 /**
- * Conversations whose rounds the caller drives, move by move, in the place of `round.ts`. An open one has the
- * engine to itself: what is asked meanwhile waits until it ends.
+ * Conversations whose rounds the caller drives, move by move, in the place of `round.ts`. An open
+ * one has the engine to itself: what is asked meanwhile waits until it ends.
  */
-import type { Candidate, Draft, Form, Member, Settings, VerifiedScore } from "../protocol/engine.ts";
+import type {
+  Candidate,
+  Draft,
+  Form,
+  Member,
+  Settings,
+  VerifiedScore,
+} from "../protocol/engine.ts";
 import { BadSettings } from "../protocol/errors.ts";
 import type { Request } from "../protocol/messages.ts";
 import { nextTask, together } from "./together.ts";
@@ -29,7 +36,10 @@ export class Conversations {
     this.#inTurn = inTurn;
   }
 
-  /** Waits for the engine; then members read the messages, held to a form where there is one. Resolves with the tokens of each one's prefix. */
+  /**
+   * Waits for the engine; then members read the messages, held to a form where there is one.
+   * Resolves with the tokens of each one's prefix.
+   */
   begin(
     { id, messages, sampling }: Extract<Request, { type: "begin" }>,
     membersNow: () => readonly Member[],
@@ -65,10 +75,18 @@ export class Conversations {
     });
   }
 
-  /** A draft of at most so many tokens of each of these members, by their places in the conversation. */
-  async draft(conversation: number, drafters: readonly number[], maxTokens: number): Promise<Draft[]> {
+  /**
+   * A draft of at most so many tokens of each of these members, by their places in the
+   * conversation.
+   */
+  async draft(
+    conversation: number,
+    drafters: readonly number[],
+    maxTokens: number,
+  ): Promise<Draft[]> {
     const { members } = this.#of(conversation);
-    if (new Set(drafters).size < drafters.length) throw new BadSettings("A member is to draft twice. Name each member once.");
+    if (new Set(drafters).size < drafters.length)
+      throw new BadSettings("A member is to draft twice. Name each member once.");
     const drafts = await together(
       drafters.map((place) => members[place] ?? none(place)),
       (member) => member.draft(maxTokens),
@@ -77,9 +95,16 @@ export class Conversations {
   }
 
   /** `[members][candidates]`: every member's scores, each in one pass. */
-  async verify(conversation: number, candidates: Candidate[], settings: Settings): Promise<VerifiedScore[][]> {
+  async verify(
+    conversation: number,
+    candidates: Candidate[],
+    settings: Settings,
+  ): Promise<VerifiedScore[][]> {
     const open = this.#of(conversation);
-    if (candidates.length === 0 || candidates.length > mostCandidates) throw new BadSettings(`1 to ${mostCandidates} candidates can be verified at a time; there are ${candidates.length}.`);
+    if (candidates.length === 0 || candidates.length > mostCandidates)
+      throw new BadSettings(
+        `1 to ${mostCandidates} candidates can be verified at a time; there are ${candidates.length}.`,
+      );
     open.verified = 0;
     const scores = await together(open.members, (member) => member.verify(candidates, settings));
     open.verified = candidates.length;
@@ -89,7 +114,10 @@ export class Conversations {
   /** Every member keeps one of the candidates that were verified last. */
   async keep(conversation: number, winner: number): Promise<void> {
     const open = this.#of(conversation);
-    if (winner >= open.verified) throw new BadSettings(`There is no candidate ${winner} to keep: ${open.verified} were verified since the last one was kept.`);
+    if (winner >= open.verified)
+      throw new BadSettings(
+        `There is no candidate ${winner} to keep: ${open.verified} were verified since the last one was kept.`,
+      );
     open.verified = 0;
     await together(open.members, (member) => member.keep(winner));
   }

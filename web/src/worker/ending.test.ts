@@ -1,9 +1,14 @@
-/** Where an answer ends by its tokens and by texts to stop before, however those fall into segments. */
+/**
+ * Where an answer ends by its tokens and by texts to stop before, however those fall into segments.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ending, type Limits } from "./ending.ts";
 
-/** What is told of these segments, a token a character, one after the other; `|` stands between them. */
+/**
+ * What is told of these segments, a token a character, one after the other; `|` stands between
+ * them.
+ */
 function told(segments: string[], limits: Limits): string {
   const ending = new Ending(limits);
   const texts: string[] = [];
@@ -23,7 +28,11 @@ test("an answer ends before a text, wherever segments part it", () => {
   assert.equal(told(["one\n", "two"], { stop }), "one|\ntwo|");
   assert.equal(told(["one Us", "er", ": two"], { stop }), "one ||| stop");
   assert.equal(told(["one User:\n\n"], { stop }), "one | stop", "the first of several");
-  assert.equal(told(["one\n"], { stop }), "one|\n", "what was held back is in the answer after all");
+  assert.equal(
+    told(["one\n"], { stop }),
+    "one|\n",
+    "what was held back is in the answer after all",
+  );
   assert.equal(told(["aaab"], { stop: ["aab"] }), "a| stop");
   assert.equal(told(["aa", "ab"], { stop: ["aab"] }), "|a| stop");
 });

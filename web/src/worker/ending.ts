@@ -1,4 +1,7 @@
-/** What ends an answer beside the method's own settings: a number of tokens, and texts that it ends before. */
+/**
+ * What ends an answer beside the method's own settings: a number of tokens, and texts that it ends
+ * before.
+ */
 
 export interface Limits {
   /** Tokens of the answer, each segment's in its writer's own; no limit if left out. */
@@ -26,7 +29,10 @@ export class Ending {
     return Math.min(segmentTokens, this.#maxTokens - this.tokens);
   }
 
-  /** Takes an accepted segment: what is certain now to be in the answer, and why that is over, if it is. */
+  /**
+   * Takes an accepted segment: what is certain now to be in the answer, and why that is over, if it
+   * is.
+   */
   take(segment: string, tokens: number): { text: string; over: "stop" | "tokens" | undefined } {
     this.tokens += tokens;
     const text = this.#held + segment;
@@ -37,7 +43,10 @@ export class Ending {
     }
     const held = Math.max(0, ...this.#stop.map((each) => overlap(text, each)));
     this.#held = text.slice(text.length - held);
-    return { text: text.slice(0, text.length - held), over: this.tokens >= this.#maxTokens ? "tokens" : undefined };
+    return {
+      text: text.slice(0, text.length - held),
+      over: this.tokens >= this.#maxTokens ? "tokens" : undefined,
+    };
   }
 
   /** What was held back when nothing more comes: it is in the answer after all. */
@@ -50,6 +59,7 @@ export class Ending {
 
 /** How many characters at the end of `text` begin `stop`. */
 function overlap(text: string, stop: string): number {
-  for (let length = Math.min(text.length, stop.length - 1); length > 0; length--) if (text.endsWith(stop.slice(0, length))) return length;
+  for (let length = Math.min(text.length, stop.length - 1); length > 0; length--)
+    if (text.endsWith(stop.slice(0, length))) return length;
   return 0;
 }

@@ -19,7 +19,11 @@ test("a core's module is compiled as it comes, and its bytes are told", async (c
   const asked: string[] = [];
   const address = "https://host/open-core.wasm";
   let headers: Record<string, string> = {};
-  context.mock.method(globalThis, "fetch", async (address: string) => (asked.push(address), new Response(slowly(), { headers })));
+  context.mock.method(
+    globalThis,
+    "fetch",
+    async (address: string) => (asked.push(address), new Response(slowly(), { headers })),
+  );
   for (const type of ["application/wasm", "application/octet-stream"]) {
     for (const [told, total] of [
       [{ "content-length": "8" }, 8],
@@ -28,7 +32,10 @@ test("a core's module is compiled as it comes, and its bytes are told", async (c
     ] as const) {
       headers = { "content-type": type, ...told };
       const steps: [number, number][] = [];
-      assert.ok((await compileModule("burn", address, (loaded, of) => steps.push([loaded, of]))) instanceof WebAssembly.Module);
+      assert.ok(
+        (await compileModule("burn", address, (loaded, of) => steps.push([loaded, of]))) instanceof
+          WebAssembly.Module,
+      );
       assert.deepEqual(steps, [
         [0, total],
         [3, total],
@@ -45,7 +52,9 @@ test("a file that is not there is named, with what to do", async (context) => {
     ["fused", "The engine"],
     ["burn", "The open core"],
   ] as const) {
-    const message = new RegExp(`^${what} could not be started from https://host/a.wasm .*404.*Check that the file is there`);
+    const message = new RegExp(
+      `^${what} could not be started from https://host/a.wasm .*404.*Check that the file is there`,
+    );
     await assert.rejects(compileModule(core, "https://host/a.wasm"), { name: "Download", message });
   }
 });

@@ -2,7 +2,9 @@
 import type { Core, CoreModule } from "../protocol/engine.ts";
 import { Download } from "../protocol/errors.ts";
 
-/** The module as it runs in this thread, its heap, and what another thread starts the same one from. */
+/**
+ * The module as it runs in this thread, its heap, and what another thread starts the same one from.
+ */
 export interface StartedModule<M extends CoreModule = CoreModule> {
   module: M;
   memory: WebAssembly.Memory;
@@ -12,33 +14,54 @@ export interface StartedModule<M extends CoreModule = CoreModule> {
 /** Hears how many bytes of a module are here; `total` is 0 while it is unknown. */
 export type OnFetched = (loaded: number, total: number) => void;
 
-const names: Record<Core | "grammar", string> = { fused: "The engine", burn: "The open core", grammar: "What holds answers to a form" };
+const names: Record<Core | "grammar", string> = {
+  fused: "The engine",
+  burn: "The open core",
+  grammar: "What holds answers to a form",
+};
 
 /** Starts a module in this thread; on `memory` where that is given, which another worker has. */
-export async function startModule<M extends CoreModule>(module: M, compiled: WebAssembly.Module, shared?: WebAssembly.Memory): Promise<StartedModule<M>> {
-  const { memory } = await module.default({ module_or_path: compiled, ...(shared && { memory: shared }) });
+export async function startModule<M extends CoreModule>(
+  module: M,
+  compiled: WebAssembly.Module,
+  shared?: WebAssembly.Memory,
+): Promise<StartedModule<M>> {
+  const { memory } = await module.default({
+    module_or_path: compiled,
+    ...(shared && { memory: shared }),
+  });
   return { module, memory, compiled };
 }
 
 /** What threads start a module from, of this address. Throws Download where there is none. */
-export async function compileModule(name: Core | "grammar", address: string, onFetched?: OnFetched): Promise<WebAssembly.Module> {
+export async function compileModule(
+  name: Core | "grammar",
+  address: string,
+  onFetched?: OnFetched,
+): Promise<WebAssembly.Module> {
   try {
     const response = await fetch(address);
     if (!response.ok) throw new Error(`it answered ${response.status}`);
     const told = onFetched ? counted(response, onFetched) : response;
     // While it arrives, where the host names its type.
-    if (response.headers.get("content-type") === "application/wasm") return await WebAssembly.compileStreaming(told);
+    if (response.headers.get("content-type") === "application/wasm")
+      return await WebAssembly.compileStreaming(told);
     return await WebAssembly.compile(await told.arrayBuffer());
   } catch (error) {
     const advice = `Check that the file is there, and that the policy it is served with allows it (connect-src, and script-src 'wasm-unsafe-eval'), then reload.`;
-    throw new Download(`${names[name]} could not be started from ${address} (${String(error)}). ${advice}`, { cause: error });
+    throw new Download(
+      `${names[name]} could not be started from ${address} (${String(error)}). ${advice}`,
+      { cause: error },
+    );
   }
 }
 
 /** The same response, of which it is told what has come. */
 function counted(response: Response, onFetched: OnFetched): Response {
   // Where the host compresses, the length is that of other bytes.
-  const total = response.headers.has("content-encoding") ? 0 : Number(response.headers.get("content-length") ?? 0);
+  const total = response.headers.has("content-encoding")
+    ? 0
+    : Number(response.headers.get("content-length") ?? 0);
   let loaded = 0;
   const count = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {

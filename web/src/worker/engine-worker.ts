@@ -1,7 +1,7 @@
 /**
- * The worker of the fused core, with its module's own script in it, so that it is one file. Its name says
- * which part it has: it serves the library and runs the rounds, or members live in it, or it helps such a
- * one compute.
+ * The worker of the fused core, with its module's own script in it, so that it is one file. Its
+ * name says which part it has: it serves the library and runs the rounds, or members live in it, or
+ * it helps such a one compute.
  */
 import * as glue from "engine-glue";
 import * as grammar from "grammar-glue";
@@ -25,7 +25,10 @@ interface Scope {
   postMessage(data: unknown): void;
   close(): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  addEventListener(type: "unhandledrejection", listener: (event: PromiseRejectionEvent) => void): void;
+  addEventListener(
+    type: "unhandledrejection",
+    listener: (event: PromiseRejectionEvent) => void,
+  ): void;
   navigator: Navigator & { gpu?: Gpu };
 }
 
@@ -40,8 +43,17 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
     const service = new Service({
       gpu: scope.navigator.gpu,
       post: (reply) => scope.postMessage(reply),
-      openStore: async (hub) => new Store({ shelf: await openShelf(), locks: openLocks(), hub, space: scope.navigator.storage }),
-      prompts: new Prompts({ open: () => openShelf(scope.navigator.storage, "conclave-prompts"), locks: openLocks() }),
+      openStore: async (hub) =>
+        new Store({
+          shelf: await openShelf(),
+          locks: openLocks(),
+          hub,
+          space: scope.navigator.storage,
+        }),
+      prompts: new Prompts({
+        open: () => openShelf(scope.navigator.storage, "conclave-prompts"),
+        locks: openLocks(),
+      }),
       choices: new RememberedChoices(() => openShelf(scope.navigator.storage, "conclave-choices")),
       startModule: async (address) => startModule(engine, await compileModule("fused", address)),
       fetchOpenCore: (address, onFetched) => compileModule("burn", address, onFetched),
@@ -73,7 +85,7 @@ const parts: Record<string, () => (data: unknown) => Promise<void>> = {
 
 const receive = (parts[scope.name] ?? parts["conclave"]!)();
 
-// A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an error
-// of the worker it ends what is under way, instead of leaving it waiting for ever.
+// A panic in the module's own promise queue rejects nothing that anybody waits for. Told as an
+// error of the worker it ends what is under way, instead of leaving it waiting for ever.
 scope.addEventListener("unhandledrejection", (event) => reportError(event.reason));
 scope.onmessage = ({ data }) => void receive(data);

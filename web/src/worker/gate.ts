@@ -1,4 +1,7 @@
-/** What an answer passes between its rounds: shut while its page is out of sight, where that saves a battery. */
+/**
+ * What an answer passes between its rounds: shut while its page is out of sight, where that saves a
+ * battery.
+ */
 export class Gate {
   #shut = false;
   #open: () => void = () => undefined;

@@ -1,4 +1,7 @@
-/** Answers in a form: every member is held to the schema, wherever it lives, and to nothing behind it. */
+/**
+ * Answers in a form: every member is held to the schema, wherever it lives, and to nothing behind
+ * it.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Download } from "../protocol/errors.ts";
@@ -6,7 +9,8 @@ import { collect, file, hello, open, stage, talker, type Stage } from "../testin
 import { Conclave, type AskOptions, type ResponseFormat } from "../library/conclave.ts";
 
 const sum: ResponseFormat = { type: "json_schema", schema: { type: "object", required: ["sum"] } };
-const told = (journal: string[]): string[] => journal.filter((entry) => /fetch|document|constrained|accepts|anything|begin/.test(entry));
+const told = (journal: string[]): string[] =>
+  journal.filter((entry) => /fetch|document|constrained|accepts|anything|begin/.test(entry));
 
 test("every member writes under a grammar over its own vocabulary, which hears what all have accepted", async () => {
   for (const cores of [1, 2]) {
@@ -18,17 +22,36 @@ test("every member writes under a grammar over its own vocabulary, which hears w
     for (const name of ["Ada", "Bo"]) {
       assert.deepEqual(
         told(journal).filter((entry) => entry.includes(name)),
-        [`${name} free to say anything`, `document of ${name}: ${schema}`, `${name} constrained`, `${name} begin`, `${name} accepts "Hello"`, `${name} accepts " there."`],
+        [
+          `${name} free to say anything`,
+          `document of ${name}: ${schema}`,
+          `${name} constrained`,
+          `${name} begin`,
+          `${name} accepts "Hello"`,
+          `${name} accepts " there."`,
+        ],
         `${cores} cores`,
       );
     }
     // The next one says what it likes; a third is held anew, by the module that is there.
     journal.length = 0;
     await collect(conclave.ask(hello));
-    for (const name of ["Ada", "Bo"]) assert.ok(journal.indexOf(`${name} free to say anything`) < journal.indexOf(`${name} begin`), journal.join("\n"));
-    assert.ok(journal.includes("Bo free to say anything") && !journal.some((entry) => entry.includes("accepts")), journal.join("\n"));
+    for (const name of ["Ada", "Bo"])
+      assert.ok(
+        journal.indexOf(`${name} free to say anything`) < journal.indexOf(`${name} begin`),
+        journal.join("\n"),
+      );
+    assert.ok(
+      journal.includes("Bo free to say anything") &&
+        !journal.some((entry) => entry.includes("accepts")),
+      journal.join("\n"),
+    );
     await collect(conclave.ask(hello, { responseFormat: { type: "json_object" } }));
-    assert.ok(journal.includes('document of Bo: {"type":"object"}') && !journal.some((entry) => entry.startsWith("fetch")), journal.join("\n"));
+    assert.ok(
+      journal.includes('document of Bo: {"type":"object"}') &&
+        !journal.some((entry) => entry.startsWith("fetch")),
+      journal.join("\n"),
+    );
     await conclave.remove("Ada");
     // A thread without members has ended.
     assert.ok(cores > 1 || journal.includes("no vocabulary of Ada any more"), journal.join("\n"));
@@ -47,8 +70,14 @@ test("nothing is fetched before an answer has a form; one that can't be honoured
     [{ type: "xml" }, /no response format "xml"/],
   ];
   for (const [responseFormat, message] of refused) {
-    await assert.rejects(collect(conclave.ask(hello, { responseFormat } as AskOptions)), { name: "Settings", message });
-    await assert.rejects(conclave.begin(hello, { responseFormat } as AskOptions), { name: "Settings", message });
+    await assert.rejects(collect(conclave.ask(hello, { responseFormat } as AskOptions)), {
+      name: "Settings",
+      message,
+    });
+    await assert.rejects(conclave.begin(hello, { responseFormat } as AskOptions), {
+      name: "Settings",
+      message,
+    });
   }
   assert.ok(!journal.some((entry) => entry.includes("begin")), journal.join("\n"));
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "the engine is free");
@@ -56,7 +85,14 @@ test("nothing is fetched before an answer has a form; one that can't be honoured
 
 test("a module that traps fails the answer as a schema, and not the engine", async () => {
   const { conclave, journal } = await open({ Ada: { ...talker } });
-  await assert.rejects(collect(conclave.ask(hello, { responseFormat: { type: "json_schema", schema: { title: "involved" } } })), { name: "Settings", message: /too involved/ });
+  await assert.rejects(
+    collect(
+      conclave.ask(hello, {
+        responseFormat: { type: "json_schema", schema: { title: "involved" } },
+      }),
+    ),
+    { name: "Settings", message: /too involved/ },
+  );
   assert.ok(!journal.includes("terminate"), "no other engine is opened");
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
   // What it left behind is not freed.
@@ -73,10 +109,16 @@ test("an answer in a form behind a trap has another engine", async () => {
     const conclave = await Conclave.open({ backend: "cpu" }, startPort);
     await conclave.add({ name: "Ada", files: [file] });
     const involved: ResponseFormat = { type: "json_schema", schema: { title: "involved" } };
-    await assert.rejects(collect(conclave.ask(hello, { responseFormat: involved })), { name: "Settings" });
+    await assert.rejects(collect(conclave.ask(hello, { responseFormat: involved })), {
+      name: "Settings",
+    });
     const events = await collect(conclave.ask(hello, { responseFormat: sum }));
     const reopened = events.find(({ type }) => type === "reopened");
-    assert.ok(reopened?.type === "reopened" && /broke down over an earlier one/.test(reopened.error.message), `${cores} cores`);
+    assert.ok(
+      reopened?.type === "reopened" &&
+        /broke down over an earlier one/.test(reopened.error.message),
+      `${cores} cores`,
+    );
     const end = events.at(-1);
     assert.ok(end?.type === "end" && end.text === "Hello there.");
     assert.equal(stages.length, 2);
@@ -90,24 +132,41 @@ test("a module that is not there can be asked for again", async () => {
     if (!there) throw new Download("There is no grammar.wasm.");
   };
   const { port } = stage({ Ada: talker }, 1, { fetching });
-  const conclave = await Conclave.load({ backend: "cpu", members: [{ name: "Ada", files: [file] }] }, port);
-  await assert.rejects(collect(conclave.ask(hello, { responseFormat: sum })), { name: "Download", message: /no grammar\.wasm/ });
+  const conclave = await Conclave.load(
+    { backend: "cpu", members: [{ name: "Ada", files: [file] }] },
+    port,
+  );
+  await assert.rejects(collect(conclave.ask(hello, { responseFormat: sum })), {
+    name: "Download",
+    message: /no grammar\.wasm/,
+  });
   there = true;
   assert.equal((await collect(conclave.ask(hello, { responseFormat: sum }))).at(-1)?.type, "end");
 });
 
 test("a stop does not wait until the module is fetched, nor does what is asked next", async () => {
-  const { port, journal } = stage({ Ada: talker }, 1, { fetching: () => new Promise<void>(() => undefined) });
-  const conclave = await Conclave.load({ backend: "cpu", members: [{ name: "Ada", files: [file] }] }, port);
+  const { port, journal } = stage({ Ada: talker }, 1, {
+    fetching: () => new Promise<void>(() => undefined),
+  });
+  const conclave = await Conclave.load(
+    { backend: "cpu", members: [{ name: "Ada", files: [file] }] },
+    port,
+  );
   const soon = (): AbortSignal => {
     const stop = new AbortController();
     setTimeout(() => stop.abort(), 20);
     return stop.signal;
   };
-  const [end, ...others] = await collect(conclave.ask(hello, { responseFormat: sum, signal: soon() }));
-  assert.ok(end?.type === "end" && end.stop === "stopped" && end.text === "" && others.length === 0);
+  const [end, ...others] = await collect(
+    conclave.ask(hello, { responseFormat: sum, signal: soon() }),
+  );
+  assert.ok(
+    end?.type === "end" && end.stop === "stopped" && end.text === "" && others.length === 0,
+  );
   assert.ok(journal.includes("fetch grammar.wasm"), journal.join("\n"));
-  await assert.rejects(conclave.begin(hello, { responseFormat: sum, signal: soon() }), { name: "AbortError" });
+  await assert.rejects(conclave.begin(hello, { responseFormat: sum, signal: soon() }), {
+    name: "AbortError",
+  });
   const next = (await collect(conclave.ask(hello))).at(-1);
   assert.ok(next?.type === "end" && next.text === "Hello there.");
 });

@@ -1,6 +1,6 @@
 /**
- * What holds members of this thread to a form: grammars over their vocabularies, from a module of its own
- * that is started for the first answer which has a form.
+ * What holds members of this thread to a form: grammars over their vocabularies, from a module of
+ * its own that is started for the first answer which has a form.
  */
 import type {
   Begun,
@@ -40,7 +40,10 @@ export const startGrammar =
 export class Grammars {
   readonly #start: StartGrammar;
   #started: Promise<GrammarModule> | undefined;
-  /** The trap that the module fell into: its memory is in no known state since, and its script starts no other. */
+  /**
+   * The trap that the module fell into: its memory is in no known state since, and its script
+   * starts no other.
+   */
   #broken: Error | undefined;
 
   constructor(start: StartGrammar) {
@@ -59,15 +62,25 @@ export class Grammars {
     return this.guarded(() => new Vocabulary(member.vocabulary()));
   }
 
-  /** What the module answers. A trap of it is its own, and no fault of the engine; who asks behind one needs another engine. */
+  /**
+   * What the module answers. A trap of it is its own, and no fault of the engine; who asks behind
+   * one needs another engine.
+   */
   guarded<T>(ask: () => T): T {
-    if (this.#broken) throw new EngineFailure("What holds answers to a schema broke down over an earlier one. Open the engine anew.", { cause: this.#broken });
+    if (this.#broken)
+      throw new EngineFailure(
+        "What holds answers to a schema broke down over an earlier one. Open the engine anew.",
+        { cause: this.#broken },
+      );
     try {
       return ask();
     } catch (error) {
       if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) throw error;
       this.#broken = error;
-      throw new BadSettings(`The schema is too involved to be followed (${error.message}). Simplify it.`, { cause: error });
+      throw new BadSettings(
+        `The schema is too involved to be followed (${error.message}). Simplify it.`,
+        { cause: error },
+      );
     }
   }
 
@@ -123,7 +136,13 @@ export class FormedMember implements EngineMember {
     return this.#member.takePrefix(prefix);
   }
 
-  async begin(messages: Message[], sampling: Sampling, stream: number, onReading?: OnReading, form?: Form): Promise<Begun> {
+  async begin(
+    messages: Message[],
+    sampling: Sampling,
+    stream: number,
+    onReading?: OnReading,
+    form?: Form,
+  ): Promise<Begun> {
     if (form || this.#document) await this.#hold(form);
     return this.#member.begin(messages, sampling, stream, onReading);
   }
@@ -135,7 +154,9 @@ export class FormedMember implements EngineMember {
     this.#document = undefined;
     if (!form) return;
     const vocabulary = (this.#vocabulary ??= await this.#grammars.vocabulary(this.#member, form));
-    const document = (this.#document = this.#grammars.guarded(() => vocabulary.document(form.schema)));
+    const document = (this.#document = this.#grammars.guarded(() =>
+      vocabulary.document(form.schema),
+    ));
     this.#member.constrain({
       mask: (drawn) => this.#grammars.guarded(() => document.mask(drawn)),
       accept: (text) => this.#grammars.guarded(() => document.accept(text)),

@@ -17,9 +17,20 @@ beforeEach(() => {
 });
 afterEach(() => void Reflect.deleteProperty(globalThis, "FileSystemSyncAccessHandle"));
 
-/** Two files by handle, what their blobs were asked for, and how many are open; `missing`: the second can't be opened. */
-function stored({ missing = false, cut = 0 } = {}): { files: ModelFiles; bytes: Uint8Array[]; asked: number[][]; open: () => number; stop: () => void } {
-  const bytes = [3000, 700].map((length, file) => Uint8Array.from({ length }, (_, at) => (at * 31 + file) & 255));
+/**
+ * Two files by handle, what their blobs were asked for, and how many are open; `missing`: the
+ * second can't be opened.
+ */
+function stored({ missing = false, cut = 0 } = {}): {
+  files: ModelFiles;
+  bytes: Uint8Array[];
+  asked: number[][];
+  open: () => number;
+  stop: () => void;
+} {
+  const bytes = [3000, 700].map((length, file) =>
+    Uint8Array.from({ length }, (_, at) => (at * 31 + file) & 255),
+  );
   const asked: number[][] = [];
   let [open, stopped] = [0, false];
   const handles = bytes.map((all, file) => ({
@@ -64,7 +75,10 @@ test("files with handles are read where they lie, and let go of at the end", asy
     [0, 2999, 1],
     [1, 0, 700],
   ] as const) {
-    assert.deepEqual(await ranges.read(file, offset, length), bytes[file]!.subarray(offset, offset + length));
+    assert.deepEqual(
+      await ranges.read(file, offset, length),
+      bytes[file]!.subarray(offset, offset + length),
+    );
   }
   assert.deepEqual(asked, [], "nothing was read another way");
   await assert.rejects(ranges.read(0, 2990, 20), /no such range/);
@@ -81,7 +95,10 @@ test("where files can't be opened for reading alone, or not all of them, they ar
 
   Object.assign(globalThis, { FileSystemSyncAccessHandle: class {} });
   const { files, open } = stored();
-  assert.ok((await soonest(files)) instanceof ReadAhead, "an older browser would keep other tabs out");
+  assert.ok(
+    (await soonest(files)) instanceof ReadAhead,
+    "an older browser would keep other tabs out",
+  );
   assert.equal(open(), 0);
   Reflect.deleteProperty(globalThis, "FileSystemSyncAccessHandle");
   assert.ok((await soonest(files)) instanceof ReadAhead);
@@ -89,7 +106,10 @@ test("where files can't be opened for reading alone, or not all of them, they ar
 
 test("a file that was cut short is told by its name, and a load that is stopped ends", async () => {
   const short = await soonest(stored({ cut: 10 }).files);
-  await assert.rejects(short.read(1, 0, 700), { name: "ModelFile", message: /1\.gguf ends before byte 700/ });
+  await assert.rejects(short.read(1, 0, 700), {
+    name: "ModelFile",
+    message: /1\.gguf ends before byte 700/,
+  });
 
   const { files, stop } = stored();
   const ranges = await soonest(files);

@@ -1,7 +1,8 @@
 /**
- * A model's files read where they lie, in the origin's private file system: the thread that packs the weights
- * reads them by itself, into one buffer, and no other process has a part in it. Only where a browser opens
- * files for reading alone: elsewhere an open file would keep out other tabs that load the same model.
+ * A model's files read where they lie, in the origin's private file system: the thread that packs
+ * the weights reads them by itself, into one buffer, and no other process has a part in it. Only
+ * where a browser opens files for reading alone: elsewhere an open file would keep out other tabs
+ * that load the same model.
  */
 import { ModelFile } from "../protocol/errors.ts";
 import { cutShort, type ModelFiles } from "../protocol/model-files.ts";
@@ -12,7 +13,9 @@ interface OpenFile {
   read(into: Uint8Array<ArrayBuffer>, options: { at: number }): number;
   close(): void;
 }
-type Openable = FileSystemFileHandle & { createSyncAccessHandle?(options: { mode: "read-only" }): Promise<OpenFile> };
+type Openable = FileSystemFileHandle & {
+  createSyncAccessHandle?(options: { mode: "read-only" }): Promise<OpenFile>;
+};
 
 /** Milliseconds after which the event loop gets a turn. */
 const longest = 50;
@@ -30,13 +33,16 @@ export class HandleFiles implements ModelFiles {
     this.#open = open;
   }
 
-  /** The files by their handles; undefined where they have none, or this browser can't open them so. */
+  /**
+   * The files by their handles; undefined where they have none, or this browser can't open them so.
+   */
   static async open(from: ModelFiles): Promise<HandleFiles | undefined> {
     const { handles, files } = from;
     if (handles?.length !== files.length || !opensForReading()) return undefined;
     const open: OpenFile[] = [];
     try {
-      for (const handle of handles as readonly Openable[]) open.push(await handle.createSyncAccessHandle!({ mode: "read-only" }));
+      for (const handle of handles as readonly Openable[])
+        open.push(await handle.createSyncAccessHandle!({ mode: "read-only" }));
     } catch {
       // Whatever it is, they can be read as blobs.
       for (const file of open) file.close();
@@ -48,8 +54,8 @@ export class HandleFiles implements ModelFiles {
   /** What it gives is good until the next read. */
   async read(file: number, offset: number, length: number): Promise<Uint8Array> {
     const from = this.#open[file];
-    // What is no range of the file is refused by whoever has it. It is also who knows that the load was
-    // stopped, and to ask it lets the event loop go on.
+    // What is no range of the file is refused by whoever has it. It is also who knows that the load
+    // was stopped, and to ask it lets the event loop go on.
     const isRange = length >= 1 && offset + length <= (this.files[file]?.bytes ?? 0);
     if (!from || !isRange) return this.#from.read(file, offset, length);
     if (performance.now() - this.#since > longest) {
@@ -63,7 +69,9 @@ export class HandleFiles implements ModelFiles {
     try {
       count = from.read(range, { at: offset });
     } catch (error) {
-      throw new ModelFile(`${name} can't be read any more (${String(error)}). Load it again.`, { cause: error });
+      throw new ModelFile(`${name} can't be read any more (${String(error)}). Load it again.`, {
+        cause: error,
+      });
     }
     if (count !== length) throw cutShort(name, offset + length);
     return range;
@@ -82,6 +90,8 @@ export async function soonest(files: ModelFiles): Promise<ModelFiles> {
 
 /** Browsers without modes open every file for writing as well, and for nobody else. */
 function opensForReading(): boolean {
-  const { FileSystemSyncAccessHandle: handle } = globalThis as { FileSystemSyncAccessHandle?: { prototype: object } };
+  const { FileSystemSyncAccessHandle: handle } = globalThis as {
+    FileSystemSyncAccessHandle?: { prototype: object };
+  };
   return handle !== undefined && "mode" in handle.prototype;
 }

@@ -1,6 +1,7 @@
 /**
- * Workers that help a member's worker compute on the CPU, on the same memory: where the page is isolated
- * from other origins, so that memory may be shared. Each computes some rows of every product.
+ * Workers that help a member's worker compute on the CPU, on the same memory: where the page is
+ * isolated from other origins, so that memory may be shared. Each computes some rows of every
+ * product.
  */
 import type { EngineModule } from "../protocol/engine.ts";
 import { compiledModule, shape, sharedMemory, variant, type Checked } from "../protocol/check.ts";
@@ -31,13 +32,19 @@ export class Helpers {
   readonly #ports = new Set<HelperPort>();
   #wanted = 0;
 
-  constructor(startWorker: () => HelperPort, module: Pick<EngineModule, "wantHelpers">, start: HelperStart) {
+  constructor(
+    startWorker: () => HelperPort,
+    module: Pick<EngineModule, "wantHelpers">,
+    start: HelperStart,
+  ) {
     this.#startWorker = startWorker;
     this.#module = module;
     this.#start = start;
   }
 
-  /** So many from now on. One that could not be started is missed by nobody: the others compute all. */
+  /**
+   * So many from now on. One that could not be started is missed by nobody: the others compute all.
+   */
   want(count: number): void {
     this.#wanted = count;
     this.#module.wantHelpers(count);

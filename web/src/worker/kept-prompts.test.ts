@@ -1,4 +1,7 @@
-/** System prompts that are read once: the service with its store and threads; only what a member reads is scripted. */
+/**
+ * System prompts that are read once: the service with its store and threads; only what a member
+ * reads is scripted.
+ */
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { Conclave } from "../library/conclave.ts";
@@ -14,9 +17,17 @@ const ask = (system: string, question = "hello"): Message[] => [
 ];
 
 /** A visit: an engine with a member `Ada`, who was loaded from a file. */
-async function visit(prompts: MemoryShelf, script: Script = reader, cores = 1, keepPrompts?: boolean): Promise<Stage & { conclave: Conclave; done: () => Promise<void> }> {
+async function visit(
+  prompts: MemoryShelf,
+  script: Script = reader,
+  cores = 1,
+  keepPrompts?: boolean,
+): Promise<Stage & { conclave: Conclave; done: () => Promise<void> }> {
   const made = stage({ Ada: script }, cores, { prompts });
-  const conclave = await Conclave.open({ backend: "cpu", ...(keepPrompts === undefined ? {} : { keepPrompts }) }, made.port);
+  const conclave = await Conclave.open(
+    { backend: "cpu", ...(keepPrompts === undefined ? {} : { keepPrompts }) },
+    made.port,
+  );
   await conclave.add({ name: "Ada", files: [file] });
   /** What waits for a quiet moment has had it. */
   const done = async (): Promise<void> => {
@@ -26,7 +37,8 @@ async function visit(prompts: MemoryShelf, script: Script = reader, cores = 1, k
   return { ...made, conclave, done };
 }
 
-const moves = (journal: string[]): string[] => journal.filter((entry) => /systemKey|giveSystem|takePrefix|has |begin/.test(entry));
+const moves = (journal: string[]): string[] =>
+  journal.filter((entry) => /systemKey|giveSystem|takePrefix|has |begin/.test(entry));
 
 test("a system prompt is kept behind the first answer, and the next visit begins with it", async (context) => {
   mock.timers.enable({ apis: ["setTimeout"] });
@@ -35,18 +47,31 @@ test("a system prompt is kept behind the first answer, and the next visit begins
     const shelf = new MemoryShelf(true);
     const first = await visit(shelf, reader, cores);
     await collect(first.conclave.ask(ask("Be brief.")));
-    assert.deepEqual(await shelf.list(), [], "nothing is written while there is an answer to wait for");
+    assert.deepEqual(
+      await shelf.list(),
+      [],
+      "nothing is written while there is an answer to wait for",
+    );
     await first.done();
     assert.equal((await shelf.list()).length, 1);
     await collect(first.conclave.ask(ask("Be brief.", "And now?")));
     await first.done();
-    assert.deepEqual(moves(first.journal), ["Ada systemKey", "Ada begin", "Ada giveSystem", "Ada begin"], "looked for once, kept once");
+    assert.deepEqual(
+      moves(first.journal),
+      ["Ada systemKey", "Ada begin", "Ada giveSystem", "Ada begin"],
+      "looked for once, kept once",
+    );
     assert.equal((await first.conclave.models()).prompts, "one: Be brief.".length);
 
     const second = await visit(shelf, reader, cores);
     await collect(second.conclave.ask(ask("Be brief.", "Something else")));
     await second.done();
-    assert.deepEqual(moves(second.journal), ["Ada systemKey", "Ada takePrefix", "Ada has one: Be brief.", "Ada begin"]);
+    assert.deepEqual(moves(second.journal), [
+      "Ada systemKey",
+      "Ada takePrefix",
+      "Ada has one: Be brief.",
+      "Ada begin",
+    ]);
     await second.conclave.deletePrompts();
     assert.deepEqual(await shelf.list(), []);
   }
@@ -59,7 +84,11 @@ test("each system prompt has its own, and a conversation without one that of the
   const { conclave, journal, done } = await visit(shelf);
   await collect(conclave.ask([{ role: "user", content: "hello" }]));
   await done();
-  assert.deepEqual(moves(journal), ["Ada systemKey", "Ada begin"], "the script's template begins with nothing");
+  assert.deepEqual(
+    moves(journal),
+    ["Ada systemKey", "Ada begin"],
+    "the script's template begins with nothing",
+  );
   await collect(conclave.ask([{ role: "user", content: "And now?" }]));
   assert.deepEqual(moves(journal), ["Ada systemKey", "Ada begin", "Ada begin"], "looked for once");
   for (const system of ["Be brief.", "Be kind."]) {
@@ -85,7 +114,12 @@ test("what a member refuses is deleted, read anew and kept anew", async (context
   assert.equal(events.at(-1)?.type, "end");
   assert.deepEqual(await shelf.list(), []);
   await second.done();
-  assert.deepEqual(moves(second.journal), ["Ada systemKey", "Ada takePrefix", "Ada begin", "Ada giveSystem"]);
+  assert.deepEqual(moves(second.journal), [
+    "Ada systemKey",
+    "Ada takePrefix",
+    "Ada begin",
+    "Ada giveSystem",
+  ]);
   assert.deepEqual(await shelf.list(), [key]);
 });
 

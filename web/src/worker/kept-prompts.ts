@@ -1,7 +1,7 @@
 /**
- * A system prompt is read once: what a member made of it is kept in the origin's private files behind the
- * first answer, and the next visit begins there. Of a question nothing is kept. Whatever goes wrong, the
- * prompt is read anew: nobody waits for it, and nobody need know.
+ * A system prompt is read once: what a member made of it is kept in the origin's private files
+ * behind the first answer, and the next visit begins there. Of a question nothing is kept. Whatever
+ * goes wrong, the prompt is read anew: nobody waits for it, and nobody need know.
  */
 import type { Member, Message } from "../protocol/engine.ts";
 import type { Prompts } from "../store/prompts.ts";
@@ -16,7 +16,10 @@ export interface Origin {
 
 interface Read {
   origin: Origin;
-  /** The system prompt that was looked for last; null is the template's own, of conversations that have none. */
+  /**
+   * The system prompt that was looked for last; null is the template's own, of conversations that
+   * have none.
+   */
   system?: string | null;
   /** Where what the member makes of it is to be kept. */
   unkept?: string;
@@ -40,7 +43,10 @@ export class KeptPrompts {
     this.#read.delete(member);
   }
 
-  /** Gives a member what it made of the conversation's system prompt at an earlier visit, if it is kept. */
+  /**
+   * Gives a member what it made of the conversation's system prompt at an earlier visit, if it is
+   * kept.
+   */
   async recall(member: Member, messages: readonly Message[]): Promise<void> {
     const read = this.#read.get(member);
     const first = messages[0];
@@ -81,7 +87,12 @@ export class KeptPrompts {
       delete read.unkept; // once: what can't be kept now can't be later
       try {
         const bytes = await member.giveSystem();
-        if (bytes) await this.#prompts.put(unkept, origin.ref === undefined ? null : spelt(origin.ref), new Uint8Array(bytes));
+        if (bytes)
+          await this.#prompts.put(
+            unkept,
+            origin.ref === undefined ? null : spelt(origin.ref),
+            new Uint8Array(bytes),
+          );
       } catch {
         // Read anew at the next visit.
       }
@@ -92,9 +103,14 @@ export class KeptPrompts {
 /** A model's reference in its one spelling, as the store lists it. */
 const spelt = (ref: string): string => referenceText(parseReference(ref));
 
-/** A file's name: the SHA-256 of what tells the model and the prompt, with the file's own digest where that is known. */
+/**
+ * A file's name: the SHA-256 of what tells the model and the prompt, with the file's own digest
+ * where that is known.
+ */
 function keyOf(origin: Origin, found: Uint8Array): Promise<string> {
-  const head = new TextEncoder().encode(`conclave prompt 1 ${origin.sha256?.toLowerCase() ?? ""}\0`);
+  const head = new TextEncoder().encode(
+    `conclave prompt 1 ${origin.sha256?.toLowerCase() ?? ""}\0`,
+  );
   const whole = new Uint8Array(head.length + found.length);
   whole.set(head);
   whole.set(found, head.length);

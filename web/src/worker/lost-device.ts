@@ -1,13 +1,19 @@
-/** A lost device shows in many ways, as exceptions or as stale results; all of them are told as what they are. */
+/**
+ * A lost device shows in many ways, as exceptions or as stale results; all of them are told as what
+ * they are.
+ */
 import { DeviceLost, typed, type ConclaveError } from "../protocol/errors.ts";
 
 /** What was thrown, typed. `reason`: why the engine's device is gone, where it is. */
 export function diagnosed(thrown: unknown, reason: string | undefined): ConclaveError {
   const error = typed(thrown);
   if (reason === undefined) return error;
-  const lost = new DeviceLost(`The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`, {
-    cause: error,
-  });
+  const lost = new DeviceLost(
+    `The graphics device was lost (${reason}). Reload the engine on the GPU or on the CPU; the text so far is kept.`,
+    {
+      cause: error,
+    },
+  );
   if (error.partial !== undefined) lost.partial = error.partial;
   return lost;
 }

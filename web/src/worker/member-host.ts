@@ -1,4 +1,7 @@
-/** A thread's side of the line to the worker that runs the rounds: an engine of either core, and the members that live here. */
+/**
+ * A thread's side of the line to the worker that runs the rounds: an engine of either core, and the
+ * members that live here.
+ */
 import type { BurnModule, Engine, EngineMember, EngineModule } from "../protocol/engine.ts";
 import type { StartedModule } from "./engine-module.ts";
 import { EngineFailure, toRecord } from "../protocol/errors.ts";
@@ -8,12 +11,34 @@ import { soonest } from "./handle-files.ts";
 import { diagnosed } from "./lost-device.ts";
 import { isShared } from "../protocol/shared-memory.ts";
 import { PortFiles } from "./port-files.ts";
-import { parseThreadRequest, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
+import {
+  parseThreadRequest,
+  type ThreadReply,
+  type ThreadRequest,
+  type ThreadStart,
+} from "./thread-messages.ts";
 
-type Asked = Extract<ThreadRequest, { type: "load" | "measure" | "systemKey" | "giveSystem" | "takePrefix" | "begin" | "think" | "draft" | "verify" | "keep" }>;
+type Asked = Extract<
+  ThreadRequest,
+  {
+    type:
+      | "load"
+      | "measure"
+      | "systemKey"
+      | "giveSystem"
+      | "takePrefix"
+      | "begin"
+      | "think"
+      | "draft"
+      | "verify"
+      | "keep";
+  }
+>;
 
 /** Starts the module of this worker's core from what another thread compiled. */
-export type StartModule = (compiled: WebAssembly.Module) => Promise<StartedModule<EngineModule | BurnModule>>;
+export type StartModule = (
+  compiled: WebAssembly.Module,
+) => Promise<StartedModule<EngineModule | BurnModule>>;
 
 interface Started {
   engine: Engine;
@@ -28,13 +53,21 @@ export class MemberHost {
   readonly #grammars: Grammars;
   readonly #startHelper: ((address: string) => HelperPort) | undefined;
   readonly #members = new Map<number, EngineMember>();
-  /** Members that read a conversation, or think, and wait for word whether to go on, by the request's id. */
+  /**
+   * Members that read a conversation, or think, and wait for word whether to go on, by the
+   * request's id.
+   */
   readonly #readers = new Map<number, (goOn: boolean) => void>();
   #started: Promise<Started> | undefined;
   /** Once it is there. */
   #engine: Engine | undefined;
 
-  constructor(startModule: StartModule, post: (reply: ThreadReply) => void, startGrammar: StartGrammar, startHelper?: (address: string) => HelperPort) {
+  constructor(
+    startModule: StartModule,
+    post: (reply: ThreadReply) => void,
+    startGrammar: StartGrammar,
+    startHelper?: (address: string) => HelperPort,
+  ) {
     this.#startModule = startModule;
     this.#post = post;
     this.#grammars = new Grammars(startGrammar);
@@ -50,7 +83,9 @@ export class MemberHost {
         // Told to whoever loads the first member.
         return void this.#started.catch(() => undefined);
       case "share":
-        return void this.#started?.then(({ helpers }) => helpers?.want(request.helpers)).catch(() => undefined);
+        return void this.#started
+          ?.then(({ helpers }) => helpers?.want(request.helpers))
+          .catch(() => undefined);
       case "goOn":
         this.#readers.get(request.id)?.(request.goOn);
         return void this.#readers.delete(request.id);
@@ -69,7 +104,10 @@ export class MemberHost {
     this.#engine = await module.Engine.create(backend);
     this.#post({ type: "started" });
     const startHelper = this.#startHelper;
-    const helpers = startHelper && "wantHelpers" in module && isShared(memory) ? new Helpers(() => startHelper(worker), module, { compiled, memory }) : undefined;
+    const helpers =
+      startHelper && "wantHelpers" in module && isShared(memory)
+        ? new Helpers(() => startHelper(worker), module, { compiled, memory })
+        : undefined;
     return { engine: this.#engine, memory, helpers };
   }
 
@@ -80,7 +118,11 @@ export class MemberHost {
       if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
       return answer;
     } catch (thrown) {
-      return { type: "failed", id: request.id, error: toRecord(diagnosed(thrown, this.#engine?.lost())) };
+      return {
+        type: "failed",
+        id: request.id,
+        error: toRecord(diagnosed(thrown, this.#engine?.lost())),
+      };
     }
   }
 
@@ -90,7 +132,11 @@ export class MemberHost {
     const member = this.#member(request.member);
     switch (request.type) {
       case "measure":
-        return { type: "measured", id, tokens: await member.measure(request.messages, request.thinking) };
+        return {
+          type: "measured",
+          id,
+          tokens: await member.measure(request.messages, request.thinking),
+        };
       case "systemKey":
         return given(id, await member.systemKey(request.messages));
       case "giveSystem":
@@ -99,8 +145,15 @@ export class MemberHost {
         await member.takePrefix(request.prefix);
         return { type: "taken", id };
       case "begin": {
-        const onReading = (done: number, total: number): Promise<boolean> => this.#mayGoOn({ type: "reading", id, done, total });
-        const begun = await member.begin(request.messages, request.sampling, request.stream, onReading, request.form);
+        const onReading = (done: number, total: number): Promise<boolean> =>
+          this.#mayGoOn({ type: "reading", id, done, total });
+        const begun = await member.begin(
+          request.messages,
+          request.sampling,
+          request.stream,
+          onReading,
+          request.form,
+        );
         return { type: "begun", id, begun, counters: member.counters() };
       }
       case "think": {
@@ -129,14 +182,30 @@ export class MemberHost {
     });
   }
 
-  async #load({ id, member: number, name, files, handles, port, options }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {
+  async #load({
+    id,
+    member: number,
+    name,
+    files,
+    handles,
+    port,
+    options,
+  }: Extract<Asked, { type: "load" }>): Promise<ThreadReply> {
     const ranges = await soonest(new PortFiles(files, port, handles));
     try {
       if (!this.#started) throw new EngineFailure("The engine of this thread was not started.");
       const { engine, memory, helpers } = await this.#started;
-      const member = await engine.load(name, ranges, options, (loaded, total) => this.#post({ type: "loading", id, loaded, total }));
+      const member = await engine.load(name, ranges, options, (loaded, total) =>
+        this.#post({ type: "loading", id, loaded, total }),
+      );
       this.#members.set(number, new FormedMember(member, this.#grammars));
-      return { type: "loaded", id, about: member.about(), heap: memory.buffer.byteLength, shared: helpers !== undefined };
+      return {
+        type: "loaded",
+        id,
+        about: member.about(),
+        heap: memory.buffer.byteLength,
+        shared: helpers !== undefined,
+      };
     } finally {
       ranges.close();
     }
@@ -149,4 +218,8 @@ export class MemberHost {
   }
 }
 
-const given = (id: number, bytes: Uint8Array | undefined): ThreadReply => ({ type: "given", id, ...(bytes ? { given: bytes } : {}) });
+const given = (id: number, bytes: Uint8Array | undefined): ThreadReply => ({
+  type: "given",
+  id,
+  ...(bytes ? { given: bytes } : {}),
+});

@@ -1,4 +1,7 @@
-/** Members in threads of their own: the rounds are the same, and what goes wrong in one is told as its. */
+/**
+ * Members in threads of their own: the rounds are the same, and what goes wrong in one is told as
+ * its.
+ */
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { Conclave, type ConclaveEvent } from "../library/conclave.ts";
@@ -11,7 +14,8 @@ const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 
 const three = { Ada: talker, Bo: { ...talker, step: 2 }, Cy: talker };
 
 /** What an answer was, without its times. */
-const told = (events: ConclaveEvent[]): unknown[] => events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
+const told = (events: ConclaveEvent[]): unknown[] =>
+  events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined }));
 
 test("three members on two cores live in two threads, and answer as in one", async () => {
   const alone = await open(three, 1);
@@ -25,10 +29,15 @@ test("three members on two cores live in two threads, and answer as in one", asy
   assert.equal(apart.conclave.heapBytes, 3 * alone.conclave.heapBytes, "the heaps of all");
   assert.deepEqual(apart.conclave.members, alone.conclave.members);
   for (const question of [hello, hello]) {
-    const [one, other] = await Promise.all([alone, apart].map(({ conclave }) => collect(conclave.ask(question, { sampling: { seed: 3 } }))));
+    const [one, other] = await Promise.all(
+      [alone, apart].map(({ conclave }) =>
+        collect(conclave.ask(question, { sampling: { seed: 3 } })),
+      ),
+    );
     assert.deepEqual(told(other!), told(one!));
   }
-  for (const member of apart.members.values()) assert.deepEqual(member.settings, settings, "a verifier in a thread is told all settings");
+  for (const member of apart.members.values())
+    assert.deepEqual(member.settings, settings, "a verifier in a thread is told all settings");
 });
 
 /** A turn of every queue. */
@@ -37,7 +46,8 @@ const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve
 test("where memory is shared, cores without a member help those that have one", async () => {
   const { conclave, threads } = await open(three, 8, { shared: true });
   await settled();
-  const helping = (): number[] => threads.filter(({ terminated }) => !terminated).map(({ helpers }) => helpers.size);
+  const helping = (): number[] =>
+    threads.filter(({ terminated }) => !terminated).map(({ helpers }) => helpers.size);
   assert.deepEqual(helping(), [2, 2, 1], "eight threads for three members");
   assert.equal(conclave.threads, 8);
   await conclave.remove("Bo");
@@ -56,7 +66,10 @@ test("where it is not, and with no more cores than members, nobody helps", async
   ] as const) {
     const { conclave, threads } = await open(three, cores, { shared });
     await settled();
-    assert.deepEqual([threads.length, threads.flatMap(({ helpers }) => [...helpers]).length, conclave.threads], [3, 0, 3]);
+    assert.deepEqual(
+      [threads.length, threads.flatMap(({ helpers }) => [...helpers]).length, conclave.threads],
+      [3, 0, 3],
+    );
   }
 });
 
@@ -90,7 +103,10 @@ test("a thread ends with its last member; what is left runs on", async () => {
 
 test("a file that is no model is a typed error, and leaves no thread behind", async () => {
   const { conclave, threads } = await open({ Ada: talker }, 4);
-  await assert.rejects(conclave.add({ name: "Broken", files: [new Blob(["none"])] }), { name: "ModelFile", message: /begins with none/ });
+  await assert.rejects(conclave.add({ name: "Broken", files: [new Blob(["none"])] }), {
+    name: "ModelFile",
+    message: /begins with none/,
+  });
   assert.deepEqual(
     threads.map(({ terminated }) => terminated),
     [false, true],
@@ -99,12 +115,16 @@ test("a file that is no model is a typed error, and leaves no thread behind", as
 
 test("errors in mid-answer keep their kind and name the member", async () => {
   const broken = Object.assign(new Error("There is no memory left."), { name: "OutOfMemory" });
-  const failing = (call: number): Script => ({ ...endless, failure: { move: "verify", call, error: broken } });
+  const failing = (call: number): Script => ({
+    ...endless,
+    failure: { move: "verify", call, error: broken },
+  });
   const { conclave } = await open({ Ada: failing(3), Bo: failing(2) }, 2);
   const left: unknown[] = [];
   await assert.rejects(
     async () => {
-      for await (const event of conclave.ask(hello)) if (event.type === "left") left.push([event.member, event.error.kind, event.error.member]);
+      for await (const event of conclave.ask(hello))
+        if (event.type === "left") left.push([event.member, event.error.kind, event.error.member]);
     },
     { name: "OutOfMemory", member: "Ada", partial: "la " },
   );
@@ -116,7 +136,11 @@ test("a thread that crashes fails its members' calls by name; the others go on",
   const events: ConclaveEvent[] = [];
   for await (const event of conclave.ask(hello, { settings: { maxRounds: 8 } })) {
     events.push(event);
-    if (event.type === "round" && event.round === 2) threads[1]!.port.onerror?.({ message: "unreachable", preventDefault: () => undefined } as ErrorEvent);
+    if (event.type === "round" && event.round === 2)
+      threads[1]!.port.onerror?.({
+        message: "unreachable",
+        preventDefault: () => undefined,
+      } as ErrorEvent);
   }
   const left = events.find((event) => event.type === "left");
   assert.equal(left?.member, "Bo");
@@ -126,7 +150,9 @@ test("a thread that crashes fails its members' calls by name; the others go on",
   assert.deepEqual(end?.type === "end" && [end.stop, end.text], ["rounds", "la ".repeat(8)]);
   assert.ok(threads[1]!.terminated);
   await assert.rejects(collect(conclave.ask(hello)), { member: "Bo" });
-  const alone = await collect(conclave.ask(hello, { members: ["Ada"], settings: { maxRounds: 2 } }));
+  const alone = await collect(
+    conclave.ask(hello, { members: ["Ada"], settings: { maxRounds: 2 } }),
+  );
   assert.equal(alone.at(-1)?.type, "end");
 });
 
@@ -134,7 +160,8 @@ test("a thread that sends what it should not is ended", async () => {
   const { conclave, threads } = await open({ Ada: endless, Bo: endless }, 2);
   const left: [string, string][] = [];
   for await (const event of conclave.ask(hello, { settings: { maxRounds: 4 } })) {
-    if (event.type === "round") threads[0]!.port.onmessage?.({ data: { type: "kept", id: "x" } } as MessageEvent);
+    if (event.type === "round")
+      threads[0]!.port.onmessage?.({ data: { type: "kept", id: "x" } } as MessageEvent);
     if (event.type === "left") left.push([event.member, event.error.message]);
   }
   assert.equal(left.length, 1);
@@ -158,7 +185,10 @@ test("a message that can't be read ends a thread, and the line to the library", 
 });
 
 test("a stop is heard between the steps of a thread's reading", async () => {
-  const { conclave, members } = await open({ Ada: { ...talker, step: 1 }, Bo: { ...talker, step: 1 } }, 2);
+  const { conclave, members } = await open(
+    { Ada: { ...talker, step: 1 }, Bo: { ...talker, step: 1 } },
+    2,
+  );
   const controller = new AbortController();
   const events: ConclaveEvent[] = [];
   for await (const event of conclave.ask(hello, { signal: controller.signal })) {
@@ -195,7 +225,10 @@ test("a thread that never starts is given up, and the load says so", async () =>
     const { port } = stage({ Ada: talker }, 2, { startingThreads: new Promise(() => {}) });
     const conclave = await Conclave.open({ backend: "cpu" }, port);
     const loading = conclave.add({ name: "Ada", files: [file] });
-    const told = assert.rejects(loading, { name: "Engine", message: /thread of Ada ended: it did not start within 2 minutes\. Remove Ada, or reload/ });
+    const told = assert.rejects(loading, {
+      name: "Engine",
+      message: /thread of Ada ended: it did not start within 2 minutes\. Remove Ada, or reload/,
+    });
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
     mock.timers.tick(120_000);
     await told;
@@ -217,12 +250,22 @@ test("members' workers start before the module is there, and load side by side",
   const building = new Promise<void>((resolve) => (build = resolve));
   const { port, threads, members } = stage(three, 3, { starting, building });
   const conclave = Conclave.start({ backend: "cpu" }, port);
-  const added = Promise.all(Object.keys(three).map((name) => conclave.add({ name, files: [file] })));
+  const added = Promise.all(
+    Object.keys(three).map((name) => conclave.add({ name, files: [file] })),
+  );
   await until(() => threads.length === 3);
-  assert.deepEqual([threads.length, threads.map(({ core }) => core)], [3, [undefined, undefined, undefined]], "all wait for the module");
+  assert.deepEqual(
+    [threads.length, threads.map(({ core }) => core)],
+    [3, [undefined, undefined, undefined]],
+    "all wait for the module",
+  );
   start();
   await until(() => threads.every(({ core }) => core !== undefined));
-  assert.deepEqual([threads.map(({ core }) => core), members.size], [["fused", "fused", "fused"], 0], "all load");
+  assert.deepEqual(
+    [threads.map(({ core }) => core), members.size],
+    [["fused", "fused", "fused"], 0],
+    "all load",
+  );
   build();
   await added;
   assert.deepEqual([...members.keys()].sort(), Object.keys(three).sort());
@@ -232,9 +275,14 @@ test("a worker that no member comes to is ended", async () => {
   const { conclave, threads } = await open({ Ada: talker }, 4, { shared: true });
   await until(() => threads[0]!.helpers.size === 3);
   assert.equal(threads[0]!.helpers.size, 3);
-  await assert.rejects(conclave.add({ name: "Bo", url: "http://127.0.0.1:9/none.gguf" }), { name: "Download" });
+  await assert.rejects(conclave.add({ name: "Bo", url: "http://127.0.0.1:9/none.gguf" }), {
+    name: "Download",
+  });
   await until(() => threads.length === 2 && threads[1]!.terminated);
-  assert.deepEqual([threads.map(({ terminated }) => terminated), threads[0]!.helpers.size], [[false, true], 3]);
+  assert.deepEqual(
+    [threads.map(({ terminated }) => terminated), threads[0]!.helpers.size],
+    [[false, true], 3],
+  );
 });
 
 test("of two members of one name that come at once one is refused, and lets go of what it has", async () => {
@@ -242,7 +290,10 @@ test("of two members of one name that come at once one is refused, and lets go o
   const { port, threads } = stage(scripts, 4);
   const conclave = await Conclave.open({ backend: "cpu" }, port);
   await conclave.add({ name: "Ada", files: [file] });
-  const two = await Promise.allSettled([conclave.add({ name: "Bo", files: [file] }), conclave.add({ name: "Bo", files: [file] })]);
+  const two = await Promise.allSettled([
+    conclave.add({ name: "Bo", files: [file] }),
+    conclave.add({ name: "Bo", files: [file] }),
+  ]);
   assert.deepEqual(two.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
   const running = (): number => threads.filter(({ terminated }) => !terminated).length;
   await until(() => running() === 2);

@@ -1,9 +1,9 @@
 /**
  * On the CPU, members live in workers of their own, as many as there are cores: they draft and
- * verify at the same time, each with a heap of its own: all that crosses is text and scores. Where the
- * page is isolated from other origins, cores that no member lives on help those that have one
- * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The rounds
- * run on, and see members as they are everywhere.
+ * verify at the same time, each with a heap of its own: all that crosses is text and scores. Where
+ * the page is isolated from other origins, cores that no member lives on help those that have one
+ * (`helpers.ts`). Those of the open core share one worker, wherever they run (`open-core.ts`). The
+ * rounds run on, and see members as they are everywhere.
  */
 import type {
   Begun,
@@ -27,7 +27,12 @@ import type {
 import { EngineFailure, fromRecord, type ConclaveError } from "../protocol/errors.ts";
 import type { ModelFiles } from "../protocol/model-files.ts";
 import { serveFiles } from "./port-files.ts";
-import { parseThreadReply, type ThreadReply, type ThreadRequest, type ThreadStart } from "./thread-messages.ts";
+import {
+  parseThreadReply,
+  type ThreadReply,
+  type ThreadRequest,
+  type ThreadStart,
+} from "./thread-messages.ts";
 
 /** The port of a nested Worker, as far as it is used; tests put a host in its place. */
 export interface ThreadPort {
@@ -41,7 +46,10 @@ export interface ThreadPort {
 /** Starts a worker whose script lies at this address. */
 export type StartThread = (address: string) => ThreadPort;
 
-/** A worker that has not started by then won't: browsers have been seen to start one and never run it. */
+/**
+ * A worker that has not started by then won't: browsers have been seen to start one and never run
+ * it.
+ */
 const startLimitMs = 120_000;
 
 /** Where a member lives, or will. */
@@ -85,7 +93,9 @@ export class MemberThreads {
   #threads: Thread[] = [];
   #next = 0;
 
-  /** At most `most` workers, whose script lies at `worker`, that compute on as many threads in all. */
+  /**
+   * At most `most` workers, whose script lies at `worker`, that compute on as many threads in all.
+   */
   constructor(startThread: StartThread, worker: string, most: number) {
     this.#startThread = startThread;
     this.#worker = worker;
@@ -118,7 +128,10 @@ export class MemberThreads {
     return this.#threads.reduce((sum, { heap }) => sum + heap, 0);
   }
 
-  /** A place in a thread of its own, or beside others where there are no more cores; its worker's script starts at once. */
+  /**
+   * A place in a thread of its own, or beside others where there are no more cores; its worker's
+   * script starts at once.
+   */
   reserve(): Reserved {
     const thread = this.#place();
     const member = this.#next++;
@@ -147,14 +160,28 @@ export class MemberThreads {
     return this.reserve().load(...load);
   }
 
-  async #load({ thread, member, leave }: Place, { name, files, options, onProgress }: Load): Promise<EngineMember> {
+  async #load(
+    { thread, member, leave }: Place,
+    { name, files, options, onProgress }: Load,
+  ): Promise<EngineMember> {
     const { port, close } = serveFiles(files);
     try {
-      const request = { type: "load", member, name, files: files.files.map(({ name, bytes }) => ({ name, bytes })), ...(files.handles && { handles: [...files.handles] }), port, options } as const;
+      const request = {
+        type: "load",
+        member,
+        name,
+        files: files.files.map(({ name, bytes }) => ({ name, bytes })),
+        ...(files.handles && { handles: [...files.handles] }),
+        port,
+        options,
+      } as const;
       const onStep = (step: Step): void => {
         if (step.type === "loading") onProgress(step.loaded, step.total);
       };
-      const { about, heap, shared } = await thread.ask("loaded", name, request, { onStep, transfer: [port] });
+      const { about, heap, shared } = await thread.ask("loaded", name, request, {
+        onStep,
+        transfer: [port],
+      });
       Object.assign(thread, { heap, shared });
       this.#share();
       return new ThreadMember(thread, member, about, leave);
@@ -176,7 +203,9 @@ export class MemberThreads {
       if (this.#start) thread.start(this.#start);
       this.#threads.push(thread);
     }
-    return this.#threads.reduce((least, thread) => (thread.members.size < least.members.size ? thread : least));
+    return this.#threads.reduce((least, thread) =>
+      thread.members.size < least.members.size ? thread : least,
+    );
   }
 
   /** A thread without members ends: a module's memory never shrinks. */
@@ -188,7 +217,10 @@ export class MemberThreads {
     this.#share();
   }
 
-  /** Deals out the cores: as many to each member's worker, one more to the largest while some are left. */
+  /**
+   * Deals out the cores: as many to each member's worker, one more to the largest while some are
+   * left.
+   */
   #share(): void {
     const threads = this.#inUse.filter(({ broken }) => !broken).sort((a, b) => b.heap - a.heap);
     const [each, left] = [Math.floor(this.#most / threads.length), this.#most % threads.length];
@@ -233,7 +265,10 @@ class Thread {
 
   /** Starts its module: the first that is asked of it. */
   start(start: ThreadStart): void {
-    this.#late = setTimeout(() => this.close(`it did not start within ${startLimitMs / 60_000} minutes`), startLimitMs);
+    this.#late = setTimeout(
+      () => this.close(`it did not start within ${startLimitMs / 60_000} minutes`),
+      startLimitMs,
+    );
     this.post({ type: "start", ...start });
   }
 
@@ -252,12 +287,18 @@ class Thread {
     if (!this.broken) this.#port.postMessage(request, transfer);
   }
 
-  /** Asks for `member` and waits for an answer of the type `expected`; `onStep` hears what comes before it. */
+  /**
+   * Asks for `member` and waits for an answer of the type `expected`; `onStep` hears what comes
+   * before it.
+   */
   async ask<T extends Answer["type"]>(
     expected: T,
     member: string,
     request: Unnumbered<ThreadRequest>,
-    { onStep = () => {}, transfer = [] }: { onStep?: (step: Step) => void; transfer?: Transferable[] } = {},
+    {
+      onStep = () => {},
+      transfer = [],
+    }: { onStep?: (step: Step) => void; transfer?: Transferable[] } = {},
   ): Promise<Extract<Answer, { type: T }>> {
     if (this.#why !== undefined) throw failed(member, this.#why);
     const id = this.#next++;
@@ -265,14 +306,16 @@ class Thread {
       this.#waiting.set(id, { member, onStep, resolve, reject });
       this.post({ ...request, id }, transfer);
     });
-    if (answer.type !== expected) throw failed(member, `it answered ${answer.type} to ${request.type}`);
+    if (answer.type !== expected)
+      throw failed(member, `it answered ${answer.type} to ${request.type}`);
     return answer as Extract<Answer, { type: T }>;
   }
 
   #hear(reply: ThreadReply): void {
     if (reply.type === "started") return clearTimeout(this.#late);
     const waiting = this.#waiting.get(reply.id);
-    if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking") return waiting?.onStep(reply);
+    if (reply.type === "loading" || reply.type === "reading" || reply.type === "thinking")
+      return waiting?.onStep(reply);
     this.#waiting.delete(reply.id);
     if (reply.type === "failed") waiting?.reject(fromRecord(reply.error));
     else waiting?.resolve(reply);
@@ -291,7 +334,9 @@ class Thread {
 }
 
 function failed(member: string, why: string): EngineFailure {
-  const error = new EngineFailure(`The thread of ${member} ended: ${why}. Remove ${member}, or reload the engine.`);
+  const error = new EngineFailure(
+    `The thread of ${member} ended: ${why}. Remove ${member}, or reload the engine.`,
+  );
   error.member = member;
   return error;
 }
@@ -318,42 +363,84 @@ class ThreadMember implements EngineMember {
   }
 
   async measure(messages: Message[], thinking: Thinking = "off"): Promise<number> {
-    const answer = await this.#thread.ask("measured", this.name, { type: "measure", member: this.#member, messages, thinking });
+    const answer = await this.#thread.ask("measured", this.name, {
+      type: "measure",
+      member: this.#member,
+      messages,
+      thinking,
+    });
     return answer.tokens;
   }
 
   async systemKey(messages: Message[]): Promise<Uint8Array | undefined> {
-    const answer = await this.#thread.ask("given", this.name, { type: "systemKey", member: this.#member, messages });
+    const answer = await this.#thread.ask("given", this.name, {
+      type: "systemKey",
+      member: this.#member,
+      messages,
+    });
     return answer.given;
   }
 
   async giveSystem(): Promise<Uint8Array | undefined> {
-    const answer = await this.#thread.ask("given", this.name, { type: "giveSystem", member: this.#member });
+    const answer = await this.#thread.ask("given", this.name, {
+      type: "giveSystem",
+      member: this.#member,
+    });
     return answer.given;
   }
 
   async takePrefix(prefix: Uint8Array): Promise<void> {
-    await this.#thread.ask("taken", this.name, { type: "takePrefix", member: this.#member, prefix });
+    await this.#thread.ask("taken", this.name, {
+      type: "takePrefix",
+      member: this.#member,
+      prefix,
+    });
   }
 
-  async begin(messages: Message[], sampling: Sampling, stream: number, onReading: OnReading = () => true, form?: Form): Promise<Begun> {
-    const listening = this.#listening(async (step) => (step.type === "reading" ? onReading(step.done, step.total) : true));
-    const answer = await this.#thread.ask("begun", this.name, { type: "begin", member: this.#member, messages, sampling, stream, ...(form && { form }) }, listening);
+  async begin(
+    messages: Message[],
+    sampling: Sampling,
+    stream: number,
+    onReading: OnReading = () => true,
+    form?: Form,
+  ): Promise<Begun> {
+    const listening = this.#listening(async (step) =>
+      step.type === "reading" ? onReading(step.done, step.total) : true,
+    );
+    const answer = await this.#thread.ask(
+      "begun",
+      this.name,
+      { type: "begin", member: this.#member, messages, sampling, stream, ...(form && { form }) },
+      listening,
+    );
     this.#counters = answer.counters;
     listening.rethrow();
     return answer.begun;
   }
 
   async think(onThinking: OnThinking): Promise<Thought> {
-    const listening = this.#listening(async (step) => (step.type === "thinking" ? onThinking(step.text) : true));
-    const answer = await this.#thread.ask("thought", this.name, { type: "think", member: this.#member }, listening);
+    const listening = this.#listening(async (step) =>
+      step.type === "thinking" ? onThinking(step.text) : true,
+    );
+    const answer = await this.#thread.ask(
+      "thought",
+      this.name,
+      { type: "think", member: this.#member },
+      listening,
+    );
     this.#counters = answer.counters;
     listening.rethrow();
     return answer.thought;
   }
 
-  /** A listener that says after each step whether to go on; one that throws stops, and throws again in the end. */
-  #listening(mayGoOn: (step: Step) => Promise<boolean>): { onStep: (step: Step) => void; rethrow: () => void } {
+  /**
+   * A listener that says after each step whether to go on; one that throws stops, and throws again
+   * in the end.
+   */
+  #listening(mayGoOn: (step: Step) => Promise<boolean>): {
+    onStep: (step: Step) => void;
+    rethrow: () => void;
+  } {
     let thrown: { error: unknown } | undefined;
     const onStep = (step: Step): void => {
       const goOn = (goOn: boolean): void => this.#thread.post({ type: "goOn", id: step.id, goOn });
@@ -369,19 +456,35 @@ class ThreadMember implements EngineMember {
   }
 
   async draft(maxTokens: number): Promise<Candidate & { tokens: number }> {
-    const answer = await this.#thread.ask("drafted", this.name, { type: "draft", member: this.#member, maxTokens });
+    const answer = await this.#thread.ask("drafted", this.name, {
+      type: "draft",
+      member: this.#member,
+      maxTokens,
+    });
     this.#counters = answer.counters;
     return answer.draft;
   }
 
-  async verify(candidates: Candidate[], settings: Settings): Promise<(Score & { tokens: number })[]> {
-    const answer = await this.#thread.ask("verified", this.name, { type: "verify", member: this.#member, candidates, settings });
+  async verify(
+    candidates: Candidate[],
+    settings: Settings,
+  ): Promise<(Score & { tokens: number })[]> {
+    const answer = await this.#thread.ask("verified", this.name, {
+      type: "verify",
+      member: this.#member,
+      candidates,
+      settings,
+    });
     this.#counters = answer.counters;
     return answer.scores;
   }
 
   async keep(winner: number): Promise<void> {
-    const answer = await this.#thread.ask("kept", this.name, { type: "keep", member: this.#member, winner });
+    const answer = await this.#thread.ask("kept", this.name, {
+      type: "keep",
+      member: this.#member,
+      winner,
+    });
     this.#counters = answer.counters;
   }
 

@@ -1,4 +1,7 @@
-/** The worker of the open core, with its module's own script in it: all members that run on that core live in one of these. */
+/**
+ * The worker of the open core, with its module's own script in it: all members that run on that
+ * core live in one of these.
+ */
 import * as grammar from "grammar-glue";
 import * as glue from "open-core-glue";
 import type { BurnModule, GrammarModule } from "../protocol/engine.ts";
@@ -10,7 +13,10 @@ import { MemberHost } from "./member-host.ts";
 interface Scope {
   postMessage(data: unknown): void;
   onmessage: ((event: MessageEvent<unknown>) => void) | null;
-  addEventListener(type: "unhandledrejection", listener: (event: PromiseRejectionEvent) => void): void;
+  addEventListener(
+    type: "unhandledrejection",
+    listener: (event: PromiseRejectionEvent) => void,
+  ): void;
 }
 
 const scope = globalThis as unknown as Scope;

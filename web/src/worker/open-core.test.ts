@@ -1,11 +1,29 @@
-/** Members on the open core: in one worker of their own, beside those of the fused core, in the same answers. */
+/**
+ * Members on the open core: in one worker of their own, beside those of the fused core, in the same
+ * answers.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { Conclave, type Core, type MemberSource, type OpenOptions, type Progress } from "../library/conclave.ts";
+import {
+  Conclave,
+  type Core,
+  type MemberSource,
+  type OpenOptions,
+  type Progress,
+} from "../library/conclave.ts";
 import { DeviceLost, Download, EngineFailure } from "../protocol/errors.ts";
 import type { Script } from "../testing/scripted.ts";
-import { begun, collect, file, hello, stage, talker, type Stage, type Surroundings } from "../testing/staged.ts";
+import {
+  begun,
+  collect,
+  file,
+  hello,
+  stage,
+  talker,
+  type Stage,
+  type Surroundings,
+} from "../testing/staged.ts";
 import { MemoryShelf } from "../store/shelf.ts";
 
 const settle = async (): Promise<void> => {
@@ -14,15 +32,30 @@ const settle = async (): Promise<void> => {
 
 const four = { Ada: talker, Bo: talker, Cy: talker, Di: talker };
 const unplanned: Script = { ...talker, noPlan: true };
-const from = (name: string, core?: Core): MemberSource => ({ name, files: [file], ...(core === undefined ? {} : { core }) });
+const from = (name: string, core?: Core): MemberSource => ({
+  name,
+  files: [file],
+  ...(core === undefined ? {} : { core }),
+});
 
-async function open(scripts: Record<string, Script>, cores: number, { backend = "cpu", core, ...around }: OpenOptions & Surroundings = {}): Promise<Stage & { conclave: Conclave }> {
+async function open(
+  scripts: Record<string, Script>,
+  cores: number,
+  { backend = "cpu", core, ...around }: OpenOptions & Surroundings = {},
+): Promise<Stage & { conclave: Conclave }> {
   const made = stage(scripts, cores, around);
-  return { ...made, conclave: await Conclave.open({ backend, ...(core === undefined ? {} : { core }) }, made.port) };
+  return {
+    ...made,
+    conclave: await Conclave.open({ backend, ...(core === undefined ? {} : { core }) }, made.port),
+  };
 }
 
-const fetches = ({ journal }: Stage): number => journal.filter((entry) => entry === "fetch the open core").length;
-const living = ({ threads }: Stage): unknown[] => threads.filter(({ terminated }) => !terminated).map(({ core, backend, members }) => [core, backend, ...members]);
+const fetches = ({ journal }: Stage): number =>
+  journal.filter((entry) => entry === "fetch the open core").length;
+const living = ({ threads }: Stage): unknown[] =>
+  threads
+    .filter(({ terminated }) => !terminated)
+    .map(({ core, backend, members }) => [core, backend, ...members]);
 
 test("members on the open core share one worker beside the threads of the others, however many cores there are", async () => {
   for (const [cores, beside] of [
@@ -43,7 +76,8 @@ test("members on the open core share one worker beside the threads of the others
     ],
   ] as const) {
     const made = await open(four, cores);
-    for (const source of [from("Ada"), from("Bo", "burn"), from("Cy"), from("Di", "burn")]) await made.conclave.add(source);
+    for (const source of [from("Ada"), from("Bo", "burn"), from("Cy"), from("Di", "burn")])
+      await made.conclave.add(source);
     const sorted = living(made).sort();
     assert.deepEqual(sorted, [["burn", "cpu", "Bo", "Di"], ...beside], `${cores} cores`);
     assert.equal(made.conclave.threads, cores === 1 ? 2 : 3);
@@ -64,7 +98,10 @@ test("on the GPU, too, the open core has a worker of its own, with an engine on 
 });
 
 test("members of both cores take part in one answer", async () => {
-  const speaker = (text: string): Script => ({ drafts: [{ text, ended: true }], taste: (other) => other.length });
+  const speaker = (text: string): Script => ({
+    drafts: [{ text, ended: true }],
+    taste: (other) => other.length,
+  });
   const made = await open({ Ada: speaker("Yes."), Bo: speaker("Certainly.") }, 2);
   await made.conclave.add(from("Ada"));
   await made.conclave.add(from("Bo", "burn"));
@@ -104,7 +141,9 @@ test("what the fused core has no plan for runs on the open one, where nobody has
     const made = await open({ Ada: talker, Bo: unplanned }, cores);
     await made.conclave.add(from("Ada"));
     const phases: Progress["phase"][] = [];
-    const about = await made.conclave.add(from("Bo"), { onProgress: ({ phase }) => phases.push(phase) });
+    const about = await made.conclave.add(from("Bo"), {
+      onProgress: ({ phase }) => phases.push(phase),
+    });
     assert.equal(about.core, "burn");
     assert.deepEqual(phases, ["core", "loading"]);
     assert.deepEqual(
@@ -128,7 +167,10 @@ test("a core that was named is kept to", async () => {
     [named, from("Ada")],
     [own, from("Ada", "fused")],
   ] as const) {
-    await assert.rejects(made.conclave.add(source), { name: "NoPlan", message: "It has no plan for this model." });
+    await assert.rejects(made.conclave.add(source), {
+      name: "NoPlan",
+      message: "It has no plan for this model.",
+    });
     assert.equal(fetches(made), 0);
     assert.deepEqual(living(made), []);
   }
@@ -136,7 +178,9 @@ test("a core that was named is kept to", async () => {
 
 test("a load that fails otherwise does not go on to the open core", async () => {
   const made = await open({ Ada: talker }, 2);
-  await assert.rejects(made.conclave.add({ name: "Ada", files: [new Blob(["none"])] }), { name: "ModelFile" });
+  await assert.rejects(made.conclave.add({ name: "Ada", files: [new Blob(["none"])] }), {
+    name: "ModelFile",
+  });
   assert.equal(fetches(made), 0);
 });
 
@@ -181,7 +225,11 @@ test("all who wait for the module hear how far it is; it is fetched once, and qu
   const made = await open(four, 2, { fetching: () => arrived });
   await made.conclave.add(from("Ada"));
   const heard: Record<string, [number, number][]> = { Bo: [], Cy: [] };
-  const adding = Object.entries(heard).map(([name, steps]) => made.conclave.add(from(name, "burn"), { onProgress: ({ phase, loaded, total }) => phase === "core" && steps.push([loaded, total]) }));
+  const adding = Object.entries(heard).map(([name, steps]) =>
+    made.conclave.add(from(name, "burn"), {
+      onProgress: ({ phase, loaded, total }) => phase === "core" && steps.push([loaded, total]),
+    }),
+  );
   assert.equal((await collect(made.conclave.ask(hello))).at(-1)?.type, "end");
   arrive();
   await Promise.all(adding);
@@ -199,7 +247,10 @@ test("a module that can't be had is told, and the next try asks for it again", a
     if (!there) throw new Download("There is no pkg-burn/. Build it.");
   };
   const made = await open(four, 2, { fetching });
-  await assert.rejects(made.conclave.add(from("Ada", "burn")), { name: "Download", message: /no pkg-burn/ });
+  await assert.rejects(made.conclave.add(from("Ada", "burn")), {
+    name: "Download",
+    message: /no pkg-burn/,
+  });
   there = true;
   assert.equal((await made.conclave.add(from("Ada", "burn"))).core, "burn");
   assert.equal(fetches(made), 2);
@@ -221,7 +272,12 @@ test("who stops while the module is fetched is answered at once; the member neve
 
 test("where workers have no workers the open core is refused, and what only it could run as well", async () => {
   const made = await open({ Ada: talker, Bo: unplanned }, 1, { workerless: true });
-  await assert.rejects(made.conclave.add(from("Ada", "burn")), (error: unknown) => error instanceof EngineFailure && /worker of its own.*Take the fused core/.test(error.message));
+  await assert.rejects(
+    made.conclave.add(from("Ada", "burn")),
+    (error: unknown) =>
+      error instanceof EngineFailure &&
+      /worker of its own.*Take the fused core/.test(error.message),
+  );
   await assert.rejects(made.conclave.add(from("Bo")), { name: "NoPlan" });
   assert.equal(fetches(made), 0);
   assert.equal((await made.conclave.add(from("Ada"))).core, "fused");
@@ -229,13 +285,17 @@ test("where workers have no workers the open core is refused, and what only it c
 
 test("a device that the open core loses is told as such, whatever was thrown or not; the others go on", async () => {
   const endless: Script = { drafts: [{ text: "la ", ended: false }], taste: () => 1 };
-  const made = await open({ Ada: endless, Bo: endless }, 2, { backend: "webgpu", kept: new MemoryShelf() });
+  const made = await open({ Ada: endless, Bo: endless }, 2, {
+    backend: "webgpu",
+    kept: new MemoryShelf(),
+  });
   await made.conclave.add(from("Ada"));
   await made.conclave.add(from("Bo", "burn"));
   const left: unknown[] = [];
   for await (const event of made.conclave.ask(hello, { settings: { maxRounds: 4 } })) {
     if (event.type === "round" && event.round === 2) made.threads[0]!.lost = "unplugged";
-    if (event.type === "left") left.push([event.member, event.error.kind, /unplugged/.test(event.error.message)]);
+    if (event.type === "left")
+      left.push([event.member, event.error.kind, /unplugged/.test(event.error.message)]);
   }
   assert.deepEqual(left, [["Bo", "DeviceLost", true]]);
   await assert.rejects(collect(made.conclave.ask(hello, { members: ["Bo"] })), DeviceLost);

@@ -51,7 +51,9 @@ export class OpenCore {
   /** Fetched once for all who wait; after a failure, anew for who asks next. */
   async #compile(): Promise<WebAssembly.Module> {
     try {
-      return await this.#fetch(this.#place.wasm, (loaded, total) => this.#waiting.forEach((hear) => hear(loaded, total)));
+      return await this.#fetch(this.#place.wasm, (loaded, total) =>
+        this.#waiting.forEach((hear) => hear(loaded, total)),
+      );
     } catch (error) {
       this.#compiled = undefined;
       throw error;

@@ -25,8 +25,17 @@ export function serveFiles(files: ModelFiles): Served {
     const { id, file, offset, length } = range(data, "range");
     files.read(file, offset, length).then(
       // A view of a larger buffer is copied: who else sees that is not known here.
-      (read) => port1.postMessage({ type: "read", id, data: read }, read.byteLength === read.buffer.byteLength ? [read.buffer] : []),
-      (error: unknown) => port1.postMessage({ type: "failed", id, message: error instanceof Error ? error.message : String(error) }),
+      (read) =>
+        port1.postMessage(
+          { type: "read", id, data: read },
+          read.byteLength === read.buffer.byteLength ? [read.buffer] : [],
+        ),
+      (error: unknown) =>
+        port1.postMessage({
+          type: "failed",
+          id,
+          message: error instanceof Error ? error.message : String(error),
+        }),
     );
   };
   return { port: port2, close: () => port1.close() };
@@ -37,10 +46,17 @@ export class PortFiles implements ModelFiles {
   readonly files: ModelFiles["files"];
   readonly handles?: readonly FileSystemFileHandle[];
   readonly #port: MessagePort;
-  readonly #waiting = new Map<number, { resolve: (data: Uint8Array) => void; reject: (error: Error) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (data: Uint8Array) => void; reject: (error: Error) => void }
+  >();
   #next = 0;
 
-  constructor(files: ModelFiles["files"], port: MessagePort, handles?: readonly FileSystemFileHandle[]) {
+  constructor(
+    files: ModelFiles["files"],
+    port: MessagePort,
+    handles?: readonly FileSystemFileHandle[],
+  ) {
     this.files = files;
     if (handles) this.handles = handles;
     this.#port = port;

@@ -4,8 +4,15 @@ import type { ModelFiles } from "../protocol/model-files.ts";
 import { blockBytes, ReadAhead } from "./read-ahead.ts";
 
 /** Two files whose bytes tell where they lie, and what was read of them. */
-function counted(): { files: ModelFiles; asked: [file: number, offset: number, length: number][]; bytes: Uint8Array[]; fail: (times: number) => void } {
-  const bytes = [6.5, 0.25].map((blocks, file) => Uint8Array.from({ length: blocks * blockBytes }, (_, at) => (at * 31 + (at >> 9) + file) & 255));
+function counted(): {
+  files: ModelFiles;
+  asked: [file: number, offset: number, length: number][];
+  bytes: Uint8Array[];
+  fail: (times: number) => void;
+} {
+  const bytes = [6.5, 0.25].map((blocks, file) =>
+    Uint8Array.from({ length: blocks * blockBytes }, (_, at) => (at * 31 + (at >> 9) + file) & 255),
+  );
   const asked: [number, number, number][] = [];
   let failures = 0;
   const files: ModelFiles = {
@@ -31,7 +38,11 @@ test("ranges are those of the files, wherever they begin and end", async () => {
     for (const offset of [0, 1, blockBytes - 7, blockBytes, 2 * blockBytes - 1, all.length - 9]) {
       for (const length of [1, 9, 4096, blockBytes - 1, blockBytes, blockBytes + 1]) {
         if (offset < 0 || offset + length > all.length) continue;
-        assert.deepEqual(await ahead.read(file, offset, length), all.subarray(offset, offset + length), `${file}: ${length} from ${offset}`);
+        assert.deepEqual(
+          await ahead.read(file, offset, length),
+          all.subarray(offset, offset + length),
+          `${file}: ${length} from ${offset}`,
+        );
       }
     }
   }
@@ -67,8 +78,16 @@ test("of pieces that follow one another the next is read while the last is packe
   const ahead = new ReadAhead(files);
   const length = 1.5 * blockBytes;
   for (let piece = 0; piece < 4; piece++) {
-    assert.deepEqual(await ahead.read(0, piece * length, length), bytes[0]!.subarray(piece * length, (piece + 1) * length), `piece ${piece}`);
-    assert.equal(asked.length, piece === 0 ? 1 : Math.min(5, piece + 2), "the next one is under way");
+    assert.deepEqual(
+      await ahead.read(0, piece * length, length),
+      bytes[0]!.subarray(piece * length, (piece + 1) * length),
+      `piece ${piece}`,
+    );
+    assert.equal(
+      asked.length,
+      piece === 0 ? 1 : Math.min(5, piece + 2),
+      "the next one is under way",
+    );
   }
   // The last one is shorter.
   assert.deepEqual(await ahead.read(0, 4 * length, blockBytes / 2), bytes[0]!.subarray(4 * length));

@@ -1,7 +1,7 @@
 /**
- * Reads a model's files in blocks: the engine asks for one tensor after the other, many of them of a few
- * kilobytes, and each range costs a way to another thread, or to the disk, and back. Of a tensor that is
- * asked for in pieces the next one is read while the last is packed.
+ * Reads a model's files in blocks: the engine asks for one tensor after the other, many of them of
+ * a few kilobytes, and each range costs a way to another thread, or to the disk, and back. Of a
+ * tensor that is asked for in pieces the next one is read while the last is packed.
  */
 import type { ModelFiles } from "../protocol/model-files.ts";
 
@@ -35,7 +35,8 @@ export class ReadAhead implements ModelFiles {
   async read(file: number, offset: number, length: number): Promise<Uint8Array> {
     const end = offset + length;
     // What is no range of the file is refused by whoever has it.
-    if (length < 1 || end > (this.files[file]?.bytes ?? 0)) return this.#from.read(file, offset, length);
+    if (length < 1 || end > (this.files[file]?.bytes ?? 0))
+      return this.#from.read(file, offset, length);
     if (length > blockBytes) return this.#piece({ file, offset, length });
     const first = Math.floor(offset / blockBytes);
     const last = Math.floor((end - 1) / blockBytes);
@@ -44,7 +45,10 @@ export class ReadAhead implements ModelFiles {
     if (first === last) return block.subarray(from, from + length);
     const range = new Uint8Array(length);
     range.set(block.subarray(from));
-    range.set((await this.#block(file, last)).subarray(0, end - last * blockBytes), block.length - from);
+    range.set(
+      (await this.#block(file, last)).subarray(0, end - last * blockBytes),
+      block.length - from,
+    );
     return range;
   }
 
@@ -53,11 +57,22 @@ export class ReadAhead implements ModelFiles {
     const [last, next] = [this.#last, this.#next];
     this.#last = piece;
     this.#next = undefined;
-    const read = next && follows(next, piece) && next.length >= length ? next.data.then((data) => data.subarray(0, length)) : this.#from.read(file, offset, length);
+    const read =
+      next && follows(next, piece) && next.length >= length
+        ? next.data.then((data) => data.subarray(0, length))
+        : this.#from.read(file, offset, length);
     const range = await read;
-    const behind = { file, offset: offset + length, length: Math.min(length, this.files[file]!.bytes - offset - length) };
+    const behind = {
+      file,
+      offset: offset + length,
+      length: Math.min(length, this.files[file]!.bytes - offset - length),
+    };
     // A piece that follows another is seldom the last.
-    if (last && follows({ ...last, offset: last.offset + last.length }, piece) && behind.length > 0) {
+    if (
+      last &&
+      follows({ ...last, offset: last.offset + last.length }, piece) &&
+      behind.length > 0
+    ) {
       const data = this.#from.read(file, behind.offset, behind.length);
       // Told to whoever asks for it.
       data.catch(() => undefined);
@@ -75,7 +90,9 @@ export class ReadAhead implements ModelFiles {
   #block(file: number, number: number): Promise<Uint8Array> {
     const key = `${file} ${number}`;
     const offset = number * blockBytes;
-    const block = this.#blocks.get(key) ?? this.#from.read(file, offset, Math.min(blockBytes, this.files[file]!.bytes - offset));
+    const block =
+      this.#blocks.get(key) ??
+      this.#from.read(file, offset, Math.min(blockBytes, this.files[file]!.bytes - offset));
     this.#blocks.delete(key);
     this.#blocks.set(key, block);
     // One that could not be read may be asked for again.
@@ -86,4 +103,5 @@ export class ReadAhead implements ModelFiles {
   }
 }
 
-const follows = (begin: Pick<Range, "file" | "offset">, piece: Range): boolean => begin.file === piece.file && begin.offset === piece.offset;
+const follows = (begin: Pick<Range, "file" | "offset">, piece: Range): boolean =>
+  begin.file === piece.file && begin.offset === piece.offset;

@@ -35,8 +35,18 @@ test("another adapter and other kernels are measured anew", async () => {
 test("what is no choice is ignored, and written over", async () => {
   const right = { of: "card 1", normInside: true, asATile: 20 };
   const shelf = await holding(JSON.stringify(right));
-  assert.deepEqual(await open(shelf).recall("card 1"), { normInside: true, asATile: 20 }, "the rest of this test is worth something");
-  const wrong: unknown[] = [null, [], { ...right, normInside: 1 }, { ...right, of: undefined }, { ...right, more: "x".repeat(5000) }];
+  assert.deepEqual(
+    await open(shelf).recall("card 1"),
+    { normInside: true, asATile: 20 },
+    "the rest of this test is worth something",
+  );
+  const wrong: unknown[] = [
+    null,
+    [],
+    { ...right, normInside: 1 },
+    { ...right, of: undefined },
+    { ...right, more: "x".repeat(5000) },
+  ];
   for (const asATile of [1, 0, -4, 33, 20.5, 1e300, "20", null]) wrong.push({ ...right, asATile });
   for (const content of ["", "{", ...wrong.map((data) => JSON.stringify(data))]) {
     const shelf = await holding(content);
@@ -47,7 +57,9 @@ test("what is no choice is ignored, and written over", async () => {
 });
 
 test("where nothing can be kept, nothing is said of it", async () => {
-  const refused = new RememberedChoices(() => Promise.reject(new DOMException("private", "SecurityError")));
+  const refused = new RememberedChoices(() =>
+    Promise.reject(new DOMException("private", "SecurityError")),
+  );
   await refused.keep("card 1", { normInside: true });
   assert.equal(await refused.recall("card 1"), undefined);
 });

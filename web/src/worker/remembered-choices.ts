@@ -1,6 +1,7 @@
 /**
- * The kernels that the engine chose by measure, for the next visit: one small file on a shelf of its
- * own. Without it, or with another graphics adapter or other kernels, the engine measures again.
+ * The kernels that the engine chose by measure, for the next visit: one small file on a shelf of
+ * its own. Without it, or with another graphics adapter or other kernels, the engine measures
+ * again.
  */
 import { flag, optional, shape, text, whole } from "../protocol/check.ts";
 import type { Choices } from "../protocol/engine.ts";

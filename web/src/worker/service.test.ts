@@ -5,7 +5,13 @@ import { setImmediate } from "node:timers/promises";
 import { RememberedChoices } from "./remembered-choices.ts";
 import { Conclave } from "../library/conclave.ts";
 import type { Message, Rule } from "../protocol/engine.ts";
-import { ConclaveError, ContextFull, DeviceLost, Download, EngineFailure } from "../protocol/errors.ts";
+import {
+  ConclaveError,
+  ContextFull,
+  DeviceLost,
+  Download,
+  EngineFailure,
+} from "../protocol/errors.ts";
 import type { ConclaveEvent } from "../protocol/messages.ts";
 import { ranges, rules, settings, type Script } from "../testing/scripted.ts";
 import { MemoryShelf } from "../store/shelf.ts";
@@ -28,7 +34,11 @@ test("ask yields reading, begin, rounds and end; the segments joined are the ans
   assert.equal(end.text, "Hello there.");
   assert.deepEqual(members.get("Bo")?.messages, hello);
   assert.equal(members.get("Bo")?.sampling?.seed, 7);
-  assert.notEqual(members.get("Ada")?.stream, members.get("Bo")?.stream, "members of one seed must not draft in step");
+  assert.notEqual(
+    members.get("Ada")?.stream,
+    members.get("Bo")?.stream,
+    "members of one seed must not draft in step",
+  );
   const round = events[3];
   assert.ok(round?.type === "round");
   assert.deepEqual(round.counters[0], { prefix: 10, prefilled: 0, drafted: 9, verified: 10 });
@@ -45,18 +55,30 @@ test("a rule is a preset of all settings, with what the caller changes put over 
   assert.deepEqual(conclave.rules, rules);
   assert.deepEqual(conclave.ranges, ranges);
   assert.deepEqual(conclave.defaults, rules.harmonic);
-  const paper = await collect(conclave.ask(hello, { rule: "paper", settings: { maxRounds: 1, reward: "shares" } }));
+  const paper = await collect(
+    conclave.ask(hello, { rule: "paper", settings: { maxRounds: 1, reward: "shares" } }),
+  );
   assert.deepEqual(begun(paper).settings, { ...rules.paper, maxRounds: 1, reward: "shares" });
-  assert.deepEqual(members.get("Ada")?.settings, begun(paper).settings, "a verifier is told all of them");
+  assert.deepEqual(
+    members.get("Ada")?.settings,
+    begun(paper).settings,
+    "a verifier is told all of them",
+  );
   const round = paper.find((event) => event.type === "round");
   assert.equal(round?.scores[0]?.[0]?.harmonic, -2, "whatever a verifier gives crosses");
   for (const rule of ["papers", "toString"]) {
-    await assert.rejects(collect(conclave.ask(hello, { rule: rule as Rule })), { name: "Settings", message: `There is no rule "${rule}". Choose one of harmonic, leader, paper.` });
+    await assert.rejects(collect(conclave.ask(hello, { rule: rule as Rule })), {
+      name: "Settings",
+      message: `There is no rule "${rule}". Choose one of harmonic, leader, paper.`,
+    });
   }
 });
 
 test("a stop while members read ends the answer within a step, and what was read is not read again", async () => {
-  const { conclave, members } = await open({ Ada: { ...talker, step: 1 }, Bo: { ...talker, step: 2 } });
+  const { conclave, members } = await open({
+    Ada: { ...talker, step: 1 },
+    Bo: { ...talker, step: 2 },
+  });
   const controller = new AbortController();
   const events: ConclaveEvent[] = [];
   for await (const event of conclave.ask(hello, { signal: controller.signal })) {
@@ -103,10 +125,15 @@ test("stopping keeps the text so far, and the next question is answered", async 
 });
 
 test("a stop gets through to members that never wait for anything", async () => {
-  const { conclave } = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1, instant: true } });
+  const { conclave } = await open({
+    Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1, instant: true },
+  });
   const controller = new AbortController();
   const stops: string[] = [];
-  for await (const event of conclave.ask(hello, { signal: controller.signal, settings: { maxRounds: 5000 } })) {
+  for await (const event of conclave.ask(hello, {
+    signal: controller.signal,
+    settings: { maxRounds: 5000 },
+  })) {
     if (event.type === "round" && event.round === 1) controller.abort();
     if (event.type === "end") stops.push(event.stop);
   }
@@ -118,7 +145,11 @@ test("leaving the loop stops the answer in the worker", async () => {
   const { conclave, journal } = await open({ Ada: endless });
   for await (const event of conclave.ask(hello)) if (event.type === "round") break;
   await collect(conclave.ask(hello, { settings: { maxRounds: 1 } }));
-  assert.equal(journal.filter((entry) => entry === "query free").length, 2, "the first answer came to its end");
+  assert.equal(
+    journal.filter((entry) => entry === "query free").length,
+    2,
+    "the first answer came to its end",
+  );
 });
 
 test("a signal that is aborted already yields an empty answer", async () => {
@@ -132,7 +163,13 @@ test("a signal that is aborted already yields an empty answer", async () => {
 
 test("an error in mid-answer is typed and carries the text so far", async () => {
   const broken = Object.assign(new Error("The numbers are none."), { name: "Engine" });
-  const { conclave } = await open({ Ada: { drafts: [{ text: "so far", ended: false }], taste: () => 1, failure: { move: "verify", call: 2, error: broken } } });
+  const { conclave } = await open({
+    Ada: {
+      drafts: [{ text: "so far", ended: false }],
+      taste: () => 1,
+      failure: { move: "verify", call: 2, error: broken },
+    },
+  });
   await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => {
     assert.ok(error instanceof EngineFailure);
     assert.equal(error.partial, "so far");
@@ -144,13 +181,24 @@ test("an error in mid-answer is typed and carries the text so far", async () => 
 test("a member that fails in mid-answer is told, and the others go on; with the last one's context the answer ends", async () => {
   const full = Object.assign(new Error("Start a new conversation."), { name: "ContextFull" });
   for (const cores of [1, 2]) {
-    const singing = (call: number): Script => ({ drafts: [{ text: "la ", ended: false }], taste: () => 1, failure: { move: "draft", call, error: full } });
+    const singing = (call: number): Script => ({
+      drafts: [{ text: "la ", ended: false }],
+      taste: () => 1,
+      failure: { move: "draft", call, error: full },
+    });
     const { conclave, members } = await open({ Ada: singing(3), Bo: singing(5) }, cores);
     const events = await collect(conclave.ask(hello));
-    const told = events.filter(({ type }) => type !== "reading").map((event) => (event.type === "round" ? event.active : event.type));
+    const told = events
+      .filter(({ type }) => type !== "reading")
+      .map((event) => (event.type === "round" ? event.active : event.type));
     assert.deepEqual(told, ["begin", [0, 1], [0, 1], "left", [1], "end"]);
     const left = events.find((event) => event.type === "left");
-    assert.deepEqual(left, { type: "left", round: 3, member: "Ada", error: { kind: "ContextFull", message: "Start a new conversation.", member: "Ada" } });
+    assert.deepEqual(left, {
+      type: "left",
+      round: 3,
+      member: "Ada",
+      error: { kind: "ContextFull", message: "Start a new conversation.", member: "Ada" },
+    });
     const end = events.at(-1);
     assert.deepEqual(end?.type === "end" && [end.stop, end.text], ["context", "la la la "]);
     // It takes part in the next question.
@@ -171,7 +219,15 @@ test("members think before the first round where they may; it is told, and no pa
       const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
       const events = await collect(conclave.ask(hello, { thinking }));
       const types = events.filter(({ type }) => type !== "reading").map(({ type }) => type);
-      assert.deepEqual(types, ["begin", "thinking", "thinking", "thought", "round", "round", "end"]);
+      assert.deepEqual(types, [
+        "begin",
+        "thinking",
+        "thinking",
+        "thought",
+        "round",
+        "round",
+        "end",
+      ]);
       assert.equal(begun(events).thinking, thinking);
       assert.deepEqual(
         events.flatMap((event) => (event.type === "thinking" ? [[event.member, event.text]] : [])),
@@ -193,7 +249,11 @@ test("members think before the first round where they may; it is told, and no pa
       );
     }
     const { conclave, members, journal } = await open({ Ada: thinker, Bo: talker }, cores);
-    assert.equal(begun(await collect(conclave.ask(hello))).thinking, "off", "unless it is asked for");
+    assert.equal(
+      begun(await collect(conclave.ask(hello))).thinking,
+      "off",
+      "unless it is asked for",
+    );
     assert.ok(!journal.some((entry) => entry.endsWith("think")));
     assert.deepEqual(
       [...members.values()].map((member) => member.thinking),
@@ -204,7 +264,10 @@ test("members think before the first round where they may; it is told, and no pa
 
 test("a stop while members think ends the answer before any round", async () => {
   for (const cores of [1, 2]) {
-    const { conclave } = await open({ Ada: { ...thinker, thoughts: Array.from({ length: 100 }, () => "hm ") } }, cores);
+    const { conclave } = await open(
+      { Ada: { ...thinker, thoughts: Array.from({ length: 100 }, () => "hm ") } },
+      cores,
+    );
     const controller = new AbortController();
     const events: ConclaveEvent[] = [];
     for await (const event of conclave.ask(hello, { thinking: "on", signal: controller.signal })) {
@@ -219,24 +282,38 @@ test("a stop while members think ends the answer before any round", async () => 
   }
 });
 
-const tooLong = Object.assign(new Error("70 tokens do not fit the context of 64 tokens. Start a new conversation."), { name: "ContextFull" });
+const tooLong = Object.assign(
+  new Error("70 tokens do not fit the context of 64 tokens. Start a new conversation."),
+  { name: "ContextFull" },
+);
 
 test("a conversation too long for one member is refused before any member reads", async () => {
   for (const cores of [1, 2]) {
-    const { conclave, journal } = await open({ Ada: talker, Bo: { ...talker, failure: { move: "measure", call: 1, error: tooLong } } }, cores);
+    const { conclave, journal } = await open(
+      { Ada: talker, Bo: { ...talker, failure: { move: "measure", call: 1, error: tooLong } } },
+      cores,
+    );
     const events: ConclaveEvent[] = [];
     await assert.rejects(
       async () => {
         for await (const event of conclave.ask(hello)) events.push(event);
       },
-      (error: unknown) => error instanceof ContextFull && error.member === "Bo" && error.partial === "" && /70 tokens.*64 tokens/.test(error.message),
+      (error: unknown) =>
+        error instanceof ContextFull &&
+        error.member === "Bo" &&
+        error.partial === "" &&
+        /70 tokens.*64 tokens/.test(error.message),
     );
     assert.deepEqual(events, []);
     assert.deepEqual(
       journal.filter((entry) => / begin/.test(entry)),
       [],
     );
-    assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end", "the next question is answered");
+    assert.equal(
+      (await collect(conclave.ask(hello))).at(-1)?.type,
+      "end",
+      "the next question is answered",
+    );
   }
 });
 
@@ -248,9 +325,14 @@ test("a stop while a full context is found out ends the answer as stopped", asyn
       controller.abort();
       await settle();
     };
-    const { conclave } = await open({ Ada: { ...talker, onMove, failure: { move, call: 1, error: tooLong } } });
+    const { conclave } = await open({
+      Ada: { ...talker, onMove, failure: { move, call: 1, error: tooLong } },
+    });
     const end = (await collect(conclave.ask(hello, { signal: controller.signal }))).at(-1);
-    assert.deepEqual(end?.type === "end" && { stop: end.stop, text: end.text }, { stop: "stopped", text: "" });
+    assert.deepEqual(end?.type === "end" && { stop: end.stop, text: end.text }, {
+      stop: "stopped",
+      text: "",
+    });
   }
 });
 
@@ -278,7 +360,10 @@ test("a device that is lost in mid-answer is told as such, whatever was thrown o
 
 test("a broken file leaves the member that it should replace in its place", async () => {
   const { conclave, journal } = await open({ Ada: talker });
-  await assert.rejects(conclave.add({ name: "Broken", files: [new Blob([])] }, { replace: "Ada" }), { name: "ModelFile" });
+  await assert.rejects(
+    conclave.add({ name: "Broken", files: [new Blob([])] }, { replace: "Ada" }),
+    { name: "ModelFile" },
+  );
   assert.deepEqual(
     conclave.members.map((member) => member.name),
     ["Ada"],
@@ -290,7 +375,9 @@ test("a broken file leaves the member that it should replace in its place", asyn
 test("who stops a load is answered while the engine still builds; the member never joins", async () => {
   for (const cores of [1, 2]) {
     let built = (): void => {};
-    const made = stage({ Ada: talker, Bo: talker }, cores, { building: new Promise((resolve) => (built = resolve)) });
+    const made = stage({ Ada: talker, Bo: talker }, cores, {
+      building: new Promise((resolve) => (built = resolve)),
+    });
     const conclave = await Conclave.open({ backend: "cpu" }, made.port);
     const controller = new AbortController();
     const adding = conclave.add({ name: "Ada", files: [file] }, { signal: controller.signal });
@@ -316,13 +403,24 @@ test("an engine is not opened for who has stopped", async () => {
   controller.abort();
   await assert.rejects(opening, { name: "AbortError" });
   assert.ok(journal.includes("terminate"));
-  await assert.rejects(Conclave.open({ backend: "cpu", signal: AbortSignal.abort() }, stage({}).port), { name: "AbortError" });
+  await assert.rejects(
+    Conclave.open({ backend: "cpu", signal: AbortSignal.abort() }, stage({}).port),
+    { name: "AbortError" },
+  );
 });
 
 test("a ninth member is refused, unless it replaces one", async () => {
-  const { conclave } = await open(Object.fromEntries([..."abcdefgh"].map((name) => [name, talker])));
-  await assert.rejects(conclave.add({ name: "ninth", files: [file] }), { name: "Settings", message: /8 members are the most/ });
-  await assert.rejects(conclave.add({ name: "ninth", files: [file] }, { replace: "nobody" }), { name: "Settings", message: /no member called nobody/ });
+  const { conclave } = await open(
+    Object.fromEntries([..."abcdefgh"].map((name) => [name, talker])),
+  );
+  await assert.rejects(conclave.add({ name: "ninth", files: [file] }), {
+    name: "Settings",
+    message: /8 members are the most/,
+  });
+  await assert.rejects(conclave.add({ name: "ninth", files: [file] }, { replace: "nobody" }), {
+    name: "Settings",
+    message: /no member called nobody/,
+  });
   await conclave.add({ name: "a", files: [file] }, { replace: "a" });
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
@@ -330,7 +428,10 @@ test("a ninth member is refused, unless it replaces one", async () => {
 test("a conversation too long for everybody names nobody", async () => {
   const script: Script = { ...talker, failure: { move: "measure", call: 1, error: tooLong } };
   const { conclave } = await open({ Ada: script, Bo: script });
-  await assert.rejects(collect(conclave.ask(hello)), (error: unknown) => error instanceof ContextFull && error.member === undefined);
+  await assert.rejects(
+    collect(conclave.ask(hello)),
+    (error: unknown) => error instanceof ContextFull && error.member === undefined,
+  );
 });
 
 test("two members of one name are refused", async () => {
@@ -340,15 +441,25 @@ test("two members of one name are refused", async () => {
 
 test("kernels are chosen by measure with the first model, and the next visit remembers", async () => {
   const shelf = new MemoryShelf(true);
-  const visit = async (names: string[], card?: string, backend: "webgpu" | "cpu" = "webgpu"): Promise<string[]> => {
-    const { port, journal } = stage({ Ada: talker, Bo: talker }, 1, { kept: shelf, ...(card === undefined ? {} : { card }) });
+  const visit = async (
+    names: string[],
+    card?: string,
+    backend: "webgpu" | "cpu" = "webgpu",
+  ): Promise<string[]> => {
+    const { port, journal } = stage({ Ada: talker, Bo: talker }, 1, {
+      kept: shelf,
+      ...(card === undefined ? {} : { card }),
+    });
     const conclave = await Conclave.open({ backend }, port);
     for (const name of names) await conclave.add({ name, files: [file] });
     for (const name of names) await conclave.remove(name); // Comes behind what is done after an answer.
     return journal.filter((entry) => /^(measure|choose)/.test(entry));
   };
   const kept = new RememberedChoices(async () => shelf);
-  assert.deepEqual([await visit([]), await visit(["Ada"], "SwiftShader"), await visit(["Ada"], undefined, "cpu")], [[], [], []]);
+  assert.deepEqual(
+    [await visit([]), await visit(["Ada"], "SwiftShader"), await visit(["Ada"], undefined, "cpu")],
+    [[], [], []],
+  );
   assert.deepEqual(await shelf.list(), [], "nothing is kept of what was not measured");
   assert.deepEqual(await visit(["Ada", "Bo"]), ["measure"]);
   assert.deepEqual(await visit(["Ada", "Bo"]), ['choose {"normInside":false,"asATile":20}']);
@@ -365,7 +476,10 @@ test("a removed member is freed and no longer takes part", async () => {
   assert.ok(journal.includes("Bo free"));
   const begin = begun(await collect(conclave.ask(hello)));
   assert.deepEqual(begin.members, ["Ada"]);
-  await assert.rejects(conclave.remove("Bo"), { name: "Settings", message: /no member called Bo\. Loaded: Ada\./ });
+  await assert.rejects(conclave.remove("Bo"), {
+    name: "Settings",
+    message: /no member called Bo\. Loaded: Ada\./,
+  });
 });
 
 test("questions asked at once are answered one after the other", async () => {
@@ -377,24 +491,35 @@ test("questions asked at once are answered one after the other", async () => {
 test("no member and an unknown member are settings errors", async () => {
   const { conclave } = await open({ Ada: talker });
   await assert.rejects(collect(conclave.ask(hello, { members: [] })), { name: "Settings" });
-  await assert.rejects(collect(conclave.ask(hello, { members: ["Zoe"] })), { name: "Settings", message: /Zoe/ });
+  await assert.rejects(collect(conclave.ask(hello, { members: ["Zoe"] })), {
+    name: "Settings",
+    message: /Zoe/,
+  });
 });
 
 test("what can't be asked is a settings error, and the engine answers on", async () => {
   const { conclave } = await open({ Ada: talker });
   const refused = async (messages: Message[], members?: string[]): Promise<void> =>
-    assert.rejects(collect(conclave.ask(messages, members ? { members } : {})), (error: unknown) => error instanceof ConclaveError && error.kind === "Settings");
+    assert.rejects(
+      collect(conclave.ask(messages, members ? { members } : {})),
+      (error: unknown) => error instanceof ConclaveError && error.kind === "Settings",
+    );
   await refused(hello, ["Ada", "Ada"]);
   await refused([]);
   await refused([...hello, { role: "assistant", content: "Hello." }]);
-  await refused([{ role: "user", content: (() => "a function can't be cloned") as unknown as string }]);
+  await refused([
+    { role: "user", content: (() => "a function can't be cloned") as unknown as string },
+  ]);
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
 test("a setting out of its range is told to the caller, who can ask again", async () => {
   const { conclave } = await open({ Ada: talker });
   const ask = collect(conclave.ask(hello, { sampling: { temperature: Number.NaN } }));
-  await assert.rejects(ask, { name: "Settings", message: "sampling.temperature must be a number from 0 to 10; it was NaN." });
+  await assert.rejects(ask, {
+    name: "Settings",
+    message: "sampling.temperature must be a number from 0 to 10; it was NaN.",
+  });
   assert.equal((await collect(conclave.ask(hello))).at(-1)?.type, "end");
 });
 
@@ -404,19 +529,27 @@ test("members keep the order they are listed in, whichever download ends first",
     if (url.endsWith("ada.gguf")) await new Promise((resolve) => setTimeout(resolve, 30));
     return new Response("GGUF");
   });
-  const sources = ["Ada", "Bo"].map((name) => ({ name, url: `https://host.test/${name.toLowerCase()}.gguf` }));
+  const sources = ["Ada", "Bo"].map((name) => ({
+    name,
+    url: `https://host.test/${name.toLowerCase()}.gguf`,
+  }));
   const conclave = await Conclave.load({ backend: "cpu", members: sources }, port);
   assert.deepEqual([...members.keys()], ["Bo", "Ada"], "Bo was here first");
   const begin = begun(await collect(conclave.ask(hello)));
   assert.deepEqual(begin.members, ["Ada", "Bo"]);
 });
 
-/** A host that answers a fetch only to end it with the caller's signal, and tells what was asked of it. */
+/**
+ * A host that answers a fetch only to end it with the caller's signal, and tells what was asked of
+ * it.
+ */
 function silentHost(context: TestContext): { asked: string[]; ended: string[] } {
   const host = { asked: [] as string[], ended: [] as string[] };
   context.mock.method(globalThis, "fetch", (url: string, { signal }: RequestInit = {}) => {
     host.asked.push(url);
-    return new Promise((_, reject) => signal?.addEventListener("abort", () => (host.ended.push(url), reject(signal.reason))));
+    return new Promise((_, reject) =>
+      signal?.addEventListener("abort", () => (host.ended.push(url), reject(signal.reason))),
+    );
   });
   return host;
 }
@@ -425,11 +558,19 @@ const ada = { name: "Ada", url: "https://host.test/ada.gguf" };
 
 test("files are fetched while the engine opens", async (context) => {
   let start = (): void => {};
-  const { port } = stage({ Ada: talker }, 1, { starting: new Promise((resolve) => (start = resolve)) });
+  const { port } = stage({ Ada: talker }, 1, {
+    starting: new Promise((resolve) => (start = resolve)),
+  });
   const asked: string[] = [];
-  context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
+  context.mock.method(
+    globalThis,
+    "fetch",
+    async (url: string) => (asked.push(url), new Response("GGUF")),
+  );
   let open = false;
-  const loading = Conclave.load({ backend: "cpu", members: [ada] }, port).finally(() => (open = true));
+  const loading = Conclave.load({ backend: "cpu", members: [ada] }, port).finally(
+    () => (open = true),
+  );
   await settle();
   assert.deepEqual({ asked, open }, { asked: [ada.url], open: false });
   start();
@@ -438,9 +579,15 @@ test("files are fetched while the engine opens", async (context) => {
 
 test("members can be added to an engine that has only been started; what it runs on is known later", async (context) => {
   let start = (): void => {};
-  const { port } = stage({ Ada: talker }, 1, { starting: new Promise((resolve) => (start = resolve)) });
+  const { port } = stage({ Ada: talker }, 1, {
+    starting: new Promise((resolve) => (start = resolve)),
+  });
   const asked: string[] = [];
-  context.mock.method(globalThis, "fetch", async (url: string) => (asked.push(url), new Response("GGUF")));
+  context.mock.method(
+    globalThis,
+    "fetch",
+    async (url: string) => (asked.push(url), new Response("GGUF")),
+  );
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const adding = conclave.add(ada);
   await settle();
@@ -454,7 +601,9 @@ test("members can be added to an engine that has only been started; what it runs
 
 test("where the engine can't open, fetching ends, and that is what is told", async (context) => {
   let fail = (_error: Error): void => {};
-  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
+  const { port, journal } = stage({ Ada: talker }, 1, {
+    starting: new Promise((_, reject) => (fail = reject)),
+  });
   const host = silentHost(context);
   const loading = Conclave.load({ backend: "cpu", members: [ada] }, port);
   await settle();
@@ -468,7 +617,9 @@ test("where the engine can't open, fetching ends, and that is what is told", asy
 
 test("who adds a member to an engine that can't open hears why, then and later", async (context) => {
   let fail = (_error: Error): void => {};
-  const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise((_, reject) => (fail = reject)) });
+  const { port, journal } = stage({ Ada: talker }, 1, {
+    starting: new Promise((_, reject) => (fail = reject)),
+  });
   const host = silentHost(context);
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const adding = assert.rejects(conclave.add(ada), { name: "Download", message: /no pkg/ });
@@ -489,7 +640,13 @@ test("models are planned, listed and asked about whether or not the engine can o
   const sha = "a".repeat(40);
   let answer = (): void => {};
   const answered = new Promise<void>((resolve) => (answer = resolve));
-  context.mock.method(globalThis, "fetch", async () => (await answered, Response.json({ sha, siblings: [{ rfilename: "m.gguf", size: 5 }] })));
+  context.mock.method(
+    globalThis,
+    "fetch",
+    async () => (
+      await answered, Response.json({ sha, siblings: [{ rfilename: "m.gguf", size: 5 }] })
+    ),
+  );
   const conclave = Conclave.start({ backend: "cpu" }, port);
   const ref = "hf:o/r/m.gguf";
   const under = conclave.plan(ref);
@@ -498,7 +655,8 @@ test("models are planned, listed and asked about whether or not the engine can o
   await assert.rejects(conclave.ready, { name: "Download" });
   await settle();
   answer();
-  for (const plan of [await under, await conclave.plan(ref)]) assert.deepEqual([plan.bytes, plan.commit], [5, sha]);
+  for (const plan of [await under, await conclave.plan(ref)])
+    assert.deepEqual([plan.bytes, plan.commit], [5, sha]);
   assert.equal(await conclave.latestCommit(ref), sha);
   assert.deepEqual((await conclave.models()).models, []);
   await conclave.deleteModel(ref);
@@ -510,7 +668,10 @@ test("a load that is aborted while the engine opens fetches no further", async (
   const { port, journal } = stage({ Ada: talker }, 1, { starting: new Promise(() => {}) });
   const host = silentHost(context);
   const controller = new AbortController();
-  const loading = Conclave.load({ backend: "cpu", members: [ada], signal: controller.signal }, port);
+  const loading = Conclave.load(
+    { backend: "cpu", members: [ada], signal: controller.signal },
+    port,
+  );
   await settle();
   controller.abort();
   await assert.rejects(loading, { name: "AbortError" });
@@ -534,7 +695,9 @@ test("a worker that fails, or sends nonsense, ends what is under way with a type
 });
 
 test("close ends the worker and fails what is under way", async () => {
-  const { conclave, journal } = await open({ Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 } });
+  const { conclave, journal } = await open({
+    Ada: { drafts: [{ text: "la ", ended: false }], taste: () => 1 },
+  });
   await assert.rejects(
     async () => {
       for await (const event of conclave.ask(hello)) if (event.type === "round") conclave.close();

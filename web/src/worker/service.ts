@@ -20,7 +20,15 @@ import {
   type Settings,
   type Thinking,
 } from "../protocol/engine.ts";
-import { BadSettings, ConclaveError, ContextFull, EngineFailure, isAbort, toRecord, typed } from "../protocol/errors.ts";
+import {
+  BadSettings,
+  ConclaveError,
+  ContextFull,
+  EngineFailure,
+  isAbort,
+  toRecord,
+  typed,
+} from "../protocol/errors.ts";
 import type { OnFetched, StartedModule } from "./engine-module.ts";
 import { KeptPrompts } from "./kept-prompts.ts";
 import { readSource } from "../store/load.ts";
@@ -31,7 +39,18 @@ import { FormedMember, Grammars, type StartGrammar } from "./grammars.ts";
 import { soonest } from "./handle-files.ts";
 import { diagnosed } from "./lost-device.ts";
 import { MemberThreads, type Reserved, type StartThread } from "./member-threads.ts";
-import { parseRequest, type ConclaveEvent, type MemberSource, type Progress, type Reply, type Request, type RoundCounters, type StopReason, type Stored, type Usage } from "../protocol/messages.ts";
+import {
+  parseRequest,
+  type ConclaveEvent,
+  type MemberSource,
+  type Progress,
+  type Reply,
+  type Request,
+  type RoundCounters,
+  type StopReason,
+  type Stored,
+  type Usage,
+} from "../protocol/messages.ts";
 import { pickedFiles, type ModelFiles } from "../protocol/model-files.ts";
 import { unlessAborted } from "../protocol/unless-aborted.ts";
 import { OpenCore, type FetchCore } from "./open-core.ts";
@@ -81,7 +100,10 @@ export class Service {
   readonly #around: Surroundings;
   #store: Promise<Store>;
   readonly #members = new Map<string, Member>();
-  readonly #running = new Map<number, { type: Request["type"]; controller: AbortController; gate: Gate }>();
+  readonly #running = new Map<
+    number,
+    { type: Request["type"]; controller: AbortController; gate: Gate }
+  >();
   #started: StartedModule<EngineModule> | undefined;
   #engine: FusedEngine | undefined;
   /** Why the engine could not be opened. */
@@ -122,8 +144,18 @@ export class Service {
     try {
       request = parseRequest(data);
     } catch (error) {
-      const id = typeof data === "object" && data !== null && "id" in data && typeof data.id === "number" ? data.id : 0;
-      return this.#around.post({ type: "failed", id, error: { kind: "Settings", message: `${error instanceof Error ? error.message : String(error)}.` } });
+      const id =
+        typeof data === "object" && data !== null && "id" in data && typeof data.id === "number"
+          ? data.id
+          : 0;
+      return this.#around.post({
+        type: "failed",
+        id,
+        error: {
+          kind: "Settings",
+          message: `${error instanceof Error ? error.message : String(error)}.`,
+        },
+      });
     }
     const { id } = request;
     if (request.type === "stop") {
@@ -141,14 +173,19 @@ export class Service {
       // Nothing more is fetched for an engine that there is not.
       if (request.type === "open") {
         this.#unopened = typed(thrown);
-        for (const waiting of this.#running.values()) if (waiting.type === "add") waiting.controller.abort(isAbort(thrown) ? undefined : this.#unopened);
+        for (const waiting of this.#running.values())
+          if (waiting.type === "add")
+            waiting.controller.abort(isAbort(thrown) ? undefined : this.#unopened);
       }
     } finally {
       this.#running.delete(id);
     }
   }
 
-  async #answer(request: Exclude<Request, { type: "stop" | "pause" }>, signal: AbortSignal): Promise<void> {
+  async #answer(
+    request: Exclude<Request, { type: "stop" | "pause" }>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { id } = request;
     switch (request.type) {
       case "open":
@@ -175,9 +212,21 @@ export class Service {
           ),
         });
       case "draft":
-        return this.#around.post({ type: "drafted", id, drafts: await this.#computed(this.#conversations.draft(request.conversation, request.members, request.maxTokens)) });
+        return this.#around.post({
+          type: "drafted",
+          id,
+          drafts: await this.#computed(
+            this.#conversations.draft(request.conversation, request.members, request.maxTokens),
+          ),
+        });
       case "verify":
-        return this.#around.post({ type: "verified", id, scores: await this.#computed(this.#conversations.verify(request.conversation, request.candidates, request.settings)) });
+        return this.#around.post({
+          type: "verified",
+          id,
+          scores: await this.#computed(
+            this.#conversations.verify(request.conversation, request.candidates, request.settings),
+          ),
+        });
       case "keep":
         await this.#computed(this.#conversations.keep(request.conversation, request.winner));
         return this.#around.post({ type: "done", id });
@@ -201,7 +250,10 @@ export class Service {
   }
 
   /** Requests about the models of this machine; they need no engine. */
-  async #stored(request: RequestOf<"plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit">, signal: AbortSignal): Promise<void> {
+  async #stored(
+    request: RequestOf<"plan" | "models" | "deleteModel" | "deletePrompts" | "latestCommit">,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { id } = request;
     const { post, prompts } = this.#around;
     const store = await this.#store;
@@ -209,7 +261,11 @@ export class Service {
       case "plan":
         return post({ type: "planned", id, plan: await store.plan(request.ref, signal) });
       case "models":
-        return post({ type: "models", id, stored: withPrompts(await store.list(), await prompts.list()) });
+        return post({
+          type: "models",
+          id,
+          stored: withPrompts(await store.list(), await prompts.list()),
+        });
       case "deleteModel":
         await store.delete(request.ref);
         await prompts.deleteOf(request.ref);
@@ -218,44 +274,80 @@ export class Service {
         await prompts.deleteOf();
         return post({ type: "done", id });
       case "latestCommit":
-        return post({ type: "latestCommit", id, commit: await store.latestCommit(request.ref, signal) });
+        return post({
+          type: "latestCommit",
+          id,
+          commit: await store.latestCommit(request.ref, signal),
+        });
     }
   }
 
-  async #open({ id, backend: wanted, places, hub, threads = this.#around.cores, core, keepPrompts = true }: RequestOf<"open">): Promise<void> {
+  async #open({
+    id,
+    backend: wanted,
+    places,
+    hub,
+    threads = this.#around.cores,
+    core,
+    keepPrompts = true,
+  }: RequestOf<"open">): Promise<void> {
     this.#core = core;
     this.#prompts = keepPrompts ? new KeptPrompts(this.#around.prompts) : undefined;
     this.#grammar = { ...this.#grammar, address: places.grammar };
     // First of all: members are fetched through it while the engine opens.
     this.#store = this.#around.openStore(hub);
-    // The module is fetched beside the search for an adapter and the opening of the store, and beside it members' workers start.
+    // The module is fetched beside the search for an adapter and the opening of the store, and
+    // beside it members' workers start.
     const starting = this.#started ?? this.#around.startModule(places.engine.wasm);
     const choosing = chooseBackend(wanted, this.#around.gpu);
     const { startThread, fetchOpenCore } = this.#around;
     const closing = this.#threads;
     const threading = choosing.then(({ backend }) => {
-      this.#threads = backend === "cpu" && threads > 1 && startThread ? new MemberThreads(startThread, places.engine.worker, threads) : undefined;
+      this.#threads =
+        backend === "cpu" && threads > 1 && startThread
+          ? new MemberThreads(startThread, places.engine.worker, threads)
+          : undefined;
       return this.#threads;
     });
     // That there is no backend is told by the opening.
     this.#threading = threading.catch(() => undefined);
-    const [{ backend, why, adapter: told }, started] = await Promise.all([choosing, starting, this.#store]).catch(async (error: unknown) => {
+    const [{ backend, why, adapter: told }, started] = await Promise.all([
+      choosing,
+      starting,
+      this.#store,
+    ]).catch(async (error: unknown) => {
       (await this.#threading)?.close();
       throw error;
     });
     const { module, compiled } = (this.#started = started);
     this.#threads?.start({ compiled, backend });
-    const choicesOf = backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
-    const choices = choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
+    const choicesOf =
+      backend === "webgpu" ? `${told?.name ?? ""} ${module.kernelsVersion()}` : undefined;
+    const choices =
+      choicesOf === undefined ? undefined : await this.#around.choices.recall(choicesOf);
     this.#engine = await module.Engine.create(backend, choices);
     this.#choicesOf = choices ? undefined : choicesOf;
     closing?.close();
     this.#openCore?.close();
-    this.#openCore = startThread && new OpenCore(fetchOpenCore, startThread, places.openCore, backend);
+    this.#openCore =
+      startThread && new OpenCore(fetchOpenCore, startThread, places.openCore, backend);
     const rules = module.rules();
     const found = this.#engine.adapter();
-    const adapter = { ...found, name: found.name || told?.name || "unnamed adapter", software: found.software || (told?.software ?? false) };
-    this.#around.post({ type: "opened", id, backend, adapter, why, settings: rules[defaultRule], rules, ranges: module.ranges() });
+    const adapter = {
+      ...found,
+      name: found.name || told?.name || "unnamed adapter",
+      software: found.software || (told?.software ?? false),
+    };
+    this.#around.post({
+      type: "opened",
+      id,
+      backend,
+      adapter,
+      why,
+      settings: rules[defaultRule],
+      rules,
+      ranges: module.ranges(),
+    });
   }
 
   /** Loads a member; its files are fetched beside the opening of the engine. */
@@ -267,14 +359,21 @@ export class Service {
     const onProgress = seldom((progress) => this.#around.post({ type: "progress", id, progress }));
     const named = source.core ?? this.#core;
     // Its worker starts while its files come.
-    const reserving = named === "burn" ? undefined : this.#threading?.then((threads) => threads?.reserve());
+    const reserving =
+      named === "burn" ? undefined : this.#threading?.then((threads) => threads?.reserve());
     const loading = async (): Promise<void> => {
       const files = await this.#files(source, { signal, onProgress });
       try {
         await this.#opening;
-        const load = (core: Core, reserved?: Reserved): Promise<void> => this.#load(request, { core, reserved, files: untilAborted(files, signal) }, { signal, onProgress });
+        const load = (core: Core, reserved?: Reserved): Promise<void> =>
+          this.#load(
+            request,
+            { core, reserved, files: untilAborted(files, signal) },
+            { signal, onProgress },
+          );
         await load(named ?? defaultCore, await reserving).catch((error: unknown) => {
-          // The open core runs what the fused one has no plan for, unless the caller has named that one.
+          // The open core runs what the fused one has no plan for, unless the caller has named that
+          // one.
           if (named !== undefined || !this.#openCore || typed(error).kind !== "NoPlan") throw error;
           return load("burn");
         });
@@ -289,18 +388,28 @@ export class Service {
     );
   }
 
-  /** Loads a member on a core: in its turn, beside others that are loaded where each has a thread. */
-  async #load(request: RequestOf<"add">, { core, reserved, files }: { core: Core; reserved: Reserved | undefined; files: ModelFiles }, { signal, onProgress }: Loading): Promise<void> {
+  /**
+   * Loads a member on a core: in its turn, beside others that are loaded where each has a thread.
+   */
+  async #load(
+    request: RequestOf<"add">,
+    { core, reserved, files }: { core: Core; reserved: Reserved | undefined; files: ModelFiles },
+    { signal, onProgress }: Loading,
+  ): Promise<void> {
     const { source, contextTokens } = request;
     const { engine } = this.#opened();
-    const told = (phase: "core" | "loading") => (loaded: number, total: number) => onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
+    const told = (phase: "core" | "loading") => (loaded: number, total: number) =>
+      onProgress({ phase, loaded, total, rate: null, secondsLeft: null });
     // Not in turn: who answers is not kept waiting for a fetch.
     const home = reserved ?? (await this.#home(core, told("core")));
     const load = async (): Promise<void> => {
       signal.throwIfAborted();
       this.#refuseFull(request);
       // The new one first: a broken file leaves the member it would replace in its place.
-      const options = { contextTokens, ...(source.quantise === undefined ? {} : { quantise: source.quantise }) };
+      const options = {
+        contextTokens,
+        ...(source.quantise === undefined ? {} : { quantise: source.quantise }),
+      };
       const member = await home.load(source.name, files, options, told("loading"));
       this.#seat(request, member, signal, { core });
       await this.#keepChoices(engine);
@@ -308,10 +417,14 @@ export class Service {
     return reserved ? this.#turns.beside(load) : this.#turns.alone(load);
   }
 
-  /** Asks a server, or the browser's own model, what it can, and seats a member that lives there. */
+  /**
+   * Asks a server, or the browser's own model, what it can, and seats a member that lives there.
+   */
   async #addElsewhere(request: RequestOf<"add">, signal: AbortSignal): Promise<void> {
     const { source, builtIn } = request;
-    const member = builtIn ? await BuiltInJudge.connect(source, builtIn, signal) : await RemoteMember.connect(source, signal);
+    const member = builtIn
+      ? await BuiltInJudge.connect(source, builtIn, signal)
+      : await RemoteMember.connect(source, signal);
     await unlessAborted(this.#opening ?? Promise.resolve(), signal);
     // Who stops while an answer has the engine is told at once.
     await unlessAborted(
@@ -324,14 +437,23 @@ export class Service {
   #refuseFull({ source, replace }: RequestOf<"add">): void {
     const leaves = replace === undefined ? undefined : this.#member(replace);
     if (!leaves && this.#members.size >= mostMembers) {
-      throw new BadSettings(`${mostMembers} members are the most. Remove one first, or replace one.`);
+      throw new BadSettings(
+        `${mostMembers} members are the most. Remove one first, or replace one.`,
+      );
     }
     if (this.#members.has(source.name) && source.name !== replace) {
-      throw new BadSettings(`There is a member called ${source.name} already. Give this one another name, or replace that one.`);
+      throw new BadSettings(
+        `There is a member called ${source.name} already. Give this one another name, or replace that one.`,
+      );
     }
   }
 
-  #seat(request: RequestOf<"add">, member: Member, signal: AbortSignal, lives: Pick<About, "core" | "remote">): void {
+  #seat(
+    request: RequestOf<"add">,
+    member: Member,
+    signal: AbortSignal,
+    lives: Pick<About, "core" | "remote">,
+  ): void {
     if (signal.aborted) return member.free();
     const { id, source, replace } = request;
     try {
@@ -344,7 +466,12 @@ export class Service {
     if (replace !== undefined) this.#remove(replace);
     this.#members.set(source.name, member);
     if (lives.remote === undefined) this.#prompts?.add(member, source);
-    this.#around.post({ type: "added", id, about: { ...member.about(), ...lives }, usage: this.#usage() });
+    this.#around.post({
+      type: "added",
+      id,
+      about: { ...member.about(), ...lives },
+      usage: this.#usage(),
+    });
   }
 
   /** Where members of a core are loaded. */
@@ -363,7 +490,9 @@ export class Service {
       };
     }
     if (this.#openCore) return this.#openCore.fetched(onFetched);
-    throw new EngineFailure("The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.");
+    throw new EngineFailure(
+      "The open core runs in a worker of its own, which this browser does not give to workers. Take the fused core, or another browser.",
+    );
   }
 
   /** Keeps what the engine has measured with its first model, once. */
@@ -378,7 +507,8 @@ export class Service {
   /** The files of a source, from this machine or from the network. */
   async #files(source: MemberSource, options: Loading): Promise<ModelFiles> {
     if (source.files) return pickedFiles(source.files, source.name);
-    if (source.ref !== undefined) return (await this.#store).open(source.ref, { ...options, expected: source });
+    if (source.ref !== undefined)
+      return (await this.#store).open(source.ref, { ...options, expected: source });
     return readSource(source, options);
   }
 
@@ -388,7 +518,10 @@ export class Service {
     // Without threads of their own, members of the fused core live here.
     const here = [...this.#members.values()].filter(({ remote }) => remote === undefined).length;
     const fused = this.#threads?.count ?? (here > (burn?.members ?? 0) ? 1 : 0);
-    return { heap: own + (this.#threads?.heap ?? 0) + (burn?.heap ?? 0), threads: Math.max(1, fused + (burn?.count ?? 0)) };
+    return {
+      heap: own + (this.#threads?.heap ?? 0) + (burn?.heap ?? 0),
+      threads: Math.max(1, fused + (burn?.count ?? 0)),
+    };
   }
 
   #remove(name: string): void {
@@ -406,25 +539,42 @@ export class Service {
       waits = false;
       await this.#ask(request, signal);
     });
-    const stopped = new Promise<"stopped">((resolve) => signal.addEventListener("abort", () => resolve("stopped"), { once: true }));
+    const stopped = new Promise<"stopped">((resolve) =>
+      signal.addEventListener("abort", () => resolve("stopped"), { once: true }),
+    );
     if ((await Promise.race([turn, stopped])) !== "stopped" || !waits) return turn;
     const usage = { promptTokens: 0, answerTokens: 0 };
-    this.#around.post({ type: "event", id: request.id, event: { type: "end", stop: "stopped", text: "", usage, ms: 0 } });
+    this.#around.post({
+      type: "event",
+      id: request.id,
+      event: { type: "end", stop: "stopped", text: "", usage, ms: 0 },
+    });
   }
 
   /** The members of these names, each once. */
   #named(names: string[]): Member[] {
     const members = names.map((name) => this.#member(name));
-    if (members.length === 0) throw new BadSettings("No member takes part. Load one, or let one take part.");
-    if (new Set(members).size < members.length) throw new BadSettings("A member is named twice. Name each member once.");
+    if (members.length === 0)
+      throw new BadSettings("No member takes part. Load one, or let one take part.");
+    if (new Set(members).size < members.length)
+      throw new BadSettings("A member is named twice. Name each member once.");
     return members;
   }
 
-  /** What answers of these members are held to by this schema, once it is known that they can be; a stop is not kept waiting for a fetch. Throws Settings, Download, the signal's reason. */
-  async #form(schema: string | undefined, members: readonly Member[], signal: AbortSignal): Promise<Form | undefined> {
+  /**
+   * What answers of these members are held to by this schema, once it is known that they can be; a
+   * stop is not kept waiting for a fetch. Throws Settings, Download, the signal's reason.
+   */
+  async #form(
+    schema: string | undefined,
+    members: readonly Member[],
+    signal: AbortSignal,
+  ): Promise<Form | undefined> {
     if (schema === undefined) return undefined;
     if (members.every(({ remote }) => remote))
-      throw new BadSettings("Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.");
+      throw new BadSettings(
+        "Members behind servers can't be held to a schema: they only judge such an answer. Add a member that runs here, or ask for words.",
+      );
     const grammar = this.#grammar;
     if (!grammar) throw notOpen();
     grammar.compiled ??= this.#around.fetchGrammar(grammar.address);
@@ -445,25 +595,40 @@ export class Service {
 
   async #ask(request: RequestOf<"ask">, signal: AbortSignal): Promise<void> {
     const { module, engine } = this.#opened();
-    const emit = (event: ConclaveEvent) => this.#around.post({ type: "event", id: request.id, event });
+    const emit = (event: ConclaveEvent) =>
+      this.#around.post({ type: "event", id: request.id, event });
     const started = performance.now();
     const members = this.#named(request.members);
-    if (request.messages.at(-1)?.role !== "user") throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
-    if (request.stop.includes("")) throw new BadSettings("An empty text to stop before would end every answer at once. Leave it out.");
+    if (request.messages.at(-1)?.role !== "user")
+      throw new BadSettings("There is nothing to answer. Let the last message be the user's.");
+    if (request.stop.includes(""))
+      throw new BadSettings(
+        "An empty text to stop before would end every answer at once. Leave it out.",
+      );
     const { thinking, accepted } = request;
     const settings = request.settings ?? module.rules()[defaultRule];
     const ending = new Ending(request);
     let promptTokens = 0;
     // What an earlier engine has accepted counts towards every limit.
     let text = accepted.map((segment) => ending.take(segment.text, segment.tokens).text).join("");
-    const query = new module.Query(members.length, { ...settings, maxRounds: settings.maxRounds - accepted.length, maxCharacters: settings.maxCharacters - text.length });
+    const query = new module.Query(members.length, {
+      ...settings,
+      maxRounds: settings.maxRounds - accepted.length,
+      maxCharacters: settings.maxCharacters - text.length,
+    });
     const strengths = members.map((member) => member.about().strength ?? Number.NaN);
     const chats = members.map((member) => member.about().template);
     query.trust(Float64Array.from(strengths), Uint8Array.from(chats, Number));
     query.ask(request.messages.map(({ content }) => content));
     const end = (stop: StopReason): void => {
       text += ending.rest();
-      emit({ type: "end", stop, text, usage: { promptTokens, answerTokens: ending.tokens }, ms: performance.now() - started });
+      emit({
+        type: "end",
+        stop,
+        text,
+        usage: { promptTokens, answerTokens: ending.tokens },
+        ms: performance.now() - started,
+      });
     };
     try {
       let stop: StopReason = "stopped";
@@ -487,19 +652,46 @@ export class Service {
         );
         promptTokens = Math.max(...prefixes.map(({ prefix }) => prefix));
         const dropped = request.messages.length - messages.length;
-        if (!prefixes.some(({ stopped }) => stopped)) emit({ type: "begin", members: request.members, settings, sampling: request.sampling, thinking, prefixes, strengths: strengths.map((strength) => (Number.isNaN(strength) ? null : strength)), chats, dropped });
-        for (const error of await failures(members, (member) => replay(member, accepted, settings, signal))) {
+        if (!prefixes.some(({ stopped }) => stopped))
+          emit({
+            type: "begin",
+            members: request.members,
+            settings,
+            sampling: request.sampling,
+            thinking,
+            prefixes,
+            strengths: strengths.map((strength) => (Number.isNaN(strength) ? null : strength)),
+            chats,
+            dropped,
+          });
+        for (const error of await failures(members, (member) =>
+          replay(member, accepted, settings, signal),
+        )) {
           // Who failed before, most likely: the others go on, as they did then.
           const left = members.findIndex(({ name }) => name === error.member);
           if (left < 0 || [...query.active()].length === 1) throw error;
           query.leave(left);
           members[left]!.release();
-          emit({ type: "left", round: accepted.length + 1, member: request.members[left]!, error: toRecord(error) });
+          emit({
+            type: "left",
+            round: accepted.length + 1,
+            member: request.members[left]!,
+            error: toRecord(error),
+          });
         }
-        if (thinking !== "off" && accepted.length === 0 && !signal.aborted) await this.#think(members, request.members, emit, signal);
+        if (thinking !== "off" && accepted.length === 0 && !signal.aborted)
+          await this.#think(members, request.members, emit, signal);
         const counted = members.map((member) => member.counters());
         const now = { ...settings, segmentTokens: ending.most(settings.segmentTokens) };
-        const run = rounds(members, query, module.cut, now, signal, accepted.length + 1, engine.backend === "webgpu");
+        const run = rounds(
+          members,
+          query,
+          module.cut,
+          now,
+          signal,
+          accepted.length + 1,
+          engine.backend === "webgpu",
+        );
         const gate = this.#running.get(request.id)?.gate;
         let step = await run.next();
         for (; !step.done; await gate?.pass(signal), step = await run.next()) {
@@ -507,13 +699,20 @@ export class Service {
           if (engine.lost() !== undefined) break;
           const round = step.value;
           if ("left" in round) {
-            emit({ type: "left", round: round.round, member: request.members[round.left]!, error: toRecord(round.error) });
+            emit({
+              type: "left",
+              round: round.round,
+              member: request.members[round.left]!,
+              error: toRecord(round.error),
+            });
             continue;
           }
           const { tokens, ended } = round.candidates[round.winner]!;
           const taken = ending.take(round.text, tokens);
           text += taken.text;
-          const counters = round.active.map((index) => this.#countersSince(members, counted, index));
+          const counters = round.active.map((index) =>
+            this.#countersSince(members, counted, index),
+          );
           emit({ type: "round", ...round, text: taken.text, counters });
           if (taken.over) {
             stop = taken.over === "tokens" && ended ? "ended" : taken.over;
@@ -543,13 +742,18 @@ export class Service {
     clearTimeout(this.#idle);
     if (!this.#prompts?.waits) return;
     this.#idle = setTimeout(() => {
-      const asked = [...this.#running.values()].some(({ type }) => type === "ask" || type === "begin");
+      const asked = [...this.#running.values()].some(
+        ({ type }) => type === "ask" || type === "begin",
+      );
       if (asked) return this.#keepPrompts();
       void this.#inTurn(async () => this.#prompts?.keep());
     }, idleMs);
   }
 
-  /** What members computed, unless the device was lost: that leaves stale results behind, not exceptions. */
+  /**
+   * What members computed, unless the device was lost: that leaves stale results behind, not
+   * exceptions.
+   */
   async #computed<T>(results: Promise<T>): Promise<T> {
     const computed = await results;
     if (this.#engine?.lost() !== undefined) throw new EngineFailure("The device was lost.");
@@ -557,7 +761,12 @@ export class Service {
   }
 
   /** Members think by themselves before the first round, side by side. */
-  async #think(members: Member[], names: string[], emit: (event: ConclaveEvent) => void, signal: AbortSignal): Promise<void> {
+  async #think(
+    members: Member[],
+    names: string[],
+    emit: (event: ConclaveEvent) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     const thoughts = await together(members, (member, index) =>
       member.think(async (text) => {
         emit({ type: "thinking", member: names[index]!, text });
@@ -565,7 +774,8 @@ export class Service {
         return !signal.aborted;
       }),
     );
-    for (const [index, { text, tokens }] of thoughts.entries()) if (tokens > 0) emit({ type: "thought", member: names[index]!, text, tokens });
+    for (const [index, { text, tokens }] of thoughts.entries())
+      if (tokens > 0) emit({ type: "thought", member: names[index]!, text, tokens });
   }
 
   #countersSince(members: Member[], counted: Counters[], index: number): RoundCounters {
@@ -589,7 +799,9 @@ export class Service {
     const member = this.#members.get(name);
     if (member) return member;
     const others = [...this.#members.keys()];
-    throw new BadSettings(`There is no member called ${name}. ${others.length > 0 ? `Loaded: ${others.join(", ")}.` : "None is loaded."}`);
+    throw new BadSettings(
+      `There is no member called ${name}. ${others.length > 0 ? `Loaded: ${others.join(", ")}.` : "None is loaded."}`,
+    );
   }
 
   /** Runs tasks that use the engine one after the other. */
@@ -603,7 +815,12 @@ export class Service {
 }
 
 /** A member takes in segments that were accepted before: as its own candidates, which it keeps. */
-async function replay(member: Member, accepted: readonly { text: string }[], settings: Settings, signal: AbortSignal): Promise<void> {
+async function replay(
+  member: Member,
+  accepted: readonly { text: string }[],
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<void> {
   for (const { text } of accepted) {
     if (signal.aborted) return;
     if (member instanceof Judge) {
@@ -615,21 +832,35 @@ async function replay(member: Member, accepted: readonly { text: string }[], set
   }
 }
 
-/** The tokens of a conversation for each member; throws where it does not fit one, naming it unless it fits nobody. */
-async function fit(members: readonly Member[], messages: Message[], thinking: Thinking): Promise<number[]> {
-  const measured = await together(members, (member) => member.measure(messages, thinking).catch(typed));
+/**
+ * The tokens of a conversation for each member; throws where it does not fit one, naming it unless
+ * it fits nobody.
+ */
+async function fit(
+  members: readonly Member[],
+  messages: Message[],
+  thinking: Thinking,
+): Promise<number[]> {
+  const measured = await together(members, (member) =>
+    member.measure(messages, thinking).catch(typed),
+  );
   const which = measured.findIndex((length) => length instanceof ConclaveError);
   const error = measured[which];
   if (!(error instanceof ConclaveError)) return measured.map(Number);
-  if (!measured.every((other) => other instanceof ContextFull)) error.member ??= members[which]!.name;
+  if (!measured.every((other) => other instanceof ContextFull))
+    error.member ??= members[which]!.name;
   throw error;
 }
 
 /**
- * The messages that every member has room for: all of them, or without the oldest where those may be left out. Then
- * an answer has room, too: a quarter of each context, or what it may take at most.
+ * The messages that every member has room for: all of them, or without the oldest where those may
+ * be left out. Then an answer has room, too: a quarter of each context, or what it may take at
+ * most.
  */
-async function fitting(members: readonly Member[], { messages, thinking, overflow, maxTokens = Number.POSITIVE_INFINITY }: RequestOf<"ask">): Promise<Message[]> {
+async function fitting(
+  members: readonly Member[],
+  { messages, thinking, overflow, maxTokens = Number.POSITIVE_INFINITY }: RequestOf<"ask">,
+): Promise<Message[]> {
   for (let kept = messages; ; ) {
     const lengths = await fit(members, kept, thinking).catch(typed);
     const oldest = kept.findIndex(({ role }) => role !== "system");
@@ -651,8 +882,12 @@ async function fitting(members: readonly Member[], { messages, thinking, overflo
 
 /** What is stored, with what is kept of system prompts beside each model. */
 function withPrompts(stored: Listed, kept: readonly KeptPrompt[]): Stored {
-  const bytesOf = (some: readonly KeptPrompt[]): number => some.reduce((sum, { bytes }) => sum + bytes, 0);
-  const models = stored.models.map((model) => ({ ...model, prompts: bytesOf(kept.filter(({ of }) => of === model.ref)) }));
+  const bytesOf = (some: readonly KeptPrompt[]): number =>
+    some.reduce((sum, { bytes }) => sum + bytes, 0);
+  const models = stored.models.map((model) => ({
+    ...model,
+    prompts: bytesOf(kept.filter(({ of }) => of === model.ref)),
+  }));
   return { ...stored, models, prompts: bytesOf(kept) };
 }
 
@@ -662,7 +897,8 @@ function seldom(tell: (progress: Progress) => void): (progress: Progress) => voi
   return (progress) => {
     const { phase, note, loaded, total } = progress;
     const now = performance.now();
-    if (last?.phase === phase && last.note === note && loaded !== total && now - last.at < 100) return;
+    if (last?.phase === phase && last.note === note && loaded !== total && now - last.at < 100)
+      return;
     last = { phase, note, at: now };
     tell(progress);
   };

@@ -1,11 +1,44 @@
 /**
  * The protocol between the worker that runs the rounds and the workers that members live in, on the
- * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both sides, as the library's is.
+ * CPU and on the open core (`member-threads.ts`, `member-host.ts`). Checked on arrival, on both
+ * sides, as the library's is.
  */
-import { bytes, compiledModule, fileHandle, flag, list, messagePort, number, oneOf, optional, shape, text, variant, whole, type Checked } from "../protocol/check.ts";
-import { backend, contextTokens, failure, fileSize, message, modelAbout, sampling, scores, settings, thinking, thought } from "../protocol/messages.ts";
+import {
+  bytes,
+  compiledModule,
+  fileHandle,
+  flag,
+  list,
+  messagePort,
+  number,
+  oneOf,
+  optional,
+  shape,
+  text,
+  variant,
+  whole,
+  type Checked,
+} from "../protocol/check.ts";
+import {
+  backend,
+  contextTokens,
+  failure,
+  fileSize,
+  message,
+  modelAbout,
+  sampling,
+  scores,
+  settings,
+  thinking,
+  thought,
+} from "../protocol/messages.ts";
 
-const counters = shape({ prefix: number, prefillTokens: number, draftTokens: number, verifyTokens: number });
+const counters = shape({
+  prefix: number,
+  prefillTokens: number,
+  draftTokens: number,
+  verifyTokens: number,
+});
 
 /** `member`: a number that the asking side gives it. Requests with an `id` are answered. */
 const request = variant({
@@ -28,12 +61,24 @@ const request = variant({
   systemKey: shape({ id: number, member: number, messages: list(message) }),
   giveSystem: shape({ id: number, member: number }),
   takePrefix: shape({ id: number, member: number, prefix: bytes }),
-  begin: shape({ id: number, member: number, messages: list(message), sampling, stream: number, form: optional(shape({ compiled: compiledModule, schema: text })) }),
+  begin: shape({
+    id: number,
+    member: number,
+    messages: list(message),
+    sampling,
+    stream: number,
+    form: optional(shape({ compiled: compiledModule, schema: text })),
+  }),
   think: shape({ id: number, member: number }),
   /** The answer to `reading` and `thinking`. */
   goOn: shape({ id: number, goOn: flag }),
   draft: shape({ id: number, member: number, maxTokens: number }),
-  verify: shape({ id: number, member: number, candidates: list(shape({ text, ended: flag })), settings }),
+  verify: shape({
+    id: number,
+    member: number,
+    candidates: list(shape({ text, ended: flag })),
+    settings,
+  }),
   keep: shape({ id: number, member: number, winner: number }),
   release: shape({ member: number }),
   free: shape({ member: number }),
@@ -54,7 +99,11 @@ const reply = variant({
   /** What a member gives, if anything. */
   given: shape({ id: number, given: optional(bytes) }),
   taken: shape({ id: number }),
-  begun: shape({ id: number, begun: shape({ prefix: number, run: number, stopped: flag }), counters }),
+  begun: shape({
+    id: number,
+    begun: shape({ prefix: number, run: number, stopped: flag }),
+    counters,
+  }),
   thought: shape({ id: number, thought, counters }),
   drafted: shape({ id: number, draft: shape({ text, ended: flag, tokens: number }), counters }),
   verified: shape({ id: number, scores: list(shape({ ...scores, tokens: number })), counters }),

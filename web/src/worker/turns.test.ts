@@ -3,7 +3,11 @@ import { test } from "node:test";
 import { Turns } from "./turns.ts";
 
 /** Tasks that tell when they begin and end, and end when they are let. */
-function tasks(): { journal: string[]; task: (name: string) => () => Promise<string>; end: (name: string) => Promise<void> } {
+function tasks(): {
+  journal: string[];
+  task: (name: string) => () => Promise<string>;
+  end: (name: string) => Promise<void>;
+} {
   const journal: string[] = [];
   const ends = new Map<string, () => void>();
   return {
@@ -50,7 +54,12 @@ test("tasks beside each other run between those that were asked before and behin
   void turns.beside(task("last"));
   await settled();
   await end("before");
-  assert.deepEqual(journal.splice(0), ["before begins", "before ends", "one begins", "bad two begins"]);
+  assert.deepEqual(journal.splice(0), [
+    "before begins",
+    "before ends",
+    "one begins",
+    "bad two begins",
+  ]);
   await end("bad two");
   assert.deepEqual(journal.splice(0), ["bad two ends"], "one still runs");
   await end("one");

@@ -1,4 +1,7 @@
-/** What axe-core has to say of the page and of the element in Chromium, in each of their states that a visitor meets, light and dark. */
+/**
+ * What axe-core has to say of the page and of the element in Chromium, in each of their states that
+ * a visitor meets, light and dark.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { faults } from "../axe.ts";
@@ -19,7 +22,9 @@ for (const colorScheme of ["light", "dark"] as const) {
     await withoutFaults(visitor, "on arrival");
     await visitor.answer("What is 347 + 586?");
     await page.locator(".segment").first().click();
-    await page.locator("details.settings").evaluate((details: HTMLDetailsElement) => (details.open = true));
+    await page
+      .locator("details.settings")
+      .evaluate((details: HTMLDetailsElement) => (details.open = true));
     await withoutFaults(visitor, "after an answer, with a round laid open and the settings");
     await visitor.models();
     await withoutFaults(visitor, "with the dialog open");
@@ -28,9 +33,17 @@ for (const colorScheme of ["light", "dark"] as const) {
   });
 
   test(`axe finds nothing wrong with the element, ${colorScheme}`, async () => {
-    const body = '<main><h1>Embedded</h1><conclave-chat backend="cpu"></conclave-chat></main><script type="module" src="./library/element.js"></script>';
-    stand.site.overrides.set("embed.html", `<!doctype html><html lang="en"><title>Embedded</title><meta name="color-scheme" content="light dark"><link rel="icon" href="./mark.svg">${body}</html>`);
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html", loaded: false, colorScheme });
+    const body =
+      '<main><h1>Embedded</h1><conclave-chat backend="cpu"></conclave-chat></main><script type="module" src="./library/element.js"></script>';
+    stand.site.overrides.set(
+      "embed.html",
+      `<!doctype html><html lang="en"><title>Embedded</title><meta name="color-scheme" content="light dark"><link rel="icon" href="./mark.svg">${body}</html>`,
+    );
+    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+      search: "embed.html",
+      loaded: false,
+      colorScheme,
+    });
     const chat = visitor.page.locator("conclave-chat");
     await chat.locator("[part=box]").fill("What is 3 + 4?");
     await withoutFaults(visitor, "before a question");

@@ -1,4 +1,6 @@
-/** The bench page, on the CPU: a run to its end, a cancelled one, and addresses that make no sense. */
+/**
+ * The bench page, on the CPU: a run to its end, a cancelled one, and addresses that make no sense.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Report } from "../../src/bench/report.ts";
@@ -9,7 +11,10 @@ const stand = stage("none");
 const patience = 240_000;
 
 async function visit(query: string): Promise<Visitor> {
-  return Visitor.arrive(stand.browser, stand.site, { search: `bench.html?${query}`, loaded: false });
+  return Visitor.arrive(stand.browser, stand.site, {
+    search: `bench.html?${query}`,
+    loaded: false,
+  });
 }
 
 async function reportOf({ page }: Visitor, state: "done" | "failed"): Promise<Report> {
@@ -18,30 +23,54 @@ async function reportOf({ page }: Visitor, state: "done" | "failed"): Promise<Re
 }
 
 test("a run on random weights ends in tables and a report", { timeout: patience }, async () => {
-  const visitor = await visit("models=tiny:Q4_0&backend=cpu&ensembles=1,2&drafting=all,leader&prefixes=64&segmentTokens=6&repeats=2&start");
+  const visitor = await visit(
+    "models=tiny:Q4_0&backend=cpu&ensembles=1,2&drafting=all,leader&prefixes=64&segmentTokens=6&repeats=2&start",
+  );
   const { surroundings, workloads, failure } = await reportOf(visitor, "done");
   assert.equal(failure, undefined);
-  assert.deepEqual([surroundings?.backend, surroundings?.adapter.software, workloads.length], ["cpu", false, 1]);
+  assert.deepEqual(
+    [surroundings?.backend, surroundings?.adapter.software, workloads.length],
+    ["cpu", false, 1],
+  );
   const [workload] = workloads;
   assert.equal(workload!.members.length, 2);
   assert.deepEqual(workload!.leftOut, []);
   for (const { prefix, prefill, draftStep, verify } of workload!.members) {
-    assert.deepEqual([prefix, prefill.tokens, verify.tokens], [64, 64, 20], "text of the bench is a token a word");
+    assert.deepEqual(
+      [prefix, prefill.tokens, verify.tokens],
+      [64, 64, 20],
+      "text of the bench is a token a word",
+    );
     assert.deepEqual([prefill.ms?.count, draftStep.ms?.count, verify.ms?.count], [2, 2, 2]);
     assert.equal(draftStep.counts?.dispatches ?? 0, 0, "the CPU asks nothing of WebGPU");
   }
   const [round, led] = workload!.rounds;
   assert.deepEqual([round!.members, round!.drafting, round!.prefix], [2, "all", 64]);
-  assert.ok(round!.ms!.median > 0 && round!.firstSegmentMs!.median > round!.ms!.median, "the first segment waits for the prompt");
+  assert.ok(
+    round!.ms!.median > 0 && round!.firstSegmentMs!.median > round!.ms!.median,
+    "the first segment waits for the prompt",
+  );
   // Both draft 6 tokens; each runs 5 of its own, and of the other's what whole words left of them.
   assert.ok(round!.tokensDue > 5 && round!.tokensDue <= 5 + 6, String(round!.tokensDue));
-  assert.ok(round!.tokensRun >= 5 && round!.tokensRun <= round!.tokensDue + 1, String(round!.tokensRun));
+  assert.ok(
+    round!.tokensRun >= 5 && round!.tokensRun <= round!.tokensDue + 1,
+    String(round!.tokensRun),
+  );
   // One drafts, and the other reads that alone.
   assert.equal(led!.drafting, "leader");
-  assert.ok(led!.tokensDue > 2.5 && led!.tokensDue <= (5 + 6) / 2 && led!.tokensDue < 0.75 * round!.tokensDue, String(led!.tokensDue));
+  assert.ok(
+    led!.tokensDue > 2.5 &&
+      led!.tokensDue <= (5 + 6) / 2 &&
+      led!.tokensDue < 0.75 * round!.tokensDue,
+    String(led!.tokensDue),
+  );
   assert.ok(led!.tokensRun >= 2.5 && led!.tokensRun <= led!.tokensDue + 1, String(led!.tokensRun));
   const told = workload!.figures.map(({ what, of }) => `${of}: ${what}`);
-  assert.ok(told.some((line) => /1: verify pass of 20 tokens/.test(line)) && told.some((line) => /^2 members: round \/ /.test(line)), told.join("\n"));
+  assert.ok(
+    told.some((line) => /1: verify pass of 20 tokens/.test(line)) &&
+      told.some((line) => /^2 members: round \/ /.test(line)),
+    told.join("\n"),
+  );
   assert.equal(await visitor.page.locator("#results table").count(), 3);
   const saved = visitor.page.waitForEvent("download");
   await visitor.page.locator("#download").click();
@@ -50,12 +79,18 @@ test("a run on random weights ends in tables and a report", { timeout: patience 
   await visitor.leave();
 });
 
-test("prefixes that no context has room for are left out, and that is told", { timeout: patience }, async () => {
-  const visitor = await visit("models=bundled&backend=cpu&ensembles=1&prefixes=64,7900&repeats=1&limitSeconds=0&start");
+test("prefixes that no context has room for are left out, and that is told", {
+  timeout: patience,
+}, async () => {
+  const visitor = await visit(
+    "models=bundled&backend=cpu&ensembles=1&prefixes=64,7900&repeats=1&limitSeconds=0&start",
+  );
   const { workloads } = await reportOf(visitor, "done");
   assert.deepEqual(workloads[0]!.leftOut, [7900]);
   assert.equal(workloads[0]!.members.length, 1);
-  await visitor.page.locator("#results p", { hasText: "Prefixes of 7,900 tokens were left out" }).waitFor();
+  await visitor.page
+    .locator("#results p", { hasText: "Prefixes of 7,900 tokens were left out" })
+    .waitFor();
   assert.equal(workloads[0]!.gpuBytes, null, "the CPU has nothing in a GPU's buffers");
   visitor.clean();
   await visitor.leave();

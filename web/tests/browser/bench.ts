@@ -5,11 +5,11 @@
  *         [--turns N] [--peer FOLDER] [--graphics hardware]
  *         [--native TOOL --gguf FOLDER [--python PATH --llama-cpp SCRIPT]] [--files FOLDER]
  *
- * In the built bench page in a headless Chromium, or with a built `conclave` natively. With a folder
- * that holds transformers.js, wllama and the same models for them, each workload runs there too, in the
- * same browser, turn about; natively llama.cpp by its Python package does. Models called `files:…` are
- * GGUF files of that folder. The tables then end with the
- * ratios. What the report's file has already (same plan, place and turn) is not measured again.
+ * In the built bench page in a headless Chromium, or with a built `conclave` natively. With a
+ * folder that holds transformers.js, wllama and the same models for them, each workload runs there
+ * too, in the same browser, turn about; natively llama.cpp by its Python package does. Models
+ * called `files:…` are GGUF files of that folder. The tables then end with the ratios. What the
+ * report's file has already (same plan, place and turn) is not measured again.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -60,7 +60,10 @@ async function runPage(browser: Browser, site: Site, plan: Plan): Promise<Measur
  * The same workload with the others; their members of an ensemble are the same model several times.
  * llama.cpp runs on the CPU alone.
  */
-async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan): Promise<Run["theirs"]> {
+async function runPeers(
+  peer: Peer,
+  { backend, models, ensembles, prefixes, segmentTokens, repeats, limitSeconds, threads }: Plan,
+): Promise<Run["theirs"]> {
   const theirs: Run["theirs"] = {};
   const [each] = models;
   if (!each || each.kind === "bundled") return theirs;
@@ -68,16 +71,36 @@ async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segm
   const [model, dtype, engines] =
     each.kind === "files"
       ? ([`files/${each.names[0]}`, "q4", ["llama.cpp"]] as const)
-      : ([`${each.shape}-${each.format}`, each.format === "Q4_0" ? "q4" : "q8", ["transformers.js", "llama.cpp"]] as const);
+      : ([
+          `${each.shape}-${each.format}`,
+          each.format === "Q4_0" ? "q4" : "q8",
+          ["transformers.js", "llama.cpp"],
+        ] as const);
   const device = backend === "webgpu" ? "webgpu" : "wasm";
   for (const engine of engines.filter((one) => backend === "cpu" || one !== "llama.cpp")) {
     console.error(`${engine}: ${model} on ${device}`);
-    const run = () => peer.measure({ engine, model, dtype, device, threads, members: Math.max(...ensembles), prefixes, segmentTokens, repeats, limitSeconds });
-    // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is left out.
+    const run = () =>
+      peer.measure({
+        engine,
+        model,
+        dtype,
+        device,
+        threads,
+        members: Math.max(...ensembles),
+        prefixes,
+        segmentTokens,
+        repeats,
+        limitSeconds,
+      });
+    // On a busy machine llama.cpp's worker now and then loses its thread: once more, then it is
+    // left out.
     theirs[engine] = await run()
       .catch(run)
-      .catch((error: unknown): PeerSeries[] => (console.error(`${engine} failed: ${String(error)}`), []));
-    for (const { prefix, failure } of theirs[engine]) if (failure !== undefined) console.error(`${engine}, prefix ${prefix}: ${failure}`);
+      .catch(
+        (error: unknown): PeerSeries[] => (console.error(`${engine} failed: ${String(error)}`), []),
+      );
+    for (const { prefix, failure } of theirs[engine])
+      if (failure !== undefined) console.error(`${engine}, prefix ${prefix}: ${failure}`);
   }
   return theirs;
 }
@@ -86,7 +109,10 @@ async function runPeers(peer: Peer, { backend, models, ensembles, prefixes, segm
 function keptIn(file: string | undefined): Run[] {
   if (file === undefined || !existsSync(file)) return [];
   const kept = JSON.parse(readFileSync(file, "utf8")) as Run[];
-  if (!Array.isArray(kept) || !kept.every((run) => typeof run?.turn === "number" && run.ours?.plan)) {
+  if (
+    !Array.isArray(kept) ||
+    !kept.every((run) => typeof run?.turn === "number" && run.ours?.plan)
+  ) {
     throw new Error(`${file} is not a report of this bench. Name another file, or remove it.`);
   }
   return kept;
@@ -109,29 +135,59 @@ const { values, positionals } = parseArgs({
 const plan = planFrom(new URLSearchParams(positionals[0] ?? ""));
 const place = values.native === undefined ? "page" : "native";
 const { python, "llama-cpp": script } = values;
-const native = values.native === undefined ? undefined : new Native(values.native, values.gguf ?? ".", values.files, python !== undefined && script !== undefined ? { python, script } : undefined);
+const native =
+  values.native === undefined
+    ? undefined
+    : new Native(
+        values.native,
+        values.gguf ?? ".",
+        values.files,
+        python !== undefined && script !== undefined ? { python, script } : undefined,
+      );
 const kept = keptIn(values.report);
 const site = new Site(dist, undefined, { files: values.files });
-const browser = native ? undefined : await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
+const browser = native
+  ? undefined
+  : await launch(values.graphics === "hardware" ? "hardware" : "swiftshader");
 if (browser) await site.open();
-const peer = browser && values.peer !== undefined ? await Peer.open(browser, values.peer, values.files) : undefined;
+const peer =
+  browser && values.peer !== undefined
+    ? await Peer.open(browser, values.peer, values.files)
+    : undefined;
 try {
   const runs: Run[] = [];
   const keep = (): void => {
     if (values.report === undefined) return;
     // Whole or not at all, should it be stopped while it writes.
-    writeFileSync(`${values.report}.part`, JSON.stringify([...kept.filter((run) => !runs.some((now) => same(now, run))), ...runs], undefined, 1));
+    writeFileSync(
+      `${values.report}.part`,
+      JSON.stringify(
+        [...kept.filter((run) => !runs.some((now) => same(now, run))), ...runs],
+        undefined,
+        1,
+      ),
+    );
     renameSync(`${values.report}.part`, values.report);
   };
-  const same = (a: Run, b: Run): boolean => a.turn === b.turn && a.place === b.place && JSON.stringify(a.ours.plan) === JSON.stringify(b.ours.plan);
+  const same = (a: Run, b: Run): boolean =>
+    a.turn === b.turn &&
+    a.place === b.place &&
+    JSON.stringify(a.ours.plan) === JSON.stringify(b.ours.plan);
   for (let turn = 0; turn < Number(values.turns); turn++) {
     for (const models of plan.models) {
       const one: Plan = { ...plan, models: [models] };
-      const wanted: Run = { turn, place, ours: { made: "", plan: one, surroundings: null, workloads: [] }, theirs: {} };
+      const wanted: Run = {
+        turn,
+        place,
+        ours: { made: "", plan: one, surroundings: null, workloads: [] },
+        theirs: {},
+      };
       const run = kept.find((earlier) => same(earlier, wanted)) ?? wanted;
       runs.push(run);
       if (run === wanted) {
-        run.ours = native ? await native.measure(one, (what) => console.error(what)) : await runPage(browser!, site, one);
+        run.ours = native
+          ? await native.measure(one, (what) => console.error(what))
+          : await runPage(browser!, site, one);
         keep();
       } else console.error(`${nameOf(models)}, turn ${turn + 1}: kept in ${values.report}`);
       tell(run.ours);

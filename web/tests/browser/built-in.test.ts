@@ -1,4 +1,7 @@
-/** The browser's own language model as a judge in the page. No browser of the tests has one: a stand-in is in its place throughout. */
+/**
+ * The browser's own language model as a judge in the page. No browser of the tests has one: a
+ * stand-in is in its place throughout.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { faults } from "../axe.ts";
@@ -7,7 +10,10 @@ import { Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 
-/** Put into the page before its own scripts: a model that names the longest candidate, once it is downloaded. */
+/**
+ * Put into the page before its own scripts: a model that names the longest candidate, once it is
+ * downloaded.
+ */
 function standIn(): void {
   let available = "downloadable";
   const own = { asked: 0, open: 0 };
@@ -17,9 +23,13 @@ function standIn(): void {
       contextWindow: 6144,
       clone: async () => session(),
       destroy: () => void own.open--,
-      prompt: async (question: string, { responseConstraint }: { responseConstraint: { enum: string[] } }) => {
+      prompt: async (
+        question: string,
+        { responseConstraint }: { responseConstraint: { enum: string[] } },
+      ) => {
         own.asked++;
-        const length = (letter: string): number => new RegExp(`^${letter}: (.*)$`, "m").exec(question)?.[1]?.length ?? 0;
+        const length = (letter: string): number =>
+          new RegExp(`^${letter}: (.*)$`, "m").exec(question)?.[1]?.length ?? 0;
         return JSON.stringify(responseConstraint.enum.toSorted((a, b) => length(b) - length(a))[0]);
       },
     };
@@ -27,10 +37,12 @@ function standIn(): void {
   const model = {
     availability: async () => available,
     create: async ({ monitor }: { monitor: (monitor: EventTarget) => void }) => {
-      if (!navigator.userActivation.isActive) throw new DOMException("Nobody has pressed anything.", "NotAllowedError");
+      if (!navigator.userActivation.isActive)
+        throw new DOMException("Nobody has pressed anything.", "NotAllowedError");
       const told = new EventTarget();
       monitor(told);
-      for (const loaded of [0, 1]) told.dispatchEvent(new ProgressEvent("downloadprogress", { loaded, total: 1 }));
+      for (const loaded of [0, 1])
+        told.dispatchEvent(new ProgressEvent("downloadprogress", { loaded, total: 1 }));
       available = "available";
       return session();
     },
@@ -38,21 +50,33 @@ function standIn(): void {
   Object.assign(globalThis, { LanguageModel: model, standIn: own });
 }
 
-const counted = ({ page }: Visitor): Promise<{ asked: number; open: number }> => page.evaluate(() => (globalThis as unknown as { standIn: { asked: number; open: number } }).standIn);
+const counted = ({ page }: Visitor): Promise<{ asked: number; open: number }> =>
+  page.evaluate(
+    () => (globalThis as unknown as { standIn: { asked: number; open: number } }).standIn,
+  );
 
-test("a stand-in for the browser's own model is offered, downloaded on a press, judges, and goes with its member", { timeout: 240_000 }, async () => {
+test("a stand-in for the browser's own model is offered, downloaded on a press, judges, and goes with its member", {
+  timeout: 240_000,
+}, async () => {
   const context = await stand.browser.newContext();
   await context.addInitScript(standIn);
-  const visitor = await Visitor.arrive({ newContext: async () => context }, stand.site, { search: "?backend=cpu" });
+  const visitor = await Visitor.arrive({ newContext: async () => context }, stand.site, {
+    search: "?backend=cpu",
+  });
   const { page } = visitor;
   await visitor.models();
   const take = page.getByRole("button", { name: "Download it and let it judge" });
   await take.waitFor();
   assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
   await take.click();
-  const card = page.locator('.member[data-state="ready"]', { hasText: "the browser's own model · judges only" });
+  const card = page.locator('.member[data-state="ready"]', {
+    hasText: "the browser's own model · judges only",
+  });
   await card.waitFor();
-  assert.equal(await page.locator("#tagline").textContent(), "Several small models, one answer, inside this browser.");
+  assert.equal(
+    await page.locator("#tagline").textContent(),
+    "Several small models, one answer, inside this browser.",
+  );
   const before = (await counted(visitor)).asked;
   await visitor.set("seed", "1");
   await visitor.answer("Tell me a story about a fox.");
@@ -64,7 +88,9 @@ test("a stand-in for the browser's own model is offered, downloaded on a press, 
   assert.equal(open, 1, "every question's session is gone");
   await page.getByRole("button", { name: "Remove Browser" }).click();
   await card.waitFor({ state: "detached" });
-  await page.waitForFunction(() => (globalThis as unknown as { standIn: { open: number } }).standIn.open === 0);
+  await page.waitForFunction(
+    () => (globalThis as unknown as { standIn: { open: number } }).standIn.open === 0,
+  );
   visitor.clean();
   await visitor.leave();
 });

@@ -1,6 +1,6 @@
 /**
- * What a folder of `cargo xtask bench --carry` runs, in Deno: each workload natively, then the page's own
- * module and bench worker on Deno's WebGPU, and what the one takes over the other.
+ * What a folder of `cargo xtask bench --carry` runs, in Deno: each workload natively, then the
+ * page's own module and bench worker on Deno's WebGPU, and what the one takes over the other.
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -59,7 +59,11 @@ const plan = planFrom(
 const native = new Native(`${folder}conclave`, `${folder}models`, folder);
 const runs: { native: Measured; wasm: Measured }[] = [];
 for (const models of plan.models) {
-  const one: Plan = { ...plan, models: [models], ensembles: large.test(nameOf(models)) ? [1] : plan.ensembles };
+  const one: Plan = {
+    ...plan,
+    models: [models],
+    ensembles: large.test(nameOf(models)) ? [1] : plan.ensembles,
+  };
   if (models.kind === "random") {
     for (let seed = 1; seed <= Math.max(...one.ensembles); seed++) {
       const file = `${folder}models/${models.shape}-${models.format}-${seed}.gguf`;
@@ -68,7 +72,10 @@ for (const models of plan.models) {
       await writeModel(models.shape, models.format, seed, file);
     }
   }
-  const run = { native: await native.measure(one, (what) => console.error(what)), wasm: await inWasm(one) };
+  const run = {
+    native: await native.measure(one, (what) => console.error(what)),
+    wasm: await inWasm(one),
+  };
   for (const measured of Object.values(run)) tell(measured);
   console.log(printed(beside(nameOf(models), run.native.workloads[0], run.wasm.workloads[0])));
   runs.push(run);
@@ -78,12 +85,19 @@ console.log(`All of it is in ${folder}report.json`);
 
 /** The same in a worker of the bench page. */
 function inWasm(plan: Plan): Promise<Measured> {
-  const measured: Measured = { made: new Date().toISOString(), plan, surroundings: null, workloads: [] };
+  const measured: Measured = {
+    made: new Date().toISOString(),
+    plan,
+    surroundings: null,
+    workloads: [],
+  };
   const worker = new Worker(new URL("./bench-worker.js", import.meta.url), { type: "module" });
   return new Promise<Measured>((resolve, reject) => {
-    worker.onerror = ({ message }) => reject(new Error(message || "the bench's worker did not start"));
+    worker.onerror = ({ message }) =>
+      reject(new Error(message || "the bench's worker did not start"));
     worker.onmessage = ({ data: reply }: MessageEvent<BenchReply>) => {
-      if (reply.type === "surroundings") measured.surroundings = { ...reply.surroundings, browser: "wasm in Deno" };
+      if (reply.type === "surroundings")
+        measured.surroundings = { ...reply.surroundings, browser: "wasm in Deno" };
       else if (reply.type === "progress") console.error(`wasm, ${reply.what}`);
       else if (reply.type === "workload") measured.workloads.push(reply.workload);
       else if (reply.type === "failed") reject(new Error(`in wasm: ${reply.message}`));
@@ -94,21 +108,55 @@ function inWasm(plan: Plan): Promise<Measured> {
 }
 
 /** Medians of both, and how many times as long the module takes. */
-function beside(name: string, native: WorkloadReport | undefined, wasm: WorkloadReport | undefined): Table {
+function beside(
+  name: string,
+  native: WorkloadReport | undefined,
+  wasm: WorkloadReport | undefined,
+): Table {
   const rows: string[][] = [];
-  const add = (what: string, prefix: number, own: number | undefined, module: number | undefined): void => {
-    if (own !== undefined && module !== undefined) rows.push([what, figure(prefix), figure(own), figure(module), figure(module / own)]);
+  const add = (
+    what: string,
+    prefix: number,
+    own: number | undefined,
+    module: number | undefined,
+  ): void => {
+    if (own !== undefined && module !== undefined)
+      rows.push([what, figure(prefix), figure(own), figure(module), figure(module / own)]);
   };
   for (const [at, member] of (native?.members ?? []).entries()) {
     const other = wasm?.members[at];
-    add(`${member.name}: prompt, ms`, member.prefix, member.prefill.ms?.median, other?.prefill.ms?.median);
-    add(`${member.name}: step, ms`, member.prefix, member.draftStep.ms?.median, other?.draftStep.ms?.median);
-    add(`${member.name}: verify, ms`, member.prefix, member.verify.ms?.median, other?.verify.ms?.median);
+    add(
+      `${member.name}: prompt, ms`,
+      member.prefix,
+      member.prefill.ms?.median,
+      other?.prefill.ms?.median,
+    );
+    add(
+      `${member.name}: step, ms`,
+      member.prefix,
+      member.draftStep.ms?.median,
+      other?.draftStep.ms?.median,
+    );
+    add(
+      `${member.name}: verify, ms`,
+      member.prefix,
+      member.verify.ms?.median,
+      other?.verify.ms?.median,
+    );
   }
   for (const [at, round] of (native?.rounds ?? []).entries()) {
     const other = wasm?.rounds[at];
     add(`${ensembleOf(round)}: round, ms`, round.prefix, round.ms?.median, other?.ms?.median);
-    add(`${round.members} members: first segment, ms`, round.prefix, round.firstSegmentMs?.median, other?.firstSegmentMs?.median);
+    add(
+      `${round.members} members: first segment, ms`,
+      round.prefix,
+      round.firstSegmentMs?.median,
+      other?.firstSegmentMs?.median,
+    );
   }
-  return { caption: `${name}: native beside wasm`, head: ["what", "prefix", "native", "wasm", "×"], rows };
+  return {
+    caption: `${name}: native beside wasm`,
+    head: ["what", "prefix", "native", "wasm", "×"],
+    rows,
+  };
 }

@@ -29,38 +29,61 @@ interface Visit extends Watched {
 
 before(async () => {
   await putBeforeWorker(stand.site, "watched-worker.ts", { vendor: "acme" });
-  stand.site.overrides.set("bare.html", '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>');
+  stand.site.overrides.set(
+    "bare.html",
+    '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>',
+  );
 });
 
-/** A visit that loads one member and asks it: `found` lies where choices are kept when it begins. */
+/**
+ * A visit that loads one member and asks it: `found` lies where choices are kept when it begins.
+ */
 async function visit({ page }: Visitor, found?: string): Promise<Visit> {
   if (found !== undefined) {
     await page.evaluate(async (found) => {
       const root = await navigator.storage.getDirectory();
-      const folder = await (await root.getDirectoryHandle("conclave-choices", { create: true })).getDirectoryHandle("measured", { create: true });
-      const stream = await (await folder.getFileHandle("choices.json", { create: true })).createWritable();
+      const folder = await (
+        await root.getDirectoryHandle("conclave-choices", { create: true })
+      ).getDirectoryHandle("measured", { create: true });
+      const stream = await (
+        await folder.getFileHandle("choices.json", { create: true })
+      ).createWritable();
       await stream.write(found);
       await stream.close();
     }, found);
   }
   await page.evaluate(async () => {
     interface Library {
-      Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<{ type: string; text?: string }>; close(): void }> };
+      Conclave: {
+        load(options: object): Promise<{
+          ask(messages: object[], options: object): AsyncIterable<{ type: string; text?: string }>;
+          close(): void;
+        }>;
+      };
     }
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const members = [{ name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href }];
     const conclave = await Conclave.load({ backend: "webgpu", members });
     let text = "";
-    const asked = conclave.ask([{ role: "user", content: "What is 3 + 4?" }], { sampling: { temperature: 0 }, settings: { maxRounds: 1, segmentTokens: 3 } });
+    const asked = conclave.ask([{ role: "user", content: "What is 3 + 4?" }], {
+      sampling: { temperature: 0 },
+      settings: { maxRounds: 1, segmentTokens: 3 },
+    });
     for await (const event of asked) if (event.type === "end") text = event.text ?? "";
     Object.assign(window, { conclave, text });
   });
-  const watched = await page.workers()[0]!.evaluate(() => (globalThis as unknown as { watched: Watched }).watched);
+  const watched = await page
+    .workers()[0]!
+    .evaluate(() => (globalThis as unknown as { watched: Watched }).watched);
   const { text, kept } = await page.evaluate(async () => {
     const { conclave, text } = window as unknown as { conclave: { close(): void }; text: string };
     conclave.close();
     const root = await navigator.storage.getDirectory();
-    const folder = await (await root.getDirectoryHandle("conclave-choices")).getDirectoryHandle("measured");
+    const folder = await (await root.getDirectoryHandle("conclave-choices")).getDirectoryHandle(
+      "measured",
+    );
     const file = await (await folder.getFileHandle("choices.json")).getFile();
     return { text, kept: await file.text() };
   });
@@ -70,16 +93,22 @@ async function visit({ page }: Visitor, found?: string): Promise<Visit> {
 const kernelsVersion = ({ page }: Visitor): Promise<string> =>
   page.evaluate(async () => {
     const address = new URL("./pkg/conclave.js", document.baseURI);
-    const module = (await import(address.href)) as Omit<EngineModule, "default"> & { default(input: { module_or_path: URL }): Promise<unknown> };
+    const module = (await import(address.href)) as Omit<EngineModule, "default"> & {
+      default(input: { module_or_path: URL }): Promise<unknown>;
+    };
     await module.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
     return module.kernelsVersion();
   });
 
-/** A product with its norm inside: launched as a rule, and to be measured; never where the choice fell against it. */
+/**
+ * A product with its norm inside: launched as a rule, and to be measured; never where the choice
+ * fell against it.
+ */
 const normInside = "product_vector_norm_q8_0";
 const tile = "product_tile_q8_0";
 
-const arrive = (): Promise<Visitor> => Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
+const arrive = (): Promise<Visitor> =>
+  Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
 
 function assertMeasured({ launched, kept }: Visit, of: string): void {
   assert.ok((launched[normInside] ?? 0) > 0, "nothing was taken for granted");
@@ -88,7 +117,9 @@ function assertMeasured({ launched, kept }: Visit, of: string): void {
   assert.ok(asATile >= 16 && asATile <= 32, `${asATile} rows`);
 }
 
-test("what is measured is kept, and decides at the next visit which kernels are launched", { timeout: patience }, async () => {
+test("what is measured is kept, and decides at the next visit which kernels are launched", {
+  timeout: patience,
+}, async () => {
   const visitor = await arrive();
   const of = `acme ${await kernelsVersion(visitor)}`;
   const first = await visit(visitor);
@@ -109,16 +140,26 @@ test("what is measured is kept, and decides at the next visit which kernels are 
     assert.equal(other.text, first.text);
     tiles.push(other.launched[tile] ?? 0);
   }
-  assert.ok(tiles[0]! > tiles[1]!, `as a tile from 2 rows on ${tiles[0]} times, from 32 on ${tiles[1]}`);
+  assert.ok(
+    tiles[0]! > tiles[1]!,
+    `as a tile from 2 rows on ${tiles[0]} times, from 32 on ${tiles[1]}`,
+  );
   visitor.clean();
   await visitor.leave();
 });
 
-test("what other kernels or another adapter left, and what is no choice, is measured anew and does no harm", { timeout: patience }, async () => {
+test("what other kernels or another adapter left, and what is no choice, is measured anew and does no harm", {
+  timeout: patience,
+}, async () => {
   const visitor = await arrive();
   const of = `acme ${await kernelsVersion(visitor)}`;
   const choice: Kept = { of, normInside: false, asATile: 2 };
-  const others = [JSON.stringify({ ...choice, of: "acme 0123456789abcdef" }), JSON.stringify({ ...choice, of: of.replace("acme", "other") }), JSON.stringify({ ...choice, asATile: 1e9 }), "{"];
+  const others = [
+    JSON.stringify({ ...choice, of: "acme 0123456789abcdef" }),
+    JSON.stringify({ ...choice, of: of.replace("acme", "other") }),
+    JSON.stringify({ ...choice, asATile: 1e9 }),
+    "{",
+  ];
   const texts = new Set<string>();
   for (const found of others) {
     const measured = await visit(visitor, found);

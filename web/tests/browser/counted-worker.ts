@@ -1,6 +1,6 @@
 /**
- * Runs in the engine's worker before it: counts its WebGPU calls and notes the counts at every event
- * that it posts. A test reads `gpuSteps` there.
+ * Runs in the engine's worker before it: counts its WebGPU calls and notes the counts at every
+ * event that it posts. A test reads `gpuSteps` there.
  */
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
 
@@ -20,7 +20,11 @@ if (counters) {
     const { type, event } = data as { type: string; event?: { type: string } };
     if (type !== "progress") {
       const now = counters.read();
-      scope.gpuSteps.push({ event: event?.type ?? type, ...since(before, now), liveBytes: counters.liveBytes });
+      scope.gpuSteps.push({
+        event: event?.type ?? type,
+        ...since(before, now),
+        liveBytes: counters.liveBytes,
+      });
       before = now;
     }
     post(data);

@@ -30,12 +30,25 @@ const most: Partial<GpuStep> = {
 };
 
 /** The rounds of an answer by the three bundled members, with these settings. */
-async function roundsOf(settings: Record<string, string>, context: TestContext): Promise<GpuStep[]> {
+async function roundsOf(
+  settings: Record<string, string>,
+  context: TestContext,
+): Promise<GpuStep[]> {
   await putBeforeWorker(stand.site, "counted-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", serviceWorkers: "block" });
-  for (const [name, value] of Object.entries({ segmentTokens: String(segmentTokens), seed: "1", ...settings })) await visitor.set(name, value);
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "?backend=webgpu",
+    serviceWorkers: "block",
+  });
+  for (const [name, value] of Object.entries({
+    segmentTokens: String(segmentTokens),
+    seed: "1",
+    ...settings,
+  }))
+    await visitor.set(name, value);
   await visitor.answer("Tell me a short story about a fox.", patience);
-  const steps = await visitor.page.workers()[0]!.evaluate(() => (globalThis as unknown as { gpuSteps: GpuStep[] }).gpuSteps);
+  const steps = await visitor.page
+    .workers()[0]!
+    .evaluate(() => (globalThis as unknown as { gpuSteps: GpuStep[] }).gpuSteps);
   for (const { event, ...counts } of steps) {
     const told = Object.entries(counts)
       .filter(([, count]) => count !== 0)
@@ -54,20 +67,27 @@ async function roundsOf(settings: Record<string, string>, context: TestContext):
 }
 
 for (const memory of ["shared", "its own"]) {
-  test(`a round asks WebGPU for no more than it may, by the engine with ${memory} memory`, { timeout: patience }, async (context) => {
+  test(`a round asks WebGPU for no more than it may, by the engine with ${memory} memory`, {
+    timeout: patience,
+  }, async (context) => {
     const run = () => roundsOf({ maxRounds: String(maxRounds) }, context);
     const rounds = await (memory === "shared" ? run() : stand.site.withoutIsolation(run));
     assert.equal(rounds[0]!.pipelines, 0, "kernels are built while members load");
     // The first makes what all need of the rest.
     for (const round of rounds.slice(1)) {
       for (const [what, limit] of Object.entries(most) as [keyof GpuStep, number][]) {
-        assert.ok(Number(round[what]) <= limit, `a later round had ${round[what]} ${what}; ${limit} are allowed`);
+        assert.ok(
+          Number(round[what]) <= limit,
+          `a later round had ${round[what]} ${what}; ${limit} are allowed`,
+        );
       }
     }
   });
 }
 
-test("no answer waits for a kernel: those of the paper's rule are built while members load, too", { timeout: patience }, async (context) => {
+test("no answer waits for a kernel: those of the paper's rule are built while members load, too", {
+  timeout: patience,
+}, async (context) => {
   const [first] = await roundsOf({ rule: "paper", maxRounds: "2" }, context);
   assert.equal(first!.pipelines, 0);
 });

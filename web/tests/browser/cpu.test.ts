@@ -1,4 +1,6 @@
-/** The page on the CPU backend, where a visitor without a graphics card is: the whole way, and back. */
+/**
+ * The page on the CPU backend, where a visitor without a graphics card is: the whole way, and back.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -8,7 +10,8 @@ import { plainHost, Visitor } from "./visitor.ts";
 
 const stand = stage("none");
 const sum = "What is 347 + 586?";
-const pressEscape = (): void => void document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+const pressEscape = (): void =>
+  void document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
 
 test("a first visit ends in an answer, with who wrote what and who voted how", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
@@ -17,16 +20,26 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   assert.match((await page.locator("#about-toys").textContent()) ?? "", /toys/);
   const members = await page.locator(".member .name").allTextContents();
   assert.ok(members.length >= 3);
-  for (const about of await page.locator(".member .about").allTextContents()) assert.match(about, /parameters · .+ · [\d.]+\sMB/);
+  for (const about of await page.locator(".member .about").allTextContents())
+    assert.match(about, /parameters · .+ · [\d.]+\sMB/);
 
   const answer = await visitor.answer(sum);
   assert.match(answer, /\w/);
-  assert.match((await page.locator(".facts").textContent()) ?? "", /finished · \d+ rounds? · [\d.]+ tokens\/s · first segment after/);
+  assert.match(
+    (await page.locator(".facts").textContent()) ?? "",
+    /finished · \d+ rounds? · [\d.]+ tokens\/s · first segment after/,
+  );
   assert.equal(await page.locator(".answer").getAttribute("aria-live"), "polite");
-  assert.equal(await page.locator("[aria-busy]").count(), 0, "Chromium announces nothing of a live region that is busy");
+  assert.equal(
+    await page.locator("[aria-busy]").count(),
+    0,
+    "Chromium announces nothing of a live region that is busy",
+  );
 
   const legend = (await page.locator(".legend").textContent()) ?? "";
-  const won = members.map((name) => Number(new RegExp(`${name} (\\d+|none)`).exec(legend)?.[1]?.replace("none", "0")));
+  const won = members.map((name) =>
+    Number(new RegExp(`${name} (\\d+|none)`).exec(legend)?.[1]?.replace("none", "0")),
+  );
   const segments = page.locator(".segment");
   assert.ok(won.reduce((a, b) => a + b) >= (await segments.count()));
 
@@ -35,12 +48,20 @@ test("a first visit ends in an answer, with who wrote what and who voted how", a
   assert.equal(await page.locator(".candidates .taken").count(), 1);
   assert.equal(await page.locator(".matrix tbody tr").count(), members.length);
   for (const row of await page.locator(".matrix tbody tr").all()) {
-    const shares = (await row.locator("td:not(.figure)").allTextContents()).map((cell) => Number.parseInt(cell, 10));
-    assert.ok(Math.abs(shares.reduce((a, b) => a + b) - 100) <= shares.length, `shares ${shares.join(" ")} sum to one`);
+    const shares = (await row.locator("td:not(.figure)").allTextContents()).map((cell) =>
+      Number.parseInt(cell, 10),
+    );
+    assert.ok(
+      Math.abs(shares.reduce((a, b) => a + b) - 100) <= shares.length,
+      `shares ${shares.join(" ")} sum to one`,
+    );
   }
   const weights = (await page.locator(".matrix tbody td.figure").allTextContents()).map(Number);
   assert.ok(Math.abs(weights.reduce((a, b) => a + b) - 1) < 0.01);
-  assert.match((await page.locator("#weights .plot").getAttribute("aria-label")) ?? "", /^Weights after round \d+: /);
+  assert.match(
+    (await page.locator("#weights .plot").getAttribute("aria-label")) ?? "",
+    /^Weights after round \d+: /,
+  );
   visitor.clean();
   await visitor.leave();
 });
@@ -56,7 +77,11 @@ test("the same seed gives the same answer, settings reach the method", async () 
   await visitor.set("maxRounds", "0");
   await visitor.page.locator("#question").fill(sum);
   await visitor.page.locator("#ask").click();
-  assert.equal(await visitor.page.locator(".exchange").count(), 1, "a setting out of range asks nothing");
+  assert.equal(
+    await visitor.page.locator(".exchange").count(),
+    1,
+    "a setting out of range asks nothing",
+  );
   visitor.clean();
   await visitor.leave();
 });
@@ -74,7 +99,10 @@ test("stop keeps the text so far; the next question goes on from it", async () =
   const kept = await visitor.text();
   assert.notEqual(kept, "");
   await visitor.answer(sum);
-  assert.equal((await page.locator(".exchange").first().locator(".segment").allTextContents()).join(""), kept);
+  assert.equal(
+    (await page.locator(".exchange").first().locator(".segment").allTextContents()).join(""),
+    kept,
+  );
   assert.match((await page.locator(".facts").last().textContent()) ?? "", /finished/);
   putNothingBeforeWorker(stand.site);
   visitor.clean();
@@ -85,12 +113,20 @@ test("a long conversation says how far each member has read it, and stops while 
   await putBeforeWorker(stand.site, "paced-worker.ts");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { page } = visitor;
-  const reading = (): boolean => document.querySelector(".facts")?.textContent?.startsWith("Reading the conversation") ?? false;
-  await visitor.when(reading, () => void (document.body.dataset["read"] = document.querySelector(".facts")?.textContent ?? ""));
+  const reading = (): boolean =>
+    document.querySelector(".facts")?.textContent?.startsWith("Reading the conversation") ?? false;
+  await visitor.when(
+    reading,
+    () =>
+      void (document.body.dataset["read"] = document.querySelector(".facts")?.textContent ?? ""),
+  );
   await visitor.when(reading, pressEscape);
   await visitor.ask(`${"The fox went over the hill and the goose went home. ".repeat(25)}${sum}`);
   await visitor.state("ready");
-  assert.match((await page.evaluate(() => document.body.dataset["read"])) ?? "", /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/);
+  assert.match(
+    (await page.evaluate(() => document.body.dataset["read"])) ?? "",
+    /^Reading the conversation: (Ada|Quill|Juno) 32 of \d{3} tokens/,
+  );
   assert.match((await page.locator(".facts").textContent()) ?? "", /stopped by you · 0 rounds/);
   assert.notEqual(await visitor.answer(sum), "");
   putNothingBeforeWorker(stand.site);
@@ -101,12 +137,20 @@ test("a long conversation says how far each member has read it, and stops while 
 test("the run comes down as a file that a replay reads", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const answer = await visitor.answer(sum);
-  const [download] = await Promise.all([visitor.page.waitForEvent("download"), visitor.page.getByText("Download the run").click()]);
+  const [download] = await Promise.all([
+    visitor.page.waitForEvent("download"),
+    visitor.page.getByText("Download the run").click(),
+  ]);
   const run = JSON.parse(await readFile(await download.path(), "utf8")) as {
     members: string[];
     settings: { rate: string };
     answer: string;
-    rounds: { active: number[]; scores: { meanLogit: number; harmonic?: number }[][]; winner: number; totals: number[] }[];
+    rounds: {
+      active: number[];
+      scores: { meanLogit: number; harmonic?: number }[][];
+      winner: number;
+      totals: number[];
+    }[];
   };
   assert.equal(run.answer, answer);
   assert.equal(run.settings.rate, "code");
@@ -130,7 +174,10 @@ test("without navigator.gpu and without crypto.subtle the page runs on the CPU a
   stand.site.withoutIsolation(async () => {
     const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost });
     assert.equal(await visitor.page.evaluate(() => "gpu" in navigator), false);
-    assert.match((await visitor.page.locator("#engine").textContent()) ?? "", /CPU.*offers no WebGPU/);
+    assert.match(
+      (await visitor.page.locator("#engine").textContent()) ?? "",
+      /CPU.*offers no WebGPU/,
+    );
     await visitor.set("maxRounds", "1");
     assert.notEqual(await visitor.answer(sum), "");
     visitor.clean();
@@ -140,12 +187,19 @@ test("without navigator.gpu and without crypto.subtle the page runs on the CPU a
 test("WebGPU asked for where there is none: told, and one press leads to the CPU", () =>
   // Over plain http there is no isolation.
   stand.site.withoutIsolation(async () => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { host: plainHost, search: "?backend=webgpu", loaded: false });
+    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+      host: plainHost,
+      search: "?backend=webgpu",
+      loaded: false,
+    });
     const notice = visitor.page.locator(".notice.error");
     await notice.waitFor();
     assert.match((await notice.textContent()) ?? "", /no WebGPU.*CPU/i);
     const length = visitor.page.locator("#setting-segmentTokens");
-    assert.ok(await length.isDisabled(), "what is entered before the defaults are known would be overwritten");
+    assert.ok(
+      await length.isDisabled(),
+      "what is entered before the defaults are known would be overwritten",
+    );
     assert.ok(await visitor.page.locator("#setting-backend").isEnabled());
     await notice.getByText("Reload on the CPU").click();
     await visitor.state("ready");
@@ -160,7 +214,14 @@ test("WebGPU asked for where there is none: told, and one press leads to the CPU
 test("everything goes by keyboard alone", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
-  const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id || document.activeElement?.className || document.activeElement?.ariaLabel || "");
+  const focused = (): Promise<string> =>
+    page.evaluate(
+      () =>
+        document.activeElement?.id ||
+        document.activeElement?.className ||
+        document.activeElement?.ariaLabel ||
+        "",
+    );
   const tabTo = async (wanted: string, key = "Tab"): Promise<void> => {
     for (let presses = 0; presses < 60; presses++) {
       await page.keyboard.press(key);
@@ -185,7 +246,13 @@ test("everything goes by keyboard alone", async () => {
   await tabTo("Round after");
   await page.keyboard.press("Enter");
   assert.equal(await page.locator(".inspector h3").textContent(), "Round 2");
-  assert.equal(await page.evaluate(() => document.querySelector(".inspector")?.contains(document.activeElement)), true, "the focus stays in the panel");
+  assert.equal(
+    await page.evaluate(() =>
+      document.querySelector(".inspector")?.contains(document.activeElement),
+    ),
+    true,
+    "the focus stays in the panel",
+  );
   await page.locator(".segment").first().focus();
   await page.keyboard.press("Enter");
   await page.keyboard.press(" ");
@@ -195,13 +262,18 @@ test("everything goes by keyboard alone", async () => {
 });
 
 test("the end of the answer stays in view above the question box; a new conversation starts from nothing", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { viewport: { width: 1000, height: 600 } });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    viewport: { width: 1000, height: 600 },
+  });
   const { page } = visitor;
   await visitor.set("maxRounds", "3");
   for (let count = 0; count < 4; count++) await visitor.answer(sum);
   const facts = (await page.locator(".facts").last().boundingBox())!;
   const box = (await page.locator("#question").boundingBox())!;
-  assert.ok(facts.y > 0 && facts.y + facts.height <= box.y, `facts end at ${facts.y + facts.height}, the box begins at ${box.y}`);
+  assert.ok(
+    facts.y > 0 && facts.y + facts.height <= box.y,
+    `facts end at ${facts.y + facts.height}, the box begins at ${box.y}`,
+  );
   await page.locator("#new").click();
   assert.equal(await page.locator(".exchange").count(), 0);
   assert.equal(await page.locator(".votes:visible").count(), 0);
@@ -224,15 +296,29 @@ test("members can be left out, and one alone answers", async () => {
 
 for (const width of [360, 390, 1280]) {
   test(`nothing is cut off at ${width} pixels`, async () => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { viewport: { width, height: 800 } });
+    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+      viewport: { width, height: 800 },
+    });
     await visitor.set("maxRounds", "2");
     await visitor.answer(sum);
     await visitor.page.locator(".segment").first().click();
-    assert.equal(await visitor.page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+    assert.equal(
+      await visitor.page.evaluate(() => document.documentElement.scrollWidth - innerWidth),
+      0,
+    );
     await visitor.models();
-    assert.equal(await visitor.page.locator("#models-dialog").evaluate((dialog) => dialog.scrollWidth - dialog.clientWidth), 0);
+    assert.equal(
+      await visitor.page
+        .locator("#models-dialog")
+        .evaluate((dialog) => dialog.scrollWidth - dialog.clientWidth),
+      0,
+    );
     await visitor.page.keyboard.press("Escape");
-    assert.equal(await visitor.page.evaluate(() => document.activeElement?.id), "models", "the focus is back where it was");
+    assert.equal(
+      await visitor.page.evaluate(() => document.activeElement?.id),
+      "models",
+      "the focus is back where it was",
+    );
     visitor.clean();
     await visitor.leave();
   });

@@ -1,4 +1,7 @@
-/** Downloads in a real Chromium: kept in the origin's private files, resumed, shared by tabs, used offline. */
+/**
+ * Downloads in a real Chromium: kept in the origin's private files, resumed, shared by tabs, used
+ * offline.
+ */
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,7 +17,13 @@ import { launch, plainHost } from "./visitor.ts";
 const chunkBytes = 64 << 10;
 const weights = randomBytes(15.5 * chunkBytes);
 const ref = "hf:owner/model/weights.gguf";
-const whole = [{ name: "weights.gguf", bytes: weights.length, sha256: createHash("sha256").update(weights).digest("hex") }];
+const whole = [
+  {
+    name: "weights.gguf",
+    bytes: weights.length,
+    sha256: createHash("sha256").update(weights).digest("hex"),
+  },
+];
 
 let hub: Hub;
 let site: BareSite;
@@ -41,9 +50,15 @@ beforeEach(async (test) => {
   (test as unknown as { after(task: () => Promise<void>): void }).after?.(() => context.close());
 });
 
-/** A tab that gives up a silent line only where the faults make one: a busy machine is silent, too. */
+/**
+ * A tab that gives up a silent line only where the faults make one: a busy machine is silent, too.
+ */
 const arrive = (address = site.address, faults: Fault[] = []): Promise<Tab> =>
-  Tab.open(context, address, { hub: hub.address, chunkBytes, stallMs: faults.some(({ kind }) => kind === "stall") ? 2000 : 3_600_000 });
+  Tab.open(context, address, {
+    hub: hub.address,
+    chunkBytes,
+    stallMs: faults.some(({ kind }) => kind === "stall") ? 2000 : 3_600_000,
+  });
 
 test("a model is kept, and works with the network off after a reload", async () => {
   const tab = await arrive();
@@ -51,7 +66,9 @@ test("a model is kept, and works with the network off after a reload", async () 
   assert.deepEqual(await tab.open(ref), whole);
   assert.equal(await hub.sent(), weights.length);
   // A lock may take its moment on a busy machine.
-  const phases = new Set((await tab.progress()).map(({ phase }) => phase).filter((phase) => phase !== "waiting"));
+  const phases = new Set(
+    (await tab.progress()).map(({ phase }) => phase).filter((phase) => phase !== "waiting"),
+  );
   assert.deepEqual([...phases], ["checking", "downloading", "verifying"]);
   const seen = (await hub.seen()).length;
   await tab.reload();
@@ -80,14 +97,28 @@ test("a folder of safetensors is kept as well", async () => {
   assert.equal(files[2]!.sha256, whole[0]!.sha256);
 });
 
-/** Visits of an ordinary window, whose files are on the disk; those of the other tests are in memory. */
-async function withProfile(work: (visit: <T>(task: (tab: Tab) => Promise<T>) => Promise<T>) => Promise<void>): Promise<void> {
+/**
+ * Visits of an ordinary window, whose files are on the disk; those of the other tests are in
+ * memory.
+ */
+async function withProfile(
+  work: (visit: <T>(task: (tab: Tab) => Promise<T>) => Promise<T>) => Promise<void>,
+): Promise<void> {
   const profile = mkdtempSync(join(tmpdir(), "conclave-profile-"));
   try {
     await work(async (task) => {
-      const window = await chromium.launchPersistentContext(profile, { executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+      const window = await chromium.launchPersistentContext(profile, {
+        executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
+        args: ["--no-sandbox"],
+      });
       try {
-        return await task(await Tab.open(window, site.address, { hub: hub.address, chunkBytes, stallMs: 3_600_000 }));
+        return await task(
+          await Tab.open(window, site.address, {
+            hub: hub.address,
+            chunkBytes,
+            stallMs: 3_600_000,
+          }),
+        );
       } finally {
         await window.close();
       }
@@ -109,7 +140,10 @@ test("what was stored is there after the browser is closed", async () => {
 /** Limits what the page may store; without a size it is as before. */
 async function limit(tab: Tab, quotaSize?: number): Promise<void> {
   const cdp = await tab.page.context().newCDPSession(tab.page);
-  await cdp.send("Storage.overrideQuotaForOrigin", { origin: new URL(site.address).origin, ...(quotaSize === undefined ? {} : { quotaSize }) });
+  await cdp.send("Storage.overrideQuotaForOrigin", {
+    origin: new URL(site.address).origin,
+    ...(quotaSize === undefined ? {} : { quotaSize }),
+  });
 }
 
 for (const { name, faults, extra, note } of survived) {
@@ -123,7 +157,8 @@ for (const { name, faults, extra, note } of survived) {
         notes.some((said) => note.test(said)),
         `says ${String(note)}: ${[...new Set(notes)].join(" | ")}`,
       );
-    if (extra !== undefined) assert.equal((await hub.sent()) - weights.length, extra * weights.length);
+    if (extra !== undefined)
+      assert.equal((await hub.sent()) - weights.length, extra * weights.length);
   });
 }
 
@@ -177,7 +212,11 @@ test("a tab that waits takes over where a closed one stopped", async () => {
   await hub.reset();
   await first.page.close();
   assert.deepEqual(await two, whole);
-  assert.equal(await hub.sent(), weights.length - 7 * chunkBytes, "finished chunks were not fetched again");
+  assert.equal(
+    await hub.sent(),
+    weights.length - 7 * chunkBytes,
+    "finished chunks were not fetched again",
+  );
 });
 
 test("a model that another tab downloads can't be deleted", async () => {
@@ -211,7 +250,9 @@ test("a file with the wrong digest is never used and never kept", async () => {
   assert.equal(kind, "Download");
   assert.match(message, /SHA-256.*Nothing of it was kept/);
   const sizes = await tab.page.evaluate(async () => {
-    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle("conclave-models");
+    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(
+      "conclave-models",
+    );
     const found: number[] = [];
     for await (const folder of root.values()) {
       const part = await (folder as FileSystemDirectoryHandle).getFileHandle("0");

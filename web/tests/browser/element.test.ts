@@ -1,4 +1,7 @@
-/** The custom element in a page of someone else's: the bundled members, models of a hub, and what a visitor does with it. */
+/**
+ * The custom element in a page of someone else's: the bundled members, models of a hub, and what a
+ * visitor does with it.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
@@ -12,14 +15,20 @@ const stand = stage("none");
 let hub: Hub;
 before(async () => {
   hub = await Hub.start();
-  for (const file of ["ada", "quill"]) await hub.put(`makers/${file}-GGUF/${file}.gguf`, await readFile(`${dist}members/${file}.gguf`));
+  for (const file of ["ada", "quill"])
+    await hub.put(
+      `makers/${file}-GGUF/${file}.gguf`,
+      await readFile(`${dist}members/${file}.gguf`),
+    );
 });
 after(() => hub.stop());
 
 type Chat = HTMLElement & { ask: (question: string) => Promise<void> };
 
 /** A page with the element and these attributes. */
-async function arrive(attributes = ""): Promise<{ visitor: Visitor; chat: Locator; part: (name: string) => Locator }> {
+async function arrive(
+  attributes = "",
+): Promise<{ visitor: Visitor; chat: Locator; part: (name: string) => Locator }> {
   const page = `<!doctype html><title>Embedded</title><link rel="icon" href="./mark.svg"><script type="module" src="./library/element.js"></script><body data-state="ready"><conclave-chat backend="cpu" ${attributes}></conclave-chat>`;
   stand.site.overrides.set("embed.html", page);
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "embed.html" });
@@ -38,14 +47,19 @@ test("the element answers in any page, goes on with the conversation, and begins
   assert.equal(await part("question").textContent(), "What is 3 + 4?");
   assert.equal(await part("status").isVisible(), false);
   // Each writer is named once, underlined as what it wrote is.
-  const lines = await part("segment").evaluateAll((segments) => [...new Set(segments.map(({ className }) => className))]);
+  const lines = await part("segment").evaluateAll((segments) => [
+    ...new Set(segments.map(({ className }) => className)),
+  ]);
   assert.deepEqual(
     await part("writers")
       .locator("span")
       .evaluateAll((names) => names.map(({ className }) => className)),
     lines,
   );
-  assert.match((await part("writers").textContent()) ?? "", /^Written by (Ada|Quill|Juno)(, (Ada|Quill|Juno))*$/);
+  assert.match(
+    (await part("writers").textContent()) ?? "",
+    /^Written by (Ada|Quill|Juno)(, (Ada|Quill|Juno))*$/,
+  );
 
   // A rule is read at each question; one that there isn't is told with those that there are.
   const told = await chat.evaluate(async (element: Chat) => {
@@ -55,7 +69,8 @@ test("the element answers in any page, goes on with the conversation, and begins
       const told = (event as CustomEvent<ConclaveEvent>).detail;
       if (told.type === "begin") scorings.push(told.settings.scoring);
     });
-    for (const kind of ["round", "end", "error"]) element.addEventListener(kind, ({ type }) => void kinds.add(type));
+    for (const kind of ["round", "end", "error"])
+      element.addEventListener(kind, ({ type }) => void kinds.add(type));
     for (const rule of ["paper", "none"]) {
       element.setAttribute("rule", rule);
       await element.ask("What is 1 + 2?");
@@ -63,18 +78,43 @@ test("the element answers in any page, goes on with the conversation, and begins
     return { scorings, kinds: [...kinds] };
   });
   assert.deepEqual(told, { scorings: ["logit"], kinds: ["round", "end", "error"] });
-  // What was asked and answered before stays above; a question without an answer is in the box alone.
+  // What was asked and answered before stays above; a question without an answer is in the box
+  // alone.
   const log = part("log").locator("> *");
   const earlier = await log.allTextContents();
-  assert.deepEqual([earlier.length, earlier[0], earlier[1], earlier[2]], [4, "What is 3 + 4?", first, "What is 1 + 2?"]);
-  assert.deepEqual(await log.evaluateAll((parts) => parts.map((one) => one.getAttribute("part"))), ["question earlier", "answer earlier", "question earlier", "answer earlier"]);
+  assert.deepEqual(
+    [earlier.length, earlier[0], earlier[1], earlier[2]],
+    [4, "What is 3 + 4?", first, "What is 1 + 2?"],
+  );
+  assert.deepEqual(await log.evaluateAll((parts) => parts.map((one) => one.getAttribute("part"))), [
+    "question earlier",
+    "answer earlier",
+    "question earlier",
+    "answer earlier",
+  ]);
   assert.equal(await part("question").isVisible(), false);
-  await part("status").filter({ hasText: 'There is no rule "none". Choose one of harmonic, leader, paper.' }).waitFor();
-  assert.equal(await part("box").inputValue(), "What is 1 + 2?", "the question is there to be asked again");
+  await part("status")
+    .filter({ hasText: 'There is no rule "none". Choose one of harmonic, leader, paper.' })
+    .waitFor();
+  assert.equal(
+    await part("box").inputValue(),
+    "What is 1 + 2?",
+    "the question is there to be asked again",
+  );
 
   await part("reset").click();
-  assert.deepEqual([await part("answer").textContent(), await part("status").isVisible(), await part("reset").isVisible()], ["", false, false]);
-  assert.deepEqual([await log.count(), await part("question").isVisible(), await part("writers").isVisible()], [0, false, false]);
+  assert.deepEqual(
+    [
+      await part("answer").textContent(),
+      await part("status").isVisible(),
+      await part("reset").isVisible(),
+    ],
+    ["", false, false],
+  );
+  assert.deepEqual(
+    [await log.count(), await part("question").isVisible(), await part("writers").isVisible()],
+    [0, false, false],
+  );
   visitor.clean();
   await visitor.leave();
 });
@@ -87,7 +127,8 @@ test("a conversation longer than the members' room goes on without its oldest qu
       const told = (event as CustomEvent<ConclaveEvent>).detail;
       if (told.type === "begin") dropped.push(told.dropped);
     });
-    for (let count = 0; count < 6; count++) await element.ask(`What is ${count} + 1? ${"Tell me. ".repeat(60)}`);
+    for (let count = 0; count < 6; count++)
+      await element.ask(`What is ${count} + 1? ${"Tell me. ".repeat(60)}`);
     return dropped;
   });
   assert.equal(dropped.length, 6, "every question was answered");
@@ -122,8 +163,14 @@ test("models are downloaded once, with consent, and what they take is told befor
   await part("box").fill(question);
   await part("box").press("Enter");
   await part("consent").waitFor();
-  assert.match((await part("consent").textContent()) ?? "", new RegExp(`2 models have to be downloaded from ${new URL(hub.address).host.replaceAll(".", "\\.")}, 3 MB`));
-  const asked = async (): Promise<number> => (await hub.seen()).filter((line) => /\.gguf/.test(JSON.stringify(line))).length;
+  assert.match(
+    (await part("consent").textContent()) ?? "",
+    new RegExp(
+      `2 models have to be downloaded from ${new URL(hub.address).host.replaceAll(".", "\\.")}, 3 MB`,
+    ),
+  );
+  const asked = async (): Promise<number> =>
+    (await hub.seen()).filter((line) => /\.gguf/.test(JSON.stringify(line))).length;
   assert.equal(await asked(), 0, "nothing is downloaded before");
   await part("consent-decline").click();
   await part("status").filter({ hasText: "Nothing was downloaded." }).waitFor();
@@ -138,9 +185,16 @@ test("models are downloaded once, with consent, and what they take is told befor
   await part("consent-download").press("Enter");
   await part("segment").first().waitFor();
   await part("ask").filter({ hasText: "Ask" }).waitFor();
-  const seen = await visitor.page.evaluate(() => (globalThis as unknown as { seen: { share: number; loaded: number; total: number }[] }).seen);
+  const seen = await visitor.page.evaluate(
+    () =>
+      (globalThis as unknown as { seen: { share: number; loaded: number; total: number }[] }).seen,
+  );
   assert.deepEqual([seen[0]?.share, seen.at(-1)?.share], [0, 1]);
-  assert.ok(seen.length > 2 && seen.every(({ share }, index) => index === 0 || share > seen[index - 1]!.share), JSON.stringify(seen));
+  assert.ok(
+    seen.length > 2 &&
+      seen.every(({ share }, index) => index === 0 || share > seen[index - 1]!.share),
+    JSON.stringify(seen),
+  );
   const { loaded, total } = seen.at(-1)!;
   assert.ok(loaded === total && total > 2e6, `${loaded} of ${total} bytes`);
   assert.ok(await part("progress").isHidden());
@@ -160,11 +214,21 @@ test("an element that is moved in the document goes on with its answer and keeps
   const { page } = visitor;
   const stops = await chat.evaluate(async (element: Chat) => {
     const stops: string[] = [];
-    element.addEventListener("end", (event) => stops.push((event as CustomEvent<{ stop: string }>).detail.stop));
+    element.addEventListener("end", (event) =>
+      stops.push((event as CustomEvent<{ stop: string }>).detail.stop),
+    );
     // Into a new place at once, and by way of none at all, as frameworks do that wait in between.
-    element.addEventListener("round", () => document.body.appendChild(document.createElement("section")).append(element), { once: true });
+    element.addEventListener(
+      "round",
+      () => document.body.appendChild(document.createElement("section")).append(element),
+      { once: true },
+    );
     await element.ask("What is 3 + 4?");
-    element.addEventListener("round", () => (element.remove(), void Promise.resolve().then(() => document.body.prepend(element))), { once: true });
+    element.addEventListener(
+      "round",
+      () => (element.remove(), void Promise.resolve().then(() => document.body.prepend(element))),
+      { once: true },
+    );
     await element.ask("What is 1 + 2?");
     return stops;
   });
@@ -173,7 +237,8 @@ test("an element that is moved in the document goes on with its answer and keeps
   assert.match((await part("answer").textContent()) ?? "", /\w/);
   await chat.evaluate((element) => element.remove());
   await page.waitForFunction(() => document.querySelector("conclave-chat") === null);
-  for (let count = 0; page.workers().length > 0 && count < 600; count++) await new Promise((resolve) => setTimeout(resolve, 100));
+  for (let count = 0; page.workers().length > 0 && count < 600; count++)
+    await new Promise((resolve) => setTimeout(resolve, 100));
   assert.equal(page.workers().length, 0, "and gone with it");
   await visitor.leave();
 });
@@ -190,7 +255,8 @@ test("attributes that mean nothing are told with those that do", async () => {
       async (element: Chat, [name, value]) => {
         const { members } = element as Chat & { members: unknown };
         const told: string[] = [];
-        const hear = (event: Event): void => void told.push((event as unknown as CustomEvent<Error>).detail.message);
+        const hear = (event: Event): void =>
+          void told.push((event as unknown as CustomEvent<Error>).detail.message);
         element.addEventListener("error", hear);
         const before = element.getAttribute(name!);
         element.setAttribute(name!, value!);
@@ -207,9 +273,13 @@ test("attributes that mean nothing are told with those that do", async () => {
     assert.deepEqual(told, [message]);
     await part("status").filter({ hasText: message }).waitFor();
   }
-  const refused = await chat.evaluate((element: Chat) => element.ask(5 as unknown as string).catch((error: Error) => error.message));
+  const refused = await chat.evaluate((element: Chat) =>
+    element.ask(5 as unknown as string).catch((error: Error) => error.message),
+  );
   assert.equal(refused, "The question must be a string; it was 5.");
-  await chat.evaluate((element: Chat) => Object.assign(element, { members: 5 }) && element.ask("What is 3 + 4?"));
+  await chat.evaluate(
+    (element: Chat) => Object.assign(element, { members: 5 }) && element.ask("What is 3 + 4?"),
+  );
   await part("status").filter({ hasText: "load.members must be a list; it was 5." }).waitFor();
   visitor.clean();
   await visitor.leave();
@@ -221,16 +291,26 @@ test("a reset in mid-answer begins anew, and what is asked right behind it is an
     const prefixes: number[] = [];
     element.addEventListener("conclave-event", (event) => {
       const told = (event as CustomEvent<ConclaveEvent>).detail;
-      if (told.type === "begin") prefixes.push(Math.max(...told.prefixes.map(({ prefix }) => prefix)));
+      if (told.type === "begin")
+        prefixes.push(Math.max(...told.prefixes.map(({ prefix }) => prefix)));
     });
     let next: Promise<void> | undefined;
-    element.addEventListener("round", () => (element.reset(), (next ??= element.ask("What is 1 + 2?"))), { once: true });
-    await element.ask(`${"The fox went over the hill and the goose went home. ".repeat(5)}What did the fox do?`);
+    element.addEventListener(
+      "round",
+      () => (element.reset(), (next ??= element.ask("What is 1 + 2?"))),
+      { once: true },
+    );
+    await element.ask(
+      `${"The fox went over the hill and the goose went home. ".repeat(5)}What did the fox do?`,
+    );
     await next;
     return prefixes;
   });
   const [before, after] = prefixes;
-  assert.ok(prefixes.length === 2 && after! < before! / 2, `nothing of the first conversation is in the second: ${prefixes.join(" and ")} tokens`);
+  assert.ok(
+    prefixes.length === 2 && after! < before! / 2,
+    `nothing of the first conversation is in the second: ${prefixes.join(" and ")} tokens`,
+  );
   assert.match((await part("answer").textContent()) ?? "", /^(?!.*fox).*\w/);
   visitor.clean();
   await visitor.leave();

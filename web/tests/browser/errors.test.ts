@@ -1,4 +1,7 @@
-/** Broken, truncated, damaged and missing files, broken weights, a question and an answer that are too long: told, survived. And thoughts, told. */
+/**
+ * Broken, truncated, damaged and missing files, broken weights, a question and an answer that are
+ * too long: told, survived. And thoughts, told.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,7 +20,8 @@ interface Listed {
   name: string;
   file: string;
 }
-const listed = async (): Promise<Listed[]> => JSON.parse(await readFile(`${dist}members/members.json`, "utf8")) as Listed[];
+const listed = async (): Promise<Listed[]> =>
+  JSON.parse(await readFile(`${dist}members/members.json`, "utf8")) as Listed[];
 
 test("a file that is no model, or is cut short, is refused by name; the members that are there stay", async () => {
   const [first] = await listed();
@@ -30,7 +34,10 @@ test("a file that is no model, or is cut short, is refused by name; the members 
     ["empty.gguf", Buffer.alloc(0)],
     ["header.gguf", whole.subarray(0, 20)],
     ["half.gguf", whole.subarray(0, whole.length >> 1)],
-    ["counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24, 4096)])],
+    [
+      "counts.gguf",
+      Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24, 4096)]),
+    ],
   ];
   for (const [name, buffer] of bad) {
     await visitor.pick([{ name, mimeType: "application/octet-stream", buffer }]);
@@ -97,7 +104,10 @@ test("a bundled file that arrives damaged is named; the others answer; another t
     .first()
     .getByRole("button", { name: /^Try again/ })
     .click();
-  await page.locator('.member[data-state="ready"] .name').filter({ hasText: first!.name }).waitFor();
+  await page
+    .locator('.member[data-state="ready"] .name')
+    .filter({ hasText: first!.name })
+    .waitFor();
   visitor.clean();
   await visitor.leave();
 });
@@ -112,8 +122,15 @@ test("a question beyond the context is refused with a way on", async () => {
   assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "ContextFull");
   const told = (await failure.boundingBox())!;
   const box = (await page.locator("#question").boundingBox())!;
-  assert.ok(told.y > 0 && told.y + told.height <= box.y, "what to do next is in view, however long the question");
-  assert.deepEqual(await failure.getByRole("button").allTextContents(), ["Shorten the question"], "no member is to blame, and nothing to begin anew");
+  assert.ok(
+    told.y > 0 && told.y + told.height <= box.y,
+    "what to do next is in view, however long the question",
+  );
+  assert.deepEqual(
+    await failure.getByRole("button").allTextContents(),
+    ["Shorten the question"],
+    "no member is to blame, and nothing to begin anew",
+  );
   await failure.getByRole("button").click();
   assert.equal(await page.locator("#question:focus").inputValue(), long);
   await visitor.set("maxRounds", "1");
@@ -124,15 +141,27 @@ test("a question beyond the context is refused with a way on", async () => {
   assert.match(charted ?? "", /^Weights after round 1: /);
   await visitor.ask(long);
   await visitor.state("ready");
-  assert.equal(await chart.getAttribute("aria-label"), charted, "a question without an answer leaves the chart of the last one");
+  assert.equal(
+    await chart.getAttribute("aria-label"),
+    charted,
+    "a question without an answer leaves the chart of the last one",
+  );
   await failure.last().getByRole("button", { name: "Start a new conversation" }).click();
-  assert.deepEqual([await page.locator(".exchange").count(), await page.locator("#question:focus").inputValue()], [0, long]);
+  assert.deepEqual(
+    [await page.locator(".exchange").count(), await page.locator("#question:focus").inputValue()],
+    [0, long],
+  );
   visitor.clean();
   await visitor.leave();
 });
 
 /** A visitor whose ensemble has one more member: a folder of that name. */
-async function withFolder(context: TestContext, name: string, text: string, recital: Recital): Promise<Visitor> {
+async function withFolder(
+  context: TestContext,
+  name: string,
+  text: string,
+  recital: Recital,
+): Promise<Visitor> {
   const folder = await mkdtemp(join(tmpdir(), "conclave-errors-"));
   context.after(() => rm(folder, { recursive: true, force: true }));
   await writeRecitingFolder(join(folder, name), text, recital);
@@ -145,7 +174,12 @@ async function withFolder(context: TestContext, name: string, text: string, reci
 
 /** Presses a button by keyboard alone. */
 async function press({ page }: Visitor, button: Locator): Promise<void> {
-  for (let tabs = 0; tabs < 50 && !(await button.evaluate((one) => one === document.activeElement)); tabs++) await page.keyboard.press("Shift+Tab");
+  for (
+    let tabs = 0;
+    tabs < 50 && !(await button.evaluate((one) => one === document.activeElement));
+    tabs++
+  )
+    await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("Enter");
   await button.waitFor({ state: "detached" });
 }
@@ -153,15 +187,26 @@ async function press({ page }: Visitor, button: Locator): Promise<void> {
 test("a member whose weights are broken is named, the others answer, and it can be removed", async (context) => {
   const visitor = await withFolder(context, "Broken", "It works.", { broken: true });
   const { page } = visitor;
-  const names = (await page.locator(".member .name").allTextContents()).filter((name) => name !== "Broken");
+  const names = (await page.locator(".member .name").allTextContents()).filter(
+    (name) => name !== "Broken",
+  );
   await visitor.set("maxRounds", "2");
   assert.notEqual(await visitor.answer(sum), "", "the others go on");
   const leaving = page.locator(".exchange .leaving");
-  assert.match((await leaving.locator("[role=status]").textContent()) ?? "", /^Broken left in round 1, the others go on: the model's logits are not finite numbers/);
+  assert.match(
+    (await leaving.locator("[role=status]").textContent()) ?? "",
+    /^Broken left in round 1, the others go on: the model's logits are not finite numbers/,
+  );
   assert.equal(await page.locator(".failure [role=alert]").count(), 0);
-  assert.match((await page.locator(".member", { hasText: "Broken" }).textContent()) ?? "", /left in the first round/);
+  assert.match(
+    (await page.locator(".member", { hasText: "Broken" }).textContent()) ?? "",
+    /left in the first round/,
+  );
   await press(visitor, leaving.getByRole("button", { name: "Remove Broken" }));
-  await page.waitForFunction((count) => document.querySelectorAll(".member").length === count, names.length);
+  await page.waitForFunction(
+    (count) => document.querySelectorAll(".member").length === count,
+    names.length,
+  );
   assert.deepEqual(await page.locator(".member .name").allTextContents(), names);
   assert.notEqual(await visitor.answer(sum), "");
   assert.equal(await page.locator(".leaving [role=status]").count(), 1);
@@ -177,11 +222,22 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
   const charted = await page.locator("#weights .plot").getAttribute("aria-label");
   assert.match(charted ?? "", /^Weights after round [12]: /);
   await page.locator("#new").click();
-  for (const box of await page.locator(".member", { hasNotText: "Broken" }).locator(".takes-part input").all()) await box.setChecked(false);
+  for (const box of await page
+    .locator(".member", { hasNotText: "Broken" })
+    .locator(".takes-part input")
+    .all())
+    await box.setChecked(false);
   assert.equal(await visitor.answer(sum), "");
-  assert.equal(await page.locator("#weights .plot").getAttribute("aria-label"), charted, "it failed before it had a round, and leaves the chart of the last answer");
+  assert.equal(
+    await page.locator("#weights .plot").getAttribute("aria-label"),
+    charted,
+    "it failed before it had a round, and leaves the chart of the last answer",
+  );
   const failure = page.locator(".exchange .failure");
-  assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Broken: the model's logits are not finite numbers/);
+  assert.match(
+    (await failure.locator("[role=alert]").textContent()) ?? "",
+    /^Broken: the model's logits are not finite numbers/,
+  );
   await press(visitor, failure.getByRole("button", { name: "Remove Broken" }));
   assert.equal(await page.locator("#question").inputValue(), sum);
   assert.ok(await page.locator("#question").evaluate((box) => box === document.activeElement));
@@ -191,7 +247,10 @@ test("broken and alone, its failure is the answer's, with a way on", async (cont
 
 test("a panic of the engine that nobody waits for is told, and one press opens it again", async () => {
   // As the module's own queue of promises rejects: nobody hears of it but the worker.
-  runBeforeWorker(stand.site, 'addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });');
+  runBeforeWorker(
+    stand.site,
+    'addEventListener("message", ({ data }) => { if (data.type === "ask") Promise.reject(new Error("unreachable")); });',
+  );
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   await visitor.ask(sum);
   const alert = visitor.page.locator(".failure [role=alert]");
@@ -206,14 +265,18 @@ test("a panic of the engine that nobody waits for is told, and one press opens i
 });
 
 test("a template that doubles a text without end is told as its model's fault, and the page lives on", async (context) => {
-  const template = "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
+  const template =
+    "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
   const visitor = await withFolder(context, "Hostile", "It works.", { template });
   const { page } = visitor;
   await visitor.set("maxRounds", "1");
   assert.equal(await visitor.answer(sum), "");
   const failure = page.locator(".exchange .failure");
   assert.equal(await failure.locator("[role=alert]").getAttribute("data-kind"), "Template");
-  assert.match((await failure.locator("[role=alert]").textContent()) ?? "", /^Hostile: .*does not come to an end within its limits/);
+  assert.match(
+    (await failure.locator("[role=alert]").textContent()) ?? "",
+    /^Hostile: .*does not come to an end within its limits/,
+  );
   await press(visitor, failure.getByRole("button", { name: "Remove Hostile" }));
   assert.notEqual(await visitor.answer(sum), "", "the others answer");
   visitor.clean();
@@ -223,12 +286,22 @@ test("a template that doubles a text without end is told as its model's fault, a
 test("a context that fills in mid-answer ends it, once the others have left; it is no error", async (context) => {
   const visitor = await withFolder(context, "Singer", "la ", { endless: true, context: 128 });
   const { page } = visitor;
-  for (const box of await page.locator(".member", { hasNotText: "Singer" }).locator(".takes-part input").all()) await box.setChecked(false);
+  for (const box of await page
+    .locator(".member", { hasNotText: "Singer" })
+    .locator(".takes-part input")
+    .all())
+    await box.setChecked(false);
   const text = await visitor.answer("Sing!");
   assert.ok(text.length > 80 && "la ".repeat(60).startsWith(text), text);
-  assert.match((await page.locator(".exchange .facts").textContent()) ?? "", /since the context is full/);
+  assert.match(
+    (await page.locator(".exchange .facts").textContent()) ?? "",
+    /since the context is full/,
+  );
   assert.equal(await page.locator("[role=alert]").count(), 0);
-  await page.locator(".exchange .failure").getByRole("button", { name: "Start a new conversation" }).click();
+  await page
+    .locator(".exchange .failure")
+    .getByRole("button", { name: "Start a new conversation" })
+    .click();
   assert.equal(await page.locator(".exchange").count(), 0);
   visitor.clean();
   await visitor.leave();
@@ -237,7 +310,11 @@ test("a context that fills in mid-answer ends it, once the others have left; it 
 test("what a member thinks is shown folded where it may think, and is no part of the answer", async (context) => {
   const visitor = await withFolder(context, "Thinker", "Yes.", { thinks: "Hm, lt'u" });
   const { page } = visitor;
-  for (const box of await page.locator(".member", { hasNotText: "Thinker" }).locator(".takes-part input").all()) await box.setChecked(false);
+  for (const box of await page
+    .locator(".member", { hasNotText: "Thinker" })
+    .locator(".takes-part input")
+    .all())
+    await box.setChecked(false);
   assert.equal(await visitor.answer("Is it so?"), "Yes.");
   assert.equal(await page.locator(".thoughts details").count(), 0, "off unless it is asked for");
   for (const [mode, count] of [

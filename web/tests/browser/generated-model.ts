@@ -31,21 +31,31 @@ const float = (value: number): Buffer => {
   bytes.writeFloatLE(value);
   return bytes;
 };
-const text = (value: string): Buffer => Buffer.concat([u64(Buffer.byteLength(value)), Buffer.from(value)]);
+const text = (value: string): Buffer =>
+  Buffer.concat([u64(Buffer.byteLength(value)), Buffer.from(value)]);
 
 function encode(value: Value): Buffer {
   if (typeof value === "number") return Buffer.concat([u32(4), u32(value)]);
   if (typeof value === "string") return Buffer.concat([u32(8), text(value)]);
   if ("float" in value) return Buffer.concat([u32(6), float(value.float)]);
-  if ("strings" in value) return Buffer.concat([u32(9), u32(8), u64(value.strings.length), ...value.strings.map(text)]);
-  return Buffer.concat([u32(9), u32(5), u64(value.int32.length), Buffer.from(new Int32Array(value.int32).buffer)]);
+  if ("strings" in value)
+    return Buffer.concat([u32(9), u32(8), u64(value.strings.length), ...value.strings.map(text)]);
+  return Buffer.concat([
+    u32(9),
+    u32(5),
+    u64(value.int32.length),
+    Buffer.from(new Int32Array(value.int32).buffer),
+  ]);
 }
 
 /** The characters that byte-level BPE writes for the 256 bytes. */
 function byteCharacters(): string[] {
-  const printable = (byte: number): boolean => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
+  const printable = (byte: number): boolean =>
+    (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
   let next = 256;
-  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(printable(byte) ? byte : next++));
+  return Array.from({ length: 256 }, (_, byte) =>
+    String.fromCharCode(printable(byte) ? byte : next++),
+  );
 }
 
 /** Bytes, then each token so far with a byte behind it, then an end token. */
@@ -86,7 +96,10 @@ export async function writeModel(path: string, shape: Shape): Promise<number> {
     ["tokenizer.ggml.token_type", { int32: types }],
     ["tokenizer.ggml.merges", { strings: merges }],
     ["tokenizer.ggml.eos_token_id", tokens.length - 1],
-    ["tokenizer.chat_template", "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}"],
+    [
+      "tokenizer.chat_template",
+      "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}",
+    ],
   ];
   const block = (layer: number): [string, number[]][] => [
     [`blk.${layer}.attn_norm.weight`, [hidden]],
@@ -99,14 +112,30 @@ export async function writeModel(path: string, shape: Shape): Promise<number> {
     [`blk.${layer}.ffn_up.weight`, [hidden, feedForward]],
     [`blk.${layer}.ffn_down.weight`, [feedForward, hidden]],
   ];
-  const tensors: [string, number[]][] = [["token_embd.weight", [hidden, shape.vocabulary]], ...Array.from({ length: layers }, (_, layer) => block(layer)).flat(), ["output_norm.weight", [hidden]]];
+  const tensors: [string, number[]][] = [
+    ["token_embd.weight", [hidden, shape.vocabulary]],
+    ...Array.from({ length: layers }, (_, layer) => block(layer)).flat(),
+    ["output_norm.weight", [hidden]],
+  ];
   let offset = 0;
   const placed = tensors.map(([name, sizes]) => {
     const format = sizes.length === 1 ? f32 : q8_0;
-    const bytes = (sizes.reduce((product, size) => product * size, 1) / format.block) * format.bytes;
+    const bytes =
+      (sizes.reduce((product, size) => product * size, 1) / format.block) * format.bytes;
     const at = offset;
     offset += Math.ceil(bytes / 32) * 32;
-    return { header: Buffer.concat([text(name), u32(sizes.length), ...sizes.map(u64), u32(format.type), u64(at)]), format, at, bytes };
+    return {
+      header: Buffer.concat([
+        text(name),
+        u32(sizes.length),
+        ...sizes.map(u64),
+        u32(format.type),
+        u64(at),
+      ]),
+      format,
+      at,
+      bytes,
+    };
   });
   const header = Buffer.concat([
     Buffer.from("GGUF"),
@@ -120,7 +149,8 @@ export async function writeModel(path: string, shape: Shape): Promise<number> {
   const file = await open(path, "w");
   try {
     await file.write(header);
-    for (const { format, at, bytes } of placed) await fill(file, start + at, bytes, format === f32 ? ones : blocks);
+    for (const { format, at, bytes } of placed)
+      await fill(file, start + at, bytes, format === f32 ? ones : blocks);
     // The last tensor's padding.
     await file.truncate(start + offset);
   } finally {
@@ -140,7 +170,12 @@ for (let at = 0, state = 1; at < blocks.length; at += 34) {
   }
 }
 
-async function fill(file: FileHandle, position: number, bytes: number, pattern: Buffer): Promise<void> {
+async function fill(
+  file: FileHandle,
+  position: number,
+  bytes: number,
+  pattern: Buffer,
+): Promise<void> {
   for (let done = 0; done < bytes; done += pattern.length) {
     await file.write(pattern, 0, Math.min(pattern.length, bytes - done), position + done);
   }

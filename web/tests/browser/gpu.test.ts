@@ -1,6 +1,6 @@
 /**
- * The page on WebGPU, on SwiftShader: correct and slow, so answers are kept to a few short segments.
- * Every shader of the engine is compiled by Chromium's own compiler.
+ * The page on WebGPU, on SwiftShader: correct and slow, so answers are kept to a few short
+ * segments. Every shader of the engine is compiled by Chromium's own compiler.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -20,12 +20,17 @@ async function short(visitor: Visitor, rounds: number): Promise<void> {
 
 test("on a software adapter the CPU is taken by itself, and the page says why", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
-  assert.match((await visitor.page.locator("#engine").textContent()) ?? "", /^CPU.*software adapter/);
+  assert.match(
+    (await visitor.page.locator("#engine").textContent()) ?? "",
+    /^CPU.*software adapter/,
+  );
   visitor.clean();
   await visitor.leave();
 });
 
-test("a first visit on WebGPU ends in an answer, under a plain warning of the software adapter", { timeout: 2 * patience }, async () => {
+test("a first visit on WebGPU ends in an answer, under a plain warning of the software adapter", {
+  timeout: 2 * patience,
+}, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu" });
   const { page } = visitor;
   assert.match((await page.locator("#engine").textContent()) ?? "", /^GPU: .*swiftshader/i);
@@ -33,19 +38,31 @@ test("a first visit on WebGPU ends in an answer, under a plain warning of the so
   await short(visitor, 2);
   assert.notEqual(await visitor.answer(sum, patience), "");
   await page.locator(".segment").first().click();
-  assert.equal(await page.locator(".matrix tbody tr").count(), await page.locator(".member").count());
+  assert.equal(
+    await page.locator(".matrix tbody tr").count(),
+    await page.locator(".member").count(),
+  );
   await visitor.answer("What is 5 + 2?", patience);
   assert.equal(await page.locator(".exchange").count(), 2);
   visitor.clean();
   await visitor.leave();
 });
 
-test("a member whose load is stopped while its kernels are built stays out until it is asked for again", { timeout: patience }, async (t) => {
+test("a member whose load is stopped while its kernels are built stays out until it is asked for again", {
+  timeout: patience,
+}, async (t) => {
   t.after(() => putNothingBeforeWorker(stand.site));
   await putBeforeWorker(stand.site, "held-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", loaded: false, serviceWorkers: "block" });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "?backend=webgpu",
+    loaded: false,
+    serviceWorkers: "block",
+  });
   const { page } = visitor;
-  const states = (): Promise<(string | undefined)[]> => page.locator(".member").evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
+  const states = (): Promise<(string | undefined)[]> =>
+    page
+      .locator(".member")
+      .evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
   const first = page.locator(".member").first();
   await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
   // The card may stand before the worker has begun.
@@ -65,21 +82,41 @@ test("a member whose load is stopped while its kernels are built stays out until
   await visitor.leave();
 });
 
-test("a device lost in mid-answer is opened anew; lost again it is told, the text is kept, and the CPU takes over", { timeout: 3 * patience }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
+test("a device lost in mid-answer is opened anew; lost again it is told, the text is kept, and the CPU takes over", {
+  timeout: 3 * patience,
+}, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "?backend=webgpu&debug",
+  });
   const { page } = visitor;
   await short(visitor, 40);
   await visitor.set("seed", "1");
   await visitor.when(
     () => document.querySelector(".segment") !== null,
-    () => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice(),
+    () =>
+      void (
+        window as unknown as { conclave: { loseDevice(): Promise<void> } }
+      ).conclave.loseDevice(),
   );
   await visitor.ask("Tell me a short story about a fox.");
-  await page.locator(".notice.warning", { hasText: "The engine failed and was opened anew" }).waitFor({ timeout: patience });
+  await page
+    .locator(".notice.warning", { hasText: "The engine failed and was opened anew" })
+    .waitFor({ timeout: patience });
   const before = await visitor.text();
-  await page.waitForFunction((before) => [...document.querySelectorAll(".segment")].map((segment) => segment.textContent).join("").length > before.length, before, { timeout: patience });
+  await page.waitForFunction(
+    (before) =>
+      [...document.querySelectorAll(".segment")].map((segment) => segment.textContent).join("")
+        .length > before.length,
+    before,
+    { timeout: patience },
+  );
   assert.ok((await visitor.text()).startsWith(before), "the answer goes on behind the text so far");
-  await page.evaluate(() => void (window as unknown as { conclave: { loseDevice(): Promise<void> } }).conclave.loseDevice());
+  await page.evaluate(
+    () =>
+      void (
+        window as unknown as { conclave: { loseDevice(): Promise<void> } }
+      ).conclave.loseDevice(),
+  );
   const failure = page.locator(".exchange .failure");
   await failure.locator('[data-kind="DeviceLost"]').waitFor({ timeout: patience });
   const kept = await visitor.text();
@@ -101,7 +138,11 @@ test("every shader compiles in Chromium without a complaint", { timeout: patienc
       shaders(): [string, string][];
     }
     interface Device {
-      createShaderModule(descriptor: { code: string }): { getCompilationInfo(): Promise<{ messages: Iterable<{ type: string; message: string; lineNum: number }> }> };
+      createShaderModule(descriptor: { code: string }): {
+        getCompilationInfo(): Promise<{
+          messages: Iterable<{ type: string; message: string; lineNum: number }>;
+        }>;
+      };
     }
     interface WebGpu {
       requestAdapter(): Promise<{ requestDevice(): Promise<Device> } | null>;
@@ -117,7 +158,8 @@ test("every shader compiles in Chromium without a complaint", { timeout: patienc
     for (const [name, code] of engine.shaders()) {
       names.push(name);
       const { messages } = await device.createShaderModule({ code }).getCompilationInfo();
-      for (const { type, message, lineNum } of messages) complaints.push(`${name}:${lineNum} ${type}: ${message}`);
+      for (const { type, message, lineNum } of messages)
+        complaints.push(`${name}:${lineNum} ${type}: ${message}`);
     }
     return { compiled: names, complaints };
   });

@@ -1,4 +1,7 @@
-/** A model of a gigabyte goes to the GPU piece by piece: the module's memory, which never shrinks again, hardly grows. */
+/**
+ * A model of a gigabyte goes to the GPU piece by piece: the module's memory, which never shrinks
+ * again, hardly grows.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,7 +14,14 @@ import { Visitor } from "./visitor.ts";
 const stand = stage("swiftshader");
 const mebibyte = 1 << 20;
 /** As wide as Llama 3.2 1B, with its vocabulary. */
-const shape = { layers: 12, hidden: 2048, heads: 32, kvHeads: 8, feedForward: 8192, vocabulary: 128_256 };
+const shape = {
+  layers: 12,
+  hidden: 2048,
+  heads: 32,
+  kvHeads: 8,
+  feedForward: 8192,
+  vocabulary: 128_256,
+};
 
 interface Library {
   Conclave: {
@@ -31,27 +41,46 @@ test("loading 1 GB from a file grows the module's memory by 17 MiB at most", asy
     const size = await writeModel(path, shape);
     assert.ok(size >= 1e9, `${size} bytes`);
     const { page } = visitor;
-    await page.evaluate(() => document.body.insertAdjacentHTML("beforeend", '<input type="file" id="large">'));
+    await page.evaluate(() =>
+      document.body.insertAdjacentHTML("beforeend", '<input type="file" id="large">'),
+    );
     await page.locator("#large").setInputFiles(path);
     const seen = await page.evaluate(async () => {
-      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+      const { Conclave } = (await import(
+        new URL("./library/conclave.js", document.baseURI).href
+      )) as Library;
       const conclave = await Conclave.open({ backend: "webgpu" });
-      await conclave.add({ name: "Small", url: new URL("./members/ada.gguf", document.baseURI).href }, {});
+      await conclave.add(
+        { name: "Small", url: new URL("./members/ada.gguf", document.baseURI).href },
+        {},
+      );
       const before = conclave.heapBytes;
       const files = [...(document.querySelector("#large") as HTMLInputElement).files!];
       const steps: [number, number][] = [];
-      const about = await conclave.add({ name: "Large", files }, { contextTokens: 512, onProgress: ({ loaded, total }: { loaded: number; total: number }) => steps.push([loaded, total]) });
+      const about = await conclave.add(
+        { name: "Large", files },
+        {
+          contextTokens: 512,
+          onProgress: ({ loaded, total }: { loaded: number; total: number }) =>
+            steps.push([loaded, total]),
+        },
+      );
       const after = conclave.heapBytes;
       conclave.close();
       return { before, after, bytes: about.bytes, weights: about.memory.weights, steps };
     });
     const grown = seen.after - seen.before;
-    context.diagnostic(`${size} bytes loaded: the module's memory grew by ${(grown / mebibyte).toFixed(1)} MiB, from ${(seen.before / mebibyte).toFixed(1)}`);
+    context.diagnostic(
+      `${size} bytes loaded: the module's memory grew by ${(grown / mebibyte).toFixed(1)} MiB, from ${(seen.before / mebibyte).toFixed(1)}`,
+    );
     assert.ok(seen.bytes > 0.99e9 && seen.weights > 0.99e9, "the weights are the file");
     assert.ok(Math.round(grown / mebibyte) <= 17, `the memory grew by ${grown} bytes`);
     // Told as it goes, however fast it goes, and to the end.
     const leaps = seen.steps.map(([loaded], index) => loaded - (seen.steps[index - 1]?.[0] ?? 0));
-    assert.ok(Math.min(...leaps) >= 0 && Math.max(...leaps) <= size / 5, `${Math.max(...leaps)} bytes at once`);
+    assert.ok(
+      Math.min(...leaps) >= 0 && Math.max(...leaps) <= size / 5,
+      `${Math.max(...leaps)} bytes at once`,
+    );
     assert.deepEqual(seen.steps.at(-1), [size, size]);
     visitor.clean();
   } finally {

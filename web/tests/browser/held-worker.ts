@@ -1,4 +1,7 @@
-/** Runs in the engine's worker before it: pipelines that are asked for stay under way until a test lets them be finished. */
+/**
+ * Runs in the engine's worker before it: pipelines that are asked for stay under way until a test
+ * lets them be finished.
+ */
 export interface Held {
   /** Resolves when the first pipeline is asked for. */
   asked: Promise<void>;
@@ -7,7 +10,10 @@ export interface Held {
 
 type Create = (this: object, descriptor: unknown) => Promise<unknown>;
 
-const scope = globalThis as unknown as { GPUDevice: { prototype: { createComputePipelineAsync: Create } }; held: Held };
+const scope = globalThis as unknown as {
+  GPUDevice: { prototype: { createComputePipelineAsync: Create } };
+  held: Held;
+};
 let ask = (): void => {};
 const asked = new Promise<void>((resolve) => (ask = resolve));
 let release = (): void => {};

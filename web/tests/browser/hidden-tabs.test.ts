@@ -1,4 +1,7 @@
-/** A tab out of sight that has the engine for others: Chromium slows its timers down to one a second, and nothing may hang on them. */
+/**
+ * A tab out of sight that has the engine for others: Chromium slows its timers down to one a
+ * second, and nothing may hang on them.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { HiddenTabs, type HiddenTab } from "./hidden-tabs.ts";
@@ -11,7 +14,10 @@ after(() => tabs.close());
 const ready = (): boolean => document.body?.dataset["state"] === "ready";
 const median = (times: number[]): number => times.sort((a, b) => a - b)[times.length >> 1]!;
 
-/** Asks five sums, one after the other, and gives the milliseconds that each took by the tab's own clock. */
+/**
+ * Asks five sums, one after the other, and gives the milliseconds that each took by the tab's own
+ * clock.
+ */
 async function sums(tab: HiddenTab): Promise<number[]> {
   const times: number[] = [];
   for (let first = 211; first < 216; first++) {
@@ -29,7 +35,10 @@ async function sums(tab: HiddenTab): Promise<number[]> {
         watching.observe(document.body, { attributeFilter: ["data-state"] });
       });
       await over;
-      return [performance.now() - began, document.querySelector("#transcript")?.lastElementChild?.textContent ?? ""] as const;
+      return [
+        performance.now() - began,
+        document.querySelector("#transcript")?.lastElementChild?.textContent ?? "",
+      ] as const;
     }, first);
     assert.match(text, new RegExp(`What is ${first} .*finished`, "s"));
     times.push(took);
@@ -46,9 +55,15 @@ test("a tab out of sight answers others as fast as it answers itself in view", a
   const second = await tabs.open(made.site.address);
   await second.until(ready);
   assert.equal(await first.evaluate(() => document.visibilityState), "hidden");
-  assert.match(await second.evaluate(() => document.querySelector("#engine")?.textContent ?? ""), /, in another tab$/);
+  assert.match(
+    await second.evaluate(() => document.querySelector("#engine")?.textContent ?? ""),
+    /, in another tab$/,
+  );
   const outOfSight = await sums(second);
   const told = (times: number[]): string => times.map(Math.round).join(", ");
   context.diagnostic(`in view ${told(inView)} ms, out of sight ${told(outOfSight)} ms`);
-  assert.ok(median(outOfSight) < 2 * median(inView) + 200, `${told(outOfSight)} ms in place of ${told(inView)}`);
+  assert.ok(
+    median(outOfSight) < 2 * median(inView) + 200,
+    `${told(outOfSight)} ms in place of ${told(inView)}`,
+  );
 });

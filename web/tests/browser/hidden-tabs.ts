@@ -1,6 +1,7 @@
 /**
- * A Chromium whose tabs are hidden behind one another, as a visitor's are. It is driven by the DevTools protocol alone,
- * over a pipe: Playwright has every page that it drives think itself in view.
+ * A Chromium whose tabs are hidden behind one another, as a visitor's are. It is driven by the
+ * DevTools protocol alone, over a pipe: Playwright has every page that it drives think itself in
+ * view.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -18,27 +19,43 @@ interface Reply {
 export class HiddenTabs {
   readonly #browser: ChildProcess;
   readonly #profile: string;
-  readonly #waiting = new Map<number, { resolve: (result: Record<string, unknown>) => void; reject: (error: Error) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (result: Record<string, unknown>) => void; reject: (error: Error) => void }
+  >();
   #next = 1;
 
   constructor() {
     this.#profile = mkdtempSync(join(tmpdir(), "conclave-tabs-"));
-    const flags = [...plain, "--headless=new", "--remote-debugging-pipe", `--user-data-dir=${this.#profile}`, "about:blank"];
+    const flags = [
+      ...plain,
+      "--headless=new",
+      "--remote-debugging-pipe",
+      `--user-data-dir=${this.#profile}`,
+      "about:blank",
+    ];
     // It takes commands on file 3 and answers on file 4.
-    this.#browser = spawn(process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium", flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+    this.#browser = spawn(process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium", flags, {
+      stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
+    });
     let received = "";
     (this.#browser.stdio[4] as Readable).setEncoding("utf8").on("data", (data: string) => {
       const messages = (received + data).split("\0");
       received = messages.pop()!;
       for (const message of messages) this.#take(JSON.parse(message) as Reply);
     });
-    this.#browser.once("exit", () => this.#waiting.forEach(({ reject }) => reject(new Error("Chromium has ended"))));
+    this.#browser.once("exit", () =>
+      this.#waiting.forEach(({ reject }) => reject(new Error("Chromium has ended"))),
+    );
   }
 
   /** Opens an address in a new tab, which hides the others. */
   async open(url: string): Promise<HiddenTab> {
     const { targetId } = (await this.send("Target.createTarget", { url })) as { targetId: string };
-    const { sessionId } = (await this.send("Target.attachToTarget", { targetId, flatten: true })) as { sessionId: string };
+    const { sessionId } = (await this.send("Target.attachToTarget", {
+      targetId,
+      flatten: true,
+    })) as { sessionId: string };
     return new HiddenTab(this, sessionId);
   }
 
@@ -53,7 +70,9 @@ export class HiddenTabs {
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      (this.#browser.stdio[3] as Writable).write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
+      (this.#browser.stdio[3] as Writable).write(
+        `${JSON.stringify({ id, method, params, sessionId })}\0`,
+      );
     });
   }
 
@@ -75,12 +94,26 @@ export class HiddenTab {
     this.#session = session;
   }
 
-  /** Runs a function in the page, which knows nothing of this side but its arguments, and gives what it returns. */
-  async evaluate<A extends unknown[], T>(task: (...given: A) => T | Promise<T>, ...given: A): Promise<T> {
+  /**
+   * Runs a function in the page, which knows nothing of this side but its arguments, and gives what
+   * it returns.
+   */
+  async evaluate<A extends unknown[], T>(
+    task: (...given: A) => T | Promise<T>,
+    ...given: A
+  ): Promise<T> {
     const expression = `(${String(task)})(...${JSON.stringify(given)})`;
-    const told = await this.#tabs.send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true }, this.#session);
-    const { result, exceptionDetails } = told as { result: { value: T }; exceptionDetails?: { exception?: { description?: string } } };
-    if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? "The page threw");
+    const told = await this.#tabs.send(
+      "Runtime.evaluate",
+      { expression, awaitPromise: true, returnByValue: true },
+      this.#session,
+    );
+    const { result, exceptionDetails } = told as {
+      result: { value: T };
+      exceptionDetails?: { exception?: { description?: string } };
+    };
+    if (exceptionDetails)
+      throw new Error(exceptionDetails.exception?.description ?? "The page threw");
     return result.value;
   }
 

@@ -19,8 +19,17 @@ const families = [
 ];
 const refOf = (file: string): string => `hf:makers/${file}-GGUF/${file}.gguf`;
 /** About what a toy takes: figures to be shown, and small enough for any machine. */
-const needed = { weights: 1_400_000, kv: 800_000, scratch: 2_000_000, perToken: { weights: 128, kv: 1_500 } };
-const taken = { bytes: 1_400_000, memory: { webgpu: needed, cpu: needed }, shape: { context: 1024 } };
+const needed = {
+  weights: 1_400_000,
+  kv: 800_000,
+  scratch: 2_000_000,
+  perToken: { weights: 128, kv: 1_500 },
+};
+const taken = {
+  bytes: 1_400_000,
+  memory: { webgpu: needed, cpu: needed },
+  shape: { context: 1024 },
+};
 let hub: Hub;
 let bytes = 0;
 
@@ -31,15 +40,28 @@ before(async () => {
     bytes += data.length;
     await hub.put(`makers/${file}-GGUF/${file}.gguf`, data);
   }
-  const models = Object.fromEntries(families.map(({ file, name, family }) => [file, { name, family, licence: "MIT", ref: refOf(file), format: "Q8_0", ...taken }]));
-  const ensembles = [{ name: "Three", description: "One of each family.", members: families.map(({ file }) => file) }];
+  const models = Object.fromEntries(
+    families.map(({ file, name, family }) => [
+      file,
+      { name, family, licence: "MIT", ref: refOf(file), format: "Q8_0", ...taken },
+    ]),
+  );
+  const ensembles = [
+    {
+      name: "Three",
+      description: "One of each family.",
+      members: families.map(({ file }) => file),
+    },
+  ];
   stand.site.rebuild("catalogue.json", JSON.stringify({ models, ensembles }));
 });
 after(() => hub.stop());
 
 async function arrive(): Promise<Visitor> {
   await hub.reset();
-  return Visitor.arrive(stand.browser, stand.site, { search: `?debug&hub=${encodeURIComponent(hub.address)}` });
+  return Visitor.arrive(stand.browser, stand.site, {
+    search: `?debug&hub=${encodeURIComponent(hub.address)}`,
+  });
 }
 
 async function choose(visitor: Visitor): Promise<void> {
@@ -48,7 +70,8 @@ async function choose(visitor: Visitor): Promise<void> {
   await visitor.page.locator("#ensemble", { hasText: "Three" }).waitFor();
 }
 
-const names = (visitor: Visitor): Promise<string[]> => visitor.page.locator('.member[data-state="ready"] .name').allTextContents();
+const names = (visitor: Visitor): Promise<string[]> =>
+  visitor.page.locator('.member[data-state="ready"] .name').allTextContents();
 
 test("an ensemble of three families comes from the hub, stays, and answers with the network off after a reload", async () => {
   const visitor = await arrive();
@@ -56,7 +79,12 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
   visitor.clean(); // no request left the page's origin so far
   await visitor.models();
   const entry = page.locator('[data-ensemble="Three"]');
-  assert.match((await entry.locator(".facts").textContent()) ?? "", new RegExp(`to fetch from ${new URL(hub.address).host.replaceAll(".", "\\.")} · .* of memory: weights`));
+  assert.match(
+    (await entry.locator(".facts").textContent()) ?? "",
+    new RegExp(
+      `to fetch from ${new URL(hub.address).host.replaceAll(".", "\\.")} · .* of memory: weights`,
+    ),
+  );
   await page.locator("#models-dialog").getByRole("button", { name: "Close" }).click();
   assert.deepEqual(await hub.seen(), [], "nothing is asked before a model is chosen");
 
@@ -67,7 +95,10 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
     families.map(({ name }) => name),
   );
   assert.equal(await hub.sent(), bytes, "every byte once");
-  assert.match((await page.locator("#about-models").textContent()) ?? "", /Ada of the hub, Quill of the hub and Juno of the hub answer here/);
+  assert.match(
+    (await page.locator("#about-models").textContent()) ?? "",
+    /Ada of the hub, Quill of the hub and Juno of the hub answer here/,
+  );
   await visitor.set("seed", "1");
   const online = await visitor.answer(sum);
   assert.match(online, /933/);
@@ -84,7 +115,10 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
   );
   await visitor.set("seed", "1");
   assert.equal(await visitor.answer(sum), online);
-  assert.match((await page.locator(".legend").textContent()) ?? "", /^Written by .+ of the hub \d+ of \d+ segments?, .+ of the hub (\d+|none), .+ of the hub (\d+|none)/);
+  assert.match(
+    (await page.locator(".legend").textContent()) ?? "",
+    /^Written by .+ of the hub \d+ of \d+ segments?, .+ of the hub (\d+|none), .+ of the hub (\d+|none)/,
+  );
   assert.deepEqual(await hub.seen(), []);
 
   // One model less: the next visit says so and shows the toys, and fetches nothing unasked.
@@ -105,7 +139,9 @@ test("an ensemble of three families comes from the hub, stays, and answers with 
   assert.match((await notice.textContent()) ?? "", /Three, .* one model is missing/);
   assert.deepEqual(await hub.seen(), []);
   await notice.getByRole("button", { name: "Fetch the rest" }).click();
-  await page.locator('.member[data-state="ready"] .name', { hasText: "Quill of the hub" }).waitFor();
+  await page
+    .locator('.member[data-state="ready"] .name', { hasText: "Quill of the hub" })
+    .waitFor();
   assert.equal(await hub.sent(), (await readFile(`${dist}members/quill.gguf`)).length);
   await visitor.leave();
 });
@@ -117,10 +153,17 @@ test("a download shows how far it is, stops, and goes on where it was", async ()
   await choose(visitor);
   const card = page.locator(".member", { hasText: "Quill of the hub" });
   await card.locator(".loaded", { hasText: /kB of 1\.3\sMB/ }).waitFor();
-  assert.match((await page.locator("#news").textContent()) ?? "", /: (downloading|checking what is stored|verifying|starting)\.$| is ready\.$/);
+  assert.match(
+    (await page.locator("#news").textContent()) ?? "",
+    /: (downloading|checking what is stored|verifying|starting)\.$| is ready\.$/,
+  );
   await card.getByRole("button", { name: "Stop Quill of the hub" }).click();
   await card.locator(".failure", { hasText: "What has arrived is kept" }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Go on", "the focus goes to what took the button's place");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    "Go on",
+    "the focus goes to what took the button's place",
+  );
   await visitor.state("ready");
   await card.getByRole("button", { name: "Go on with Quill of the hub" }).click();
   await card.and(page.locator('[data-state="ready"]')).waitFor();
@@ -134,7 +177,10 @@ test("a second tab says that it waits, and then uses what the first has stored",
   await choose(visitor);
   const second = await visitor.sibling();
   await choose(second);
-  await second.page.locator(".member", { hasText: "Quill of the hub" }).locator(".loaded", { hasText: "waiting: another tab is fetching it" }).waitFor();
+  await second.page
+    .locator(".member", { hasText: "Quill of the hub" })
+    .locator(".loaded", { hasText: "waiting: another tab is fetching it" })
+    .waitFor();
   await hub.mend();
   for (const tab of [visitor, second]) {
     await tab.state("ready");
@@ -152,7 +198,8 @@ test("models that a tab has chosen for itself are there for the next one, in the
   assert.match((await second.page.locator("#engine").textContent()) ?? "", /, in another tab$/);
   assert.equal(await second.page.locator("#ensemble").textContent(), "Three");
   assert.deepEqual(await names(second), await names(visitor));
-  for (const answer of await Promise.all([visitor, second].map((tab) => tab.answer(sum)))) assert.notEqual(answer, "");
+  for (const answer of await Promise.all([visitor, second].map((tab) => tab.answer(sum))))
+    assert.notEqual(answer, "");
   assert.equal(await hub.sent(), bytes);
   await visitor.leave();
 });
@@ -167,7 +214,10 @@ test("what fails is told on the card with a way on; the others answer meanwhile"
   await visitor.state("ready");
   await visitor.set("maxRounds", "1");
   assert.notEqual(await visitor.answer(sum), "");
-  assert.match((await page.locator(".legend").textContent()) ?? "", /^Written by (Ada|Quill) of the hub 1 of 1 segment, (Ada|Quill) of the hub (1|none)/);
+  assert.match(
+    (await page.locator(".legend").textContent()) ?? "",
+    /^Written by (Ada|Quill) of the hub 1 of 1 segment, (Ada|Quill) of the hub (1|none)/,
+  );
   await hub.reset();
   await card.getByRole("button", { name: "Try again with Juno of the hub" }).click();
   await card.and(page.locator('[data-state="ready"]')).waitFor();
@@ -197,16 +247,27 @@ test("a model joins by its name; a name that is none is told off only when it is
   await page.locator('.member[data-state="ready"] .name', { hasText: /^ada$/ }).waitFor();
   assert.equal(await page.locator("#models-dialog[open]").count(), 0);
   assert.match((await hint.textContent()) ?? "", /^For example/, "nothing is left to tell off");
-  assert.equal(await page.evaluate(() => document.activeElement?.id), "add-model", "the focus is back where it was");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.id),
+    "add-model",
+    "the focus is back where it was",
+  );
 
-  // The toys have made room, and the next visit begins with it alone; with its end they are back, for the next visit, too.
+  // The toys have made room, and the next visit begins with it alone; with its end they are back,
+  // for the next visit, too.
   assert.deepEqual(await names(visitor), ["ada"]);
   await page.reload();
   await visitor.state("ready");
-  assert.deepEqual([await names(visitor), await page.locator("#ensemble").textContent()], [["ada"], "Your own choice"]);
+  assert.deepEqual(
+    [await names(visitor), await page.locator("#ensemble").textContent()],
+    [["ada"], "Your own choice"],
+  );
   await page.getByRole("button", { name: "Remove ada" }).click();
   await page.locator('.member[data-state="ready"]').nth(2).waitFor();
-  assert.deepEqual([await names(visitor), await page.locator("#ensemble").textContent()], [["Ada", "Quill", "Juno"], "The bundled toys"]);
+  assert.deepEqual(
+    [await names(visitor), await page.locator("#ensemble").textContent()],
+    [["Ada", "Quill", "Juno"], "The bundled toys"],
+  );
   await page.reload();
   await visitor.state("ready");
   assert.deepEqual(await names(visitor), ["Ada", "Quill", "Juno"]);
@@ -240,16 +301,22 @@ test("a newer version of a stored model is looked for when asked, and named", as
 
 test("what has no room is refused before a byte of it is fetched", async () => {
   // Chromium lets tests set an origin's quota, but tells the page of the real one.
-  const told = "StorageManager.prototype.estimate = async () => ({ quota: 1_000_000, usage: 200_000 });";
+  const told =
+    "StorageManager.prototype.estimate = async () => ({ quota: 1_000_000, usage: 200_000 });";
   runBeforeWorker(stand.site, told);
   const visitor = await arrive();
   const { page } = visitor;
   await visitor.models();
   assert.ok(await page.locator('[data-ensemble="Three"] button').isDisabled());
-  assert.match((await page.locator('[data-ensemble="Three"] .verdict').textContent()) ?? "", /Too large for the storage here/);
+  assert.match(
+    (await page.locator('[data-ensemble="Three"] .verdict').textContent()) ?? "",
+    /Too large for the storage here/,
+  );
   await page.locator("#reference").fill(refOf("ada"));
   await page.keyboard.press("Enter");
-  await page.locator(".dialog-status.error", { hasText: /Too large for the storage here: 1\.4/ }).waitFor();
+  await page
+    .locator(".dialog-status.error", { hasText: /Too large for the storage here: 1\.4/ })
+    .waitFor();
   assert.equal(await hub.sent(), 0);
   putNothingBeforeWorker(stand.site);
   await visitor.leave();

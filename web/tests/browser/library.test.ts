@@ -27,24 +27,41 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const [first, second] = await visitor.page.evaluate(async () => {
     interface Library {
-      Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<Event>; close(): void }> };
+      Conclave: {
+        load(options: object): Promise<{
+          ask(messages: object[], options: object): AsyncIterable<Event>;
+          close(): void;
+        }>;
+      };
     }
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const ask = async (messages: object[]): Promise<Event[]> => {
       const events: Event[] = [];
-      for await (const event of conclave.ask(messages, { sampling: { seed: 1 }, settings: { segmentTokens: 10 } })) events.push(event);
+      for await (const event of conclave.ask(messages, {
+        sampling: { seed: 1 },
+        settings: { segmentTokens: 10 },
+      }))
+        events.push(event);
       return events;
     };
     const question = { role: "user", content: "What is 47 + 86?" };
     const first = await ask([question]);
     const content = first.at(-1)?.text ?? "";
-    const second = await ask([question, { role: "assistant", content }, { role: "user", content: "What is 3 + 4?" }]);
+    const second = await ask([
+      question,
+      { role: "assistant", content },
+      { role: "user", content: "What is 3 + 4?" },
+    ]);
     conclave.close();
     return [first, second] as const;
   });
-  for (const { prefix, run } of begun(first).prefixes!) assert.equal(run, prefix, "the first question runs all of it");
-  for (const { prefix, run } of begun(second).prefixes!) assert.ok(run < prefix / 2, `a follow-up ran ${run} of ${prefix} tokens`);
+  for (const { prefix, run } of begun(first).prefixes!)
+    assert.equal(run, prefix, "the first question runs all of it");
+  for (const { prefix, run } of begun(second).prefixes!)
+    assert.ok(run < prefix / 2, `a follow-up ran ${run} of ${prefix} tokens`);
   for (const events of [first, second]) {
     const rounds = events.filter((event) => event.type === "round");
     assert.equal(rounds.map((round) => round.text).join(""), events.at(-1)?.text);
@@ -62,12 +79,15 @@ test("a follow-up runs only what is new, and a round costs no more than drafts a
 test("moves by themselves draft and score what the rounds of an answer do", async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { round, drafts, scores } = await visitor.page.evaluate(async () => {
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as typeof import("../../src/library/conclave.ts");
     const conclave = await Conclave.load({ backend: "cpu" });
     const sampling = { temperature: 0, seed: 1 };
     const messages = [{ role: "user" as const, content: "What is 47 + 86?" }];
     const rounds = [];
-    for await (const event of conclave.ask(messages, { sampling, settings: { maxRounds: 2 } })) if (event.type === "round") rounds.push(event);
+    for await (const event of conclave.ask(messages, { sampling, settings: { maxRounds: 2 } }))
+      if (event.type === "round") rounds.push(event);
     const [first, round] = rounds;
     const conversation = await conclave.begin(messages, { sampling });
     await conversation.draft();
@@ -79,8 +99,11 @@ test("moves by themselves draft and score what the rounds of an answer do", asyn
     conclave.close();
     return { round: round!, drafts, scores };
   });
-  for (const [place, { text }] of round.candidates.entries()) assert.ok(drafts[place]!.text.startsWith(text), `${drafts[place]!.text} is cut to ${text}`);
-  for (const [i, row] of round.scores.entries()) for (const [j, score] of row.entries()) assert.ok(Math.abs(scores[i]![j]!.meanLogit! - score.meanLogit!) < 1e-4);
+  for (const [place, { text }] of round.candidates.entries())
+    assert.ok(drafts[place]!.text.startsWith(text), `${drafts[place]!.text} is cut to ${text}`);
+  for (const [i, row] of round.scores.entries())
+    for (const [j, score] of row.entries())
+      assert.ok(Math.abs(scores[i]![j]!.meanLogit! - score.meanLogit!) < 1e-4);
   visitor.clean();
   await visitor.leave();
 });
@@ -90,21 +113,37 @@ test("a stop during a long prompt is heard within a step, and what was read is n
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const [stopped, again] = await visitor.page.evaluate(async () => {
     interface Library {
-      Conclave: { load(options: object): Promise<{ ask(messages: object[], options: object): AsyncIterable<Event>; close(): void }> };
+      Conclave: {
+        load(options: object): Promise<{
+          ask(messages: object[], options: object): AsyncIterable<Event>;
+          close(): void;
+        }>;
+      };
     }
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const content = `${"The fox went over the hill and the goose went home. ".repeat(25)}What is 3 + 4?`;
-    const ask = async (options: object, onEvent = (_event: Event): void => {}): Promise<Event[]> => {
+    const ask = async (
+      options: object,
+      onEvent = (_event: Event): void => {},
+    ): Promise<Event[]> => {
       const events: Event[] = [];
-      for await (const event of conclave.ask([{ role: "user", content }], { settings: { maxRounds: 1 }, ...options })) {
+      for await (const event of conclave.ask([{ role: "user", content }], {
+        settings: { maxRounds: 1 },
+        ...options,
+      })) {
         events.push(event);
         onEvent(event);
       }
       return events;
     };
     const controller = new AbortController();
-    const stopped = await ask({ signal: controller.signal }, ({ type }) => type === "reading" && controller.abort());
+    const stopped = await ask(
+      { signal: controller.signal },
+      ({ type }) => type === "reading" && controller.abort(),
+    );
     const again = await ask({});
     conclave.close();
     return [stopped, again] as const;
@@ -136,14 +175,28 @@ test("a conversation that is too long for one member alone is refused before the
       message: string;
     }
     interface Library {
-      Conclave: { open(options: object): Promise<{ add(source: object, options: object): Promise<unknown>; ask(messages: object[]): AsyncIterable<Event>; close(): void }> };
+      Conclave: {
+        open(options: object): Promise<{
+          add(source: object, options: object): Promise<unknown>;
+          ask(messages: object[]): AsyncIterable<Event>;
+          close(): void;
+        }>;
+      };
     }
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const refusals: (Failure & { events: number })[] = [];
     for (const threads of [1, 2]) {
       const conclave = await Conclave.open({ backend: "cpu", threads });
-      await conclave.add({ name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href }, { contextTokens: 1024 });
-      await conclave.add({ name: "Quill", url: new URL("./members/quill.gguf", document.baseURI).href }, { contextTokens: 64 });
+      await conclave.add(
+        { name: "Ada", url: new URL("./members/ada.gguf", document.baseURI).href },
+        { contextTokens: 1024 },
+      );
+      await conclave.add(
+        { name: "Quill", url: new URL("./members/quill.gguf", document.baseURI).href },
+        { contextTokens: 64 },
+      );
       let events = 0;
       const content = "The fox went over the hill and the goose went home. ".repeat(10);
       try {
@@ -159,18 +212,31 @@ test("a conversation that is too long for one member alone is refused before the
   assert.equal(refusals.length, 2);
   for (const { kind, member, message, events } of refusals) {
     assert.deepEqual({ kind, member, events }, { kind: "ContextFull", member: "Quill", events: 0 });
-    assert.match(message, /^\d{3} tokens do not fit the context of 64 tokens; shorten the text, start a new conversation/);
+    assert.match(
+      message,
+      /^\d{3} tokens do not fit the context of 64 tokens; shorten the text, start a new conversation/,
+    );
   }
   visitor.clean();
   await visitor.leave();
 });
 
 test("weights are asked for while the engine is still being fetched", async () => {
-  stand.site.overrides.set("bare.html", '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>');
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
+  stand.site.overrides.set(
+    "bare.html",
+    '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>',
+  );
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "bare.html",
+    loaded: false,
+  });
   const { page } = visitor;
   const order: string[] = [];
-  page.context().on("request", (request) => order.push(new URL(request.url()).pathname.split("/").at(-1) ?? ""));
+  page
+    .context()
+    .on("request", (request) =>
+      order.push(new URL(request.url()).pathname.split("/").at(-1) ?? ""),
+    );
   let asked = (): void => {};
   const weights = new Promise<void>((resolve) => (asked = resolve));
   await page.route("**/members/*.gguf", async (route) => (asked(), route.continue()));
@@ -184,15 +250,24 @@ test("weights are asked for while the engine is still being fetched", async () =
     interface Library {
       Conclave: { load(options: object): Promise<{ members: { name: string }[]; close(): void }> };
     }
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const conclave = await Conclave.load({ backend: "cpu" });
     const members = conclave.members.map(({ name }) => name);
     conclave.close();
     return members;
   });
-  assert.ok(order.findIndex((name) => name.endsWith(".gguf")) < order.indexOf("the module goes on"), order.join(", "));
+  assert.ok(
+    order.findIndex((name) => name.endsWith(".gguf")) < order.indexOf("the module goes on"),
+    order.join(", "),
+  );
   const files = order.filter((name) => /\.(gguf|wasm|json)$/.test(name)).sort();
-  assert.deepEqual(files, ["ada.gguf", "engine-shared-relaxed.wasm", "juno.gguf", "quill.gguf"], "and nothing but what a load needs, once");
+  assert.deepEqual(
+    files,
+    ["ada.gguf", "engine-shared-relaxed.wasm", "juno.gguf", "quill.gguf"],
+    "and nothing but what a load needs, once",
+  );
   assert.deepEqual(members, ["Ada", "Quill", "Juno"]);
   visitor.clean();
   await visitor.leave();

@@ -1,4 +1,7 @@
-/** What the page says of members and how it takes folders: formats, memory as foretold and as it is, weights that are rounded while they load. */
+/**
+ * What the page says of members and how it takes folders: formats, memory as foretold and as it is,
+ * weights that are rounded while they load.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,43 +23,72 @@ let folder = "";
 before(async () => void (folder = await mkdtemp(join(tmpdir(), "conclave-members-"))));
 after(() => rm(folder, { recursive: true, force: true }));
 
-const abouts = (visitor: Visitor): Promise<About[]> => visitor.page.evaluate(() => (window as unknown as { conclave: { members: About[] } }).conclave.members);
+const abouts = (visitor: Visitor): Promise<About[]> =>
+  visitor.page.evaluate(
+    () => (window as unknown as { conclave: { members: About[] } }).conclave.members,
+  );
 
 async function pickFolder(visitor: Visitor, path: string, quantise?: string): Promise<void> {
   await visitor.models();
   if (quantise !== undefined) await visitor.page.locator("#quantise").selectOption(quantise);
-  await visitor.page.locator("#models-dialog .add-files input[webkitdirectory]").setInputFiles(path);
+  await visitor.page
+    .locator("#models-dialog .add-files input[webkitdirectory]")
+    .setInputFiles(path);
   await visitor.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
 }
 
-test("what the page foretells of memory is what the engine takes; each card says its share, the panel the sum", { timeout: 300_000 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu&debug" });
+test("what the page foretells of memory is what the engine takes; each card says its share, the panel the sum", {
+  timeout: 300_000,
+}, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "?backend=webgpu&debug",
+  });
   const { page } = visitor;
-  const catalogue = JSON.parse(await readFile(`${dist}catalogue.json`, "utf8")) as { models: Record<string, { shape: Shape }> };
+  const catalogue = JSON.parse(await readFile(`${dist}catalogue.json`, "utf8")) as {
+    models: Record<string, { shape: Shape }>;
+  };
   const known = parseCatalogue(catalogue).flatMap(({ members }) => members);
-  const smol = known.find(({ name }) => name === "SmolLM2 135M") ?? assert.fail("the catalogue lacks SmolLM2 135M");
+  const smol =
+    known.find(({ name }) => name === "SmolLM2 135M") ??
+    assert.fail("the catalogue lacks SmolLM2 135M");
   await writeModel(join(folder, "smol.gguf"), catalogue.models["smollm2-135m"]!.shape);
   await visitor.keepToys();
   await visitor.models();
-  await page.locator("#models-dialog .add-files input:not([webkitdirectory])").setInputFiles(join(folder, "smol.gguf"));
+  await page
+    .locator("#models-dialog .add-files input:not([webkitdirectory])")
+    .setInputFiles(join(folder, "smol.gguf"));
   const card = page.locator(".member", { hasText: "smol" });
   await card.and(page.locator('[data-state="ready"]')).waitFor({ timeout: 240_000 });
   const all = await abouts(visitor);
   const about = all.find(({ name }) => name === "smol")!;
   assert.deepEqual(about.memory, memoryOf(smol, 1024, "webgpu"));
-  assert.equal(await card.locator(".about").textContent(), `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`);
-  assert.equal(await card.locator(".share").textContent(), `${bytes(total(about.memory))} of graphics memory`);
+  assert.equal(
+    await card.locator(".about").textContent(),
+    `llama · 134.5\u00a0M\u00a0parameters · Q8_0 · ${bytes(about.bytes)}`,
+  );
+  assert.equal(
+    await card.locator(".share").textContent(),
+    `${bytes(total(about.memory))} of graphics memory`,
+  );
   const sum = all.reduce((bytes, { memory }) => bytes + total(memory), 0);
-  assert.ok(((await page.locator("#memory").textContent()) ?? "").startsWith(`Together ${bytes(sum)} of graphics memory: weights `));
+  assert.ok(
+    ((await page.locator("#memory").textContent()) ?? "").startsWith(
+      `Together ${bytes(sum)} of graphics memory: weights `,
+    ),
+  );
   visitor.clean();
   await visitor.leave();
 });
 
 for (const backend of ["webgpu", "cpu"]) {
-  test(`a picked folder answers as it is and rounded to Q8_0, on ${backend}`, { timeout: 300_000 }, async () => {
+  test(`a picked folder answers as it is and rounded to Q8_0, on ${backend}`, {
+    timeout: 300_000,
+  }, async () => {
     const path = join(folder, "Reciter");
     await writeRecitingFolder(path, "It works.");
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: `?backend=${backend}` });
+    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+      search: `?backend=${backend}`,
+    });
     const { page } = visitor;
     await visitor.set("seed", "1");
     for (const { name, quantise, formats } of [
@@ -66,8 +98,13 @@ for (const backend of ["webgpu", "cpu"]) {
       await pickFolder(visitor, path, quantise);
       const card = page.locator(".member", { has: page.getByText(name, { exact: true }) });
       await card.and(page.locator('[data-state="ready"]')).waitFor();
-      assert.match((await card.locator(".about").textContent()) ?? "", new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `));
-      await page.locator(".takes-part input:checked").evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
+      assert.match(
+        (await card.locator(".about").textContent()) ?? "",
+        new RegExp(`^llama · \\d+\\sk\\sparameters · ${formats} · `),
+      );
+      await page
+        .locator(".takes-part input:checked")
+        .evaluateAll((boxes: HTMLInputElement[]) => boxes.forEach((box) => box.click()));
       await card.getByRole("checkbox").check();
       assert.equal(await visitor.answer("What do you say?"), "It works.");
     }
@@ -95,7 +132,8 @@ test("a base model, which has no chat template, is told on its card, and answers
     ["Base"],
   );
   await visitor.set("maxRounds", "2");
-  for (const name of await visitor.page.locator(".member .name").allTextContents()) if (name !== "Base") await visitor.page.getByLabel(`${name} takes part`).uncheck();
+  for (const name of await visitor.page.locator(".member .name").allTextContents())
+    if (name !== "Base") await visitor.page.getByLabel(`${name} takes part`).uncheck();
   await visitor.answer("What is 3 + 4?");
   assert.equal(await visitor.page.locator(".exchange [role=alert]").count(), 0);
   visitor.clean();
@@ -103,26 +141,38 @@ test("a base model, which has no chat template, is told on its card, and answers
 });
 
 const octets = "application/octet-stream";
-const shown = (visitor: Visitor): Promise<string[]> => visitor.page.locator(".member .name").allTextContents();
+const shown = (visitor: Visitor): Promise<string[]> =>
+  visitor.page.locator(".member .name").allTextContents();
 
 /** Waits until these are the members on the page and in the engine, and all of them are ready. */
 async function seated(visitor: Visitor, names: string[]): Promise<void> {
   await visitor.page.waitForFunction((names) => {
-    const cards = [...document.querySelectorAll('.member[data-state="ready"] .name')].map(({ textContent }) => textContent);
-    const engine = (window as unknown as { conclave?: { members: { name: string }[] } }).conclave?.members.map(({ name }) => name) ?? [];
-    return [cards, engine].every((there) => there.length === names.length && names.every((name) => there.includes(name)));
+    const cards = [...document.querySelectorAll('.member[data-state="ready"] .name')].map(
+      ({ textContent }) => textContent,
+    );
+    const engine =
+      (window as unknown as { conclave?: { members: { name: string }[] } }).conclave?.members.map(
+        ({ name }) => name,
+      ) ?? [];
+    return [cards, engine].every(
+      (there) => there.length === names.length && names.every((name) => there.includes(name)),
+    );
   }, names);
   await visitor.state("ready");
 }
 
-test("the toys leave once a model of the visitor's own is ready, stay where it fails, and come back when the last one goes", { timeout: 300_000 }, async () => {
+test("the toys leave once a model of the visitor's own is ready, stay where it fails, and come back when the last one goes", {
+  timeout: 300_000,
+}, async () => {
   const mine = await readFile(`${dist}members/quill.gguf`);
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu&debug" });
   const { page } = visitor;
   const toys = await shown(visitor);
   assert.equal(toys.length, 3);
 
-  await visitor.pick([{ name: "Half.gguf", mimeType: octets, buffer: mine.subarray(0, mine.length >> 1) }]);
+  await visitor.pick([
+    { name: "Half.gguf", mimeType: octets, buffer: mine.subarray(0, mine.length >> 1) },
+  ]);
   await page.locator(".member .failure [role=alert]").waitFor();
   await seated(visitor, toys);
   await page.getByRole("button", { name: "Remove Half" }).click();
@@ -131,7 +181,10 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
   await visitor.pick([{ name: "Mine.gguf", mimeType: octets, buffer: mine }]);
   await seated(visitor, ["Mine"]);
   assert.equal(await page.locator("#ensemble").textContent(), "Your own choice");
-  assert.equal(await page.locator("#made-room[role=status]").textContent(), "The bundled toys have made room. They come back when the last model that you added goes.");
+  assert.equal(
+    await page.locator("#made-room[role=status]").textContent(),
+    "The bundled toys have made room. They come back when the last model that you added goes.",
+  );
   await visitor.set("maxRounds", "2");
   await visitor.set("seed", "1");
   assert.notEqual(await visitor.answer("What is 347 + 586?"), "");
@@ -139,7 +192,10 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
 
   await page.getByRole("button", { name: "Remove Mine" }).click();
   await seated(visitor, toys);
-  assert.deepEqual([await page.locator("#ensemble").textContent(), await page.locator("#made-room").textContent()], ["The bundled toys", ""]);
+  assert.deepEqual(
+    [await page.locator("#ensemble").textContent(), await page.locator("#made-room").textContent()],
+    ["The bundled toys", ""],
+  );
 
   // Asked for, they stay.
   await visitor.pick([{ name: "Mine.gguf", mimeType: octets, buffer: mine }]);
@@ -154,7 +210,9 @@ test("the toys leave once a model of the visitor's own is ready, stay where it f
   await visitor.leave();
 });
 
-test("who wrote how much is told below an answer; weights are drawn only where feedback has moved them", { timeout: 300_000 }, async () => {
+test("who wrote how much is told below an answer; weights are drawn only where feedback has moved them", {
+  timeout: 300_000,
+}, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
   const { page } = visitor;
   await visitor.set("seed", "1");
@@ -162,9 +220,15 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   await visitor.set("alpha", "0");
   await visitor.set("trust", "0");
   await visitor.answer("Tell me a short story about a fox.");
-  assert.match((await page.locator(".legend").textContent()) ?? "", /^Written by \w+ \d of 3 segments, \w+ (\d|none), \w+ (\d|none)(; \d in the same words)?\./);
+  assert.match(
+    (await page.locator(".legend").textContent()) ?? "",
+    /^Written by \w+ \d of 3 segments, \w+ (\d|none), \w+ (\d|none)(; \d in the same words)?\./,
+  );
   assert.equal(await page.locator("#weights canvas, .trust").count(), 0);
-  assert.equal(await page.locator("#weights .hint:visible").textContent(), "All votes count alike: each weight is about 0.33.");
+  assert.equal(
+    await page.locator("#weights .hint:visible").textContent(),
+    "All votes count alike: each weight is about 0.33.",
+  );
   await visitor.set("alpha", "50");
   await visitor.set("trust", "4");
   await visitor.answer("Tell me a short story about an owl.");
@@ -175,7 +239,9 @@ test("who wrote how much is told below an answer; weights are drawn only where f
   await visitor.leave();
 });
 
-test("who often decides alone against all the others can be left out by one press, and comes back by another", { timeout: 300_000 }, async () => {
+test("who often decides alone against all the others can be left out by one press, and comes back by another", {
+  timeout: 300_000,
+}, async () => {
   // The toys seldom do: what the engine tells of its rounds is changed on its way to the page.
   runBeforeWorker(
     stand.site,
@@ -196,20 +262,31 @@ test("who often decides alone against all the others can be left out by one pres
     const told = page.locator("#advice [role=status]");
     assert.equal(await told.textContent(), "", "four rounds are too few");
     await visitor.answer("Tell me a short story about an owl.");
-    assert.equal(await told.textContent(), "In this conversation Quill's vote alone decided 8 of 8 rounds against all the others.");
-    assert.match((await page.locator(".legend").last().textContent()) ?? "", / Quill's vote decided 4 rounds against all the others\.$/);
+    assert.equal(
+      await told.textContent(),
+      "In this conversation Quill's vote alone decided 8 of 8 rounds against all the others.",
+    );
+    assert.match(
+      (await page.locator(".legend").last().textContent()) ?? "",
+      / Quill's vote decided 4 rounds against all the others\.$/,
+    );
     assert.deepEqual(await page.evaluate(faults, "./axe/axe.min.js"), []);
     const box = page.getByLabel("Quill takes part");
     await page.getByRole("button", { name: "Answer without Quill" }).press("Enter");
     assert.equal(await box.isChecked(), false);
-    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Let Quill take part again", "the focus goes to what takes it back");
+    assert.equal(
+      await page.evaluate(() => document.activeElement?.textContent),
+      "Let Quill take part again",
+      "the focus goes to what takes it back",
+    );
     await page.keyboard.press("Enter");
     assert.equal(await box.isChecked(), true);
     assert.equal(await page.evaluate(() => document.activeElement?.id), "question");
     await visitor.answer("Tell me a short story about a bear.");
     assert.equal(await told.textContent(), "", "it is not offered twice");
     await page.locator("#new").click();
-    for (const animal of ["a fox", "an owl"]) await visitor.answer(`Tell me a short story about ${animal}.`);
+    for (const animal of ["a fox", "an owl"])
+      await visitor.answer(`Tell me a short story about ${animal}.`);
     await page.getByRole("button", { name: "Answer without Quill" }).click();
     await visitor.answer("Tell me a short story about a bear.");
     assert.ok(!((await page.locator(".legend").last().textContent()) ?? "").includes("Quill"));

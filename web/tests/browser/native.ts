@@ -3,13 +3,24 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { figuresOf } from "../../src/bench/figures.ts";
 import { nameOf } from "../../src/bench/plan.ts";
-import type { PeerSeries, Plan, Measured, Run, Surroundings, WorkloadReport } from "../../src/bench/report.ts";
+import type {
+  PeerSeries,
+  Plan,
+  Measured,
+  Run,
+  Surroundings,
+  WorkloadReport,
+} from "../../src/bench/report.ts";
 
 /** Room behind the longest prefix, for drafts, candidates in line and rounds in a row. */
 const roomBehindPrefix = 256;
 
 /** What a program writes to standard output; what it says beside goes to `tell`, line by line. */
-async function outputOf(program: string, args: string[], tell: (line: string) => void): Promise<string> {
+async function outputOf(
+  program: string,
+  args: string[],
+  tell: (line: string) => void,
+): Promise<string> {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
   const [out, said] = [[] as Buffer[], [] as string[]];
   child.stdout.on("data", (bytes: Buffer) => out.push(bytes));
@@ -19,8 +30,11 @@ async function outputOf(program: string, args: string[], tell: (line: string) =>
       tell(line);
     }
   });
-  const code = await new Promise<number | null>((resolve, reject) => child.on("error", reject).on("close", resolve));
-  if (code !== 0) throw new Error(`${program} failed: ${said.slice(-3).join(" ") || `it ended with ${code}`}`);
+  const code = await new Promise<number | null>((resolve, reject) =>
+    child.on("error", reject).on("close", resolve),
+  );
+  if (code !== 0)
+    throw new Error(`${program} failed: ${said.slice(-3).join(" ") || `it ended with ${code}`}`);
   return Buffer.concat(out).toString("utf8");
 }
 
@@ -30,8 +44,16 @@ export class Native {
   readonly #files: string;
   readonly #peer: { python: string; script: string } | undefined;
 
-  /** `gguf` holds the random models as `SHAPE-FORMAT-SEED.gguf`, `files` those that a plan names; `peer`: a Python with llama.cpp's package, and what measures with it. */
-  constructor(tool: string, gguf: string, files: string, peer?: { python: string; script: string }) {
+  /**
+   * `gguf` holds the random models as `SHAPE-FORMAT-SEED.gguf`, `files` those that a plan names;
+   * `peer`: a Python with llama.cpp's package, and what measures with it.
+   */
+  constructor(
+    tool: string,
+    gguf: string,
+    files: string,
+    peer?: { python: string; script: string },
+  ) {
     this.#tool = tool;
     this.#gguf = gguf;
     this.#files = files;
@@ -40,14 +62,19 @@ export class Native {
 
   /** Where member number `number` of a plan is, from 0 on; undefined for the bundled members. */
   #file({ models: [models] }: Plan, number: number): string | undefined {
-    if (models?.kind === "random") return join(this.#gguf, `${models.shape}-${models.format}-${number + 1}.gguf`);
-    return models?.kind === "files" ? join(this.#files, models.names[number % models.names.length]!) : undefined;
+    if (models?.kind === "random")
+      return join(this.#gguf, `${models.shape}-${models.format}-${number + 1}.gguf`);
+    return models?.kind === "files"
+      ? join(this.#files, models.names[number % models.names.length]!)
+      : undefined;
   }
 
   /** Measures a plan of one workload. */
   async measure(plan: Plan, tell: (line: string) => void): Promise<Measured> {
     const most = Math.max(...plan.ensembles);
-    const files = Array.from({ length: most }, (_, member) => this.#file(plan, member)).filter((file) => file !== undefined);
+    const files = Array.from({ length: most }, (_, member) => this.#file(plan, member)).filter(
+      (file) => file !== undefined,
+    );
     const args = [
       "bench",
       "--json",
@@ -74,10 +101,23 @@ export class Native {
     if (plan.models[0]?.kind === "random") args.push("--greedy");
     if (files.length > 0) args.push("--members", files.join(","));
     const made = new Date().toISOString();
-    const { surroundings, workload } = JSON.parse(await outputOf(this.#tool, args, tell)) as { surroundings: Surroundings; workload: Omit<WorkloadReport, "figures"> };
+    const { surroundings, workload } = JSON.parse(await outputOf(this.#tool, args, tell)) as {
+      surroundings: Surroundings;
+      workload: Omit<WorkloadReport, "figures">;
+    };
     const [models] = plan.models;
     if (models) workload.models = models.kind === "random" ? models.shape : nameOf(models);
-    return { made, plan, surroundings, workloads: [{ ...workload, figures: figuresOf(workload, plan.segmentTokens, surroundings.copyBytesPerSecond) }] };
+    return {
+      made,
+      plan,
+      surroundings,
+      workloads: [
+        {
+          ...workload,
+          figures: figuresOf(workload, plan.segmentTokens, surroundings.copyBytesPerSecond),
+        },
+      ],
+    };
   }
 
   /** The same prompts and drafts with llama.cpp; nothing where there is no Python for it. */
@@ -98,6 +138,10 @@ export class Native {
       "--limit-seconds",
       String(plan.limitSeconds),
     ];
-    return { "llama.cpp": JSON.parse(await outputOf(this.#peer.python, args, (line) => console.error(line))) as PeerSeries[] };
+    return {
+      "llama.cpp": JSON.parse(
+        await outputOf(this.#peer.python, args, (line) => console.error(line)),
+      ) as PeerSeries[],
+    };
   }
 }

@@ -35,13 +35,35 @@ test("only the page's own files are kept, under its own folder", async () => {
   await visitor.page.evaluate(() => fetch("./members/nowhere.gguf").catch(() => undefined));
   const kept = await visitor.page.evaluate(async () => {
     const names = await caches.keys();
-    return { names, addresses: (await (await caches.open(names[0]!)).keys()).map(({ url }) => url) };
+    return {
+      names,
+      addresses: (await (await caches.open(names[0]!)).keys()).map(({ url }) => url),
+    };
   });
   assert.equal(kept.names.length, 1);
-  for (const needed of ["index.html", "page.js", "engine-shared.js", "style.css", "catalogue.json", "engine-shared-relaxed.wasm", "members/members.json"]) {
-    assert.equal(kept.addresses.filter((address) => new URL(address).pathname === new URL(needed, stand.site.address).pathname).length, 1, needed);
+  for (const needed of [
+    "index.html",
+    "page.js",
+    "engine-shared.js",
+    "style.css",
+    "catalogue.json",
+    "engine-shared-relaxed.wasm",
+    "members/members.json",
+  ]) {
+    assert.equal(
+      kept.addresses.filter(
+        (address) => new URL(address).pathname === new URL(needed, stand.site.address).pathname,
+      ).length,
+      1,
+      needed,
+    );
   }
-  for (const address of kept.addresses) assert.ok(address.startsWith(stand.site.address) && !/nowhere|pkg-burn|pkg\/conclave|engine-shared\.wasm/.test(address), address);
+  for (const address of kept.addresses)
+    assert.ok(
+      address.startsWith(stand.site.address) &&
+        !/nowhere|pkg-burn|pkg\/conclave|engine-shared\.wasm/.test(address),
+      address,
+    );
   await visitor.leave();
 });
 
@@ -49,12 +71,17 @@ test("a new version waits, is offered, and takes over whole; of the old one noth
   const visitor = await Visitor.arrive(stand.browser, stand.site);
   const { page } = visitor;
   await visitor.offlineCopy();
-  const html = (await readFile(`${dist}index.html`, "utf8")).replace("<title>Conclave</title>", "<title>Conclave, newer</title>");
+  const html = (await readFile(`${dist}index.html`, "utf8")).replace(
+    "<title>Conclave</title>",
+    "<title>Conclave, newer</title>",
+  );
   // A deployment that is caught half way: the worker is there, the file it names is not.
   stand.site.overrides.set("offline.js", stand.site.workerFor("index.html", html));
   await page.reload();
   await visitor.state("ready");
-  await page.evaluate(async () => void (await (await navigator.serviceWorker.ready).update().catch(() => undefined)));
+  await page.evaluate(
+    async () => void (await (await navigator.serviceWorker.ready).update().catch(() => undefined)),
+  );
   assert.equal(await page.title(), "Conclave");
   assert.equal(await page.locator('[data-key="update"]').count(), 0);
 

@@ -1,6 +1,6 @@
 /**
- * Runs in a page of its own: times other engines on the bench's workloads, as someone would write them
- * with these, and counts what they ask of WebGPU.
+ * Runs in a page of its own: times other engines on the bench's workloads, as someone would write
+ * them with these, and counts what they ask of WebGPU.
  */
 import { GpuCounters, since, type GpuCounts } from "../../src/bench/gpu-counters.ts";
 import { emptySeries, type PeerNews } from "../../src/bench/peers.ts";
@@ -37,7 +37,9 @@ interface Transformers {
 /** The part of wllama, which is llama.cpp in wasm, that is used. */
 interface LlamaCpp {
   loadModel(files: Blob[], options: object): Promise<void>;
-  createCompletion(options: object): Promise<{ timings?: { prompt_n: number; prompt_ms: number; predicted_n: number; predicted_ms: number } }>;
+  createCompletion(options: object): Promise<{
+    timings?: { prompt_n: number; prompt_ms: number; predicted_n: number; predicted_ms: number };
+  }>;
   exit(): Promise<void>;
 }
 
@@ -54,20 +56,46 @@ export interface PeerPlan {
   limitSeconds: number;
 }
 
-const scope = globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]>; tellPeer(news: PeerNews): Promise<void> };
+const scope = globalThis as unknown as {
+  measurePeer(plan: PeerPlan): Promise<PeerSeries[]>;
+  tellPeer(news: PeerNews): Promise<void>;
+};
 
 scope.measurePeer = (plan) => (plan.engine === "llama.cpp" ? llamaCpp(plan) : transformers(plan));
 
-/** Prompts and drafts of one member on the CPU: it has no scores of a given text, so there are no rounds. */
-async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: count, limitSeconds }: PeerPlan): Promise<PeerSeries[]> {
-  const { Wllama } = (await import(new URL("./wllama/index.js", document.baseURI).href)) as { Wllama: new (paths: object, options: object) => LlamaCpp };
-  const engine = new Wllama({ default: new URL("./wllama/wasm/wllama.wasm", document.baseURI).href }, { logger: { debug() {}, log() {}, warn() {}, error: console.error } });
-  const file = await (await fetch(model.startsWith("files/") ? `./${model}` : `./gguf/${model}-1.gguf`)).blob();
-  await engine.loadModel([file], { n_ctx: Math.max(...prefixes) + 4 * segmentTokens, n_threads: threads, n_gpu_layers: 0 });
+/**
+ * Prompts and drafts of one member on the CPU: it has no scores of a given text, so there are no
+ * rounds.
+ */
+async function llamaCpp({
+  model,
+  threads,
+  prefixes,
+  segmentTokens,
+  repeats: count,
+  limitSeconds,
+}: PeerPlan): Promise<PeerSeries[]> {
+  const { Wllama } = (await import(new URL("./wllama/index.js", document.baseURI).href)) as {
+    Wllama: new (paths: object, options: object) => LlamaCpp;
+  };
+  const engine = new Wllama(
+    { default: new URL("./wllama/wasm/wllama.wasm", document.baseURI).href },
+    { logger: { debug() {}, log() {}, warn() {}, error: console.error } },
+  );
+  const file = await (
+    await fetch(model.startsWith("files/") ? `./${model}` : `./gguf/${model}-1.gguf`)
+  ).blob();
+  await engine.loadModel([file], {
+    n_ctx: Math.max(...prefixes) + 4 * segmentTokens,
+    n_threads: threads,
+    n_gpu_layers: 0,
+  });
   const series = prefixes.map(emptySeries);
   // A token each in the bench's own vocabularies, and more in others.
   const some = 32;
-  const counted = (await engine.createCompletion({ prompt: textOf(some), max_tokens: 1 })).timings?.prompt_n ?? some;
+  const counted =
+    (await engine.createCompletion({ prompt: textOf(some), max_tokens: 1 })).timings?.prompt_n ??
+    some;
   for (const at of series) {
     const repeats = new Repeats(count, limitSeconds);
     const words = Math.round((at.prefix * some) / counted);
@@ -80,7 +108,13 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: coun
         .join("");
       await scope.tellPeer({ series, doing: { prefix: at.prefix, what: "prefill" } });
       const started = performance.now();
-      const { timings } = await engine.createCompletion({ prompt, max_tokens: segmentTokens, temperature: 0, ignore_eos: true, cache_prompt: false });
+      const { timings } = await engine.createCompletion({
+        prompt,
+        max_tokens: segmentTokens,
+        temperature: 0,
+        ignore_eos: true,
+        cache_prompt: false,
+      });
       if (!repeats.counts(performance.now() - started) || !timings) continue;
       at.cold = repeats.cold;
       at.prefillMs.push(timings.prompt_ms * (at.prefix / timings.prompt_n));
@@ -95,14 +129,29 @@ async function llamaCpp({ model, threads, prefixes, segmentTokens, repeats: coun
 /** A draft or a round that took longer than the limit and was given up. */
 class CutOff extends Error {}
 
-async function transformers({ model: name, dtype, device, threads, members, prefixes, segmentTokens, repeats: count, limitSeconds }: PeerPlan): Promise<PeerSeries[]> {
+async function transformers({
+  model: name,
+  dtype,
+  device,
+  threads,
+  members,
+  prefixes,
+  segmentTokens,
+  repeats: count,
+  limitSeconds,
+}: PeerPlan): Promise<PeerSeries[]> {
   const address = new URL("./transformers.min.js", document.baseURI).href;
-  const { env, AutoModelForCausalLM, BaseStreamer, InterruptableStoppingCriteria, Tensor } = (await import(address)) as Transformers;
+  const { env, AutoModelForCausalLM, BaseStreamer, InterruptableStoppingCriteria, Tensor } =
+    (await import(address)) as Transformers;
   env.localModelPath = new URL("./models/", document.baseURI).href;
   Object.assign(env, { allowLocalModels: true, allowRemoteModels: false, useBrowserCache: false });
-  Object.assign(env.backends.onnx.wasm, { wasmPaths: new URL("./ort/", document.baseURI).href, numThreads: threads });
+  Object.assign(env.backends.onnx.wasm, {
+    wasmPaths: new URL("./ort/", document.baseURI).href,
+    numThreads: threads,
+  });
   const models: Model[] = [];
-  for (let member = 0; member < members; member++) models.push(await AutoModelForCausalLM.from_pretrained(name, { dtype, device }));
+  for (let member = 0; member < members; member++)
+    models.push(await AutoModelForCausalLM.from_pretrained(name, { dtype, device }));
   const series = prefixes.map(emptySeries);
 
   /** Notes when each token came, and ends a draft at its first step beyond `until`. */
@@ -122,9 +171,13 @@ async function transformers({ model: name, dtype, device, threads, members, pref
       this.at.push(performance.now());
       this.counts.push(counters?.read());
       this.ids.push(...(ids?.[0] ?? []));
-      // The first call brings the prompt, at once; the second the first token, which ends the prefill.
+      // The first call brings the prompt, at once; the second the first token, which ends the
+      // prefill.
       const { prefix, what } = this.#doing;
-      void scope.tellPeer({ series, doing: { prefix, what: what === "prefill" && this.at.length > 1 ? "step" : what } });
+      void scope.tellPeer({
+        series,
+        doing: { prefix, what: what === "prefill" && this.at.length > 1 ? "step" : what },
+      });
       if (this.at.length > 2 && performance.now() > this.#until) this.stop.interrupt();
     }
     override end(): void {}
@@ -133,11 +186,22 @@ async function transformers({ model: name, dtype, device, threads, members, pref
     input_ids: new Tensor("int64", BigInt64Array.from(ids), [1, ids.length]),
     attention_mask: new Tensor("int64", new BigInt64Array(ids.length).fill(1n), [1, ids.length]),
   });
-  const prompt = (tokens: number): bigint[] => Array.from({ length: tokens }, (_, index) => BigInt(300 + ((index * 7) % 600)));
+  const prompt = (tokens: number): bigint[] =>
+    Array.from({ length: tokens }, (_, index) => BigInt(300 + ((index * 7) % 600)));
   const draft = (model: Model, ids: bigint[], clock: Clock): Promise<unknown> =>
-    model.generate({ ...inputs(ids), max_new_tokens: segmentTokens, min_new_tokens: segmentTokens, do_sample: false, streamer: clock, stopping_criteria: clock.stop });
+    model.generate({
+      ...inputs(ids),
+      max_new_tokens: segmentTokens,
+      min_new_tokens: segmentTokens,
+      do_sample: false,
+      streamer: clock,
+      stopping_criteria: clock.stop,
+    });
 
-  /** Drafts by `generate`, then one forward pass for each member and candidate, and the mean raw logit of its tokens. */
+  /**
+   * Drafts by `generate`, then one forward pass for each member and candidate, and the mean raw
+   * logit of its tokens.
+   */
   const round = async (ids: bigint[], doing: PeerNews["doing"]): Promise<number[][]> => {
     const until = performance.now() + 1000 * limitSeconds;
     const goOn = async (): Promise<void> => {
@@ -157,7 +221,11 @@ async function transformers({ model: name, dtype, device, threads, members, pref
       for (const candidate of drafts) {
         const { logits } = await model(inputs([...ids, ...candidate]));
         const vocabulary = logits.dims[2]!;
-        const sum = candidate.reduce((total, id, index) => total + logits.data[(ids.length + index - 1) * vocabulary + Number(id)]!, 0);
+        const sum = candidate.reduce(
+          (total, id, index) =>
+            total + logits.data[(ids.length + index - 1) * vocabulary + Number(id)]!,
+          0,
+        );
         row.push(sum / candidate.length);
         if (scores.length + 1 < models.length || row.length < drafts.length) await goOn();
       }
@@ -179,7 +247,8 @@ async function transformers({ model: name, dtype, device, threads, members, pref
       at.cold = alone.cold;
       const steps = clock.at.slice(1);
       at.prefillMs.push(steps[0]! - started);
-      for (let step = 1; step < steps.length; step++) at.stepMs.push(steps[step]! - steps[step - 1]!);
+      for (let step = 1; step < steps.length; step++)
+        at.stepMs.push(steps[step]! - steps[step - 1]!);
       const [before, after] = clock.counts.slice(-2);
       if (before && after) at.stepCounts = since(before, after);
     }
@@ -190,11 +259,13 @@ async function transformers({ model: name, dtype, device, threads, members, pref
       const begun = performance.now();
       try {
         const scores = await round(ids, { prefix: at.prefix, what: "round" });
-        if (scores.flat().some((score) => !Number.isFinite(score))) throw new Error("a score is no number");
+        if (scores.flat().some((score) => !Number.isFinite(score)))
+          throw new Error("a score is no number");
       } catch (error) {
         if (!(error instanceof CutOff)) throw error;
         // Where a round was whole before, that is what is told.
-        if (at.roundMs.length === 0) at.atLeastMs = { ...at.atLeastMs, round: performance.now() - begun };
+        if (at.roundMs.length === 0)
+          at.atLeastMs = { ...at.atLeastMs, round: performance.now() - begun };
         break;
       }
       const ms = performance.now() - begun;

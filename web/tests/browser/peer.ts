@@ -10,10 +10,20 @@ import { emptySeries, leftAt, type PeerNews } from "../../src/bench/peers.ts";
 import type { PeerSeries } from "../../src/bench/report.ts";
 import type { PeerPlan } from "./peer-page.ts";
 
-const html = '<!doctype html><title>Peer</title><link rel="icon" href="data:,"><script type="module" src="./peer-page.js"></script>';
-const types: Record<string, string> = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
+const html =
+  '<!doctype html><title>Peer</title><link rel="icon" href="data:,"><script type="module" src="./peer-page.js"></script>';
+const types: Record<string, string> = {
+  ".js": "text/javascript",
+  ".mjs": "text/javascript",
+  ".wasm": "application/wasm",
+  ".json": "application/json",
+};
 /** Threads of WebAssembly need a page that is alone in its process. */
-const isolated = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cache-control": "no-store" };
+const isolated = {
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-embedder-policy": "require-corp",
+  "cache-control": "no-store",
+};
 
 export class Peer {
   readonly #server: Server;
@@ -25,16 +35,28 @@ export class Peer {
     this.#browser = browser;
   }
 
-  /** `folder` holds `node_modules` with transformers.js and wllama, `models` for the one; `gguf` beside it and `files` are for the other. */
+  /**
+   * `folder` holds `node_modules` with transformers.js and wllama, `models` for the one; `gguf`
+   * beside it and `files` are for the other.
+   */
   static async open(browser: Browser, folder: string, files: string): Promise<Peer> {
     const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/peer-page.ts`;
-    const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
+    const { outputFiles } = await build({
+      entryPoints: [source],
+      bundle: true,
+      format: "esm",
+      target: "es2022",
+      write: false,
+    });
     const made = new Map([
       ["", ["text/html", html]],
       ["peer-page.js", ["text/javascript", outputFiles[0]!.text]],
     ]);
     const places: [string, string][] = [
-      ["transformers.min.js", join(folder, "node_modules/@huggingface/transformers/dist/transformers.min.js")],
+      [
+        "transformers.min.js",
+        join(folder, "node_modules/@huggingface/transformers/dist/transformers.min.js"),
+      ],
       ["ort/", join(folder, "node_modules/onnxruntime-web/dist/")],
       ["models/", join(folder, "models/")],
       ["wllama/", join(folder, "node_modules/@wllama/wllama/esm/")],
@@ -43,14 +65,21 @@ export class Peer {
     ];
     const server = createServer((request, response) => {
       void (async () => {
-        const path = normalize(decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname)).slice(1);
+        const path = normalize(
+          decodeURIComponent(new URL(request.url ?? "/", "http://host").pathname),
+        ).slice(1);
         const [type, body] = made.get(path) ?? [];
-        if (body !== undefined) return response.writeHead(200, { "content-type": type, ...isolated }).end(body);
+        if (body !== undefined)
+          return response.writeHead(200, { "content-type": type, ...isolated }).end(body);
         const [from, to] = places.find(([prefix]) => path.startsWith(prefix)) ?? [];
         const file = from === undefined ? "" : to + path.slice(from.length);
         const found = await stat(file).catch(() => undefined);
         if (!found?.isFile()) return response.writeHead(404, isolated).end();
-        response.writeHead(200, { "content-type": types[extname(file)] ?? "application/octet-stream", "content-length": found.size, ...isolated });
+        response.writeHead(200, {
+          "content-type": types[extname(file)] ?? "application/octet-stream",
+          "content-length": found.size,
+          ...isolated,
+        });
         return createReadStream(file).pipe(response);
       })();
     });
@@ -72,7 +101,10 @@ export class Peer {
       page.setDefaultTimeout(0);
       page.on("pageerror", (error) => console.error(String(error)));
       const patienceMs = 2000 * plan.limitSeconds + 60_000;
-      let news: PeerNews = { series: plan.prefixes.map(emptySeries), doing: { prefix: plan.prefixes[0]!, what: "load" } };
+      let news: PeerNews = {
+        series: plan.prefixes.map(emptySeries),
+        doing: { prefix: plan.prefixes[0]!, what: "load" },
+      };
       let [begun, heard] = [Date.now(), Date.now()];
       await page.exposeFunction("tellPeer", (now: PeerNews) => {
         heard = Date.now();
@@ -86,7 +118,13 @@ export class Peer {
       });
       await page.goto(this.address);
       await page.waitForFunction(() => "measurePeer" in globalThis);
-      const whole = page.evaluate((asked) => (globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> }).measurePeer(asked), plan);
+      const whole = page.evaluate(
+        (asked) =>
+          (
+            globalThis as unknown as { measurePeer(plan: PeerPlan): Promise<PeerSeries[]> }
+          ).measurePeer(asked),
+        plan,
+      );
       // Where it is left, closing its page ends it with an error that says nothing new.
       whole.catch(() => undefined);
       return await Promise.race([whole, silent]);

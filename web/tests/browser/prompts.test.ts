@@ -1,4 +1,7 @@
-/** What was read is not read again: conversations in turns, and a system prompt from one visit to the next. */
+/**
+ * What was read is not read again: conversations in turns, and a system prompt from one visit to
+ * the next.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Conclave } from "../../src/library/conclave.ts";
@@ -13,24 +16,40 @@ interface Library {
 /** Of each member: tokens of the conversation, and how many had to be run. */
 type Prefixes = { prefix: number; run: number }[];
 
-/** Asks one conversation after the other in an engine of the page's own; gives what was run of each, and its answer. */
-function ask(visitor: Visitor, conversations: { role: string; content: string }[][], options: object = {}): Promise<{ prefixes: Prefixes[]; answers: string[]; kept: number }> {
+/**
+ * Asks one conversation after the other in an engine of the page's own; gives what was run of each,
+ * and its answer.
+ */
+function ask(
+  visitor: Visitor,
+  conversations: { role: string; content: string }[][],
+  options: object = {},
+): Promise<{ prefixes: Prefixes[]; answers: string[]; kept: number }> {
   const keeps = !("keepPrompts" in options);
   return visitor.page.evaluate(
     async ({ conversations, options, keeps }) => {
-      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+      const { Conclave } = (await import(
+        new URL("./library/conclave.js", document.baseURI).href
+      )) as Library;
       const conclave = await Conclave.load({ backend: "cpu", ...options });
       const [prefixes, answers]: [Prefixes[], string[]] = [[], []];
       for (const messages of conversations) {
-        for await (const event of conclave.ask(messages as never, { sampling: { seed: 5 }, settings: { maxRounds: 3 } })) {
+        for await (const event of conclave.ask(messages as never, {
+          sampling: { seed: 5 },
+          settings: { maxRounds: 3 },
+        })) {
           if (event.type === "begin") prefixes.push(event.prefixes);
           if (event.type === "end") answers.push(event.text);
         }
       }
-      // What is kept is written once nothing has been asked for a second, one member's after the other: on a
-      // busy machine some time lies between them.
+      // What is kept is written once nothing has been asked for a second, one member's after the
+      // other: on a busy machine some time lies between them.
       let kept = 0;
-      for (let [same, looks] = [0, 0]; same < 6 && (kept > 0 || looks < (keeps ? 200 : 12)); looks++) {
+      for (
+        let [same, looks] = [0, 0];
+        same < 6 && (kept > 0 || looks < (keeps ? 200 : 12));
+        looks++
+      ) {
         await new Promise((done) => setTimeout(done, 500));
         const now = (await conclave.models()).prompts;
         same = now === kept && now > 0 ? same + 1 : 0;
@@ -44,17 +63,32 @@ function ask(visitor: Visitor, conversations: { role: string; content: string }[
 }
 
 const user = (content: string) => ({ role: "user", content });
-const fox = user(`Tell me a short story about a fox. ${"The fox went over the hill and home. ".repeat(12)}`);
-const goose = user(`Tell me a short story about a goose. ${"The goose went over the lake and home. ".repeat(12)}`);
+const fox = user(
+  `Tell me a short story about a fox. ${"The fox went over the hill and home. ".repeat(12)}`,
+);
+const goose = user(
+  `Tell me a short story about a goose. ${"The goose went over the lake and home. ".repeat(12)}`,
+);
 
 test("two conversations in turns run only what is new", async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "bench.html",
+    loaded: false,
+  });
   for (const threads of [1, 3]) {
     const answer = { role: "assistant", content: "It went home." };
-    const { prefixes } = await ask(visitor, [[fox], [goose], [fox, answer, user("And then?")], [goose, answer, user("And then?")]], { threads, keepPrompts: false });
+    const { prefixes } = await ask(
+      visitor,
+      [[fox], [goose], [fox, answer, user("And then?")], [goose, answer, user("And then?")]],
+      { threads, keepPrompts: false },
+    );
     assert.equal(prefixes.length, 4);
     for (const [index, members] of prefixes.entries()) {
-      for (const { prefix, run } of members) assert.ok(index < 2 ? run > prefix / 2 : run < 64 && prefix > 128, `conversation ${index}: ${run} of ${prefix} tokens ran`);
+      for (const { prefix, run } of members)
+        assert.ok(
+          index < 2 ? run > prefix / 2 : run < 64 && prefix > 128,
+          `conversation ${index}: ${run} of ${prefix} tokens ran`,
+        );
     }
   }
   visitor.clean();
@@ -64,9 +98,13 @@ test("two conversations in turns run only what is new", async () => {
 /** Changes a byte in the middle of each prefix that is kept; gives how many there were. */
 async function damage(visitor: Visitor): Promise<number> {
   return visitor.page.evaluate(async () => {
-    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle("conclave-prompts");
+    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle(
+      "conclave-prompts",
+    );
     let count = 0;
-    for await (const handle of (root as unknown as { values(): AsyncIterable<FileSystemDirectoryHandle> }).values()) {
+    for await (const handle of (
+      root as unknown as { values(): AsyncIterable<FileSystemDirectoryHandle> }
+    ).values()) {
       const file = await handle.getFileHandle("prefix");
       const bytes = new Uint8Array(await (await file.getFile()).arrayBuffer());
       bytes[bytes.length >> 1]! ^= 1;
@@ -80,11 +118,21 @@ async function damage(visitor: Visitor): Promise<number> {
 }
 
 test("a system prompt is read at the first visit, and damage costs no more than reading it again", async () => {
-  const system = { role: "system", content: `You tell short stories. ${"Be kind, be brief, and use plain words. ".repeat(12)}` };
+  const system = {
+    role: "system",
+    content: `You tell short stories. ${"Be kind, be brief, and use plain words. ".repeat(12)}`,
+  };
   const conversation = [[system, user("What is 347 + 586?")]];
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "bench.html",
+    loaded: false,
+  });
   const read = ({ prefixes }: { prefixes: Prefixes[] }, what: string, isRead: boolean): void => {
-    for (const { prefix, run } of prefixes[0]!) assert.ok(prefix > 128 && (isRead ? run === prefix : run < 64), `${what}: ${run} of ${prefix} tokens ran`);
+    for (const { prefix, run } of prefixes[0]!)
+      assert.ok(
+        prefix > 128 && (isRead ? run === prefix : run < 64),
+        `${what}: ${run} of ${prefix} tokens ran`,
+      );
   };
   const first = await ask(visitor, conversation, { keepPrompts: false });
   read(first, "switched off", true);
@@ -95,7 +143,11 @@ test("a system prompt is read at the first visit, and damage costs no more than 
   const second = await ask(visitor, conversation);
   read(second, "a second visit", false);
   assert.deepEqual(second.answers, first.answers);
-  read(await ask(visitor, [[system, user("Tell me a short story about a fox.")]], { threads: 1 }), "another question, in one thread", false);
+  read(
+    await ask(visitor, [[system, user("Tell me a short story about a fox.")]], { threads: 1 }),
+    "another question, in one thread",
+    false,
+  );
 
   await visitor.page.reload();
   assert.equal(await damage(visitor), 3);

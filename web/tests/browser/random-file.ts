@@ -7,15 +7,24 @@ import { shapes, type BlockFormat } from "../../src/bench/shapes.ts";
 const piece = 16 << 20;
 
 /** Throws a RangeError where there is no such shape. */
-export async function writeModel(name: string, format: BlockFormat, seed: number, file: string): Promise<void> {
+export async function writeModel(
+  name: string,
+  format: BlockFormat,
+  seed: number,
+  file: string,
+): Promise<void> {
   const shape = shapes.find((candidate) => candidate.name === name);
-  if (!shape) throw new RangeError(`there is no shape ${name}; take one of ${shapes.map((known) => known.name).join(", ")}`);
+  if (!shape)
+    throw new RangeError(
+      `there is no shape ${name}; take one of ${shapes.map((known) => known.name).join(", ")}`,
+    );
   const model = new RandomModel(shape, format, seed);
   const { bytes } = model.files[0]!;
   mkdirSync(dirname(file), { recursive: true });
   // Under another name until it is whole: a run that was stopped leaves no half model to be used.
   const out = openSync(`${file}.part`, "w");
-  for (let offset = 0; offset < bytes; offset += piece) writeSync(out, await model.read(0, offset, Math.min(piece, bytes - offset)));
+  for (let offset = 0; offset < bytes; offset += piece)
+    writeSync(out, await model.read(0, offset, Math.min(piece, bytes - offset)));
   closeSync(out);
   renameSync(`${file}.part`, file);
 }

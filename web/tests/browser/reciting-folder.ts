@@ -15,13 +15,17 @@ const [think, thought] = [257, 258];
 
 /** The characters that byte-level BPE writes for the 256 bytes. */
 function byteCharacters(): string[] {
-  const printable = (byte: number): boolean => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
+  const printable = (byte: number): boolean =>
+    (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
   let next = 256;
-  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(printable(byte) ? byte : next++));
+  return Array.from({ length: 256 }, (_, byte) =>
+    String.fromCharCode(printable(byte) ? byte : next++),
+  );
 }
 
 /** The upper half of the number's f32. */
-const bfloat16 = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0]! >>> 16;
+const bfloat16 = (value: number): number =>
+  new Uint32Array(Float32Array.of(value).buffer)[0]! >>> 16;
 
 export interface Recital {
   /** The last norm holds no numbers. */
@@ -39,26 +43,49 @@ export interface Recital {
 }
 
 /** Writes the folder; no byte of the text, nor of what it thinks, may occur twice. */
-export async function writeRecitingFolder(folder: string, text: string, { broken = false, endless = false, context = 512, thinks = "", headDim = 32, template }: Recital = {}): Promise<void> {
+export async function writeRecitingFolder(
+  folder: string,
+  text: string,
+  {
+    broken = false,
+    endless = false,
+    context = 512,
+    thinks = "",
+    headDim = 32,
+    template,
+  }: Recital = {},
+): Promise<void> {
   const bytes = [...Buffer.from(text)];
   const thinking = [...Buffer.from(thinks)];
   const all = [...bytes, ...thinking];
-  if (new Set(all).size < all.length) throw new Error(`a byte of ${JSON.stringify(text + thinks)} has two that follow`);
+  if (new Set(all).size < all.length)
+    throw new Error(`a byte of ${JSON.stringify(text + thinks)} has two that follow`);
   const vocabulary = thinks === "" ? end + 1 : thought + 1;
   const follower = Array.from({ length: vocabulary }, () => bytes[0]!);
-  bytes.forEach((byte, index) => (follower[byte] = bytes[index + 1] ?? (endless ? bytes[0]! : end)));
+  bytes.forEach(
+    (byte, index) => (follower[byte] = bytes[index + 1] ?? (endless ? bytes[0]! : end)),
+  );
   if (thinks !== "") {
     follower[end] = think;
     [think, ...thinking].forEach((token, index) => (follower[token] = thinking[index] ?? thought));
   }
 
   const tensors: [string, number[], (row: number, column: number) => number][] = [
-    ["model.embed_tokens.weight", [vocabulary, hidden], (token, column) => (token === column ? 1 : 0)],
+    [
+      "model.embed_tokens.weight",
+      [vocabulary, hidden],
+      (token, column) => (token === column ? 1 : 0),
+    ],
     ["model.norm.weight", [hidden], () => (broken ? NaN : 1)],
-    ["lm_head.weight", [vocabulary, hidden], (token, column) => (follower[column] === token ? 1 : 0)],
+    [
+      "lm_head.weight",
+      [vocabulary, hidden],
+      (token, column) => (follower[column] === token ? 1 : 0),
+    ],
   ];
   for (let layer = 0; layer < layers; layer++) {
-    const block = (name: string, sizes: number[], value = 0): void => void tensors.push([`model.layers.${layer}.${name}.weight`, sizes, () => value]);
+    const block = (name: string, sizes: number[], value = 0): void =>
+      void tensors.push([`model.layers.${layer}.${name}.weight`, sizes, () => value]);
     block("input_layernorm", [hidden], 1);
     block("self_attn.q_proj", [heads * headDim, hidden]);
     block("self_attn.k_proj", [headDim, hidden]);
@@ -70,13 +97,16 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
     block("mlp.down_proj", [hidden, feedForward]);
   }
 
-  const header: Record<string, { dtype: "BF16"; shape: number[]; data_offsets: [number, number] }> = {};
+  const header: Record<string, { dtype: "BF16"; shape: number[]; data_offsets: [number, number] }> =
+    {};
   const parts: Buffer[] = [];
   let offset = 0;
   for (const [name, shape, value] of tensors) {
     const [rows, columns] = shape.length === 1 ? [1, shape[0]!] : [shape[0]!, shape[1]!];
     const data = new Uint16Array(rows * columns);
-    for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) data[row * columns + column] = bfloat16(value(row, column));
+    for (let row = 0; row < rows; row++)
+      for (let column = 0; column < columns; column++)
+        data[row * columns + column] = bfloat16(value(row, column));
     parts.push(Buffer.from(data.buffer));
     header[name] = { dtype: "BF16", shape, data_offsets: [offset, offset + data.byteLength] };
     offset += data.byteLength;
@@ -85,9 +115,21 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
 
-  const added = (id: number, content: string, special: boolean) => ({ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special });
-  const marks = thinks === "" ? [] : [added(think, "<think>", false), added(thought, "</think>", false)];
-  const opening = thinks === "" ? "" : "{% if enable_thinking is defined and not enable_thinking %}<think></think>\n{% endif %}";
+  const added = (id: number, content: string, special: boolean) => ({
+    id,
+    content,
+    single_word: false,
+    lstrip: false,
+    rstrip: false,
+    normalized: false,
+    special,
+  });
+  const marks =
+    thinks === "" ? [] : [added(think, "<think>", false), added(thought, "</think>", false)];
+  const opening =
+    thinks === ""
+      ? ""
+      : "{% if enable_thinking is defined and not enable_thinking %}<think></think>\n{% endif %}";
   const files: Record<string, Buffer | string> = {
     "model.safetensors": Buffer.concat([length, json, ...parts]),
     "config.json": JSON.stringify({
@@ -115,7 +157,12 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
       padding: null,
       added_tokens: [added(end, "<|end|>", true), ...marks],
       normalizer: null,
-      pre_tokenizer: { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: true },
+      pre_tokenizer: {
+        type: "ByteLevel",
+        add_prefix_space: false,
+        trim_offsets: true,
+        use_regex: true,
+      },
       post_processor: null,
       decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
       model: {
@@ -133,10 +180,13 @@ export async function writeRecitingFolder(folder: string, text: string, { broken
     "tokenizer_config.json": JSON.stringify({
       tokenizer_class: "PreTrainedTokenizerFast",
       eos_token: "<|end|>",
-      chat_template: template ?? `{% for message in messages %}{{ message.content }}<|end|>{% endfor %}${opening}`,
+      chat_template:
+        template ??
+        `{% for message in messages %}{{ message.content }}<|end|>{% endfor %}${opening}`,
     }),
     "README.md": "Not part of the model.",
   };
   await mkdir(folder, { recursive: true });
-  for (const [name, contents] of Object.entries(files)) await writeFile(join(folder, name), contents);
+  for (const [name, contents] of Object.entries(files))
+    await writeFile(join(folder, name), contents);
 }

@@ -1,4 +1,7 @@
-/** An adapter whose driver refuses one of our kernels: its safe twin serves in its place; where there is none, that is told and the CPU offered. */
+/**
+ * An adapter whose driver refuses one of our kernels: its safe twin serves in its place; where
+ * there is none, that is told and the CPU offered.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { putBeforeWorker } from "./before-worker.ts";
@@ -12,7 +15,11 @@ const patience = 400_000;
 
 async function arrive(watch: Watch, loaded = true): Promise<Visitor> {
   await putBeforeWorker(stand.site, "watched-worker.ts", watch);
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=webgpu", serviceWorkers: "block", loaded });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "?backend=webgpu",
+    serviceWorkers: "block",
+    loaded,
+  });
   await visitor.set("segmentTokens", "3");
   await visitor.set("maxRounds", "1");
   await visitor.set("temperature", "0");
@@ -27,34 +34,49 @@ async function usual(): Promise<string> {
     answer = await visitor.answer(sum, patience);
     const { launched, refused } = await watched(visitor);
     assert.deepEqual(refused, []);
-    for (const kernel of ["product_block_serial_q8_0", "attention_serial"]) assert.ok((launched[kernel] ?? 0) > 0, `${kernel} is launched as a rule`);
+    for (const kernel of ["product_block_serial_q8_0", "attention_serial"])
+      assert.ok((launched[kernel] ?? 0) > 0, `${kernel} is launched as a rule`);
     await visitor.leave();
   }
   assert.notEqual(answer, "");
   return answer;
 }
 
-const watched = (visitor: Visitor): Promise<Watched> => visitor.page.workers()[0]!.evaluate(() => (globalThis as unknown as { watched: Watched }).watched);
+const watched = (visitor: Visitor): Promise<Watched> =>
+  visitor.page
+    .workers()[0]!
+    .evaluate(() => (globalThis as unknown as { watched: Watched }).watched);
 
 for (const { refuse, instead } of [
-  { refuse: ["product_block_serial_q8_0"], instead: ["product_block_q8_0", "product_vector_q8_0", "attention"] },
+  {
+    refuse: ["product_block_serial_q8_0"],
+    instead: ["product_block_q8_0", "product_vector_q8_0", "attention"],
+  },
   { refuse: ["product_block_serial_q8_0", "product_block_q8_0"], instead: ["product_vector_q8_0"] },
   { refuse: ["attention_serial"], instead: ["attention", "attention_combine"] },
   { refuse: ["attention_serial", "attention_combine"], instead: ["attention"] },
 ]) {
-  test(`without ${refuse.join(" and ")} there is the same answer`, { timeout: patience }, async () => {
+  test(`without ${refuse.join(" and ")} there is the same answer`, {
+    timeout: patience,
+  }, async () => {
     const visitor = await arrive({ refuse });
     assert.equal(await visitor.answer(sum, patience), await usual());
     const { launched, refused } = await watched(visitor);
     assert.deepEqual(new Set(refused), new Set(refuse));
     for (const kernel of refuse) assert.equal(launched[kernel], undefined, kernel);
-    for (const kernel of instead) assert.ok((launched[kernel] ?? 0) > 0, `${kernel} is not among ${Object.keys(launched).join(", ")}`);
+    for (const kernel of instead)
+      assert.ok(
+        (launched[kernel] ?? 0) > 0,
+        `${kernel} is not among ${Object.keys(launched).join(", ")}`,
+      );
     visitor.clean();
     await visitor.leave();
   });
 }
 
-test("a kernel without a twin is named with the adapter, and the CPU answers", { timeout: patience }, async () => {
+test("a kernel without a twin is named with the adapter, and the CPU answers", {
+  timeout: patience,
+}, async () => {
   const visitor = await arrive({ refuse: ["embed_q8_0"] }, false);
   const { page } = visitor;
   const notice = page.locator('.notice.error[data-key="engine"]');

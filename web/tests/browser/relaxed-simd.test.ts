@@ -1,4 +1,7 @@
-/** The engine's file with relaxed SIMD is the one that is fetched, and computes what the other one does. */
+/**
+ * The engine's file with relaxed SIMD is the one that is fetched, and computes what the other one
+ * does.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -25,18 +28,35 @@ interface Library {
 
 /** All that an ensemble of the files says, and which modules were fetched for it. */
 async function answer(files: string[]): Promise<{ events: Event[]; modules: string[] }> {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "bench.html",
+    loaded: false,
+    serviceWorkers: "block",
+  });
   const modules: string[] = [];
-  visitor.page.on("request", (request) => void (request.url().endsWith(".wasm") && modules.push(request.url().split("/").at(-1)!)));
-  await visitor.page.evaluate(() => document.body.insertAdjacentHTML("beforeend", '<input type="file" id="members" multiple>'));
+  visitor.page.on(
+    "request",
+    (request) =>
+      void (request.url().endsWith(".wasm") && modules.push(request.url().split("/").at(-1)!)),
+  );
+  await visitor.page.evaluate(() =>
+    document.body.insertAdjacentHTML("beforeend", '<input type="file" id="members" multiple>'),
+  );
   await visitor.page.locator("#members").setInputFiles(files);
   const events = await visitor.page.evaluate(async () => {
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const conclave = await Conclave.open({ backend: "cpu" });
-    for (const file of (document.querySelector("#members") as HTMLInputElement).files!) await conclave.add({ name: file.name, files: [file] }, { contextTokens: 512 });
+    for (const file of (document.querySelector("#members") as HTMLInputElement).files!)
+      await conclave.add({ name: file.name, files: [file] }, { contextTokens: 512 });
     const events: Event[] = [];
     const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(5) }];
-    for await (const event of conclave.ask(messages, { sampling: { temperature: 0.8, seed: 3 }, settings: { maxRounds: 4 } })) events.push({ ...event, ms: undefined });
+    for await (const event of conclave.ask(messages, {
+      sampling: { temperature: 0.8, seed: 3 },
+      settings: { maxRounds: 4 },
+    }))
+      events.push({ ...event, ms: undefined });
     conclave.close();
     return events.filter(({ type }) => type !== "reading");
   });
@@ -52,7 +72,10 @@ test("with relaxed SIMD an ensemble makes the numbers that it makes without, to 
     // Of codes, whose products are those of quads.
     for (const [index, file] of files.entries()) await writeModel("tiny", "Q4_0", index + 1, file);
     const relaxed = await answer(files);
-    stand.site.overrides.set("library/engine-shared-relaxed.wasm", await readFile(`${dist}engine-shared.wasm`));
+    stand.site.overrides.set(
+      "library/engine-shared-relaxed.wasm",
+      await readFile(`${dist}engine-shared.wasm`),
+    );
     const plain = await answer(files);
     assert.deepEqual(relaxed.modules, ["engine-shared-relaxed.wasm"]);
     assert.deepEqual(plain.modules, relaxed.modules);

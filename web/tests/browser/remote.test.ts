@@ -1,6 +1,6 @@
 /**
- * Members behind a real server, llama.cpp's own: beside members of the tab in one answer, scoring as they do, and
- * failing as servers do. `cargo xtask test --only browser` installs it.
+ * Members behind a real server, llama.cpp's own: beside members of the tab in one answer, scoring
+ * as they do, and failing as servers do. `cargo xtask test --only browser` installs it.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -16,30 +16,65 @@ const key = "sk-very-secret-0123456789";
 const model = `${dist}members/ada.gguf`;
 let open: LlamaServer;
 let locked: LlamaServer;
-before(async () => void ([open, locked] = await Promise.all([LlamaServer.open(model), LlamaServer.open(model, { key })])));
+before(
+  async () =>
+    void ([open, locked] = await Promise.all([
+      LlamaServer.open(model),
+      LlamaServer.open(model, { key }),
+    ])),
+);
 after(() => Promise.all([open?.close(), locked?.close()]));
 
 /** What a visitor may see and keep of an answer: its record, which the button gives. */
-async function record({ page }: Visitor): Promise<{ text: string; cores: string[]; members: string[]; rounds: (RoundEvent & { verified: boolean })[] }> {
+async function record({ page }: Visitor): Promise<{
+  text: string;
+  cores: string[];
+  members: string[];
+  rounds: (RoundEvent & { verified: boolean })[];
+}> {
   const coming = page.waitForEvent("download");
   await page.getByRole("button", { name: "Download the run" }).last().click();
   const text = await readFile(await (await coming).path(), "utf8");
-  return { text, ...(JSON.parse(text) as { cores: string[]; members: string[]; rounds: (RoundEvent & { verified: boolean })[] }) };
+  return {
+    text,
+    ...(JSON.parse(text) as {
+      cores: string[];
+      members: string[];
+      rounds: (RoundEvent & { verified: boolean })[];
+    }),
+  };
 }
 
-test("two members of the tab, one behind a server and a judge by letters answer as one", { timeout: 240_000 }, async () => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu", also: [open.address, locked.address] });
+test("two members of the tab, one behind a server and a judge by letters answer as one", {
+  timeout: 240_000,
+}, async () => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "?backend=cpu",
+    also: [open.address, locked.address],
+  });
   const { page } = visitor;
   await page.getByRole("button", { name: "Remove Ada" }).click();
   await visitor.keepToys();
   await visitor.join({ base: locked.base, key, name: "ada" });
-  await page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(locked.base).host} · ada · drafts and scores` }).waitFor();
+  await page
+    .locator('.member[data-state="ready"]', {
+      hasText: `at ${new URL(locked.base).host} · ada · drafts and scores`,
+    })
+    .waitFor();
   await visitor.join({ base: open.base, judges: true, name: "judge" });
-  const judge = page.locator('.member[data-state="ready"]', { hasText: `at ${new URL(open.base).host} · judge · judges only` });
+  const judge = page.locator('.member[data-state="ready"]', {
+    hasText: `at ${new URL(open.base).host} · judge · judges only`,
+  });
   await judge.waitFor();
-  assert.match((await judge.locator(".description").textContent()) ?? "", /hears what is asked and answered/);
+  assert.match(
+    (await judge.locator(".description").textContent()) ?? "",
+    /hears what is asked and answered/,
+  );
   for (const line of ["#tagline", "#about-models"])
-    assert.match((await page.locator(line).textContent()) ?? "", /here and at 127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+: what you ask and what is answered goes there/);
+    assert.match(
+      (await page.locator(line).textContent()) ?? "",
+      /here and at 127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+: what you ask and what is answered goes there/,
+    );
   await visitor.set("seed", "1");
   const answer = await visitor.answer("What is 347 + 586?");
   assert.match(answer, /933/, "the toy that can add sits behind the server");
@@ -54,20 +89,36 @@ test("two members of the tab, one behind a server and a judge by letters answer 
       ["ada", "judge"],
     ],
   );
-  for (const { active, drafters, remote, abstained, scores } of rounds.filter(({ verified }) => verified)) {
+  for (const { active, drafters, remote, abstained, scores } of rounds.filter(
+    ({ verified }) => verified,
+  )) {
     assert.deepEqual([active, drafters, remote, abstained], [[0, 1, 2, 3], [0, 1, 2], [2, 3], []]);
-    assert.ok(scores[2]!.every(({ harmonic }) => harmonic! < 0) && scores[3]!.every(({ preference }) => preference! > 0));
+    assert.ok(
+      scores[2]!.every(({ harmonic }) => harmonic! < 0) &&
+        scores[3]!.every(({ preference }) => preference! > 0),
+    );
   }
-  const kept = await page.evaluate(() => JSON.stringify([location.href, { ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML]));
+  const kept = await page.evaluate(() =>
+    JSON.stringify([
+      location.href,
+      { ...localStorage },
+      { ...sessionStorage },
+      document.documentElement.outerHTML,
+    ]),
+  );
   for (const place of [text, kept]) assert.ok(!place.includes(key), "the key is nowhere");
   visitor.clean();
   await visitor.leave();
 });
 
-test("the same model scores the same here and behind a server, and answers the same", { timeout: 240_000 }, async () => {
+test("the same model scores the same here and behind a server, and answers the same", {
+  timeout: 240_000,
+}, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { also: [open.address] });
   const answered = await visitor.page.evaluate(async (remote) => {
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as typeof import("../../src/library/conclave.ts");
     const conclave = await Conclave.load({
       backend: "cpu",
       members: [
@@ -75,24 +126,39 @@ test("the same model scores the same here and behind a server, and answers the s
         { name: "There", remote, timeout: 60_000 },
       ],
     });
-    const ask = async (question: string, members: string[]): Promise<{ rounds: RoundEvent[]; text: string }> => {
+    const ask = async (
+      question: string,
+      members: string[],
+    ): Promise<{ rounds: RoundEvent[]; text: string }> => {
       const rounds: RoundEvent[] = [];
-      for await (const event of conclave.ask([{ role: "user", content: question }], { members, sampling: { temperature: 0, seed: 1 } })) {
+      for await (const event of conclave.ask([{ role: "user", content: question }], {
+        members,
+        sampling: { temperature: 0, seed: 1 },
+      })) {
         if (event.type === "round") rounds.push(event);
         if (event.type === "end") return { rounds, text: event.text };
       }
       throw new Error("it has no end");
     };
     const all = [];
-    for (const question of ["What is 347 + 586?", "Sort these words: pear, apple, fig.", "Tell me a story about a fox."]) {
-      all.push({ both: await ask(question, ["Here", "There"]), here: await ask(question, ["Here"]), there: await ask(question, ["There"]) });
+    for (const question of [
+      "What is 347 + 586?",
+      "Sort these words: pear, apple, fig.",
+      "Tell me a story about a fox.",
+    ]) {
+      all.push({
+        both: await ask(question, ["Here", "There"]),
+        here: await ask(question, ["Here"]),
+        there: await ask(question, ["There"]),
+      });
     }
     conclave.close();
     return all;
   }, open.base);
   let compared = 0;
   let furthest = 0;
-  // ln Σ 1/p, which a small error of every token moves by no more than that error: a surprise adds them all up.
+  // ln Σ 1/p, which a small error of every token moves by no more than that error: a surprise adds
+  // them all up.
   const sum = (harmonic: number, tokens: number) => Math.log(Math.expm1(-harmonic) + tokens);
   for (const { both, here, there } of answered) {
     assert.equal(there.text, here.text);
@@ -100,7 +166,12 @@ test("the same model scores the same here and behind a server, and answers the s
       for (const [j, { tokens, ended }] of candidates.entries()) {
         const [near, far] = [scores[0]![j]!, scores[1]![j]!];
         assert.ok(tokens >= 0 && near.harmonic !== undefined);
-        furthest = Math.max(furthest, Math.abs(sum(near.harmonic, tokens + Number(ended)) - sum(far.harmonic!, tokens + Number(ended))));
+        furthest = Math.max(
+          furthest,
+          Math.abs(
+            sum(near.harmonic, tokens + Number(ended)) - sum(far.harmonic!, tokens + Number(ended)),
+          ),
+        );
         compared++;
       }
     }
@@ -111,8 +182,12 @@ test("the same model scores the same here and behind a server, and answers the s
   await visitor.leave();
 });
 
-test("a server that freezes, dies and comes again, and one that refuses the key: told, and the others go on", { timeout: 240_000 }, async (context) => {
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { also: [open.address, locked.address] });
+test("a server that freezes, dies and comes again, and one that refuses the key: told, and the others go on", {
+  timeout: 240_000,
+}, async (context) => {
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    also: [open.address, locked.address],
+  });
   let server = await LlamaServer.open(model);
   // Where the test fails: a process that is left keeps this one from its end.
   context.after(() => server.close());
@@ -121,7 +196,9 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
   const { page } = visitor;
   const refused = await page.evaluate(
     async ({ remote, locked }) => {
-      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+      const { Conclave } = (await import(
+        new URL("./library/conclave.js", document.baseURI).href
+      )) as typeof import("../../src/library/conclave.ts");
       const conclave = await Conclave.load({
         backend: "cpu",
         members: [
@@ -139,11 +216,22 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
     { remote: server.base, locked: locked.base },
   );
   assert.match(refused, /^Remote: .*refuses the key/);
-  const ask = (maxRounds: number): Promise<{ rounds: RoundEvent[]; left: LeftEvent[]; stop: string }> =>
+  const ask = (
+    maxRounds: number,
+  ): Promise<{ rounds: RoundEvent[]; left: LeftEvent[]; stop: string }> =>
     page.evaluate(async (maxRounds) => {
-      const { conclave } = window as unknown as { conclave: import("../../src/library/conclave.ts").Conclave };
-      const told: { rounds: RoundEvent[]; left: LeftEvent[]; stop: string } = { rounds: [], left: [], stop: "" };
-      for await (const event of conclave.ask([{ role: "user", content: "Tell me a story about a fox." }], { sampling: { temperature: 0, seed: 1 }, settings: { maxRounds, segmentTokens: 4 } })) {
+      const { conclave } = window as unknown as {
+        conclave: import("../../src/library/conclave.ts").Conclave;
+      };
+      const told: { rounds: RoundEvent[]; left: LeftEvent[]; stop: string } = {
+        rounds: [],
+        left: [],
+        stop: "",
+      };
+      for await (const event of conclave.ask(
+        [{ role: "user", content: "Tell me a story about a fox." }],
+        { sampling: { temperature: 0, seed: 1 }, settings: { maxRounds, segmentTokens: 4 } },
+      )) {
         if (event.type === "round") told.rounds.push(event);
         if (event.type === "left") told.left.push(event);
         if (event.type === "end") told.stop = event.stop;
@@ -170,11 +258,17 @@ test("a server that freezes, dies and comes again, and one that refuses the key:
 
   // From here on nothing is to be late on a busy machine.
   await page.evaluate(async (remote) => {
-    const { conclave } = window as unknown as { conclave: import("../../src/library/conclave.ts").Conclave };
+    const { conclave } = window as unknown as {
+      conclave: import("../../src/library/conclave.ts").Conclave;
+    };
     await conclave.add({ name: "There", remote, timeout: 60_000 }, { replace: "There" });
   }, server.base);
   const again = await ask(2);
-  assert.deepEqual([again.left, again.rounds[0]!.drafters], [[], [0, 1]], "the next question asks it again");
+  assert.deepEqual(
+    [again.left, again.rounds[0]!.drafters],
+    [[], [0, 1]],
+    "the next question asks it again",
+  );
 
   // It dies in mid-answer, and comes again in time.
   const answering = ask(6);

@@ -1,4 +1,7 @@
-/** Two tabs of the page on one engine: loaded once, asked by both, and handed on when its tab closes. */
+/**
+ * Two tabs of the page on one engine: loaded once, asked by both, and handed on when its tab
+ * closes.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { putBeforeWorker, putNothingBeforeWorker } from "./before-worker.ts";
@@ -17,7 +20,12 @@ after(() => putNothingBeforeWorker(stand.site));
 async function tabs(): Promise<{ first: Visitor; second: Visitor; fetched: string[] }> {
   const first = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const fetched: string[] = [];
-  first.page.context().on("request", (request) => void (request.url().endsWith(".gguf") && fetched.push(request.url())));
+  first.page
+    .context()
+    .on(
+      "request",
+      (request) => void (request.url().endsWith(".gguf") && fetched.push(request.url())),
+    );
   const second = await first.sibling();
   for (const tab of [first, second]) {
     await tab.set("seed", "11");
@@ -28,12 +36,16 @@ async function tabs(): Promise<{ first: Visitor; second: Visitor; fetched: strin
 
 /** Engines that live in a tab. */
 async function engines({ page }: Visitor): Promise<number> {
-  const names = await Promise.all(page.workers().map((worker) => worker.evaluate(() => name).catch(() => "ended")));
+  const names = await Promise.all(
+    page.workers().map((worker) => worker.evaluate(() => name).catch(() => "ended")),
+  );
   return names.filter((name) => name === "conclave").length;
 }
 
-const engineLine = async ({ page }: Visitor): Promise<string> => (await page.locator("#engine").textContent()) ?? "";
-const facts = async ({ page }: Visitor): Promise<string> => (await page.locator(".facts").last().textContent()) ?? "";
+const engineLine = async ({ page }: Visitor): Promise<string> =>
+  (await page.locator("#engine").textContent()) ?? "";
+const facts = async ({ page }: Visitor): Promise<string> =>
+  (await page.locator(".facts").last().textContent()) ?? "";
 const notice = ({ page }: Visitor, key: string) => page.locator(`.notice[data-key="${key}"]`);
 const segment = ({ page }: Visitor, at = 0) => page.locator(".segment").nth(at).waitFor();
 
@@ -94,7 +106,10 @@ test("the tab with the engine closes in mid-answer: the next has it from then on
   await first.page.close();
   await second.state("ready");
   assert.match(await facts(second), /finished/);
-  assert.match((await notice(second, "engine").textContent()) ?? "", /The tab that the engine was in has closed/);
+  assert.match(
+    (await notice(second, "engine").textContent()) ?? "",
+    /The tab that the engine was in has closed/,
+  );
   assert.equal(await engines(second), 1);
   assert.doesNotMatch(await engineLine(second), /another tab/);
   assert.ok((await second.text()).startsWith(whole.slice(0, 4)));
@@ -105,7 +120,8 @@ test("the tab with the engine closes in mid-answer: the next has it from then on
   assert.deepEqual([await engines(second), await engines(third), await engines(fourth)], [1, 0, 0]);
   await second.page.close();
   const left = [third, fourth];
-  const anew = async (): Promise<boolean> => (await Promise.all(left.map(engines))).reduce((sum, count) => sum + count) > 0;
+  const anew = async (): Promise<boolean> =>
+    (await Promise.all(left.map(engines))).reduce((sum, count) => sum + count) > 0;
   while (!(await anew())) await third.page.waitForTimeout(50);
   for (const tab of left) await tab.state("ready");
   assert.deepEqual((await Promise.all(left.map(engines))).sort(), [0, 1]);
@@ -145,7 +161,10 @@ test("a tab that changes its members opens its own engine and says so; the other
   await first.ask(story);
   await segment(first);
   await second.page.getByRole("button", { name: "Remove Quill" }).click();
-  assert.match((await notice(second, "tabs").textContent()) ?? "", /Each tab holds its models in memory by itself/);
+  assert.match(
+    (await notice(second, "tabs").textContent()) ?? "",
+    /Each tab holds its models in memory by itself/,
+  );
   await second.state("ready");
   assert.deepEqual([await engines(first), await engines(second)], [1, 1]);
   assert.deepEqual(await second.page.locator(".member .name").allTextContents(), ["Ada", "Juno"]);

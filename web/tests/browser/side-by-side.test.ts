@@ -1,4 +1,7 @@
-/** What each member answers alone, beside the ensemble; and the rules of the method, in the form and in the library. */
+/**
+ * What each member answers alone, beside the ensemble; and the rules of the method, in the form and
+ * in the library.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -19,13 +22,26 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   const together = await visitor.answer(story);
   await page.getByRole("button", { name: "Side by side" }).press("Enter");
   await visitor.state("ready");
-  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Side by side", "the heading has the focus");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    "Side by side",
+    "the heading has the focus",
+  );
   const view = page.getByRole("region", { name: "Side by side" });
-  assert.equal(await view.getByRole("status").textContent(), "Every member has answered alone, under the same settings.");
-  assert.deepEqual(await view.locator("h4").allTextContents(), ["Together", "Ada", "Quill", "Juno"]);
+  assert.equal(
+    await view.getByRole("status").textContent(),
+    "Every member has answered alone, under the same settings.",
+  );
+  assert.deepEqual(await view.locator("h4").allTextContents(), [
+    "Together",
+    "Ada",
+    "Quill",
+    "Juno",
+  ]);
   const answers = await view.locator(".alone-answer").allTextContents();
   assert.equal(answers[0], together);
-  for (const told of await view.locator(".facts").allTextContents()) assert.match(told, /^finished · \d+ tokens? in [\d.]+ (ms|s)$/);
+  for (const told of await view.locator(".facts").allTextContents())
+    assert.match(told, /^finished · \d+ tokens? in [\d.]+ (ms|s)$/);
 
   // What a card shows is what the library says of that member alone.
   const alone = await page.evaluate(async (content) => {
@@ -33,7 +49,11 @@ test("each member answers alone beside the ensemble, and the conversation knows 
     const texts: string[] = [];
     for (const name of ["Ada", "Quill", "Juno"]) {
       let text = "";
-      for await (const event of conclave.ask([{ role: "user", content }], { members: [name], sampling: { seed: 5 } })) if (event.type === "round") text += event.text;
+      for await (const event of conclave.ask([{ role: "user", content }], {
+        members: [name],
+        sampling: { seed: 5 },
+      }))
+        if (event.type === "round") text += event.text;
       texts.push(text);
     }
     return texts;
@@ -45,12 +65,23 @@ test("each member answers alone beside the ensemble, and the conversation knows 
   assert.equal(await visitor.text(), together);
   await view.getByRole("button", { name: "Close" }).press("Enter");
   assert.equal(await view.count(), 0);
-  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Side by side", "its button has the focus again");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    "Side by side",
+    "its button has the focus again",
+  );
 
   // The next question goes on from the ensemble's answer alone.
   await visitor.answer("And what is 2 + 2?");
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByText("Download the run").last().click()]);
-  const run = JSON.parse(await readFile(await download.path(), "utf8")) as { messages: { content: string }[]; settings: Settings; rounds: { writers: number[]; winner: number }[] };
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByText("Download the run").last().click(),
+  ]);
+  const run = JSON.parse(await readFile(await download.path(), "utf8")) as {
+    messages: { content: string }[];
+    settings: Settings;
+    rounds: { writers: number[]; winner: number }[];
+  };
   assert.deepEqual(
     run.messages.map(({ content }) => content),
     [story, together, "And what is 2 + 2?"],
@@ -63,14 +94,20 @@ test("each member answers alone beside the ensemble, and the conversation knows 
 
 test("one stop ends all: who is unfinished says so, and who was not asked", async () => {
   await putBeforeWorker(stand.site, "paced-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block", viewport: { width: 390, height: 844 } });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    serviceWorkers: "block",
+    viewport: { width: 390, height: 844 },
+  });
   const { page } = visitor;
   await visitor.set("seed", "11");
   await visitor.set("segmentTokens", "2");
   await visitor.set("maxRounds", "20");
   const together = await visitor.answer(story);
   await visitor.when(
-    () => [...document.querySelectorAll(".alone-answer")].some((answer, index) => index > 0 && answer.textContent !== ""),
+    () =>
+      [...document.querySelectorAll(".alone-answer")].some(
+        (answer, index) => index > 0 && answer.textContent !== "",
+      ),
     () => document.querySelector<HTMLButtonElement>("#stop")?.click(),
   );
   await page.getByRole("button", { name: "Side by side" }).click();
@@ -78,12 +115,18 @@ test("one stop ends all: who is unfinished says so, and who was not asked", asyn
   const told = await page.locator(".alone .facts").allTextContents();
   assert.match(told[1] ?? "", /^unfinished: stopped by you · \d+ tokens? in /);
   assert.deepEqual(told.slice(2), ["not asked: stopped by you", "not asked: stopped by you"]);
-  assert.equal(await page.getByRole("region", { name: "Side by side" }).getByRole("status").textContent(), "0 of 3 members have finished alone.");
+  assert.equal(
+    await page.getByRole("region", { name: "Side by side" }).getByRole("status").textContent(),
+    "0 of 3 members have finished alone.",
+  );
   assert.equal(await visitor.text(), together);
   const cards = await page.locator(".alone").all();
   const left = await Promise.all(cards.map(async (card) => (await card.boundingBox())?.x));
   assert.equal(new Set(left).size, 1, "on a phone they stand under each other");
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "and nothing is wider than the screen");
+  assert.ok(
+    await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+    "and nothing is wider than the screen",
+  );
   putNothingBeforeWorker(stand.site);
   visitor.clean();
   await visitor.leave();
@@ -97,19 +140,36 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
       .locator("#settings")
       .evaluate((form: HTMLFormElement) =>
         Object.fromEntries(
-          [...form.querySelectorAll<HTMLInputElement | HTMLSelectElement>("input, select")].map((control) => [
-            control.name,
-            control.type === "checkbox" ? (control as HTMLInputElement).checked : control.value,
-          ]),
+          [...form.querySelectorAll<HTMLInputElement | HTMLSelectElement>("input, select")].map(
+            (control) => [
+              control.name,
+              control.type === "checkbox" ? (control as HTMLInputElement).checked : control.value,
+            ],
+          ),
         ),
       );
   const usual = await form();
-  assert.deepEqual([usual["rule"], usual["scoring"], usual["scoreEnd"], usual["reward"], usual["segmentTokens"]], ["harmonic", "harmonic", true, "shares", "32"]);
+  assert.deepEqual(
+    [usual["rule"], usual["scoring"], usual["scoreEnd"], usual["reward"], usual["segmentTokens"]],
+    ["harmonic", "harmonic", true, "shares", "32"],
+  );
   await visitor.set("maxRounds", "3");
   await visitor.set("rule", "paper");
   const paper = await form();
-  assert.deepEqual([paper["scoring"], paper["scoreEnd"], paper["reward"], paper["segmentTokens"], paper["maxRounds"]], ["logit", false, "counts", "10", "3"]);
-  assert.deepEqual([usual["level"], paper["level"], usual["leader"], paper["leader"]], [true, false, false, false]);
+  assert.deepEqual(
+    [
+      paper["scoring"],
+      paper["scoreEnd"],
+      paper["reward"],
+      paper["segmentTokens"],
+      paper["maxRounds"],
+    ],
+    ["logit", false, "counts", "10", "3"],
+  );
+  assert.deepEqual(
+    [usual["level"], paper["level"], usual["leader"], paper["leader"]],
+    [true, false, false, false],
+  );
   await visitor.set("alpha", "2");
   await page.locator("#setting-alpha").press("Tab");
   assert.equal((await form())["rule"], "own");
@@ -118,19 +178,35 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   assert.equal((await form())["rule"], "paper");
   await visitor.answer(sum);
   await page.locator(".segment").first().click();
-  assert.match((await page.locator(".matrix caption").textContent()) ?? "", /below it the mean raw logit of its tokens/);
+  assert.match(
+    (await page.locator(".matrix caption").textContent()) ?? "",
+    /below it the mean raw logit of its tokens/,
+  );
 
   // In the library the rule is a preset, with settings put over it.
   const asked = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     const events: ConclaveEvent[] = [];
-    for await (const event of conclave.ask([{ role: "user", content }], { rule: "paper", settings: { maxRounds: 1 } })) events.push(event);
+    for await (const event of conclave.ask([{ role: "user", content }], {
+      rule: "paper",
+      settings: { maxRounds: 1 },
+    }))
+      events.push(event);
     const begin = events.find((event) => event.type === "begin");
     const round = events.find((event) => event.type === "round");
-    return { settings: begin?.settings, score: round?.scores[0]?.[0], members: conclave.members, rules: conclave.rules };
+    return {
+      settings: begin?.settings,
+      score: round?.scores[0]?.[0],
+      members: conclave.members,
+      rules: conclave.rules,
+    };
   }, sum);
   assert.deepEqual(asked.settings, { ...asked.rules.paper, maxRounds: 1 });
-  assert.deepEqual(Object.keys(asked.score ?? {}).sort(), ["meanLogit"], "the paper's looks at no probabilities");
+  assert.deepEqual(
+    Object.keys(asked.score ?? {}).sort(),
+    ["meanLogit"],
+    "the paper's looks at no probabilities",
+  );
   assert.ok(
     asked.members.every(({ template }) => template),
     "the toys converse",
@@ -140,7 +216,9 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   const refused = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
     try {
-      for await (const _ of conclave.ask([{ role: "user", content }], { settings: { segmentTokens: 65 } }));
+      for await (const _ of conclave.ask([{ role: "user", content }], {
+        settings: { segmentTokens: 65 },
+      }));
       return undefined;
     } catch (error) {
       return { kind: (error as Error).name, message: (error as Error).message };
@@ -148,37 +226,72 @@ test("a rule fills the switches, a switch set otherwise makes it one's own, and 
   }, sum);
   assert.equal(refused?.kind, "Settings");
   assert.match(refused.message, /segmentTokens is 65: choose a value from 1 to 64/);
-  assert.deepEqual(await page.locator("#setting-segmentTokens").evaluate(({ min, max }: HTMLInputElement) => [min, max]), ["1", "64"]);
+  assert.deepEqual(
+    await page
+      .locator("#setting-segmentTokens")
+      .evaluate(({ min, max }: HTMLInputElement) => [min, max]),
+    ["1", "64"],
+  );
 
   await page.getByRole("button", { name: "Back to the defaults" }).click();
   assert.deepEqual(await form(), usual);
 
-  // One member drafts for all where nobody doubts it; with a doubt beyond all surprise it always does.
+  // One member drafts for all where nobody doubts it; with a doubt beyond all surprise it always
+  // does.
   const led = await page.evaluate(async (content) => {
     const { conclave } = window as unknown as { conclave: Conclave };
-    const played: { drafters: number[]; candidates: number; scores: number; totals: number; doubted: boolean }[] = [];
+    const played: {
+      drafters: number[];
+      candidates: number;
+      scores: number;
+      totals: number;
+      doubted: boolean;
+    }[] = [];
     for (const doubt of [1000, 0]) {
-      for await (const event of conclave.ask([{ role: "user", content }], { rule: "leader", settings: { leader: { doubt } } })) {
+      for await (const event of conclave.ask([{ role: "user", content }], {
+        rule: "leader",
+        settings: { leader: { doubt } },
+      })) {
         if (event.type !== "round") continue;
         const { drafters, candidates, scores, totals } = event;
-        played.push({ drafters, candidates: candidates.length, scores: scores.length, totals: totals.length, doubted: doubt === 0 });
+        played.push({
+          drafters,
+          candidates: candidates.length,
+          scores: scores.length,
+          totals: totals.length,
+          doubted: doubt === 0,
+        });
       }
     }
     return { played, members: conclave.members.length };
   }, sum);
   const alone = { drafters: [0], candidates: 1, scores: led.members, totals: 0, doubted: false };
-  const all = { drafters: [...Array(led.members).keys()], candidates: led.members, scores: led.members, totals: led.members, doubted: true };
+  const all = {
+    drafters: [...Array(led.members).keys()],
+    candidates: led.members,
+    scores: led.members,
+    totals: led.members,
+    doubted: true,
+  };
   for (const round of led.played) assert.deepEqual(round, round.doubted ? all : alone);
   assert.ok(new Set(led.played.map(({ doubted }) => doubted)).size === 2);
   await visitor.set("rule", "leader");
   const leader = await form();
-  assert.deepEqual({ ...leader, rule: usual["rule"], leader: false }, usual, "the default rule but for who drafts");
+  assert.deepEqual(
+    { ...leader, rule: usual["rule"], leader: false },
+    usual,
+    "the default rule but for who drafts",
+  );
   await page.getByRole("button", { name: "Back to the defaults" }).click();
   await visitor.answer(sum);
   await page.locator(".exchange").last().locator(".segment").first().click();
   const matrix = page.locator(".exchange").last().locator(".matrix");
-  assert.match((await matrix.locator("caption").textContent()) ?? "", /below it the surprise in nats/);
-  for (const raw of await matrix.locator("tbody small").allTextContents()) assert.match(raw, /^\d+\.\d\d$/);
+  assert.match(
+    (await matrix.locator("caption").textContent()) ?? "",
+    /below it the surprise in nats/,
+  );
+  for (const raw of await matrix.locator("tbody small").allTextContents())
+    assert.match(raw, /^\d+\.\d\d$/);
   visitor.clean();
   await visitor.leave();
 });

@@ -1,7 +1,7 @@
 /**
- * Serves a built folder as a strict file host would: from a sub-path, with the documented
- * headers; below it other folders, such as the package, each under a name. A test may put other contents in the place of a file, and leave out the headers that isolate the
- * page from other origins.
+ * Serves a built folder as a strict file host would: from a sub-path, with the documented headers;
+ * below it other folders, such as the package, each under a name. A test may put other contents in
+ * the place of a file, and leave out the headers that isolate the page from other origins.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
-/** The page's own policy, with what only a header can say: the headers that `cargo xtask dist` recommends. */
+/**
+ * The page's own policy, with what only a header can say: the headers that `cargo xtask dist`
+ * recommends.
+ */
 function policyOf(folder: string): string {
   const html = readFileSync(join(folder, "index.html"), "utf8");
   const policy = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(html)?.[1];
@@ -28,7 +31,11 @@ const types: Record<string, string> = {
   ".woff2": "font/woff2",
 };
 
-const isolation = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp", "cross-origin-resource-policy": "same-origin" };
+const isolation = {
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-embedder-policy": "require-corp",
+  "cross-origin-resource-policy": "same-origin",
+};
 
 export class Site {
   readonly #server: Server;
@@ -52,7 +59,9 @@ export class Site {
     this.#subPath = subPath;
     const placeOf = (inside: string): string => {
       const [name = "", ...rest] = inside.split("/");
-      return rest.length > 0 && below[name] !== undefined ? join(below[name], ...rest) : join(folder, inside);
+      return rest.length > 0 && below[name] !== undefined
+        ? join(below[name], ...rest)
+        : join(folder, inside);
     };
     this.#server = createServer((request, response) => {
       void (async () => {
@@ -89,7 +98,9 @@ export class Site {
 
   /** The service worker as a build would write it with this file in it. */
   workerFor(file: string, contents: string): string {
-    const worker = String(this.overrides.get("offline.js") ?? readFileSync(join(this.#folder, "offline.js"), "utf8"));
+    const worker = String(
+      this.overrides.get("offline.js") ?? readFileSync(join(this.#folder, "offline.js"), "utf8"),
+    );
     const known = new RegExp(`("${file.replaceAll(".", "\\.")}":")[0-9a-f]{64}`);
     if (!known.test(worker)) throw new Error(`offline.js does not know ${file}`);
     return worker.replace(known, `$1${createHash("sha256").update(contents).digest("hex")}`);

@@ -1,4 +1,7 @@
-/** What a visit downloads: each module as it is published, without the names that stack traces need, as brotli. */
+/**
+ * What a visit downloads: each module as it is published, without the names that stack traces need,
+ * as brotli.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -30,7 +33,12 @@ function sent(file: string): number {
 }
 
 test("the engine is at most 1.2 MB, the open core 2.8, the grammars at most 400 kB", () => {
-  const engines = ["engine.wasm", "engine-relaxed.wasm", "engine-shared.wasm", "engine-shared-relaxed.wasm"].map(sent);
+  const engines = [
+    "engine.wasm",
+    "engine-relaxed.wasm",
+    "engine-shared.wasm",
+    "engine-shared-relaxed.wasm",
+  ].map(sent);
   const [fused, burn, grammar] = [engines[0]!, sent("open-core.wasm"), sent("grammar.wasm")];
   for (const engine of engines) assert.ok(engine <= 1.2e6, `${engine} bytes`);
   assert.ok(burn < 2.85e6, `${burn} bytes`);

@@ -1,4 +1,7 @@
-/** A page that is used for long: hundreds of rounds, dozens of questions, members that come and go. What it holds stays what it was. */
+/**
+ * A page that is used for long: hundreds of rounds, dozens of questions, members that come and go.
+ * What it holds stays what it was.
+ */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { GpuCounters } from "../../src/bench/gpu-counters.ts";
@@ -8,7 +11,10 @@ import { stage } from "./stage.ts";
 import { patience, Visitor } from "./visitor.ts";
 
 // Memory is measured when it is asked for and not some time later, without what nobody holds.
-const stand = stage("swiftshader", ["--enable-blink-features=ForceEagerMeasureMemory", "--js-flags=--expose-gc"]);
+const stand = stage("swiftshader", [
+  "--enable-blink-features=ForceEagerMeasureMemory",
+  "--js-flags=--expose-gc",
+]);
 
 /** Bytes that are held. */
 interface Held {
@@ -19,16 +25,30 @@ interface Held {
 }
 
 /** Asks, adds and removes members, `questions` and `loads` times, until so many rounds are over. */
-async function use({ page }: Visitor, rounds: number, questions: number, loads: number): Promise<{ rounds: number; questions: number; loads: number }> {
+async function use(
+  { page }: Visitor,
+  rounds: number,
+  questions: number,
+  loads: number,
+): Promise<{ rounds: number; questions: number; loads: number }> {
   return page.evaluate(
     async (least) => {
       const { conclave } = window as unknown as { conclave: Conclave };
-      const add = (name: string, file: string) => conclave.add({ name, url: `./members/${file}.gguf` }, { contextTokens: 512 });
+      const add = (name: string, file: string) =>
+        conclave.add({ name, url: `./members/${file}.gguf` }, { contextTokens: 512 });
       const done = { rounds: 0, questions: 0, loads: 0 };
-      while (done.rounds < least.rounds || done.questions < least.questions || done.loads < least.loads) {
+      while (
+        done.rounds < least.rounds ||
+        done.questions < least.questions ||
+        done.loads < least.loads
+      ) {
         const content = `${["Tell me a short story about a fox.", "What is 347 + 586?", "Sort these words: pear, apple, fig."][done.questions % 3]}`;
         const settings = { maxRounds: 12, segmentTokens: 4 };
-        for await (const event of conclave.ask([{ role: "user", content }], { settings, sampling: { temperature: 1, seed: done.questions } })) if (event.type === "round") done.rounds++;
+        for await (const event of conclave.ask([{ role: "user", content }], {
+          settings,
+          sampling: { temperature: 1, seed: done.questions },
+        }))
+          if (event.type === "round") done.rounds++;
         done.questions++;
         if (done.loads < least.loads) {
           await conclave.remove("Quill");
@@ -46,29 +66,62 @@ async function held(visitor: Visitor): Promise<Held> {
   const workers = visitor.page.workers();
   const collect = (): void => (globalThis as unknown as { gc(): void }).gc();
   // Twice: what a worker lets go of may be another's.
-  for (let count = 0; count < 2; count++) await Promise.all([visitor.page.evaluate(collect), ...workers.map((worker) => worker.evaluate(collect))]);
+  for (let count = 0; count < 2; count++)
+    await Promise.all([
+      visitor.page.evaluate(collect),
+      ...workers.map((worker) => worker.evaluate(collect)),
+    ]);
   const { scripts, heap } = await visitor.page.evaluate(async () => {
     interface Measured {
       breakdown: { bytes: number; types: string[] }[];
     }
-    const { breakdown } = await (performance as unknown as { measureUserAgentSpecificMemory(): Promise<Measured> }).measureUserAgentSpecificMemory();
-    const scripts = breakdown.filter(({ types }) => types.includes("JavaScript")).reduce((sum, { bytes }) => sum + bytes, 0);
+    const { breakdown } = await (
+      performance as unknown as { measureUserAgentSpecificMemory(): Promise<Measured> }
+    ).measureUserAgentSpecificMemory();
+    const scripts = breakdown
+      .filter(({ types }) => types.includes("JavaScript"))
+      .reduce((sum, { bytes }) => sum + bytes, 0);
     return { scripts, heap: (window as unknown as { conclave: Conclave }).conclave.heapBytes };
   });
-  const live = await Promise.all(workers.map((worker) => worker.evaluate(() => (globalThis as unknown as { gpuCounters?: GpuCounters }).gpuCounters?.liveBytes ?? 0).catch(() => 0)));
+  const live = await Promise.all(
+    workers.map((worker) =>
+      worker
+        .evaluate(
+          () =>
+            (globalThis as unknown as { gpuCounters?: GpuCounters }).gpuCounters?.liveBytes ?? 0,
+        )
+        .catch(() => 0),
+    ),
+  );
   return { scripts: scripts - heap, heap, gpu: Math.max(0, ...live) };
 }
 
-async function soak(context: TestContext, backend: "cpu" | "webgpu", [rounds, questions, loads]: [number, number, number]): Promise<void> {
-  stand.site.overrides.set("bare.html", '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>');
+async function soak(
+  context: TestContext,
+  backend: "cpu" | "webgpu",
+  [rounds, questions, loads]: [number, number, number],
+): Promise<void> {
+  stand.site.overrides.set(
+    "bare.html",
+    '<!doctype html><title>Bare</title><link rel="icon" href="./mark.svg"><body>',
+  );
   await putBeforeWorker(stand.site, "metered-worker.ts");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bare.html", loaded: false });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "bare.html",
+    loaded: false,
+  });
   try {
     await visitor.page.evaluate(async (backend) => {
-      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as typeof import("../../src/library/conclave.ts");
+      const { Conclave } = (await import(
+        new URL("./library/conclave.js", document.baseURI).href
+      )) as typeof import("../../src/library/conclave.ts");
       const conclave = await Conclave.open({ backend });
       // One after the other, so that each has the same worker every time.
-      for (const name of ["Ada", "Juno", "Quill"]) await conclave.add({ name, url: `./members/${name.toLowerCase()}.gguf` }, { contextTokens: 512 });
+      for (const name of ["Ada", "Juno", "Quill"])
+        await conclave.add(
+          { name, url: `./members/${name.toLowerCase()}.gguf` },
+          { contextTokens: 512 },
+        );
       Object.assign(window, { conclave });
     }, backend);
     // What is made once and kept is there from here on: the browser compiles what runs often anew.
@@ -80,14 +133,24 @@ async function soak(context: TestContext, backend: "cpu" | "webgpu", [rounds, qu
     const done = await use(visitor, rounds, questions, loads);
     const after = await held(visitor);
     const share = (what: keyof Held): number => after[what] / before[what] - 1;
-    const told = (["scripts", "heap", ...(backend === "webgpu" ? (["gpu"] as const) : [])] as const).map(
-      (what) => `${what} ${(before[what] / 1e6).toFixed(2)} to ${(after[what] / 1e6).toFixed(2)} MB`,
+    const told = (
+      ["scripts", "heap", ...(backend === "webgpu" ? (["gpu"] as const) : [])] as const
+    ).map(
+      (what) =>
+        `${what} ${(before[what] / 1e6).toFixed(2)} to ${(after[what] / 1e6).toFixed(2)} MB`,
     );
-    context.diagnostic(`${backend}: ${done.rounds} rounds, ${done.questions} questions, ${done.loads} loads: ${told.join(", ")}`);
+    context.diagnostic(
+      `${backend}: ${done.rounds} rounds, ${done.questions} questions, ${done.loads} loads: ${told.join(", ")}`,
+    );
     assert.ok(done.rounds >= rounds && done.questions >= questions && done.loads >= loads);
     assert.ok(share("heap") <= 0.02, told.join(", "));
-    // On the CPU what Chromium counts to workers that have ended comes and goes with it: it is told only.
-    if (backend === "webgpu") assert.ok(before.gpu > 1e6 && share("gpu") <= 0.02 && share("scripts") <= 0.02, told.join(", "));
+    // On the CPU what Chromium counts to workers that have ended comes and goes with it: it is told
+    // only.
+    if (backend === "webgpu")
+      assert.ok(
+        before.gpu > 1e6 && share("gpu") <= 0.02 && share("scripts") <= 0.02,
+        told.join(", "),
+      );
     visitor.clean();
   } finally {
     putNothingBeforeWorker(stand.site);
@@ -95,5 +158,13 @@ async function soak(context: TestContext, backend: "cpu" | "webgpu", [rounds, qu
   }
 }
 
-test("after 500 rounds, 50 questions and 20 loads on the CPU the modules hold what they held before", { timeout: 3 * patience }, (context) => soak(context, "cpu", [500, 50, 20]));
-test("after 100 rounds, 10 questions and 5 loads on the GPU it holds what it held before", { timeout: 5 * patience }, (context) => soak(context, "webgpu", [100, 10, 5]));
+test(
+  "after 500 rounds, 50 questions and 20 loads on the CPU the modules hold what they held before",
+  { timeout: 3 * patience },
+  (context) => soak(context, "cpu", [500, 50, 20]),
+);
+test(
+  "after 100 rounds, 10 questions and 5 loads on the GPU it holds what it held before",
+  { timeout: 5 * patience },
+  (context) => soak(context, "webgpu", [100, 10, 5]),
+);

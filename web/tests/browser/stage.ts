@@ -1,4 +1,6 @@
-/** What every browser test stands on: the built folder on a strict host, and one Chromium a file. */
+/**
+ * What every browser test stands on: the built folder on a strict host, and one Chromium a file.
+ */
 import { existsSync } from "node:fs";
 import { after, before } from "node:test";
 import type { Browser } from "playwright-core";
@@ -17,11 +19,23 @@ export interface Stage {
 export function stage(graphics: Graphics, flags: string[] = []): Stage {
   const made = {} as Stage;
   before(async () => {
-    for (const file of ["index.html", "engine.wasm", "engine-relaxed.wasm", "engine-shared.wasm", "engine-shared-relaxed.wasm", "members/members.json"]) {
-      if (!existsSync(dist + file)) throw new Error(`${dist}${file} is missing: build the page first (cargo xtask dist)`);
+    for (const file of [
+      "index.html",
+      "engine.wasm",
+      "engine-relaxed.wasm",
+      "engine-shared.wasm",
+      "engine-shared-relaxed.wasm",
+      "members/members.json",
+    ]) {
+      if (!existsSync(dist + file))
+        throw new Error(`${dist}${file} is missing: build the page first (cargo xtask dist)`);
     }
     // The package, the engine's script as a module of its own, and what looks for faults in pages.
-    made.site = new Site(dist, "/some/where/", { library: `${web}package`, pkg: `${web}pkg`, axe: `${web}node_modules/axe-core` });
+    made.site = new Site(dist, "/some/where/", {
+      library: `${web}package`,
+      pkg: `${web}pkg`,
+      axe: `${web}node_modules/axe-core`,
+    });
     await made.site.open();
     made.browser = await launch(graphics, flags);
   });

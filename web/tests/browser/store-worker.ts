@@ -13,17 +13,31 @@ export type Call =
   | { id: number; method: "list" }
   | { id: number; method: "stop"; other: number };
 
-const scope = globalThis as unknown as { postMessage(data: unknown): void; onmessage: ((event: MessageEvent<Call>) => void) | null };
+const scope = globalThis as unknown as {
+  postMessage(data: unknown): void;
+  onmessage: ((event: MessageEvent<Call>) => void) | null;
+};
 const running = new Map<number, AbortController>();
 let store: Store;
 
-async function answer(call: Exclude<Call, { method: "stop" }>, signal: AbortSignal): Promise<unknown> {
+async function answer(
+  call: Exclude<Call, { method: "stop" }>,
+  signal: AbortSignal,
+): Promise<unknown> {
   switch (call.method) {
     case "start": {
       const policy = { tries: 4, firstMs: 20, patienceMs: 5000 };
       const shelf = await openShelf();
       const { hub, chunkBytes, stallMs } = call;
-      store = new Store({ shelf, locks: openLocks(), hub, space: navigator.storage, policy, stallMs, chunkBytes });
+      store = new Store({
+        shelf,
+        locks: openLocks(),
+        hub,
+        space: navigator.storage,
+        policy,
+        stallMs,
+        chunkBytes,
+      });
       return { persistent: shelf.persistent };
     }
     case "plan":
@@ -33,9 +47,18 @@ async function answer(call: Exclude<Call, { method: "stop" }>, signal: AbortSign
     case "list":
       return store.list();
     case "open": {
-      const files = await store.open(call.ref, { signal, onProgress: (progress) => scope.postMessage({ id: call.id, progress }) });
+      const files = await store.open(call.ref, {
+        signal,
+        onProgress: (progress) => scope.postMessage({ id: call.id, progress }),
+      });
       try {
-        return await Promise.all(files.files.map(async ({ name, bytes }, index) => ({ name, bytes, sha256: await digest(files, index, bytes) })));
+        return await Promise.all(
+          files.files.map(async ({ name, bytes }, index) => ({
+            name,
+            bytes,
+            sha256: await digest(files, index, bytes),
+          })),
+        );
       } finally {
         files.close();
       }
@@ -55,7 +78,12 @@ scope.onmessage = ({ data: call }) => {
     (result) => scope.postMessage({ id: call.id, result }),
     (thrown: unknown) => {
       const aborted = controller.signal.aborted;
-      scope.postMessage({ id: call.id, error: aborted ? { kind: "AbortError", message: "" } : { kind: typed(thrown).kind, message: typed(thrown).message } });
+      scope.postMessage({
+        id: call.id,
+        error: aborted
+          ? { kind: "AbortError", message: "" }
+          : { kind: typed(thrown).kind, message: typed(thrown).message },
+      });
     },
   );
 };

@@ -34,14 +34,23 @@ export class BareSite {
     const html = `<!doctype html><title>Store</title><link rel="icon" href="data:,"><script type="module">${script}</script>`;
     this.#server = createServer((request, response) => {
       const isWorker = request.url === "/worker.js";
-      response.writeHead(200, { "content-type": isWorker ? "text/javascript" : "text/html", "cache-control": "no-store" });
+      response.writeHead(200, {
+        "content-type": isWorker ? "text/javascript" : "text/html",
+        "cache-control": "no-store",
+      });
       response.end(isWorker ? worker : html);
     });
   }
 
   static async open(): Promise<BareSite> {
     const source = `${process.env["CONCLAVE_WEB"] ?? "./"}tests/browser/store-worker.ts`;
-    const { outputFiles } = await build({ entryPoints: [source], bundle: true, format: "esm", target: "es2022", write: false });
+    const { outputFiles } = await build({
+      entryPoints: [source],
+      bundle: true,
+      format: "esm",
+      target: "es2022",
+      write: false,
+    });
     const site = new BareSite(outputFiles[0]!.text);
     await new Promise<void>((resolve) => site.#server.listen(0, "127.0.0.1", resolve));
     site.address = `http://127.0.0.1:${(site.#server.address() as AddressInfo).port}/`;
@@ -105,7 +114,10 @@ export class Tab {
   persistent = true;
   async #started(): Promise<void> {
     await this.page.waitForFunction(() => "call" in globalThis);
-    ({ persistent: this.persistent } = await this.#result<{ persistent: boolean }>({ method: "start", ...this.#start }));
+    ({ persistent: this.persistent } = await this.#result<{ persistent: boolean }>({
+      method: "start",
+      ...this.#start,
+    }));
   }
 
   plan = (ref: string): Promise<Plan> => this.#result({ method: "plan", ref });
@@ -128,7 +140,10 @@ export class Tab {
     });
   }
 
-  /** Waits until so many bytes of a model are written and noted; a report of progress may come before that, or late. */
+  /**
+   * Waits until so many bytes of a model are written and noted; a report of progress may come
+   * before that, or late.
+   */
   async keeps(bytes: number): Promise<void> {
     const enough = AbortSignal.timeout(patience);
     while (((await this.list()).models[0]?.stored ?? 0) < bytes) {
@@ -144,7 +159,12 @@ export class Tab {
   /** Waits until a step of the progress is as asked. */
   async reaches(what: Partial<Progress>): Promise<void> {
     await this.page.waitForFunction(
-      ({ phase, loaded }) => (globalThis as unknown as Driven).progress.some((step) => (phase === undefined || step.phase === phase) && (loaded === undefined || step.loaded >= loaded)),
+      ({ phase, loaded }) =>
+        (globalThis as unknown as Driven).progress.some(
+          (step) =>
+            (phase === undefined || step.phase === phase) &&
+            (loaded === undefined || step.loaded >= loaded),
+        ),
       what,
     );
   }

@@ -36,7 +36,9 @@ test("three members in three threads answer as in one, and draft and verify at t
   await putBeforeWorker(stand.site, "timed-member-worker.ts", {}, "conclave member");
   const visitor = await Visitor.arrive(stand.browser, stand.site, { serviceWorkers: "block" });
   const { alone, apart, busy } = await visitor.page.evaluate(async () => {
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const busy: Busy[] = [];
     const channel = new BroadcastChannel("busy");
     channel.onmessage = ({ data }) => void busy.push(data as Busy);
@@ -45,12 +47,23 @@ test("three members in three threads answer as in one, and draft and verify at t
       const heaps = [conclave.heapBytes];
       const events: Event[] = [];
       const messages = [{ role: "user", content: "Tell me a short story about a fox." }];
-      for await (const event of conclave.ask(messages, { sampling: { seed: 11 }, settings: { maxRounds: 6 } })) events.push(event);
+      for await (const event of conclave.ask(messages, {
+        sampling: { seed: 11 },
+        settings: { maxRounds: 6 },
+      }))
+        events.push(event);
       const used = conclave.threads;
       await conclave.remove("Ada");
       heaps.push(conclave.heapBytes);
       conclave.close();
-      return { threads: used, left: conclave.threads, heaps, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
+      return {
+        threads: used,
+        left: conclave.threads,
+        heaps,
+        events: events
+          .filter(({ type }) => type !== "reading")
+          .map((event) => ({ ...event, ms: undefined })),
+      };
     };
     const alone = await run(1);
     const quiet = busy.length;
@@ -67,8 +80,14 @@ test("three members in three threads answer as in one, and draft and verify at t
   assert.equal(threads.size, 3);
   for (const what of ["draft", "verify"]) {
     const all = busy.filter((interval) => interval.what === what);
-    const overlap = all.filter((one) => all.some((other) => other.thread !== one.thread && one.from < other.to && other.from < one.to));
-    context.diagnostic(`${overlap.length} of ${all.length} times a ${what} ran beside another member's`);
+    const overlap = all.filter((one) =>
+      all.some(
+        (other) => other.thread !== one.thread && one.from < other.to && other.from < one.to,
+      ),
+    );
+    context.diagnostic(
+      `${overlap.length} of ${all.length} times a ${what} ran beside another member's`,
+    );
     // One after the other, none does.
     assert.ok(overlap.length > all.length / 2, `${overlap.length} of ${all.length}`);
   }
@@ -78,32 +97,75 @@ test("three members in three threads answer as in one, and draft and verify at t
 });
 
 /** Large enough that threads share its work. */
-const shape = { layers: 4, hidden: 512, heads: 8, kvHeads: 4, feedForward: 1536, vocabulary: 24_576 };
+const shape = {
+  layers: 4,
+  hidden: 512,
+  heads: 8,
+  kvHeads: 4,
+  feedForward: 1536,
+  vocabulary: 24_576,
+};
 
 test("where memory is shared a member computes on several threads, and answers as on one", async () => {
   const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
   const path = join(folder, "member.gguf");
   await writeModel(path, shape);
   runBeforeWorker(stand.site, 'new BroadcastChannel("helps").postMessage(0);', "conclave helper");
-  const run = async (threads: number): Promise<{ isolated: boolean; threads: number; helpers: number; modules: string[]; events: Event[] }> => {
-    const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
+  const run = async (
+    threads: number,
+  ): Promise<{
+    isolated: boolean;
+    threads: number;
+    helpers: number;
+    modules: string[];
+    events: Event[];
+  }> => {
+    const visitor = await Visitor.arrive(stand.browser, stand.site, {
+      search: "bench.html",
+      loaded: false,
+      serviceWorkers: "block",
+    });
     const modules: string[] = [];
-    visitor.page.on("request", (request) => void (request.url().endsWith(".wasm") && modules.push(/[^/]+\/[^/]+$/.exec(request.url())![0])));
-    await visitor.page.evaluate(() => document.body.insertAdjacentHTML("beforeend", '<input type="file" id="member">'));
+    visitor.page.on(
+      "request",
+      (request) =>
+        void (
+          request.url().endsWith(".wasm") && modules.push(/[^/]+\/[^/]+$/.exec(request.url())![0])
+        ),
+    );
+    await visitor.page.evaluate(() =>
+      document.body.insertAdjacentHTML("beforeend", '<input type="file" id="member">'),
+    );
     await visitor.page.locator("#member").setInputFiles(path);
     const told = await visitor.page.evaluate(async (threads) => {
-      const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+      const { Conclave } = (await import(
+        new URL("./library/conclave.js", document.baseURI).href
+      )) as Library;
       const helpers: object[] = [];
       new BroadcastChannel("helps").onmessage = (event) => void helpers.push(event);
       const conclave = await Conclave.open({ backend: "cpu", threads });
-      await conclave.add({ name: "One", files: [...(document.querySelector("#member") as HTMLInputElement).files!] }, { contextTokens: 512 });
+      await conclave.add(
+        { name: "One", files: [...(document.querySelector("#member") as HTMLInputElement).files!] },
+        { contextTokens: 512 },
+      );
       const used = conclave.threads;
       while (helpers.length < used - 1) await new Promise((resolve) => setTimeout(resolve, 20));
       const events: Event[] = [];
       const messages = [{ role: "user", content: "Tell me a short story about a fox. ".repeat(3) }];
-      for await (const event of conclave.ask(messages, { sampling: { temperature: 0, seed: 3 }, settings: { maxRounds: 4 } })) events.push(event);
+      for await (const event of conclave.ask(messages, {
+        sampling: { temperature: 0, seed: 3 },
+        settings: { maxRounds: 4 },
+      }))
+        events.push(event);
       conclave.close();
-      return { isolated: crossOriginIsolated, threads: used, helpers: helpers.length, events: events.filter(({ type }) => type !== "reading").map((event) => ({ ...event, ms: undefined })) };
+      return {
+        isolated: crossOriginIsolated,
+        threads: used,
+        helpers: helpers.length,
+        events: events
+          .filter(({ type }) => type !== "reading")
+          .map((event) => ({ ...event, ms: undefined })),
+      };
     }, threads);
     visitor.clean();
     await visitor.leave();
@@ -112,7 +174,12 @@ test("where memory is shared a member computes on several threads, and answers a
   try {
     const [apart, alone] = [await run(3), await run(1)];
     const plain = await stand.site.withoutIsolation(() => run(3));
-    const how = ({ isolated, threads, helpers, modules }: typeof apart): unknown[] => [isolated, threads, helpers, modules];
+    const how = ({ isolated, threads, helpers, modules }: typeof apart): unknown[] => [
+      isolated,
+      threads,
+      helpers,
+      modules,
+    ];
     assert.deepEqual(how(apart), [true, 3, 2, ["library/engine-shared-relaxed.wasm"]]);
     assert.deepEqual(how(alone), [true, 1, 0, ["library/engine-shared-relaxed.wasm"]]);
     assert.deepEqual(how(plain), [false, 1, 0, ["library/engine-relaxed.wasm"]]);
@@ -130,7 +197,10 @@ test("the page says on how many threads its members run", async () => {
   const cores = await visitor.page.evaluate(() => navigator.hardwareConcurrency);
   const members = await visitor.page.locator(".member .name").count();
   const threads = Math.min(cores, members);
-  assert.match((await visitor.page.locator("#engine").textContent()) ?? "", new RegExp(`^CPU, ${threads} thread`));
+  assert.match(
+    (await visitor.page.locator("#engine").textContent()) ?? "",
+    new RegExp(`^CPU, ${threads} thread`),
+  );
   visitor.clean();
   await visitor.leave();
 });
@@ -150,7 +220,10 @@ test("a member's worker that fails is told by the member's name, and one press l
   await visitor.ask("Tell me a short story about a fox.");
   const alert = page.locator(".failure [role=alert]");
   await alert.waitFor();
-  assert.match((await alert.textContent()) ?? "", /^(Ada|Quill|Juno): .*thread.*unreachable.*Remove .*reload/);
+  assert.match(
+    (await alert.textContent()) ?? "",
+    /^(Ada|Quill|Juno): .*thread.*unreachable.*Remove .*reload/,
+  );
   assert.notEqual(await visitor.text(), "", "the text so far stays");
   putNothingBeforeWorker(stand.site);
   await page.locator(".failure button", { hasText: "CPU" }).click();
@@ -160,19 +233,31 @@ test("a member's worker that fails is told by the member's name, and one press l
 });
 
 test("closing the engine ends the members' workers with it", async () => {
-  runBeforeWorker(stand.site, 'const channel = new BroadcastChannel("alive"); setInterval(() => channel.postMessage(0), 20);', "conclave member");
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "bench.html", loaded: false, serviceWorkers: "block" });
+  runBeforeWorker(
+    stand.site,
+    'const channel = new BroadcastChannel("alive"); setInterval(() => channel.postMessage(0), 20);',
+    "conclave member",
+  );
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: "bench.html",
+    loaded: false,
+    serviceWorkers: "block",
+  });
   await visitor.page.evaluate(async () => {
-    const { Conclave } = (await import(new URL("./library/conclave.js", document.baseURI).href)) as Library;
+    const { Conclave } = (await import(
+      new URL("./library/conclave.js", document.baseURI).href
+    )) as Library;
     const conclave = await Conclave.load({ backend: "cpu", threads: 2 });
     let last = 0;
     const channel = new BroadcastChannel("alive");
     channel.onmessage = () => void (last = performance.now());
     const heard = async (): Promise<void> => {
-      while (performance.now() - last > 100) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (performance.now() - last > 100)
+        await new Promise((resolve) => setTimeout(resolve, 20));
     };
     const silent = async (): Promise<void> => {
-      while (performance.now() - last < 1000) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (performance.now() - last < 1000)
+        await new Promise((resolve) => setTimeout(resolve, 20));
     };
     await heard();
     conclave.close();

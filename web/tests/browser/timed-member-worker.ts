@@ -16,7 +16,10 @@ interface Message {
   id: number;
 }
 
-const scope = globalThis as unknown as { postMessage(data: unknown): void; addEventListener(type: "message", listener: (event: MessageEvent<Message>) => void): void };
+const scope = globalThis as unknown as {
+  postMessage(data: unknown): void;
+  addEventListener(type: "message", listener: (event: MessageEvent<Message>) => void): void;
+};
 const channel = new BroadcastChannel("busy");
 const thread = crypto.randomUUID();
 const begun = new Map<number, { what: string; from: number }>();

@@ -3,30 +3,63 @@
  * console error, every policy violation and every request to another origin.
  */
 import assert from "node:assert/strict";
-import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type LaunchOptions, type Page } from "playwright-core";
+import {
+  chromium,
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  type LaunchOptions,
+  type Page,
+} from "playwright-core";
 import type { Site } from "./site.ts";
 
-/** A name that is not localhost: over plain http it is no secure context, so that there is neither navigator.gpu nor crypto.subtle. */
+/**
+ * A name that is not localhost: over plain http it is no secure context, so that there is neither
+ * navigator.gpu nor crypto.subtle.
+ */
 export const plainHost = "conclave.test";
 
 /** Flags of every Chromium here. */
-export const plain = ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+export const plain = [
+  "--no-sandbox",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 
-/** What is waited for comes, but a busy machine may be slow: waiting longer costs nothing where it is not. */
+/**
+ * What is waited for comes, but a busy machine may be slow: waiting longer costs nothing where it
+ * is not.
+ */
 export const patience = 120_000;
 
-/** `swiftshader`: WebGPU on a software adapter. `hardware`: on this machine's own. `none`: WebGPU finds no adapter. */
+/**
+ * `swiftshader`: WebGPU on a software adapter. `hardware`: on this machine's own. `none`: WebGPU
+ * finds no adapter.
+ */
 export type Graphics = "swiftshader" | "hardware" | "none";
 
 const graphicsFlags: Record<Graphics, string[]> = {
   swiftshader: ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
-  hardware: ["--enable-unsafe-webgpu", "--ignore-gpu-blocklist", "--enable-features=Vulkan", "--use-angle=vulkan"],
+  hardware: [
+    "--enable-unsafe-webgpu",
+    "--ignore-gpu-blocklist",
+    "--enable-features=Vulkan",
+    "--use-angle=vulkan",
+  ],
   none: [],
 };
 
 const options = (graphics: Graphics, also: string[] = []): LaunchOptions => ({
   executablePath: process.env["CONCLAVE_CHROMIUM"] ?? "/usr/bin/chromium",
-  args: [...plain, ...graphicsFlags[graphics], ...also, `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`],
+  args: [
+    ...plain,
+    ...graphicsFlags[graphics],
+    ...also,
+    `--host-resolver-rules=MAP ${plainHost} 127.0.0.1`,
+  ],
 });
 
 /** `also`: further flags. */
@@ -34,7 +67,10 @@ export function launch(graphics: Graphics, also: string[] = []): Promise<Browser
   return chromium.launch(options(graphics, also));
 }
 
-/** A browser whose profile lies in a folder, as a visitor's does: in other windows private files lie in the memory of another process. */
+/**
+ * A browser whose profile lies in a folder, as a visitor's does: in other windows private files lie
+ * in the memory of another process.
+ */
 export function launchIn(profile: string, graphics: Graphics): Promise<BrowserContext> {
   return chromium.launchPersistentContext(profile, options(graphics));
 }
@@ -52,12 +88,14 @@ export class Visitor {
     this.#own = own;
     page.setDefaultTimeout(patience);
     page.on("console", (message) => {
-      if (message.type() === "error") this.complaints.push(`console: ${message.text()} (${message.location().url})`);
+      if (message.type() === "error")
+        this.complaints.push(`console: ${message.text()} (${message.location().url})`);
     });
     page.on("pageerror", (error) => this.complaints.push(`uncaught: ${String(error)}`));
     page.context().on("request", (request) => {
       const url = new URL(request.url());
-      if (/^https?:$/.test(url.protocol) && !own.includes(url.origin)) this.complaints.push(`request to ${url.href}`);
+      if (/^https?:$/.test(url.protocol) && !own.includes(url.origin))
+        this.complaints.push(`request to ${url.href}`);
     });
   }
 
@@ -66,11 +104,25 @@ export class Visitor {
     this.#own.push(origin);
   }
 
-  /** Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: other origins that it may ask. */
+  /**
+   * Opens the page and waits until the members are loaded, unless `loaded` is false. `also`: other
+   * origins that it may ask.
+   */
   static async arrive(
     browser: Pick<Browser, "newContext">,
     site: Pick<Site, "address">,
-    { search = "", loaded = true, host = "127.0.0.1", also, ...context }: BrowserContextOptions & { search?: string; loaded?: boolean; host?: string; also?: string | string[] } = {},
+    {
+      search = "",
+      loaded = true,
+      host = "127.0.0.1",
+      also,
+      ...context
+    }: BrowserContextOptions & {
+      search?: string;
+      loaded?: boolean;
+      host?: string;
+      also?: string | string[];
+    } = {},
   ): Promise<Visitor> {
     const page = await (await browser.newContext(context)).newPage();
     const address = new URL(site.address + search);
@@ -81,7 +133,9 @@ export class Visitor {
     return visitor;
   }
 
-  /** The same visitor in another tab; waits until the members are loaded, unless `loaded` is false. */
+  /**
+   * The same visitor in another tab; waits until the members are loaded, unless `loaded` is false.
+   */
   async sibling(loaded = true): Promise<Visitor> {
     const page = await this.page.context().newPage();
     const visitor = new Visitor(page, [new URL(this.page.url()).origin]);
@@ -97,10 +151,13 @@ export class Visitor {
 
   /** Sets a field of the settings form. */
   async set(name: string, value: string | boolean): Promise<void> {
-    await this.page.locator("details.settings").evaluate((details: HTMLDetailsElement) => (details.open = true));
+    await this.page
+      .locator("details.settings")
+      .evaluate((details: HTMLDetailsElement) => (details.open = true));
     const field = this.page.locator(`#setting-${name}`);
     if (typeof value === "boolean") await field.setChecked(value);
-    else if ((await field.evaluate((element) => element.tagName)) === "SELECT") await field.selectOption(value);
+    else if ((await field.evaluate((element) => element.tagName)) === "SELECT")
+      await field.selectOption(value);
     else await field.fill(value);
   }
 
@@ -118,10 +175,17 @@ export class Visitor {
     }
   }
 
-  /** Adds members from files, of this machine by their paths or made up, as the dialog's picker does. */
-  async pick(files: string[] | { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
+  /**
+   * Adds members from files, of this machine by their paths or made up, as the dialog's picker
+   * does.
+   */
+  async pick(
+    files: string[] | { name: string; mimeType: string; buffer: Buffer }[],
+  ): Promise<void> {
     await this.models();
-    await this.page.locator("#models-dialog .add-files input:not([webkitdirectory])").setInputFiles(files);
+    await this.page
+      .locator("#models-dialog .add-files input:not([webkitdirectory])")
+      .setInputFiles(files);
     await this.page.locator("#models-dialog[open]").waitFor({ state: "detached" });
   }
 
@@ -133,12 +197,25 @@ export class Visitor {
   }
 
   /** Adds a member behind a server by the dialog; it may still be asking that. */
-  async join({ base, key, judges = false, name }: { base: string; key?: string; judges?: boolean; name: string }): Promise<void> {
+  async join({
+    base,
+    key,
+    judges = false,
+    name,
+  }: {
+    base: string;
+    key?: string;
+    judges?: boolean;
+    name: string;
+  }): Promise<void> {
     const { page } = this;
     await page.locator("#add-model").click();
     await page.locator(".remote").evaluate((details: HTMLDetailsElement) => (details.open = true));
     await page.getByLabel("Address", { exact: true }).fill(base);
-    assert.equal(await page.locator("#remote-hint").textContent(), `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`);
+    assert.equal(
+      await page.locator("#remote-hint").textContent(),
+      `What is asked and answered goes to ${new URL(base).host}, and the key with it. The key is forgotten when this page closes.`,
+    );
     await page.getByLabel("Model", { exact: true }).fill(name);
     await page.getByLabel("Key", { exact: true }).fill(key ?? "");
     // Nothing is to be late on a busy machine.
@@ -170,10 +247,15 @@ export class Visitor {
 
   /** The text of the last answer, as it is shown. */
   async text(): Promise<string> {
-    return (await this.page.locator(".exchange .answer").last().locator(".segment").allTextContents()).join("");
+    return (
+      await this.page.locator(".exchange .answer").last().locator(".segment").allTextContents()
+    ).join("");
   }
 
-  /** Does something in the page as soon as it shows what is waited for: from here it would come too late. Both know nothing of this side. */
+  /**
+   * Does something in the page as soon as it shows what is waited for: from here it would come too
+   * late. Both know nothing of this side.
+   */
   async when(shown: () => boolean, task: () => void): Promise<void> {
     await this.page.evaluate(`{
       const watch = new MutationObserver(() => {

@@ -1,6 +1,7 @@
 /**
- * Runs in the engine's worker before it: notes by name which kernels are launched, refuses those that
- * a test has a driver refuse, and may give the adapter another name. A test reads `watched` there.
+ * Runs in the engine's worker before it: notes by name which kernels are launched, refuses those
+ * that a test has a driver refuse, and may give the adapter another name. A test reads `watched`
+ * there.
  */
 
 /** What a test gives. */
@@ -22,7 +23,10 @@ interface Labelled {
 }
 type Method = (this: object, ...args: unknown[]) => unknown;
 
-const scope = globalThis as unknown as Record<string, { prototype: Record<string, Method> }> & { given: Watch; watched: Watched };
+const scope = globalThis as unknown as Record<string, { prototype: Record<string, Method> }> & {
+  given: Watch;
+  watched: Watched;
+};
 const { refuse = [], vendor } = scope.given;
 const watched: Watched = (scope.watched = { launched: {}, refused: [] });
 

@@ -1,4 +1,7 @@
-/** What axe-core has to say of the page and of the element, in each of its states that a visitor meets. */
+/**
+ * What axe-core has to say of the page and of the element, in each of its states that a visitor
+ * meets.
+ */
 import assert from "node:assert/strict";
 import { faults } from "../axe.ts";
 import { embedded } from "./element-page.ts";
@@ -22,7 +25,9 @@ for (const options of [{}, { dark: true }] satisfies Options[]) {
     await visit.answer(sum);
     await tab.click(".segment");
     await tab.shown(".inspector");
-    await tab.evaluate(() => void (document.querySelector<HTMLDetailsElement>("details.settings")!.open = true));
+    await tab.evaluate(
+      () => void (document.querySelector<HTMLDetailsElement>("details.settings")!.open = true),
+    );
     await tab.picture(`${visit.browser} ${scheme} settings`);
     await withoutFaults(visit, "after an answer, with a round laid open and the settings");
     await tab.click("#models");

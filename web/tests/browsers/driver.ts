@@ -1,8 +1,9 @@
 /**
- * A tab of another browser than Chromium, driven by the commands of W3C WebDriver. WebKit's driver takes them
- * over HTTP; Firefox itself takes them under the same names as Marionette, which is what Mozilla's own driver
- * speaks to it: Debian has no package of that. Marionette rather than WebDriver BiDi, under which one load in
- * thirty to a hundred hangs in a worker that starts another.
+ * A tab of another browser than Chromium, driven by the commands of W3C WebDriver. WebKit's driver
+ * takes them over HTTP; Firefox itself takes them under the same names as Marionette, which is what
+ * Mozilla's own driver speaks to it: Debian has no package of that. Marionette rather than
+ * WebDriver BiDi, under which one load in thirty to a hundred hangs in a worker that starts
+ * another.
  */
 import { writeFile } from "node:fs/promises";
 import { patience } from "../browser/visitor.ts";
@@ -33,7 +34,15 @@ export interface Line {
 export const elementKey = "element-6066-11e4-a52e-4f735466cecf";
 
 /** Keys that are no characters. */
-export const keys = { tab: "\uE004", enter: "\uE007", escape: "\uE00C", home: "\uE011", right: "\uE014", down: "\uE015", shift: "\uE008" };
+export const keys = {
+  tab: "\uE004",
+  enter: "\uE007",
+  escape: "\uE00C",
+  home: "\uE011",
+  right: "\uE014",
+  down: "\uE015",
+  shift: "\uE008",
+};
 
 /** What runs in the page: it knows nothing of this side but its arguments. */
 type Task<A extends unknown[], T> = (...given: A) => T | Promise<T>;
@@ -68,7 +77,10 @@ export class Tab {
     const script = `
       const done = arguments[arguments.length - 1];
       Promise.resolve(arguments[0]).then((given) => (${String(task)})(...given)).then((value) => done({ value }), (error) => done({ error: String(error) }));`;
-    const told = (await this.#line.send("ExecuteAsyncScript", { script, args: [given] })) as { value: T; error?: string };
+    const told = (await this.#line.send("ExecuteAsyncScript", { script, args: [given] })) as {
+      value: T;
+      error?: string;
+    };
     if (told.error !== undefined) throw new Error(told.error);
     return told.value;
   }
@@ -83,14 +95,23 @@ export class Tab {
         (error: unknown) => ({ value: undefined, error }),
       );
       if (value) return value;
-      if (Date.now() > enough) throw new Error(`The page never came to ${String(task)} with ${JSON.stringify(given)}`, { cause: error });
+      if (Date.now() > enough)
+        throw new Error(`The page never came to ${String(task)} with ${JSON.stringify(given)}`, {
+          cause: error,
+        });
       await new Promise((resolve) => setTimeout(resolve, 30));
     }
   }
 
   /** Waits until there is such an element in view of the styles. */
   async shown(selector: string): Promise<void> {
-    await this.until((selector) => [...document.querySelectorAll(selector)].some((element) => element.getClientRects().length > 0), selector);
+    await this.until(
+      (selector) =>
+        [...document.querySelectorAll(selector)].some(
+          (element) => element.getClientRects().length > 0,
+        ),
+      selector,
+    );
   }
 
   /** The text of the first such element, as it is in the document. */
@@ -100,13 +121,24 @@ export class Tab {
 
   /** Waits until such an element says this. */
   async says(selector: string, text: string): Promise<void> {
-    await this.until((selector, text) => [...document.querySelectorAll(selector)].some((element) => element.textContent?.includes(text)), selector, text);
+    await this.until(
+      (selector, text) =>
+        [...document.querySelectorAll(selector)].some((element) =>
+          element.textContent?.includes(text),
+        ),
+      selector,
+      text,
+    );
   }
 
   async click(selector: string): Promise<void> {
     const element = await this.#find(selector);
-    // A click goes to what lies at the place: the question box stays in view over the end of the page.
-    await this.evaluate((selector) => document.querySelector(selector)?.scrollIntoView({ block: "center" }), selector);
+    // A click goes to what lies at the place: the question box stays in view over the end of the
+    // page.
+    await this.evaluate(
+      (selector) => document.querySelector(selector)?.scrollIntoView({ block: "center" }),
+      selector,
+    );
     await this.#line.send("ElementClick", {}, element);
   }
 
@@ -119,7 +151,11 @@ export class Tab {
 
   /** Picks files through an input. */
   async pick(selector: string, ...paths: string[]): Promise<void> {
-    await this.#line.send("ElementSendKeys", { text: paths.join("\n") }, await this.#find(selector));
+    await this.#line.send(
+      "ElementSendKeys",
+      { text: paths.join("\n") },
+      await this.#find(selector),
+    );
   }
 
   /** Presses keys, one after the other, wherever the focus is. */
@@ -128,7 +164,9 @@ export class Tab {
       { type: "keyDown", value },
       { type: "keyUp", value },
     ]);
-    await this.#line.send("PerformActions", { actions: [{ type: "key", id: "keyboard", actions }] });
+    await this.#line.send("PerformActions", {
+      actions: [{ type: "key", id: "keyboard", actions }],
+    });
   }
 
   /** The same with Shift held. */
@@ -139,30 +177,50 @@ export class Tab {
       { type: "keyUp", value },
       { type: "keyUp", value: keys.shift },
     ];
-    await this.#line.send("PerformActions", { actions: [{ type: "key", id: "keyboard", actions }] });
+    await this.#line.send("PerformActions", {
+      actions: [{ type: "key", id: "keyboard", actions }],
+    });
   }
 
   /** Into a frame of the page; without a selector, out of it. */
   async frame(selector?: string): Promise<void> {
-    await this.#line.send("SwitchToFrame", { id: null }, selector === undefined ? undefined : await this.#find(selector));
+    await this.#line.send(
+      "SwitchToFrame",
+      { id: null },
+      selector === undefined ? undefined : await this.#find(selector),
+    );
   }
 
   async size(width: number, height: number): Promise<void> {
     await this.#line.send("SetWindowRect", { x: 0, y: 0, width, height });
   }
 
-  /** Takes a picture where CONCLAVE_PICTURES names a folder: for whoever looks at them, no test does. */
+  /**
+   * Takes a picture where CONCLAVE_PICTURES names a folder: for whoever looks at them, no test
+   * does.
+   */
   async picture(name: string): Promise<void> {
     const folder = process.env["CONCLAVE_PICTURES"];
     if (folder === undefined) return;
     // WebKit gives what it has last painted.
-    await this.evaluate(() => new Promise<void>((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve()))));
-    await writeFile(`${folder}/${name}.png`, Buffer.from((await this.#line.send("TakeScreenshot")) as string, "base64"));
+    await this.evaluate(
+      () =>
+        new Promise<void>((resolve) =>
+          requestAnimationFrame(() => requestAnimationFrame(() => resolve())),
+        ),
+    );
+    await writeFile(
+      `${folder}/${name}.png`,
+      Buffer.from((await this.#line.send("TakeScreenshot")) as string, "base64"),
+    );
   }
 
   async #find(selector: string): Promise<string> {
     await this.until((selector) => document.querySelector(selector) !== null, selector);
-    const found = (await this.#line.send("FindElement", { using: "css selector", value: selector })) as Record<string, string>;
+    const found = (await this.#line.send("FindElement", {
+      using: "css selector",
+      value: selector,
+    })) as Record<string, string>;
     return found[elementKey]!;
   }
 }

@@ -19,9 +19,15 @@ const usual: Preferences = {
 
 export async function launchFirefox(preferences: Preferences = {}): Promise<Line> {
   const profile = mkdtempSync(join(tmpdir(), "conclave-firefox-"));
-  const lines = Object.entries({ ...usual, ...preferences }).map(([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`);
+  const lines = Object.entries({ ...usual, ...preferences }).map(
+    ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
+  );
   writeFileSync(join(profile, "user.js"), lines.join("\n"));
-  const firefox = start("firefox-esr", ["--headless", "--marionette", "--no-remote", "--profile", profile, "about:blank"], { LANG: "en_US.UTF-8" });
+  const firefox = start(
+    "firefox-esr",
+    ["--headless", "--marionette", "--no-remote", "--profile", profile, "about:blank"],
+    { LANG: "en_US.UTF-8" },
+  );
   const close = (): void => {
     end(firefox);
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
@@ -35,7 +41,10 @@ export async function launchFirefox(preferences: Preferences = {}): Promise<Line
   });
   const marionette = await Marionette.on(port);
   await marionette.send("NewSession");
-  return { send: (command, parameters, element) => marionette.send(command, parameters, element), close: () => (marionette.close(), close()) };
+  return {
+    send: (command, parameters, element) => marionette.send(command, parameters, element),
+    close: () => (marionette.close(), close()),
+  };
 }
 
 interface Waiting {
@@ -43,7 +52,10 @@ interface Waiting {
   reject: (error: Error) => void;
 }
 
-/** A message is its length, a colon and JSON: `[0, id, command, parameters]` there, `[1, id, error, result]` back. */
+/**
+ * A message is its length, a colon and JSON: `[0, id, command, parameters]` there, `[1, id, error,
+ * result]` back.
+ */
 class Marionette {
   readonly #socket: Socket;
   readonly #waiting = new Map<number, Waiting>();
@@ -54,7 +66,8 @@ class Marionette {
     this.#socket = socket;
     socket.on("data", (data) => {
       this.#received = Buffer.concat([this.#received, data]);
-      for (let message = this.#message(); message !== undefined; message = this.#message()) this.#take(message);
+      for (let message = this.#message(); message !== undefined; message = this.#message())
+        this.#take(message);
     });
     socket.on("error", () => undefined);
     socket.on("close", () => {
@@ -64,15 +77,27 @@ class Marionette {
 
   static async on(port: number): Promise<Marionette> {
     const socket = connect(port, "127.0.0.1");
-    await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+    await new Promise<void>((resolve, reject) =>
+      socket.once("connect", resolve).once("error", reject),
+    );
     return new Marionette(socket);
   }
 
-  send(command: Command | "NewSession", parameters: object = {}, element?: string): Promise<unknown> {
+  send(
+    command: Command | "NewSession",
+    parameters: object = {},
+    element?: string,
+  ): Promise<unknown> {
     const id = this.#next++;
-    const about = element === undefined ? {} : command === "SwitchToFrame" ? { element } : { id: element };
+    const about =
+      element === undefined ? {} : command === "SwitchToFrame" ? { element } : { id: element };
     // WebDriver pictures what is in view, this the whole page unless it is told.
-    const text = JSON.stringify([0, id, `WebDriver:${command}`, { ...(command === "TakeScreenshot" && { full: false }), ...parameters, ...about }]);
+    const text = JSON.stringify([
+      0,
+      id,
+      `WebDriver:${command}`,
+      { ...(command === "TakeScreenshot" && { full: false }), ...parameters, ...about },
+    ]);
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
       this.#socket.write(`${Buffer.byteLength(text)}:${text}`);
@@ -95,7 +120,12 @@ class Marionette {
   #take(message: unknown): void {
     // It greets with an object.
     if (!Array.isArray(message)) return;
-    const [, id, error, result] = message as [1, number, { error: string; message: string } | null, { value?: unknown } | null];
+    const [, id, error, result] = message as [
+      1,
+      number,
+      { error: string; message: string } | null,
+      { value?: unknown } | null,
+    ];
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     if (error) waiting?.reject(new Error(`${error.error}: ${error.message}`));

@@ -43,7 +43,8 @@ inEach(
   "a model of the hub is stored, and there again after a reload, whatever the visitor says to being asked",
   async (visit) => {
     const { tab } = visit;
-    // Firefox asks the visitor whether the page may keep what it stores, and waits for the answer: nobody here gives one.
+    // Firefox asks the visitor whether the page may keep what it stores, and waits for the answer:
+    // nobody here gives one.
     const before = `
       globalThis.asked = 0;
       StorageManager.prototype.persist = () => (asked++, new Promise(() => {}));`;
@@ -56,48 +57,70 @@ inEach(
     assert.notEqual(answer, "");
 
     await hub.reset();
-    visit.prepare("StorageManager.prototype.persisted = async () => true; StorageManager.prototype.persist = () => Promise.reject(globalThis.asked = true);");
+    visit.prepare(
+      "StorageManager.prototype.persisted = async () => true; StorageManager.prototype.persist = () => Promise.reject(globalThis.asked = true);",
+    );
     await tab.open(visit.site.address + search());
     await visit.state("ready");
     assert.deepEqual(await visit.members(), ["ada"]);
     assert.notEqual(await visit.answer(sum), "");
     assert.deepEqual(await hub.seen(), [], "nothing is asked of the hub");
-    assert.equal(await tab.evaluate(() => "asked" in globalThis), false, "and nothing of a visitor who has agreed");
+    assert.equal(
+      await tab.evaluate(() => "asked" in globalThis),
+      false,
+      "and nothing of a visitor who has agreed",
+    );
   },
   "Firefox",
 );
 
-inEach("where the browser gives the page no place, a model stays in memory, and that is said", async (visit) => {
-  const { tab } = visit;
-  // WebKitGTK has no private files; in other windows they are there, and can't be opened for writing.
-  runBeforeWorker(visit.site, 'if (globalThis.FileSystemFileHandle) FileSystemFileHandle.prototype.createSyncAccessHandle = async () => { throw new DOMException("not here", "NotSupportedError"); };');
-  await visit.arrive({ search: search() });
-  await choose(visit);
-  assert.notEqual(await visit.answer(sum), "");
-  await tab.click("#models");
-  await tab.shown("#models-dialog[open] .ensemble");
-  assert.match(await told(visit), /held in memory as long as the page is open/);
-  assert.match(await tab.text("#stored-summary"), /no place to keep models: they are fetched anew at each visit/);
-  // The next visit has the toys, and fetches nothing unasked.
-  await hub.reset();
-  await tab.reload();
-  await visit.state("ready");
-  assert.deepEqual(await visit.members(), ["Ada", "Quill", "Juno"]);
-  assert.match(await tab.text("#notices"), /one model is missing/);
-  assert.deepEqual(await hub.seen(), []);
-});
+inEach(
+  "where the browser gives the page no place, a model stays in memory, and that is said",
+  async (visit) => {
+    const { tab } = visit;
+    // WebKitGTK has no private files; in other windows they are there, and can't be opened for
+    // writing.
+    runBeforeWorker(
+      visit.site,
+      'if (globalThis.FileSystemFileHandle) FileSystemFileHandle.prototype.createSyncAccessHandle = async () => { throw new DOMException("not here", "NotSupportedError"); };',
+    );
+    await visit.arrive({ search: search() });
+    await choose(visit);
+    assert.notEqual(await visit.answer(sum), "");
+    await tab.click("#models");
+    await tab.shown("#models-dialog[open] .ensemble");
+    assert.match(await told(visit), /held in memory as long as the page is open/);
+    assert.match(
+      await tab.text("#stored-summary"),
+      /no place to keep models: they are fetched anew at each visit/,
+    );
+    // The next visit has the toys, and fetches nothing unasked.
+    await hub.reset();
+    await tab.reload();
+    await visit.state("ready");
+    assert.deepEqual(await visit.members(), ["Ada", "Quill", "Juno"]);
+    assert.match(await tab.text("#notices"), /one model is missing/);
+    assert.deepEqual(await hub.seen(), []);
+  },
+);
 
 inEach(
   "what the browser gives no room for is told in a sentence, with a way on, and nothing waits",
   async (visit) => {
     const { tab } = visit;
-    runBeforeWorker(visit.site, 'FileSystemSyncAccessHandle.prototype.write = () => { throw new DOMException("full", "QuotaExceededError"); };');
+    runBeforeWorker(
+      visit.site,
+      'FileSystemSyncAccessHandle.prototype.write = () => { throw new DOMException("full", "QuotaExceededError"); };',
+    );
     await visit.arrive({ search: search() });
     await tab.click("#add-model");
     await tab.shown("#models-dialog[open] .ensemble");
     await tab.fill("#reference", reference);
     await tab.press(keys.enter);
-    await tab.says('.member .failure [role="alert"]', "Delete stored models or free disk space, then try again.");
+    await tab.says(
+      '.member .failure [role="alert"]',
+      "Delete stored models or free disk space, then try again.",
+    );
     await tab.picture(`${visit.browser} no room`);
     assert.notEqual(await visit.answer(sum), "", "the others answer");
   },

@@ -1,4 +1,7 @@
-/** How the page looks in Firefox and in WebKit: on a phone, in the dark, and where the browser names no language. */
+/**
+ * How the page looks in Firefox and in WebKit: on a phone, in the dark, and where the browser names
+ * no language.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Tab } from "./driver.ts";
@@ -59,12 +62,22 @@ dark("in the dark the page is dark", async (visit) => {
 light("a bar that nobody knows the length of is not drawn full", async (visit) => {
   await visit.arrive({ search: "?backend=webgpu", loaded: false });
   await visit.tab.shown(".load progress:indeterminate");
-  // WebKit and Chromium draw none; Firefox draws its own bar at full width, unless it has no colour.
+  // WebKit and Chromium draw none; Firefox draws its own bar at full width, unless it has no
+  // colour.
   if (visit.browser !== "Firefox") return;
-  assert.equal(await visit.tab.evaluate(() => getComputedStyle(document.querySelector(".load progress")!, "::-moz-progress-bar").backgroundColor), "rgba(0, 0, 0, 0)");
+  assert.equal(
+    await visit.tab.evaluate(
+      () =>
+        getComputedStyle(document.querySelector(".load progress")!, "::-moz-progress-bar")
+          .backgroundColor,
+    ),
+    "rgba(0, 0, 0, 0)",
+  );
 });
 
-test("WebKit: under a C locale, where the browser names a language that there is not, the page opens and draws its chart", { timeout: 180_000 }, async () => {
+test("WebKit: under a C locale, where the browser names a language that there is not, the page opens and draws its chart", {
+  timeout: 180_000,
+}, async () => {
   const line = await launchWebKit({ language: "C.UTF-8" });
   const site = await newSite();
   try {
@@ -74,7 +87,10 @@ test("WebKit: under a C locale, where the browser names a language that there is
     await visit.set("alpha", "20");
     await visit.set("temperature", "0");
     assert.notEqual(await visit.answer("What is 5 + 6?"), "");
-    assert.equal(await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length), 1);
+    assert.equal(
+      await visit.tab.evaluate(() => document.querySelectorAll("#weights canvas").length),
+      1,
+    );
     await visit.clean();
   } finally {
     site.close();

@@ -1,6 +1,7 @@
 /**
- * A published model in Firefox and in WebKit, as people have it: picked as a file, fetched from the hub on this
- * machine and there again after a reload where the browser keeps it, and told where there is no room for it.
+ * A published model in Firefox and in WebKit, as people have it: picked as a file, fetched from the
+ * hub on this machine and there again after a reload where the browser keeps it, and told where
+ * there is no room for it.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -23,7 +24,11 @@ const question = "What is the capital of France?";
 let hub: Hub;
 let bytes = 0;
 before(async () => {
-  assert.notEqual(folder, "", "CONCLAVE_PUBLISHED names no folder: run `cargo xtask test --only browsers`");
+  assert.notEqual(
+    folder,
+    "",
+    "CONCLAVE_PUBLISHED names no folder: run `cargo xtask test --only browsers`",
+  );
   hub = await Hub.start();
   const data = await readFile(join(folder, file));
   bytes = data.length;
@@ -41,7 +46,12 @@ async function answered(visit: Visit): Promise<string> {
   await visit.set("maxRounds", "2");
   const answer = await visit.answer(question);
   assert.match(answer, /France is Paris/);
-  assert.equal(await visit.tab.evaluate(() => document.querySelectorAll(".exchange .notice.error, .exchange [role=alert]").length), 0);
+  assert.equal(
+    await visit.tab.evaluate(
+      () => document.querySelectorAll(".exchange .notice.error, .exchange [role=alert]").length,
+    ),
+    0,
+  );
   return answer;
 }
 
@@ -58,7 +68,10 @@ async function enter({ tab }: Visit, reference: string): Promise<void> {
   await tab.press(keys.enter);
 }
 
-/** Picks the model as a file, has it answer, and leaves; the answer is what the stored model has to say again. */
+/**
+ * Picks the model as a file, has it answer, and leaves; the answer is what the stored model has to
+ * say again.
+ */
 async function picked(visit: Visit): Promise<string> {
   const { tab } = visit;
   await visit.arrive({ search: search() });
@@ -80,7 +93,11 @@ inEach(
     const answer = await picked(visit);
     await tab.reload();
     await visit.state("ready");
-    assert.deepEqual(await visit.members(), ["Ada", "Quill", "Juno"], "a file that was picked is not kept");
+    assert.deepEqual(
+      await visit.members(),
+      ["Ada", "Quill", "Juno"],
+      "a file that was picked is not kept",
+    );
 
     await enter(visit, reference);
     await alone(visit);
@@ -111,8 +128,14 @@ inEach(
     assert.equal(await answered(visit), answer);
     await tab.click("#models");
     await tab.shown("#models-dialog[open] .ensemble");
-    assert.match(await tab.text("#models-dialog .description"), /held in memory as long as the page is open/);
-    assert.match(await tab.text("#stored-summary"), /no place to keep models: they are fetched anew at each visit/);
+    assert.match(
+      await tab.text("#models-dialog .description"),
+      /held in memory as long as the page is open/,
+    );
+    assert.match(
+      await tab.text("#stored-summary"),
+      /no place to keep models: they are fetched anew at each visit/,
+    );
     await tab.reload();
     await visit.state("ready");
     assert.deepEqual(await visit.members(), ["Ada", "Quill", "Juno"]);
@@ -121,7 +144,10 @@ inEach(
     // What memory has no room for is told before a byte of it is fetched, and with a way on.
     await hub.reset();
     await enter(visit, large);
-    await tab.says('.member .failure [role="alert"]', "this browser offers the page no place to keep it");
+    await tab.says(
+      '.member .failure [role="alert"]',
+      "this browser offers the page no place to keep it",
+    );
     await tab.says('.member .failure [role="alert"]', "download the model and choose the file");
     await tab.picture(`${visit.browser} no place`);
     assert.equal(await hub.sent(), 0);
@@ -130,17 +156,28 @@ inEach(
   "WebKit",
 );
 
-test("Firefox: a published model that the browser has no room for is refused before it is fetched", { timeout: 180_000 }, async () => {
-  // In KiB, of which a site gets a fifth: 60 MiB. That Firefox refuses what workers write beyond it can't be tested: it doesn't.
-  const line = await launchFirefox({ "dom.quotaManager.temporaryStorage.fixedLimit": 5 * 60 * 1024 });
+test("Firefox: a published model that the browser has no room for is refused before it is fetched", {
+  timeout: 180_000,
+}, async () => {
+  // In KiB, of which a site gets a fifth: 60 MiB. That Firefox refuses what workers write beyond it
+  // can't be tested: it doesn't.
+  const line = await launchFirefox({
+    "dom.quotaManager.temporaryStorage.fixedLimit": 5 * 60 * 1024,
+  });
   const site = await newSite();
   try {
     const tab = await Tab.of(line);
     const visit = new Visit("Firefox", tab, site);
     await visit.arrive({ search: search() });
     await enter(visit, reference);
-    await tab.says("#models-dialog .dialog-status", "are yet to come, and the browser lets this page keep");
-    await tab.says("#models-dialog .dialog-status", "Delete stored models, or make room on the disk.");
+    await tab.says(
+      "#models-dialog .dialog-status",
+      "are yet to come, and the browser lets this page keep",
+    );
+    await tab.says(
+      "#models-dialog .dialog-status",
+      "Delete stored models, or make room on the disk.",
+    );
     await tab.picture("Firefox no room for a published model");
     assert.equal(await hub.sent(), 0);
     await tab.press(keys.escape);

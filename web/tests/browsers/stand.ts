@@ -1,4 +1,7 @@
-/** What every test here stands on: one Firefox and one WebKit a file, and the built page on a host of its own a test. */
+/**
+ * What every test here stands on: one Firefox and one WebKit a file, and the built page on a host
+ * of its own a test.
+ */
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { dist } from "../browser/stage.ts";
@@ -13,13 +16,20 @@ const web = process.env["CONCLAVE_WEB"] ?? "./";
 export type Options = Pick<WebKitOptions, "dark">;
 
 const launches: Record<string, (options: Options) => Promise<Line>> = {
-  Firefox: ({ dark = false }) => launchFirefox({ "layout.css.prefers-color-scheme.content-override": dark ? 0 : 1 }),
+  Firefox: ({ dark = false }) =>
+    launchFirefox({ "layout.css.prefers-color-scheme.content-override": dark ? 0 : 1 }),
   WebKit: launchWebKit,
 };
 
-/** A host with the page; what the browsers keep of one test, another does not find, since it is another's. */
+/**
+ * A host with the page; what the browsers keep of one test, another does not find, since it is
+ * another's.
+ */
 export async function newSite(): Promise<Site> {
-  const site = new Site(dist, "/some/where/", { library: `${web}package`, axe: `${web}node_modules/axe-core` });
+  const site = new Site(dist, "/some/where/", {
+    library: `${web}package`,
+    axe: `${web}node_modules/axe-core`,
+  });
   await site.open();
   return site;
 }
@@ -27,7 +37,9 @@ export async function newSite(): Promise<Site> {
 export type Body = (visit: Visit) => Promise<void>;
 
 /** Launches the browsers of a file; gives what runs a test in each of them. */
-export function inEachBrowser(options: Options = {}): (title: string, body: Body, only?: string) => void {
+export function inEachBrowser(
+  options: Options = {},
+): (title: string, body: Body, only?: string) => void {
   const tabs = new Map<string, { line: Line; tab: Tab }>();
   before(async () => {
     readFileSync(`${dist}index.html`); // fails where there is no built page
@@ -39,7 +51,9 @@ export function inEachBrowser(options: Options = {}): (title: string, body: Body
   });
   after(() => tabs.forEach(({ line }) => line.close()));
   return (title, body, only) => {
-    for (const name of Object.keys(launches).filter((name) => only === undefined || name === only)) {
+    for (const name of Object.keys(launches).filter(
+      (name) => only === undefined || name === only,
+    )) {
       test(`${name}: ${title}`, { timeout: 180_000 }, async () => {
         const { tab } = tabs.get(name)!;
         const site = await newSite();

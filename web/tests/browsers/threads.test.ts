@@ -1,4 +1,7 @@
-/** Members in workers of their own in Firefox and in WebKit, and on shared memory and with relaxed SIMD where the browser has these. */
+/**
+ * Members in workers of their own in Firefox and in WebKit, and on shared memory and with relaxed
+ * SIMD where the browser has these.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,7 +15,9 @@ const inEach = inEachBrowser();
 /** What the page below tells. */
 interface Told {
   isolated: boolean;
-  /** The browser lets workers of an isolated page have each other's memory, and wait for each other. */
+  /**
+   * The browser lets workers of an isolated page have each other's memory, and wait for each other.
+   */
   shares: boolean;
   /** The browser's WebAssembly has relaxed SIMD. */
   relaxed: boolean;
@@ -20,9 +25,13 @@ interface Told {
   events: { type: string }[];
 }
 
-/** A page that asks through the library, for as many threads as its address says, the bundled members or a file that was picked. */
+/**
+ * A page that asks through the library, for as many threads as its address says, the bundled
+ * members or a file that was picked.
+ */
 const script = `
-  // A function of no operands that gives what one relaxed instruction, i8x16.relaxed_swizzle, makes of twice nothing.
+  // A function of no operands that gives what one relaxed instruction, i8x16.relaxed_swizzle, makes
+  // of twice nothing.
   const swizzle = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11);
   import { Conclave } from "./library/conclave.js";
   const picked = document.querySelector("input");
@@ -41,7 +50,10 @@ const script = `
 
 function serve(site: Site): void {
   site.overrides.set("ask.js", script);
-  site.overrides.set("ask.html", '<!doctype html><title>Threads</title><link rel="icon" href="./mark.svg"><input type="file"><script type="module" src="./ask.js"></script>');
+  site.overrides.set(
+    "ask.html",
+    '<!doctype html><title>Threads</title><link rel="icon" href="./mark.svg"><input type="file"><script type="module" src="./ask.js"></script>',
+  );
 }
 
 inEach("members in threads of their own answer as in one", async ({ tab, site }) => {
@@ -49,7 +61,11 @@ inEach("members in threads of their own answer as in one", async ({ tab, site })
   await tab.open(`${site.address}ask.html`);
   const run = async (threads: number): Promise<Told> => {
     await tab.until(() => "run" in globalThis);
-    return tab.evaluate((threads) => (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads), threads);
+    return tab.evaluate(
+      (threads) =>
+        (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads),
+      threads,
+    );
   };
   const [apart, alone] = [await run(3), await run(1)];
   assert.deepEqual([apart.threads, alone.threads], [3, 1]);
@@ -57,33 +73,50 @@ inEach("members in threads of their own answer as in one", async ({ tab, site })
   assert.deepEqual(apart.events, alone.events);
   // WebKitGTK 2.50 has no relaxed SIMD, as Firefox before 146.
   const module = `engine${apart.shares ? "-shared" : ""}${apart.relaxed ? "-relaxed" : ""}.wasm`;
-  assert.deepEqual(new Set(site.asked.filter((file) => /^library\/engine.*\.wasm$/.test(file))), new Set([`library/${module}`]));
+  assert.deepEqual(
+    new Set(site.asked.filter((file) => /^library\/engine.*\.wasm$/.test(file))),
+    new Set([`library/${module}`]),
+  );
 });
 
 /** Large enough that threads share its work. */
-const shape = { layers: 4, hidden: 512, heads: 8, kvHeads: 4, feedForward: 1536, vocabulary: 24_576 };
+const shape = {
+  layers: 4,
+  hidden: 512,
+  heads: 8,
+  kvHeads: 4,
+  feedForward: 1536,
+  vocabulary: 24_576,
+};
 
-inEach("in an isolated page a member computes on several threads where the browser lets them share memory, and answers as on one", async ({ tab, site }) => {
-  const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
-  try {
-    const path = join(folder, "member.gguf");
-    await writeModel(path, shape);
-    serve(site);
-    const run = async (threads: number): Promise<Told> => {
-      await tab.open(`${site.address}ask.html`);
-      await tab.until(() => "run" in globalThis);
-      await tab.pick("input", path);
-      return tab.evaluate((threads) => (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads), threads);
-    };
-    const [apart, alone] = [await run(3), await run(1)];
-    const plain = await site.withoutIsolation(() => run(3));
-    assert.deepEqual([apart.isolated, plain.isolated], [true, false]);
-    // WebKitGTK 2.50 has no SharedArrayBuffer, and Firefox before 145 no Atomics.waitAsync.
-    assert.deepEqual([apart.threads, alone.threads, plain.threads], [apart.shares ? 3 : 1, 1, 1]);
-    assert.equal(apart.events.filter(({ type }) => type === "round").length, 4);
-    assert.deepEqual(apart.events, alone.events);
-    assert.deepEqual(apart.events, plain.events);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-});
+inEach(
+  "in an isolated page a member computes on several threads where the browser lets them share memory, and answers as on one",
+  async ({ tab, site }) => {
+    const folder = await mkdtemp(join(tmpdir(), "conclave-threads-"));
+    try {
+      const path = join(folder, "member.gguf");
+      await writeModel(path, shape);
+      serve(site);
+      const run = async (threads: number): Promise<Told> => {
+        await tab.open(`${site.address}ask.html`);
+        await tab.until(() => "run" in globalThis);
+        await tab.pick("input", path);
+        return tab.evaluate(
+          (threads) =>
+            (globalThis as unknown as { run: (threads: number) => Promise<Told> }).run(threads),
+          threads,
+        );
+      };
+      const [apart, alone] = [await run(3), await run(1)];
+      const plain = await site.withoutIsolation(() => run(3));
+      assert.deepEqual([apart.isolated, plain.isolated], [true, false]);
+      // WebKitGTK 2.50 has no SharedArrayBuffer, and Firefox before 145 no Atomics.waitAsync.
+      assert.deepEqual([apart.threads, alone.threads, plain.threads], [apart.shares ? 3 : 1, 1, 1]);
+      assert.equal(apart.events.filter(({ type }) => type === "round").length, 4);
+      assert.deepEqual(apart.events, alone.events);
+      assert.deepEqual(apart.events, plain.events);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  },
+);

@@ -1,4 +1,7 @@
-/** A visit to the page in a tab of another browser: what a visitor does there, and what went wrong meanwhile. */
+/**
+ * A visit to the page in a tab of another browser: what a visitor does there, and what went wrong
+ * meanwhile.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { patience } from "../browser/visitor.ts";
@@ -10,7 +13,10 @@ interface Noted {
   complaints: string[];
 }
 
-/** Runs before the page's own script: notes failures that nobody caught, and what the policy forbade. */
+/**
+ * Runs before the page's own script: notes failures that nobody caught, and what the policy
+ * forbade.
+ */
 const noting = `
   globalThis.complaints = [];
   addEventListener("error", (event) => complaints.push("uncaught: " + event.message));
@@ -30,19 +36,36 @@ export class Visit {
     this.site = site;
   }
 
-  /** Opens the page and waits until the members are loaded, unless `loaded` is false. `before`: lines that run before the page's own. */
-  async arrive({ search = "", loaded = true, before = "" }: { search?: string; loaded?: boolean; before?: string } = {}): Promise<void> {
+  /**
+   * Opens the page and waits until the members are loaded, unless `loaded` is false. `before`:
+   * lines that run before the page's own.
+   */
+  async arrive({
+    search = "",
+    loaded = true,
+    before = "",
+  }: {
+    search?: string;
+    loaded?: boolean;
+    before?: string;
+  } = {}): Promise<void> {
     await this.tab.size(1280, 1000);
     this.prepare(before);
     await this.tab.open(this.site.address + search);
     if (loaded) await this.state("ready");
   }
 
-  /** Has the page's script begin with these lines. Imports come first wherever they stand, so the page's own are theirs to find. */
+  /**
+   * Has the page's script begin with these lines. Imports come first wherever they stand, so the
+   * page's own are theirs to find.
+   */
   prepare(before = ""): void {
     this.site.overrides.set("before.js", `${noting}\n${before}`);
     // A classic script runs before any module.
-    const html = readFileSync(`${dist}index.html`, "utf8").replace("<script type", '<script src="./before.js"></script><script type');
+    const html = readFileSync(`${dist}index.html`, "utf8").replace(
+      "<script type",
+      '<script src="./before.js"></script><script type',
+    );
     this.site.rebuild("index.html", html);
   }
 
@@ -56,7 +79,8 @@ export class Visit {
       document.querySelector<HTMLDetailsElement>("details.settings")!.open = true;
       const field = document.querySelector<HTMLInputElement>(id)!;
       field.value = value;
-      for (const type of ["input", "change"]) field.dispatchEvent(new Event(type, { bubbles: true }));
+      for (const type of ["input", "change"])
+        field.dispatchEvent(new Event(type, { bubbles: true }));
     };
     await this.tab.evaluate(set, `#setting-${name}`, value);
   }
@@ -67,7 +91,10 @@ export class Visit {
     const before = await this.tab.evaluate(count);
     await this.tab.fill("#question", question);
     await this.tab.click("#ask");
-    await this.tab.until((before) => document.querySelectorAll(".exchange").length > before, before);
+    await this.tab.until(
+      (before) => document.querySelectorAll(".exchange").length > before,
+      before,
+    );
   }
 
   /** Asks and waits for the end of the answer; gives its text. */
@@ -79,12 +106,20 @@ export class Visit {
 
   /** The text of the last answer. */
   answered(): Promise<string> {
-    return this.tab.evaluate(() => [...([...document.querySelectorAll(".exchange")].at(-1)?.querySelectorAll(".segment") ?? [])].map((segment) => segment.textContent).join(""));
+    return this.tab.evaluate(() =>
+      [...([...document.querySelectorAll(".exchange")].at(-1)?.querySelectorAll(".segment") ?? [])]
+        .map((segment) => segment.textContent)
+        .join(""),
+    );
   }
 
   /** What the members are called that are ready. */
   members(): Promise<string[]> {
-    return this.tab.evaluate(() => [...document.querySelectorAll('.member[data-state="ready"] .name')].map((name) => name.textContent ?? ""));
+    return this.tab.evaluate(() =>
+      [...document.querySelectorAll('.member[data-state="ready"] .name')].map(
+        (name) => name.textContent ?? "",
+      ),
+    );
   }
 
   /** Waits until the page's own files are kept for visits without a network. */
@@ -102,7 +137,10 @@ export class Visit {
         .filter(({ protocol, origin }) => /^https?:$/.test(protocol) && origin !== location.origin)
         .map(({ href }) => href),
     }));
-    assert.deepEqual({ complaints, notices, elsewhere }, { complaints: [], notices: "", elsewhere: [] });
+    assert.deepEqual(
+      { complaints, notices, elsewhere },
+      { complaints: [], notices: "", elsewhere: [] },
+    );
   }
 }
 

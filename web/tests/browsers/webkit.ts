@@ -27,33 +27,62 @@ export interface WebKitOptions {
 const machine = process.arch === "arm64" ? "aarch64" : "x86_64";
 const browser = `/usr/lib/${machine}-linux-gnu/webkit2gtk-4.1/MiniBrowser`;
 
-export async function launchWebKit({ dark = false, language = "en_US.UTF-8" }: WebKitOptions = {}): Promise<Line> {
+export async function launchWebKit({
+  dark = false,
+  language = "en_US.UTF-8",
+}: WebKitOptions = {}): Promise<Line> {
   // It says on file 3 which display it is. Without -noreset it would be gone between two clients.
-  const display = start("Xvfb", ["-displayfd", "3", "-screen", "0", "1400x2000x24", "-noreset", "-nolisten", "tcp"], {}, ["pipe"]);
+  const display = start(
+    "Xvfb",
+    ["-displayfd", "3", "-screen", "0", "1400x2000x24", "-noreset", "-nolisten", "tcp"],
+    {},
+    ["pipe"],
+  );
   const number = await new Promise<string>((resolve, reject) => {
     (display.stdio[3] as Readable).once("data", (data) => resolve(String(data).trim()));
     display.once("error", reject);
     display.once("exit", () => reject(new Error("Xvfb has ended")));
   });
   const port = await freePort();
-  const driver = start("WebKitWebDriver", [`--port=${port}`, "--replace-on-new-session"], { DISPLAY: `:${number}`, LANG: language, LC_ALL: language });
+  const driver = start("WebKitWebDriver", [`--port=${port}`, "--replace-on-new-session"], {
+    DISPLAY: `:${number}`,
+    LANG: language,
+    LC_ALL: language,
+  });
   const ask = async (method: string, path: string, body?: object): Promise<unknown> => {
-    const response = await fetch(`http://127.0.0.1:${port}/${path}`, { method, ...(body && { body: JSON.stringify(body) }) });
-    const { value } = (await response.json()) as { value: { error?: string; message?: string } | null };
+    const response = await fetch(`http://127.0.0.1:${port}/${path}`, {
+      method,
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const { value } = (await response.json()) as {
+      value: { error?: string; message?: string } | null;
+    };
     if (!response.ok) throw new Error(`${value?.error}: ${value?.message}`);
     return value;
   };
   await soon("WebKitWebDriver", () => ask("GET", "status"));
   const args = ["--automation", ...(dark ? ["--dark-mode"] : [])];
-  const wanted = { browserName: "MiniBrowser", "webkitgtk:browserOptions": { binary: browser, args } };
+  const wanted = {
+    browserName: "MiniBrowser",
+    "webkitgtk:browserOptions": { binary: browser, args },
+  };
   // The browser's first start on a machine may be too slow for the driver.
-  const session = await soon("MiniBrowser", () => ask("POST", "session", { capabilities: { alwaysMatch: wanted } }));
+  const session = await soon("MiniBrowser", () =>
+    ask("POST", "session", { capabilities: { alwaysMatch: wanted } }),
+  );
   const { sessionId } = session as { sessionId: string };
   return {
     send: (command, parameters = {}, element) => {
       const [method, path] = routes[command];
-      const frame = command === "SwitchToFrame" && element !== undefined ? { id: { [elementKey]: element } } : {};
-      return ask(method, `session/${sessionId}/${path.replace("@", element ?? "")}`, method === "GET" ? undefined : { ...parameters, ...frame });
+      const frame =
+        command === "SwitchToFrame" && element !== undefined
+          ? { id: { [elementKey]: element } }
+          : {};
+      return ask(
+        method,
+        `session/${sessionId}/${path.replace("@", element ?? "")}`,
+        method === "GET" ? undefined : { ...parameters, ...frame },
+      );
     },
     close: () => {
       end(driver);

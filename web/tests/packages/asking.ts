@@ -1,12 +1,24 @@
-/** What a visitor does with a page that has the element, or a form of its own: asks, and reads the answer. */
+/**
+ * What a visitor does with a page that has the element, or a form of its own: asks, and reads the
+ * answer.
+ */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { Browser } from "playwright-core";
 import { Visitor } from "../browser/visitor.ts";
 
 /** Opens a page, which is left when the test is over. `also`: another origin that it may ask. */
-export async function open(context: TestContext, browser: Browser, address: string, also?: string): Promise<Visitor> {
-  const visitor = await Visitor.arrive(browser, { address }, { loaded: false, ...(also !== undefined && { also }) });
+export async function open(
+  context: TestContext,
+  browser: Browser,
+  address: string,
+  also?: string,
+): Promise<Visitor> {
+  const visitor = await Visitor.arrive(
+    browser,
+    { address },
+    { loaded: false, ...(also !== undefined && { also }) },
+  );
   context.after(() => visitor.leave());
   return visitor;
 }
@@ -18,11 +30,22 @@ export async function ask(visitor: Visitor): Promise<void> {
   if ((await chat.count()) > 0) await chat.locator("[part=box]").fill("What is 347 + 586?");
   await page.getByRole("button", { name: "Ask" }).click();
   const answer = page.locator("#answer, [part=answer]").filter({ hasText: /\w/ });
-  await answer.waitFor().catch(async (error: unknown) => assert.fail(`${String(error)}\n${visitor.complaints.join("\n")}\n${await page.locator("body").innerText()}`));
+  await answer
+    .waitFor()
+    .catch(async (error: unknown) =>
+      assert.fail(
+        `${String(error)}\n${visitor.complaints.join("\n")}\n${await page.locator("body").innerText()}`,
+      ),
+    );
 }
 
 /** Opens a page, asks, and sees that nothing went wrong. */
-export async function answers(context: TestContext, browser: Browser, address: string, also?: string): Promise<Visitor> {
+export async function answers(
+  context: TestContext,
+  browser: Browser,
+  address: string,
+  also?: string,
+): Promise<Visitor> {
   const visitor = await open(context, browser, address, also);
   await ask(visitor);
   visitor.clean();

@@ -1,4 +1,7 @@
-/** Serves folders as plain file hosts do: no rewriting, and by default the policy that a careful page has. */
+/**
+ * Serves folders as plain file hosts do: no rewriting, and by default the policy that a careful
+ * page has.
+ */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
@@ -12,18 +15,28 @@ interface FolderOptions {
 }
 
 /**
- * The policy of a page that loads nothing of others; `also` another origin that it does load from. Workers
- * that import from there are started from a blob.
+ * The policy of a page that loads nothing of others; `also` another origin that it does load from.
+ * Workers that import from there are started from a blob.
  */
 export function policy(also?: string): Record<string, string> {
   const own = also === undefined ? "'self'" : `'self' ${also}`;
   const workers = also === undefined ? own : `${own} blob:`;
-  const rules = [`default-src ${own}`, `script-src ${own} 'unsafe-inline' 'wasm-unsafe-eval'`, `worker-src ${workers}`, "style-src 'self' 'unsafe-inline'", "img-src 'self' data:"];
+  const rules = [
+    `default-src ${own}`,
+    `script-src ${own} 'unsafe-inline' 'wasm-unsafe-eval'`,
+    `worker-src ${workers}`,
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data:",
+  ];
   return { "content-security-policy": rules.join("; ") };
 }
 
 /** Serves a folder until the test is over, and gives its address. */
-export async function serveFolder(context: TestContext, folder: string, { headers = policy(), before }: FolderOptions = {}): Promise<string> {
+export async function serveFolder(
+  context: TestContext,
+  folder: string,
+  { headers = policy(), before }: FolderOptions = {},
+): Promise<string> {
   const files = sirv(folder, { etag: true, dotfiles: true });
   const server = createServer((request, response) => {
     void (async () => {

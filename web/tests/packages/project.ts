@@ -1,6 +1,7 @@
 /**
- * A project as someone has it who installs the package: a folder outside of this repository, with the package
- * as it is published. Whatever happens to the test, the folder and the processes started in it go with it.
+ * A project as someone has it who installs the package: a folder outside of this repository, with
+ * the package as it is published. Whatever happens to the test, the folder and the processes
+ * started in it go with it.
  */
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -14,7 +15,9 @@ import { fileURLToPath } from "node:url";
 
 const web = process.env["CONCLAVE_WEB"] ?? "./";
 
-/** Outlasts installing and building the largest of them several times over: nothing waits for ever. */
+/**
+ * Outlasts installing and building the largest of them several times over: nothing waits for ever.
+ */
 export const limit = { timeout: 600_000 };
 const commandLimit = 240_000;
 
@@ -30,13 +33,24 @@ process.once("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
-/** The package, packed once a run: its place lies in the folder of the bundled tests, which every run makes anew. */
+/**
+ * The package, packed once a run: its place lies in the folder of the bundled tests, which every
+ * run makes anew.
+ */
 export function packed(): string {
   const folder = dirname(dirname(fileURLToPath(import.meta.url)));
-  if (!existsSync(`${web}package/package.json`)) throw new Error(`${web}package is missing: build it first (cargo xtask dist --package)`);
-  const { name, version } = JSON.parse(readFileSync(`${web}package/package.json`, "utf8")) as { name: string; version: string };
+  if (!existsSync(`${web}package/package.json`))
+    throw new Error(`${web}package is missing: build it first (cargo xtask dist --package)`);
+  const { name, version } = JSON.parse(readFileSync(`${web}package/package.json`, "utf8")) as {
+    name: string;
+    version: string;
+  };
   const tarball = join(folder, `${name}-${version}.tgz`);
-  if (!existsSync(tarball)) execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, "./package"], { cwd: web, timeout: commandLimit });
+  if (!existsSync(tarball))
+    execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, "./package"], {
+      cwd: web,
+      timeout: commandLimit,
+    });
   return tarball;
 }
 
@@ -52,7 +66,10 @@ export class Project {
   /** A copy of one of examples/, installed. */
   static async ofExample(context: TestContext, name: string): Promise<Project> {
     const project = new Project(context);
-    await cp(`${web}../examples/${name}`, project.folder, { recursive: true, filter: (source) => !made.has(basename(source)) });
+    await cp(`${web}../examples/${name}`, project.folder, {
+      recursive: true,
+      filter: (source) => !made.has(basename(source)),
+    });
     await project.#install();
     return project;
   }
@@ -60,16 +77,28 @@ export class Project {
   /** An empty folder with the package. */
   static async empty(context: TestContext): Promise<Project> {
     const project = new Project(context);
-    await project.write("package.json", JSON.stringify({ private: true, type: "module", dependencies: { conclave: "" } }));
+    await project.write(
+      "package.json",
+      JSON.stringify({ private: true, type: "module", dependencies: { conclave: "" } }),
+    );
     await project.#install();
     return project;
   }
 
   async #install(): Promise<void> {
-    const manifest = JSON.parse(await this.read("package.json")) as { dependencies: Record<string, string> };
+    const manifest = JSON.parse(await this.read("package.json")) as {
+      dependencies: Record<string, string>;
+    };
     manifest.dependencies["conclave"] = `file:${packed()}`;
     await this.write("package.json", JSON.stringify(manifest));
-    await this.command("npm", "install", "--no-audit", "--no-fund", "--prefer-offline", "--no-package-lock");
+    await this.command(
+      "npm",
+      "install",
+      "--no-audit",
+      "--no-fund",
+      "--prefer-offline",
+      "--no-package-lock",
+    );
   }
 
   read(file: string): Promise<string> {
@@ -80,17 +109,22 @@ export class Project {
     return writeFile(join(this.folder, file), text);
   }
 
-  /** Runs a command in the folder to its end, and gives what it wrote; throws that where it fails. */
+  /**
+   * Runs a command in the folder to its end, and gives what it wrote; throws that where it fails.
+   */
   async command(...command: string[]): Promise<string> {
     const running = this.#start(command);
     const timer = setTimeout(() => this.#end(running.child), commandLimit);
     await running.over;
     clearTimeout(timer);
-    if (running.child.exitCode !== 0) throw new Error(`${command.join(" ")} failed:\n${running.output()}`);
+    if (running.child.exitCode !== 0)
+      throw new Error(`${command.join(" ")} failed:\n${running.output()}`);
     return running.output();
   }
 
-  /** Starts a server of the project, `command` for a port, and gives its address once it answers. */
+  /**
+   * Starts a server of the project, `command` for a port, and gives its address once it answers.
+   */
   async server(command: (port: string) => string[]): Promise<string> {
     const port = await freePort();
     const words = command(String(port));
@@ -114,11 +148,21 @@ export class Project {
   #start(command: string[]): { child: ChildProcess; over: Promise<void>; output: () => string } {
     const [program = "", ...rest] = command;
     // In a group of its own, to be ended with whatever it starts.
-    const child = spawn(program, rest, { cwd: this.folder, env: environment, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(program, rest, {
+      cwd: this.folder,
+      env: environment,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     this.#running.add(child);
     let output = "";
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
-    const over = new Promise<void>((resolve) => child.once("close", () => resolve()).once("error", (error) => ((output += String(error)), resolve())));
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+    const over = new Promise<void>((resolve) =>
+      child
+        .once("close", () => resolve())
+        .once("error", (error) => ((output += String(error)), resolve())),
+    );
     return { child, over, output: () => output };
   }
 

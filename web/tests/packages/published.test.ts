@@ -15,7 +15,8 @@ interface Manifest {
   peerDependencies?: Record<string, string>;
 }
 
-const manifestOf = async (project: Project): Promise<Manifest> => JSON.parse(await project.read("node_modules/conclave/package.json")) as Manifest;
+const manifestOf = async (project: Project): Promise<Manifest> =>
+  JSON.parse(await project.read("node_modules/conclave/package.json")) as Manifest;
 
 /** What is imported by name: `conclave`, `conclave/element`, and so on. */
 const entriesOf = ({ exports }: Manifest): string[] =>
@@ -23,7 +24,10 @@ const entriesOf = ({ exports }: Manifest): string[] =>
     .filter(([, place]) => typeof place === "object")
     .map(([entry]) => `conclave${entry.slice(1)}`);
 
-/** Lends the project what the package's types name and do not bring, in the versions of this repository. */
+/**
+ * Lends the project what the package's types name and do not bring, in the versions of this
+ * repository.
+ */
 async function lend(project: Project, { peerDependencies = {} }: Manifest): Promise<void> {
   for (const name of Object.keys(peerDependencies).flatMap((peer) => [peer, `@types/${peer}`])) {
     if (!existsSync(join(tools, name))) continue;
@@ -32,7 +36,10 @@ async function lend(project: Project, { peerDependencies = {} }: Manifest): Prom
     await symlink(join(tools, name), place);
   }
   // The AI SDK's types import these, and come without them.
-  await project.write("json-schema.d.ts", 'declare module "json-schema" {\n  export type JSONSchema7 = object;\n  export type JSONSchema7Definition = object | boolean;\n}\n');
+  await project.write(
+    "json-schema.d.ts",
+    'declare module "json-schema" {\n  export type JSONSchema7 = object;\n  export type JSONSchema7Definition = object | boolean;\n}\n',
+  );
 }
 
 const use = `
@@ -51,58 +58,94 @@ export const inReact = <conclave-chat rule="leader" />;
 `;
 
 test("publint finds nothing to mend", limit, async () => {
-  const { messages, pkg } = await publint({ pack: { tarball: (await readFile(packed())).buffer as ArrayBuffer }, strict: true });
+  const { messages, pkg } = await publint({
+    pack: { tarball: (await readFile(packed())).buffer as ArrayBuffer },
+    strict: true,
+  });
   assert.deepEqual(
     messages.map((message) => formatMessage(message, pkg as Record<string, unknown>)),
     [],
   );
 });
 
-test("every map that a script names is beside it, and the engine's scripts name none", limit, async (context) => {
-  const folder = join((await Project.empty(context)).folder, "node_modules/conclave");
-  const files = await readdir(folder);
-  const naming: string[] = [];
-  for (const script of files.filter((file) => file.endsWith(".js"))) {
-    const [, map] = /^\/\/# sourceMappingURL=(\S+)\s*$/m.exec(await readFile(join(folder, script), "utf8")) ?? [];
-    if (map === undefined) continue;
-    naming.push(script);
-    assert.ok(files.includes(map), `${script} names ${map}`);
-  }
-  assert.ok(naming.includes("conclave.js") && !naming.some((script) => /^(engine|open-core)/.test(script)), naming.join());
-});
+test(
+  "every map that a script names is beside it, and the engine's scripts name none",
+  limit,
+  async (context) => {
+    const folder = join((await Project.empty(context)).folder, "node_modules/conclave");
+    const files = await readdir(folder);
+    const naming: string[] = [];
+    for (const script of files.filter((file) => file.endsWith(".js"))) {
+      const [, map] =
+        /^\/\/# sourceMappingURL=(\S+)\s*$/m.exec(await readFile(join(folder, script), "utf8")) ??
+        [];
+      if (map === undefined) continue;
+      naming.push(script);
+      assert.ok(files.includes(map), `${script} names ${map}`);
+    }
+    assert.ok(
+      naming.includes("conclave.js") &&
+        !naming.some((script) => /^(engine|open-core)/.test(script)),
+      naming.join(),
+    );
+  },
+);
 
-test("types are found wherever modules are, as arethetypeswrong sees it", limit, async (context) => {
-  const project = await Project.empty(context);
-  await project.command(process.execPath, join(tools, "@arethetypeswrong/cli/dist/index.js"), packed(), "--profile", "esm-only");
-});
+test(
+  "types are found wherever modules are, as arethetypeswrong sees it",
+  limit,
+  async (context) => {
+    const project = await Project.empty(context);
+    await project.command(
+      process.execPath,
+      join(tools, "@arethetypeswrong/cli/dist/index.js"),
+      packed(),
+      "--profile",
+      "esm-only",
+    );
+  },
+);
 
 for (const { module, moduleResolution } of [
   { module: "esnext", moduleResolution: "bundler" },
   { module: "nodenext", moduleResolution: "nodenext" },
 ]) {
-  test(`every entry of the package compiles in a strict project that checks libraries too, resolved as ${moduleResolution} does`, limit, async (context) => {
-    const project = await Project.empty(context);
-    const manifest = await manifestOf(project);
-    await lend(project, manifest);
-    const entries = entriesOf(manifest);
-    for (const entry of ["conclave", "conclave/element", "conclave/react"]) assert.ok(entries.includes(entry), entry);
-    const imports = entries.map((entry, index) => `import * as entry${index} from ${JSON.stringify(entry)};`);
-    const all = `export const entries: object[] = [${entries.map((_, index) => `entry${index}`).join(", ")}];`;
-    await project.write("main.tsx", `${imports.join("\n")}\nimport { Conclave } from "conclave";\n${all}\n${use}\nvoid use();\n`);
-    const compilerOptions = {
-      module,
-      moduleResolution,
-      target: "es2022",
-      lib: ["ES2022", "DOM", "DOM.Iterable"],
-      types: [],
-      jsx: "react-jsx",
-      strict: true,
-      noUncheckedIndexedAccess: true,
-      exactOptionalPropertyTypes: true,
-      skipLibCheck: false,
-      noEmit: true,
-    };
-    await project.write("tsconfig.json", JSON.stringify({ compilerOptions, files: ["main.tsx", "json-schema.d.ts"] }));
-    await project.command(process.execPath, join(tools, "typescript/bin/tsc"), "--project", ".");
-  });
+  test(
+    `every entry of the package compiles in a strict project that checks libraries too, resolved as ${moduleResolution} does`,
+    limit,
+    async (context) => {
+      const project = await Project.empty(context);
+      const manifest = await manifestOf(project);
+      await lend(project, manifest);
+      const entries = entriesOf(manifest);
+      for (const entry of ["conclave", "conclave/element", "conclave/react"])
+        assert.ok(entries.includes(entry), entry);
+      const imports = entries.map(
+        (entry, index) => `import * as entry${index} from ${JSON.stringify(entry)};`,
+      );
+      const all = `export const entries: object[] = [${entries.map((_, index) => `entry${index}`).join(", ")}];`;
+      await project.write(
+        "main.tsx",
+        `${imports.join("\n")}\nimport { Conclave } from "conclave";\n${all}\n${use}\nvoid use();\n`,
+      );
+      const compilerOptions = {
+        module,
+        moduleResolution,
+        target: "es2022",
+        lib: ["ES2022", "DOM", "DOM.Iterable"],
+        types: [],
+        jsx: "react-jsx",
+        strict: true,
+        noUncheckedIndexedAccess: true,
+        exactOptionalPropertyTypes: true,
+        skipLibCheck: false,
+        noEmit: true,
+      };
+      await project.write(
+        "tsconfig.json",
+        JSON.stringify({ compilerOptions, files: ["main.tsx", "json-schema.d.ts"] }),
+      );
+      await project.command(process.execPath, join(tools, "typescript/bin/tsc"), "--project", ".");
+    },
+  );
 }

@@ -27,9 +27,16 @@ interface Block {
   code: string;
 }
 
-const blocksOf = (markdown: string): Block[] => [...markdown.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = "", code = ""]) => ({ language, code }));
+const blocksOf = (markdown: string): Block[] =>
+  [...markdown.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = "", code = ""]) => ({
+    language,
+    code,
+  }));
 
-/** The folder that the READMEs speak of: `conclave/` beside the page, and the package under its name. */
+/**
+ * The folder that the READMEs speak of: `conclave/` beside the page, and the package under its
+ * name.
+ */
 async function place(context: TestContext): Promise<Project> {
   const project = await Project.ofExample(context, "static");
   await project.command("npm", "run", "build");
@@ -65,35 +72,54 @@ async function run(context: TestContext, project: Project, code: string): Promis
 
 const answer = /^(Ada|Quill|Juno) .*\w/m;
 
-test("the project's README embeds the element and the library as it says", limit, async (context) => {
-  const project = await place(context);
-  const [section] = /^## In your page$.*?(?=^## )/ms.exec(readFileSync(`${web}../README.md`, "utf8")) ?? [""];
-  const blocks = blocksOf(section).filter(({ language }) => language === "html" || language === "js");
-  assert.deepEqual(
-    blocks.map(({ language }) => language),
-    ["html", "js"],
-  );
-  for (const { language, code } of blocks) {
-    if (language === "js") assert.match(await run(context, project, code), answer);
-    else {
-      await project.write("element.html", head + code);
-      await answers(context, browser, `${await serveFolder(context, project.folder)}element.html`);
+test(
+  "the project's README embeds the element and the library as it says",
+  limit,
+  async (context) => {
+    const project = await place(context);
+    const [section] = /^## In your page$.*?(?=^## )/ms.exec(
+      readFileSync(`${web}../README.md`, "utf8"),
+    ) ?? [""];
+    const blocks = blocksOf(section).filter(
+      ({ language }) => language === "html" || language === "js",
+    );
+    assert.deepEqual(
+      blocks.map(({ language }) => language),
+      ["html", "js"],
+    );
+    for (const { language, code } of blocks) {
+      if (language === "js") assert.match(await run(context, project, code), answer);
+      else {
+        await project.write("element.html", head + code);
+        await answers(
+          context,
+          browser,
+          `${await serveFolder(context, project.folder)}element.html`,
+        );
+      }
     }
-  }
-});
+  },
+);
 
 test("the package's README loads and asks as it says", limit, async (context) => {
   const project = await place(context);
-  const [asks, loads, ...others] = blocksOf(readFileSync(`${web}src/library/README.md`, "utf8")).filter(({ language }) => language === "js");
+  const [asks, loads, ...others] = blocksOf(
+    readFileSync(`${web}src/library/README.md`, "utf8"),
+  ).filter(({ language }) => language === "js");
   assert.deepEqual(others, [], "each is run here");
   assert.match(await run(context, project, asks!.code), answer);
 
   // The second goes on from the first; a hub of the tests has files of these names.
   const files = [...loads!.code.matchAll(/"hf:([^"]+)"/g)].map(([, name]) => name!);
   assert.equal(files.length, 2);
-  for (const [index, name] of files.entries()) await hub.put(name, await readFile(`${web}members/${index === 0 ? "ada" : "quill"}.gguf`));
+  for (const [index, name] of files.entries())
+    await hub.put(name, await readFile(`${web}members/${index === 0 ? "ada" : "quill"}.gguf`));
   const [imports = ""] = /^import .*$/m.exec(asks!.code) ?? [];
-  const code = loads!.code.replace("Conclave.load({", `Conclave.load({ hub: ${JSON.stringify(hub.address)},`);
+  const code = loads!.code.replace(
+    "Conclave.load({",
+    `Conclave.load({ hub: ${JSON.stringify(hub.address)},`,
+  );
   const logged = await run(context, project, `${imports}\n${code}`);
-  for (const [, name] of code.matchAll(/name: "([^"]+)"/g)) assert.match(logged, new RegExp(`^${name} loading (\\d+) \\1$`, "m"));
+  for (const [, name] of code.matchAll(/name: "([^"]+)"/g))
+    assert.match(logged, new RegExp(`^${name} loading (\\d+) \\1$`, "m"));
 });

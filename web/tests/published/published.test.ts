@@ -1,7 +1,7 @@
 /**
- * Two published models as people have them, an instruction-tuned one and a base model without a chat
- * template: picked as files, then fetched from the hub on this machine, kept, and used with the
- * network off. `cargo xtask test --only real` fetches them and says where they are.
+ * Two published models as people have them, an instruction-tuned one and a base model without a
+ * chat template: picked as files, then fetched from the hub on this machine, kept, and used with
+ * the network off. `cargo xtask test --only real` fetches them and says where they are.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -25,14 +25,28 @@ const models = [
   { key: "smollm2-135m", file: "SmolLM2-135M-Instruct.Q4_1.gguf", name: "SmolLM2 135M" },
   { key: "gemma-3-270m", file: "gemma-3-270m-q4_k_m.gguf", name: "Gemma 3 270M" },
 ];
-const refOf = ({ key, file }: { key: string; file: string }): string => `hf:makers/${key}-GGUF/${file}`;
+const refOf = ({ key, file }: { key: string; file: string }): string =>
+  `hf:makers/${key}-GGUF/${file}`;
 
-before(() => assert.notEqual(folder, "", "CONCLAVE_PUBLISHED names no folder: run `cargo xtask test --only real`"));
+before(() =>
+  assert.notEqual(
+    folder,
+    "",
+    "CONCLAVE_PUBLISHED names no folder: run `cargo xtask test --only real`",
+  ),
+);
 
-/** Words, and nothing that belongs to a model's inside: no control token, no role of the next turn, no half character. */
+/**
+ * Words, and nothing that belongs to a model's inside: no control token, no role of the next turn,
+ * no half character.
+ */
 function assertPlain(answer: string): void {
   assert.match(answer, /\p{L}{2}/u, "an answer has words");
-  assert.doesNotMatch(answer, /<\|[^|>]*\|?>|<(start|end)_of_\w+>|<\/?s>|<(bos|eos|pad|unk|mask|unused\d+)>/i, "control text");
+  assert.doesNotMatch(
+    answer,
+    /<\|[^|>]*\|?>|<(start|end)_of_\w+>|<\/?s>|<(bos|eos|pad|unk|mask|unused\d+)>/i,
+    "control text",
+  );
   assert.doesNotMatch(answer, /^\s*(user|assistant|system|human|ai|model)\s*:/im, "a role marker");
   assert.doesNotMatch(answer, /\ufffd/, "half a character");
 }
@@ -41,15 +55,24 @@ function assertPlain(answer: string): void {
 async function converse(visitor: Visitor): Promise<string[]> {
   await visitor.set("seed", "1");
   await visitor.set("maxRounds", "5");
-  const answers = [await visitor.answer(question, minutes), await visitor.answer(followUp, minutes)];
-  assert.equal(await visitor.page.locator(".exchange .notice.error, .exchange [role=alert]").count(), 0);
+  const answers = [
+    await visitor.answer(question, minutes),
+    await visitor.answer(followUp, minutes),
+  ];
+  assert.equal(
+    await visitor.page.locator(".exchange .notice.error, .exchange [role=alert]").count(),
+    0,
+  );
   for (const answer of answers) console.log(JSON.stringify(answer));
   answers.forEach(assertPlain);
-  for (const legend of await visitor.page.locator(".legend").allTextContents()) assert.match(legend, /^Written by .+ of \d segments?, /, "both have answered");
+  for (const legend of await visitor.page.locator(".legend").allTextContents())
+    assert.match(legend, /^Written by .+ of \d segments?, /, "both have answered");
   return answers;
 }
 
-test("picked as files they answer a question and a follow-up in plain text", { timeout: minutes }, async () => {
+test("picked as files they answer a question and a follow-up in plain text", {
+  timeout: minutes,
+}, async () => {
   const visitor = await Visitor.arrive(stand.browser, stand.site, { search: "?backend=cpu" });
   const { page } = visitor;
   await visitor.pick(models.map(({ file }) => join(folder, file)));
@@ -63,19 +86,39 @@ test("picked as files they answer a question and a follow-up in plain text", { t
   await visitor.leave();
 });
 
-test("fetched and kept, they answer the same with the network off", { timeout: 2 * minutes }, async () => {
+test("fetched and kept, they answer the same with the network off", {
+  timeout: 2 * minutes,
+}, async () => {
   const hub = await Hub.start();
   after(() => hub.stop());
-  for (const model of models) await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
+  for (const model of models)
+    await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
   // The page's own entries, but for where the files lie.
-  const known = JSON.parse(await readFile(`${dist}catalogue.json`, "utf8")) as { models: Record<string, object> };
-  const listed = models.map((model) => [model.key, { ...known.models[model.key], ref: refOf(model) }]);
-  const ensembles = [{ name: "Published", description: "Two that people have.", members: models.map(({ key }) => key) }];
-  stand.site.rebuild("catalogue.json", JSON.stringify({ models: Object.fromEntries(listed), ensembles }));
+  const known = JSON.parse(await readFile(`${dist}catalogue.json`, "utf8")) as {
+    models: Record<string, object>;
+  };
+  const listed = models.map((model) => [
+    model.key,
+    { ...known.models[model.key], ref: refOf(model) },
+  ]);
+  const ensembles = [
+    {
+      name: "Published",
+      description: "Two that people have.",
+      members: models.map(({ key }) => key),
+    },
+  ];
+  stand.site.rebuild(
+    "catalogue.json",
+    JSON.stringify({ models: Object.fromEntries(listed), ensembles }),
+  );
 
-  const visitor = await Visitor.arrive(stand.browser, stand.site, { search: `?backend=cpu&debug&hub=${encodeURIComponent(hub.address)}` });
+  const visitor = await Visitor.arrive(stand.browser, stand.site, {
+    search: `?backend=cpu&debug&hub=${encodeURIComponent(hub.address)}`,
+  });
   const { page } = visitor;
-  const names = (): Promise<string[]> => page.locator('.member[data-state="ready"] .name').allTextContents();
+  const names = (): Promise<string[]> =>
+    page.locator('.member[data-state="ready"] .name').allTextContents();
   await visitor.models();
   await page.locator('[data-ensemble="Published"] button').click();
   await page.locator("#ensemble", { hasText: "Published" }).waitFor();
@@ -108,11 +151,17 @@ interface Visit {
   answer: string;
 }
 
-test("who comes again has the models sooner, and reads no more than was asked", { timeout: minutes }, async () => {
+test("who comes again has the models sooner, and reads no more than was asked", {
+  timeout: minutes,
+}, async () => {
   const hub = await Hub.start();
   after(() => hub.stop());
-  for (const model of models) await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
-  stand.site.overrides.set("again.html", `<!doctype html><title>Again</title><link rel="icon" href="./mark.svg">`);
+  for (const model of models)
+    await hub.put(refOf(model).slice("hf:".length), await readFile(join(folder, model.file)));
+  stand.site.overrides.set(
+    "again.html",
+    `<!doctype html><title>Again</title><link rel="icon" href="./mark.svg">`,
+  );
   const profile = await mkdtemp(join(tmpdir(), "conclave-profile-"));
   const context = await launchIn(profile, "none");
   after(async () => {
@@ -123,7 +172,12 @@ test("who comes again has the models sooner, and reads no more than was asked", 
   /** A page of its own that loads both, asks, and stays until what can be kept is kept. */
   const visit = async (): Promise<Visit> => {
     await page.goto(`${stand.site.address}again.html`);
-    const asked = { script: new URL("library/conclave.js", stand.site.address).href, refs: models.map(refOf), hub: hub.address, question };
+    const asked = {
+      script: new URL("library/conclave.js", stand.site.address).href,
+      refs: models.map(refOf),
+      hub: hub.address,
+      question,
+    };
     return page.evaluate(async ({ script, refs, hub, question }) => {
       const { Conclave } = (await import(script)) as typeof library;
       const began = performance.now();
@@ -131,12 +185,16 @@ test("who comes again has the models sooner, and reads no more than was asked", 
       const conclave = await Conclave.load({ backend: "cpu", hub, members });
       const loadMs = performance.now() - began;
       let [segmentMs, answer, prefixes] = [0, "", [] as Visit["prefixes"]];
-      for await (const event of conclave.ask([{ role: "user", content: question }], { sampling: { seed: 1 }, maxTokens: 12 })) {
+      for await (const event of conclave.ask([{ role: "user", content: question }], {
+        sampling: { seed: 1 },
+        maxTokens: 12,
+      })) {
         if (event.type === "begin") prefixes = event.prefixes;
         if (event.type === "round") segmentMs ||= performance.now() - began;
         if (event.type === "end") answer = event.text;
       }
-      while ((await conclave.models()).prompts === 0) await new Promise((resolve) => setTimeout(resolve, 100));
+      while ((await conclave.models()).prompts === 0)
+        await new Promise((resolve) => setTimeout(resolve, 100));
       conclave.close();
       return { loadMs, segmentMs, prefixes, answer };
     }, asked);
@@ -152,7 +210,10 @@ test("who comes again has the models sooner, and reads no more than was asked", 
     // Gemma's template begins with more than a hundred tokens of its own.
     const [before, now] = [first.prefixes[1]!, again.prefixes[1]!];
     assert.equal(before.run, before.prefix);
-    assert.ok(now.prefix === before.prefix && now.run < before.run - 100, JSON.stringify({ before, now }));
+    assert.ok(
+      now.prefix === before.prefix && now.run < before.run - 100,
+      JSON.stringify({ before, now }),
+    );
   }
   assert.deepEqual(await hub.seen(), [], "nothing is fetched again");
 });

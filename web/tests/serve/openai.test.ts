@@ -7,11 +7,16 @@ import { test } from "node:test";
 import OpenAI from "openai";
 
 const { CONCLAVE_SERVER: baseURL, CONCLAVE_KEY: apiKey } = process.env;
-assert.ok(baseURL && apiKey, "CONCLAVE_SERVER and CONCLAVE_KEY say where the server is: run `cargo xtask test --only serve`");
+assert.ok(
+  baseURL && apiKey,
+  "CONCLAVE_SERVER and CONCLAVE_KEY say where the server is: run `cargo xtask test --only serve`",
+);
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
 
 const model = "conclave";
-const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "What is 347 + 85?" }];
+const messages: OpenAI.ChatCompletionMessageParam[] = [
+  { role: "user", content: "What is 347 + 85?" },
+];
 
 /** What our answers have beside the client's own. */
 interface Told {
@@ -25,14 +30,22 @@ test("an answer is the client's, with who wrote what beside it", async () => {
   assert.equal(choice?.finish_reason, "stop");
   const { usage } = answer;
   assert.equal(usage?.total_tokens, (usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
-  const { conclave } = answer as unknown as { conclave: { stop: string; segments: NonNullable<Told["conclave"]>[] } };
+  const { conclave } = answer as unknown as {
+    conclave: { stop: string; segments: NonNullable<Told["conclave"]>[] };
+  };
   assert.equal(conclave.stop, "ended");
   assert.equal(conclave.segments.map(({ text }) => text).join(""), choice?.message.content);
 });
 
 test("a stream is whole, and ends with its usage", async () => {
   const whole = await client.chat.completions.create({ model, messages, temperature: 0 });
-  const stream = await client.chat.completions.create({ model, messages, temperature: 0, stream: true, stream_options: { include_usage: true } });
+  const stream = await client.chat.completions.create({
+    model,
+    messages,
+    temperature: 0,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
   let text = "";
   let finish: string | null | undefined;
   let usage: OpenAI.CompletionUsage | null | undefined;
@@ -50,11 +63,16 @@ test("a stream is whole, and ends with its usage", async () => {
 });
 
 test("several answers to one question come in one stream, each by its index", async () => {
-  const story: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "Tell me a story about a fox." }];
+  const story: OpenAI.ChatCompletionMessageParam[] = [
+    { role: "user", content: "Tell me a story about a fox." },
+  ];
   const asked = { model, messages: story, temperature: 2, top_p: 1, seed: 5, max_tokens: 16, n: 2 };
   const whole = await client.chat.completions.create(asked);
   const texts = ["", ""];
-  for await (const { choices } of await client.chat.completions.create({ ...asked, stream: true })) {
+  for await (const { choices } of await client.chat.completions.create({
+    ...asked,
+    stream: true,
+  })) {
     for (const { index, delta } of choices) texts[index] += delta.content ?? "";
   }
   assert.deepEqual(
@@ -70,27 +88,62 @@ test("the client's helper for streams finds a message in it", async () => {
 });
 
 test("an answer is a document of the schema that the client asks for, whole and in a stream", async () => {
-  const schema = { type: "object", properties: { sum: { type: "integer", minimum: 0, maximum: 9999 }, sure: { type: "boolean" } }, required: ["sum", "sure"], additionalProperties: false };
-  const response_format: OpenAI.ResponseFormatJSONSchema = { type: "json_schema", json_schema: { name: "sum", strict: true, schema } };
-  const whole = await client.chat.completions.create({ model, messages, temperature: 0, response_format });
-  const streamed = await client.chat.completions.stream({ model, messages, temperature: 0, response_format }).finalMessage();
+  const schema = {
+    type: "object",
+    properties: { sum: { type: "integer", minimum: 0, maximum: 9999 }, sure: { type: "boolean" } },
+    required: ["sum", "sure"],
+    additionalProperties: false,
+  };
+  const response_format: OpenAI.ResponseFormatJSONSchema = {
+    type: "json_schema",
+    json_schema: { name: "sum", strict: true, schema },
+  };
+  const whole = await client.chat.completions.create({
+    model,
+    messages,
+    temperature: 0,
+    response_format,
+  });
+  const streamed = await client.chat.completions
+    .stream({ model, messages, temperature: 0, response_format })
+    .finalMessage();
   for (const content of [whole.choices[0]?.message.content, streamed.content]) {
     const { sum, sure, ...rest } = JSON.parse(content ?? "") as { sum: number; sure: boolean };
-    assert.ok(Number.isInteger(sum) && sum >= 0 && sum <= 9999 && typeof sure === "boolean", content ?? "");
+    assert.ok(
+      Number.isInteger(sum) && sum >= 0 && sum <= 9999 && typeof sure === "boolean",
+      content ?? "",
+    );
     assert.deepEqual(rest, {});
   }
-  const strange: OpenAI.ResponseFormatJSONSchema = { type: "json_schema", json_schema: { name: "x", schema: { type: "array", uniqueItems: true } } };
+  const strange: OpenAI.ResponseFormatJSONSchema = {
+    type: "json_schema",
+    json_schema: { name: "x", schema: { type: "array", uniqueItems: true } },
+  };
   await assert.rejects(
     client.chat.completions.create({ model, messages, response_format: strange }),
-    (error) => error instanceof OpenAI.BadRequestError && error.param === "response_format" && /uniqueItems/.test(error.message),
+    (error) =>
+      error instanceof OpenAI.BadRequestError &&
+      error.param === "response_format" &&
+      /uniqueItems/.test(error.message),
   );
 });
 
 test("limits, refusals and a wrong key are the client's own errors", async () => {
-  const short = await client.chat.completions.create({ model, messages, temperature: 0, max_completion_tokens: 3 });
+  const short = await client.chat.completions.create({
+    model,
+    messages,
+    temperature: 0,
+    max_completion_tokens: 3,
+  });
   assert.equal(short.choices[0]?.finish_reason, "length");
-  await assert.rejects(client.chat.completions.create({ model, messages, n: 17 }), (error) => error instanceof OpenAI.BadRequestError && error.param === "n");
-  await assert.rejects(client.chat.completions.create({ model: "other", messages }), (error) => error instanceof OpenAI.NotFoundError && error.code === "model_not_found");
+  await assert.rejects(
+    client.chat.completions.create({ model, messages, n: 17 }),
+    (error) => error instanceof OpenAI.BadRequestError && error.param === "n",
+  );
+  await assert.rejects(
+    client.chat.completions.create({ model: "other", messages }),
+    (error) => error instanceof OpenAI.NotFoundError && error.code === "model_not_found",
+  );
   const stranger = new OpenAI({ baseURL, apiKey: "another key".repeat(2), maxRetries: 0 });
   await assert.rejects(stranger.models.list(), OpenAI.AuthenticationError);
 });
@@ -107,12 +160,23 @@ test("models are listed, and texts are continued and judged", async () => {
   for await (const { id } of client.models.list()) names.push(id);
   assert.deepEqual(names, ["conclave", "Ada", "Quill", "Juno"]);
   const text = "What is 3 + 4?";
-  const judged = await client.completions.create({ model: "Ada", prompt: [text, `${text} It is 7.`], echo: true, max_tokens: 0, logprobs: 1 });
+  const judged = await client.completions.create({
+    model: "Ada",
+    prompt: [text, `${text} It is 7.`],
+    echo: true,
+    max_tokens: 0,
+    logprobs: 1,
+  });
   for (const { text: echoed, logprobs } of judged.choices) {
     assert.equal(logprobs?.tokens?.join(""), echoed);
     assert.equal(logprobs?.token_logprobs?.length, logprobs?.tokens?.length);
     assert.ok(logprobs?.token_logprobs?.slice(1).every((one) => one < 0));
   }
-  const continued = await client.completions.create({ model, prompt: text, max_tokens: 6, temperature: 0 });
+  const continued = await client.completions.create({
+    model,
+    prompt: text,
+    max_tokens: 6,
+    temperature: 0,
+  });
   assert.ok(continued.choices[0]?.text);
 });

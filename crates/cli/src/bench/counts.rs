@@ -65,8 +65,8 @@ impl<'a> Meter<'a> {
     }
 
     /// Runs a task to its end. Also the microseconds that a launch took this thread until the task
-    /// first waited: all launches up to its first read-back are said by then, and none was waited for.
-    /// None where nothing was launched, or something was read before.
+    /// first waited: all launches up to its first read-back are said by then, and none was waited
+    /// for. None where nothing was launched, or something was read before.
     pub async fn launching<T>(&self, task: impl Future<Output = T>) -> (T, Option<f64>) {
         let mut task = pin!(task);
         let (mut first, mut each) = (true, None);

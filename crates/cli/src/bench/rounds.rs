@@ -19,7 +19,8 @@ use crate::progress::EachRound;
 /// Rounds in a row; the first is told apart, as it waits for the prompt.
 const ROUNDS_IN_A_ROW: usize = 3;
 
-/// A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever these say.
+/// A leader that nobody doubts: what it drafts costs what it costs where members agree, whatever
+/// these say.
 const UNDOUBTED: Leader = Leader { doubt: 1e3 };
 
 /// An ensemble at one prefix; times in milliseconds.
@@ -145,8 +146,8 @@ fn run_so_far(members: &[Member]) -> usize {
     members.iter().map(of).sum()
 }
 
-/// Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and everyone the
-/// candidates of the others.
+/// Tokens that the members of a round have to run in all: each drafter L − 1 of its own, and
+/// everyone the candidates of the others.
 fn tokens_due_in(round: &Round, segment_tokens: usize) -> usize {
     let of = |(verifier, row): (usize, &Vec<conclave_member::VerifiedScore>)| {
         let written = row.iter().enumerate();

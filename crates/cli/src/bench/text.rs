@@ -20,7 +20,8 @@ pub async fn forget(member: &mut Member, sampling: Sampling) -> Result<(), Failu
     Ok(())
 }
 
-/// A conversation of about `tokens` tokens for this member: how many a word takes is found by trying.
+/// A conversation of about `tokens` tokens for this member: how many a word takes is found by
+/// trying.
 ///
 /// # Errors
 /// What running reports.

@@ -127,8 +127,9 @@ impl<const VNNI: u8> Lanes for Avx2<VNNI> {
 
     #[inline(always)]
     fn quad(self, sum: __m256i, a: __m256i, b: i32) -> __m256i {
-        // VNNI has one instruction for it; without it two of these would be slower than products of pairs,
-        // and with it no faster where these have one too. No sum of two saturates: 2 · 127 · 128 < 2¹⁵.
+        // VNNI has one instruction for it; without it two of these would be slower than products of
+        // pairs, and with it no faster where these have one too. No sum of two saturates: 2 · 127 ·
+        // 128 < 2¹⁵.
         unsafe {
             let pairs = _mm256_maddubs_epi16(a, _mm256_set1_epi32(b));
             _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::{Lanes, Work};
 
-/// The module was compiled with `simd128`. `QUADS` are multiplied by an instruction of relaxed SIMD, which
-/// [`multiply_quads`] has seen to be there.
+/// The module was compiled with `simd128`. `QUADS` are multiplied by an instruction of relaxed
+/// SIMD, which [`multiply_quads`] has seen to be there.
 #[derive(Debug, Clone, Copy)]
 pub struct Simd128<const QUADS: bool> {
     /// More than any loop has.
@@ -31,10 +31,10 @@ pub fn run<W: Work>(work: W) -> W::Out {
 
 /// Whether the module has the product of quads, and the processor an instruction for it.
 ///
-/// WebAssembly leaves open what becomes of bytes above 127, and that tells how it is done: products of four
-/// are one instruction, without a sign (AVX-VNNI) or with one (Arm); elsewhere they are three, whose 16-bit
-/// sums saturate (SSSE3), and two of these are slower than products of pairs. A file from which the
-/// instruction was taken out gives the bytes themselves.
+/// WebAssembly leaves open what becomes of bytes above 127, and that tells how it is done: products
+/// of four are one instruction, without a sign (AVX-VNNI) or with one (Arm); elsewhere they are
+/// three, whose 16-bit sums saturate (SSSE3), and two of these are slower than products of pairs. A
+/// file from which the instruction was taken out gives the bytes themselves.
 pub fn multiply_quads() -> bool {
     const UNKNOWN: u8 = 2;
     static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);

@@ -1,5 +1,5 @@
-//! In a page whose memory is shared, those that help are workers that JavaScript starts. They wait for
-//! passes of the one thread that runs models on this memory.
+//! In a page whose memory is shared, those that help are workers that JavaScript starts. They wait
+//! for passes of the one thread that runs models on this memory.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -58,7 +58,8 @@ impl Threads {
         BROKEN.store(true, Relaxed);
     }
 
-    /// Helps with every pass, until more do than are wanted: what a worker that was started for it calls.
+    /// Helps with every pass, until more do than are wanted: what a worker that was started for it
+    /// calls.
     pub fn help() {
         let mut helpers = helpers();
         helpers.here += 1;

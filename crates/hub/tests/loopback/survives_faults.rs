@@ -123,7 +123,8 @@ fn a_good_line_brings_every_byte_once_and_then_none() {
 
 #[test]
 fn cut_lines_go_on_at_the_byte() {
-    // Every answer of more than 10 000 bytes, so more in a row than would end it without a byte between.
+    // Every answer of more than 10 000 bytes, so more in a row than would end it without a byte
+    // between.
     let (said, sent) = survives(json!({"kind": "cut", "after": 10_000, "times": 0}));
     assert!(
         said.len() == 30 && said.iter().all(|what| what.contains("the line broke")),
@@ -440,7 +441,8 @@ fn a_resumed_download_stays_with_its_commit_until_that_is_gone() {
 #[test]
 fn a_disk_without_room_is_told_before_a_byte_is_fetched() {
     let (hub, _) = one_model();
-    // A file with a hole as large as a disk; the small host would hash it, so its size is only claimed.
+    // A file with a hole as large as a disk; the small host would hash it, so its size is only
+    // claimed.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {

@@ -144,8 +144,8 @@ impl Heads {
 pub enum Projected {
     /// Queries, keys and values.
     All,
-    /// The same, and behind each head of queries one more as wide, which is passed over; norms are of
-    /// each head then.
+    /// The same, and behind each head of queries one more as wide, which is passed over; norms are
+    /// of each head then.
     Gated,
     /// Queries alone, of a layer that attends to another's keys and values: nothing is appended.
     Queries,
@@ -214,10 +214,10 @@ pub fn rope_table(context: usize, frequencies: &[f32], factor: f32) -> Vec<f32> 
         .collect()
 }
 
-/// Norm and rotate the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q`
-/// `[tokens, heads, width]`; norm and rotate its keys into the rows of `keys` that `places` names, and copy its values into
-/// the same rows of `values`, both as [`Heads`] says. A row past the capacity is not written; a
-/// position past the table takes its last row. Of [`Projected::Queries`], `qkv` is
+/// Norm and rotate the queries in `qkv` `[tokens, heads + 2 kv_heads, width]` into `q` `[tokens,
+/// heads, width]`; norm and rotate its keys into the rows of `keys` that `places` names, and copy
+/// its values into the same rows of `values`, both as [`Heads`] says. A row past the capacity is
+/// not written; a position past the table takes its last row. Of [`Projected::Queries`], `qkv` is
 /// `[tokens, heads, width]`, and the caches stay as they are.
 ///
 /// # Errors
@@ -273,9 +273,9 @@ pub fn append(
     launcher.run(&dispatch, &buffers)
 }
 
-/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms, and a table of so
-/// many positions by which so many numbers rotate. Bound are qkv, q, keys, values, places, the table,
-/// and both norms.
+/// What [`append()`] launches, by `serial` threads or cooperative ones: with norms, and a table of
+/// so many positions by which so many numbers rotate. Bound are qkv, q, keys, values, places, the
+/// table, and both norms.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit.
@@ -345,7 +345,8 @@ impl Projected {
 /// Norms of the CPU twin: weights of queries and keys, and how.
 pub type QkNormCpu<'a> = (&'a [f32], &'a [f32], HeadNorm);
 
-/// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the GPU.
+/// The CPU twin: the queries. `table` has `rotary` numbers a position, caches are packed as on the
+/// GPU.
 #[expect(clippy::too_many_arguments, reason = "a kernel's bindings")]
 pub fn append_cpu(
     qkv: &[f32],

@@ -48,7 +48,8 @@ struct CombineParams {
     spare: [u32; 2],
 }
 
-/// For heads of up to 256 numbers and wider ones, each for caches of 16 bits a number, and for exact ones.
+/// For heads of up to 256 numbers and wider ones, each for caches of 16 bits a number, and for
+/// exact ones.
 pub(crate) static SHADERS: [[Shader; 2]; 2] = [
     [
         Shader::of::<Params>("attention", &[WGSL, SHARE, SHORT, NARROW]),
@@ -91,8 +92,8 @@ fn attention_chunks(serial: bool, tokens: usize, heads: Heads, keys: usize) -> u
 }
 
 impl Launcher {
-    /// Chunks that the keys of a pass are shared out in by attentions with all of these heads, where its
-    /// tokens see up to `keys` rows.
+    /// Chunks that the keys of a pass are shared out in by attentions with all of these heads,
+    /// where its tokens see up to `keys` rows.
     pub fn attention_chunks(
         &self,
         tokens: usize,
@@ -227,9 +228,9 @@ pub(crate) fn attention_by(gpu: &Gpu, serial: bool, of: Attention<'_>) -> Result
     gpu.launch(&COMBINE_SHADER, &buffers, &params, groups)
 }
 
-/// What [`attention()`] launches first, by `serial` threads or cooperative ones, for `m` queries over
-/// keys in so many chunks; of one chunk it is all. Bound are q, keys, values, places, counts (m and the
-/// chunks), out, and partials ([`attention_partials`]).
+/// What [`attention()`] launches first, by `serial` threads or cooperative ones, for `m` queries
+/// over keys in so many chunks; of one chunk it is all. Bound are q, keys, values, places, counts
+/// (m and the chunks), out, and partials ([`attention_partials`]).
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit.
@@ -334,8 +335,8 @@ mod tests {
     use super::*;
     use crate::{AdapterChoice, Choices};
 
-    /// Heads of two widths, of which the wider have a cache too long for serial threads: the others'
-    /// are served by what a load has tried for them.
+    /// Heads of two widths, of which the wider have a cache too long for serial threads: the
+    /// others' are served by what a load has tried for them.
     #[test]
     fn one_number_of_chunks_serves_heads_of_all_widths() {
         let launcher = pollster::block_on(Launcher::init(AdapterChoice::Best))

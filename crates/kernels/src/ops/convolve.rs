@@ -1,4 +1,5 @@
-//! The gated short convolution of LFM2 and its cache: one dispatch behind the product of B, C and x.
+//! The gated short convolution of LFM2 and its cache: one dispatch behind the product of B, C and
+//! x.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
@@ -79,10 +80,10 @@ pub struct Taps<'a> {
     pub bias: Option<&'a Buffer>,
 }
 
-/// Of B, C and x in `bcx` `[tokens, 3, width]`, C · (conv(B · x) + bias) into `out` `[tokens, width]`:
-/// a token sees B · x of itself and of the tokens before it that `places` lets it see. B · x of each goes
-/// to its row of `cache`, as [`Channels`] says; a row past the capacity is not written. The rows of
-/// `places` lie one behind another.
+/// Of B, C and x in `bcx` `[tokens, 3, width]`, C · (conv(B · x) + bias) into `out` `[tokens,
+/// width]`: a token sees B · x of itself and of the tokens before it that `places` lets it see. B ·
+/// x of each goes to its row of `cache`, as [`Channels`] says; a row past the capacity is not
+/// written. The rows of `places` lie one behind another.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for widths that do not fit and buffers too small.

@@ -1,5 +1,5 @@
-//! Products with the rows of the experts that tokens have chosen: choice by choice, as a single token's
-//! are, or four of one expert at a time, for which a weight is dequantised once.
+//! Products with the rows of the experts that tokens have chosen: choice by choice, as a single
+//! token's are, or four of one expert at a time, for which a weight is dequantised once.
 //!
 //! Which experts they are is read from the GPU, where they were chosen: nobody waits for it.
 
@@ -97,13 +97,13 @@ pub struct Chosen<'a> {
     pub groups: Option<&'a Buffer>,
 }
 
-/// `out = x · Wᵀ` for each choice of a token, with the rows of the expert chosen: x `[m, k]`, or a row for
-/// each choice `[m, used, k]`; W those of all experts below each other, `[count · n, k]`; out
-/// `[m, used, n]`.
+/// `out = x · Wᵀ` for each choice of a token, with the rows of the expert chosen: x `[m, k]`, or a
+/// row for each choice `[m, used, k]`; W those of all experts below each other, `[count · n, k]`;
+/// out `[m, used, n]`.
 ///
 /// # Errors
-/// [`GpuError::Shape`] for other counts of experts, a matrix that does not hold as many rows of each, more
-/// than 65,535 choices, and buffers too small.
+/// [`GpuError::Shape`] for other counts of experts, a matrix that does not hold as many rows of
+/// each, more than 65,535 choices, and buffers too small.
 pub fn experts(
     launcher: &Launcher,
     (x, of_choices): (&Buffer, bool),
@@ -164,9 +164,9 @@ pub fn experts(
     Ok(())
 }
 
-/// What [`experts`] launches for the rows `rows` of all experts, n of each, and choices one by one, of
-/// which `each` take the same row of x. Bound are x, the planes of these rows ([`Format::pack`]), the
-/// chosen, the count of tokens, out.
+/// What [`experts`] launches for the rows `rows` of all experts, n of each, and choices one by one,
+/// of which `each` take the same row of x. Bound are x, the planes of these rows
+/// ([`Format::pack`]), the chosen, the count of tokens, out.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for more than kernels count.
@@ -215,8 +215,8 @@ fn dispatch(
     })
 }
 
-/// The CPU twin, on dequantised weights `[count · n, k]` and x with a row for each choice, or for each
-/// token.
+/// The CPU twin, on dequantised weights `[count · n, k]` and x with a row for each choice, or for
+/// each token.
 pub fn experts_cpu(x: &[f32], k: usize, weights: &[f32], count: usize, chosen: &[u32]) -> Vec<f32> {
     let each = chosen.len() / (x.len() / k);
     let expert = weights.len() / count;

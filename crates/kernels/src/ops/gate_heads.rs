@@ -1,4 +1,5 @@
-//! Heads behind gates of their own: of an attention, and of a recurrence, with a norm before or behind.
+//! Heads behind gates of their own: of an attention, and of a recurrence, with a norm before or
+//! behind.
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};

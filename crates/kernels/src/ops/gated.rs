@@ -40,8 +40,8 @@ pub struct Columns<'a> {
     pub first: usize,
 }
 
-/// `out = act(gate) · up`: gate and out `[rows, width]`, of `up` as many columns; widths are multiples
-/// of 4.
+/// `out = act(gate) · up`: gate and out `[rows, width]`, of `up` as many columns; widths are
+/// multiples of 4.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other widths, columns that are not there, and buffers too small.

@@ -36,8 +36,8 @@ pub struct Joined {
     pub adds: bool,
 }
 
-/// `out (+)= Σ score · made`, scaled and normalised: made `[m, used, width]`, scores `[m, used]`, out
-/// `[m, width]`.
+/// `out (+)= Σ score · made`, scaled and normalised: made `[m, used, width]`, scores `[m, used]`,
+/// out `[m, width]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other widths and buffers too small.

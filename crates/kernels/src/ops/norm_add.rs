@@ -35,7 +35,8 @@ pub struct NormBehind<'a> {
     pub scale: Option<&'a Buffer>,
 }
 
-/// `out = (out + x / sqrt(mean(x²) + epsilon) · weight) · scale` by row: x and out `[m, each, width]`.
+/// `out = (out + x / sqrt(mean(x²) + epsilon) · weight) · scale` by row: x and out `[m, each,
+/// width]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other widths and buffers too small.

@@ -10,8 +10,8 @@
 //! Where a CPU plays GPU a barrier costs more than what it saves: there `product_vector_serial` and
 //! `product_block_serial`, of whose threads each makes its rows of W by itself, serve any number.
 //!
-//! On devices with subgroups `product_vector_subgroups` may stand in for `product_vector`: it adds up
-//! without workgroup memory and barriers.
+//! On devices with subgroups `product_vector_subgroups` may stand in for `product_vector`: it adds
+//! up without workgroup memory and barriers.
 //!
 //! How many rows there are is read from the GPU ([`Rows`]), so that one bind group
 //! serves passes of any size.
@@ -320,9 +320,9 @@ pub fn product_by(
     Ok(())
 }
 
-/// What [`product`] launches for `m` rows of x and the rows `rows` of a matrix of this shape, without
-/// norm, bias, gate or sum. Bound are x, the planes of these rows ([`Format::pack`]), any buffer in
-/// place of a bias, the count of x's rows, out `[m, n]`.
+/// What [`product`] launches for `m` rows of x and the rows `rows` of a matrix of this shape,
+/// without norm, bias, gate or sum. Bound are x, the planes of these rows ([`Format::pack`]), any
+/// buffer in place of a bias, the count of x's rows, out `[m, n]`.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for more rows than kernels count.

@@ -1,6 +1,6 @@
-//! A linear recurrence behind the product of its queries, keys, values and gates: the short convolution
-//! before it, and the rule by which tokens change its states. There are two: the gated delta rule
-//! (Qwen3.5), and Mamba-2's state space (Granite 4.0-H).
+//! A linear recurrence behind the product of its queries, keys, values and gates: the short
+//! convolution before it, and the rule by which tokens change its states. There are two: the gated
+//! delta rule (Qwen3.5), and Mamba-2's state space (Granite 4.0-H).
 
 use bytemuck::{Pod, Zeroable};
 use conclave_gpu::{Use, count};
@@ -42,11 +42,11 @@ pub const NO_SLOT: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecurrentRule {
     /// The gated delta rule, with queries and keys as long as 1 and queries over the root of their
-    /// width. A token's row has queries, keys and values side by side, then the output's gate, what makes
-    /// the share of each value head, and what makes its decay.
+    /// width. A token's row has queries, keys and values side by side, then the output's gate, what
+    /// makes the share of each value head, and what makes its decay.
     Delta,
-    /// A state space. A token's row has values, keys and queries side by side, then the output's gate, and
-    /// what makes each value head's decay and share.
+    /// A state space. A token's row has values, keys and queries side by side, then the output's
+    /// gate, and what makes each value head's decay and share.
     StateSpace,
 }
 
@@ -141,8 +141,8 @@ impl Recurrence {
         self.channels() + self.values() + gates * self.value_heads
     }
 
-    /// Numbers of a state: the convolution's last inputs `[taps − 1, channels]`, then of each value head
-    /// `[key_width, value_width]`.
+    /// Numbers of a state: the convolution's last inputs `[taps − 1, channels]`, then of each value
+    /// head `[key_width, value_width]`.
     pub fn state(&self) -> usize {
         (self.taps - 1) * self.channels() + self.values() * self.key_width
     }
@@ -176,10 +176,10 @@ impl Recurrence {
     }
 }
 
-/// The convolution of queries, keys and values in `projected` `[tokens, row]` with its SiLU into `mixed`
-/// `[tokens, channels]`, where queries and keys are as long as the rule has them. `steps` `[tokens, 2]` has
-/// of each token how many of its run are before it in the pass, and the slot of `states` that the run
-/// begins from, or [`NO_SLOT`].
+/// The convolution of queries, keys and values in `projected` `[tokens, row]` with its SiLU into
+/// `mixed` `[tokens, channels]`, where queries and keys are as long as the rule has them. `steps`
+/// `[tokens, 2]` has of each token how many of its run are before it in the pass, and the slot of
+/// `states` that the run begins from, or [`NO_SLOT`].
 ///
 /// # Errors
 /// [`GpuError::Shape`] for heads that do not fit and buffers too small.
@@ -218,9 +218,10 @@ pub fn recurrence_mix(
     launcher.launch(shader, &buffers, &params, [x, tokens as u32, 1])
 }
 
-/// The rule over the queries, keys and values of [`recurrence_mix`]: what each value head gives takes the
-/// place of its values in `mixed`. `runs` `[runs, 4]` has the first token of each, how many they are, and
-/// the slots of `states` that it begins from, or [`NO_SLOT`], and ends in: no two runs the same.
+/// The rule over the queries, keys and values of [`recurrence_mix`]: what each value head gives
+/// takes the place of its values in `mixed`. `runs` `[runs, 4]` has the first token of each, how
+/// many they are, and the slots of `states` that it begins from, or [`NO_SLOT`], and ends in: no
+/// two runs the same.
 ///
 /// # Errors
 /// As [`recurrence_mix`], and for a state space without its skip.

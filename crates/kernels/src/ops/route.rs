@@ -45,9 +45,10 @@ impl ExpertCounts {
     }
 }
 
-/// Chooses the experts of each token by its logits `[m, count]`: those whose scores, the softmax of the
-/// logits or σ of each, are the largest, with `bias` `[count]` where there is one. `chosen` `[m, used]`
-/// (u32) are the best first, and of equal ones the first; `scores` `[m, used]` are theirs, without bias.
+/// Chooses the experts of each token by its logits `[m, count]`: those whose scores, the softmax of
+/// the logits or σ of each, are the largest, with `bias` `[count]` where there is one. `chosen`
+/// `[m, used]` (u32) are the best first, and of equal ones the first; `scores` `[m, used]` are
+/// theirs, without bias.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for other counts of experts, and buffers too small.

@@ -96,10 +96,11 @@ pub fn score_partials(m: usize, weight: &Matrix) -> usize {
     m * (2 * tiles(weight).sum::<usize>() + 1)
 }
 
-/// For each row of normed hidden states `x` `[m, hidden]` and its id in `targets` `[m]` (u32):
-/// the id's raw logit and the row's log-sum-exp into `out` `[m, 2]`; the difference is the id's
-/// log-probability. Both are NaN where a logit of the row is NaN or +∞. Of the logits nothing is kept but [`score_partials`] numbers in `partials`. An
-/// id past the vocabulary gives a logit of −3·10³⁸.
+/// For each row of normed hidden states `x` `[m, hidden]` and its id in `targets` `[m]` (u32): the
+/// id's raw logit and the row's log-sum-exp into `out` `[m, 2]`; the difference is the id's
+/// log-probability. Both are NaN where a logit of the row is NaN or +∞. Of the logits nothing is
+/// kept but [`score_partials`] numbers in `partials`. An id past the vocabulary gives a logit of
+/// −3·10³⁸.
 ///
 /// # Errors
 /// [`GpuError::Shape`] for buffers too small and a softcap that is not positive.

@@ -1,5 +1,5 @@
-//! Autotune: the choices that a rule can only guess, by measure on the adapter in use; once a device,
-//! between its first model and the first answer.
+//! Autotune: the choices that a rule can only guess, by measure on the adapter in use; once a
+//! device, between its first model and the first answer.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const SIDE: usize = 2048;
 /// Timed runs, of which the median counts.
 const RUNS: usize = 5;
 
-/// What the launches of a run take at least: the wait behind them takes a millisecond or two itself,
-/// and some browsers' clocks tick in whole ones.
+/// What the launches of a run take at least: the wait behind them takes a millisecond or two
+/// itself, and some browsers' clocks tick in whole ones.
 const RUN: Duration = Duration::from_millis(3);
 
 /// Launches of a run, at most.
@@ -42,8 +42,8 @@ enum Rivals {
 }
 
 impl Choices {
-    /// These, but for what `time` says: how long rivals take, in their order. A tie leaves things as
-    /// the rule has them, and what is not among these stays away: it has failed its self-test.
+    /// These, but for what `time` says: how long rivals take, in their order. A tie leaves things
+    /// as the rule has them, and what is not among these stays away: it has failed its self-test.
     async fn measured(
         self,
         mut time: impl AsyncFnMut(Rivals) -> Result<[Duration; 2], GpuError>,
@@ -83,12 +83,12 @@ impl Choices {
 
 impl Launcher {
     /// Measures on products with weights of this format what [`Choices::usual`] can only guess, and
-    /// chooses by it: whether one row's product is made by subgroups, whether the norm is part of it,
-    /// and from how many rows on a tile is worth it. To be called behind the self-test of a model with
-    /// such weights, while nothing else runs; ends in a fifth of a second or little more, and takes
-    /// the self-test of twins with subgroups before. `false`: nothing was measured. That is so on
-    /// software adapters, where the rule stands: other kernels serve there, and those measured
-    /// here would be built first, which takes seconds.
+    /// chooses by it: whether one row's product is made by subgroups, whether the norm is part of
+    /// it, and from how many rows on a tile is worth it. To be called behind the self-test of a
+    /// model with such weights, while nothing else runs; ends in a fifth of a second or little
+    /// more, and takes the self-test of twins with subgroups before. `false`: nothing was measured.
+    /// That is so on software adapters, where the rule stands: other kernels serve there, and those
+    /// measured here would be built first, which takes seconds.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], and what went wrong since the last read.

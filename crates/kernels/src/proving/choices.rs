@@ -26,12 +26,12 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// What is fastest as a rule. Where a CPU plays GPU, its threads switch at every barrier: without
-    /// they decode up to 4.4 times as fast and verify up to 6 times. Arithmetic is what costs
-    /// there, not the bytes of W: a norm in each product makes it take up to 1.8 times as long,
-    /// more than a launch does. On GPUs a tile takes as long for one row as for 32, and as
-    /// `product_block` for about 28 (`examples/crossover.rs`; on SwiftShader for 20): passes of many
-    /// rows are best multiples of 32.
+    /// What is fastest as a rule. Where a CPU plays GPU, its threads switch at every barrier:
+    /// without they decode up to 4.4 times as fast and verify up to 6 times. Arithmetic is what
+    /// costs there, not the bytes of W: a norm in each product makes it take up to 1.8 times as
+    /// long, more than a launch does. On GPUs a tile takes as long for one row as for 32, and as
+    /// `product_block` for about 28 (`examples/crossover.rs`; on SwiftShader for 20): passes of
+    /// many rows are best multiples of 32.
     pub fn usual(software: bool) -> Self {
         Self {
             serial: software,
@@ -43,7 +43,8 @@ impl Choices {
         }
     }
 
-    /// Whether the choices of a pass are grouped by expert, for kernels that take several rows of x.
+    /// Whether the choices of a pass are grouped by expert, for kernels that take several rows of
+    /// x.
     pub fn groups(&self) -> bool {
         self.serial || self.blocks
     }

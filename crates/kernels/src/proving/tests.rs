@@ -699,8 +699,8 @@ fn twins_with_subgroups_are_right_whatever_there_is_of_them() {
     };
     let kernels = all_in(Format::Q4_0);
     again(&launcher, &kernels, &[], usual).unwrap();
-    // Lavapipe of Mesa 22.3 leaves a last subgroup out of num_subgroups that is not full and not the
-    // only one; workgroups of 64 have none.
+    // Lavapipe of Mesa 22.3 leaves a last subgroup out of num_subgroups that is not full and not
+    // the only one; workgroups of 64 have none.
     for threads in [1, 2, 3, 4, 8, 16, 32, 64, 128, 256] {
         for shader in crate::subgroups::families().into_iter().flatten() {
             let wide = format!("@workgroup_size({threads})");

@@ -31,8 +31,9 @@ fn shares(heads: Heads) -> usize {
     }
 }
 
-/// Iterations of a thread at most, the last look of each loop being one. A tile of four keys takes one,
-/// and three loops of four quads an iteration; to begin, to end and to join take six a number of a head.
+/// Iterations of a thread at most, the last look of each loop being one. A tile of four keys takes
+/// one, and three loops of four quads an iteration; to begin, to end and to join take six a number
+/// of a head.
 fn iterations(heads: Heads, chunks: usize) -> usize {
     let tiles = heads.capacity.div_ceil(chunks).div_ceil(4);
     tiles * (1 + 3 * (1 + heads.width.div_ceil(16))) + 6 * heads.width + 100
@@ -59,7 +60,8 @@ pub(crate) fn groups(heads: Heads, count: usize) -> [u32; 3] {
 mod tests {
     use super::*;
 
-    /// `attention_takes_all_keys_of_a_long_cache` (`tests/kernels/cache.rs`) runs caches of these sizes.
+    /// `attention_takes_all_keys_of_a_long_cache` (`tests/kernels/cache.rs`) runs caches of these
+    /// sizes.
     #[test]
     fn a_thread_takes_so_many_keys() {
         for (width, capacity) in [(64, 16_000), (256, 4_850), (512, 2_400)] {

@@ -268,8 +268,8 @@ fn attention_at_the_ends_of_its_range() {
     }
 }
 
-/// Where each tile of keys has a new highest score, a serial thread has as many iterations as it can have:
-/// no adapter ends its loops before the last key, which here counts most.
+/// Where each tile of keys has a new highest score, a serial thread has as many iterations as it
+/// can have: no adapter ends its loops before the last key, which here counts most.
 #[test]
 fn attention_takes_all_keys_of_a_long_cache() {
     for (width, capacity) in [(64, 16_000), (256, 4_850), (512, 2_400)] {

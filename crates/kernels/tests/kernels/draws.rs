@@ -130,8 +130,9 @@ fn draws_are_those_of_a_sort_and_sums_in_f64() {
     assert!(different <= 5, "{different} of 10000 draws differ");
 }
 
-/// A softcap is what its definition says, on the CPU and on the GPU. Their tanh is not exact, nor are
-/// those of all adapters the same: a draw that falls where two tokens meet may be of the other one.
+/// A softcap is what its definition says, on the CPU and on the GPU. Their tanh is not exact, nor
+/// are those of all adapters the same: a draw that falls where two tokens meet may be of the other
+/// one.
 #[test]
 fn softcapped_draws_are_those_of_the_definition() {
     let mut numbers = Numbers(5);

@@ -77,7 +77,8 @@ fn a_softcap_bounds_the_logit_and_the_sum() {
     assert!(matches!(refused, Err(GpuError::Shape { .. })));
 }
 
-/// A logit of any token that is NaN or +∞ makes the row's scores NaN, capped or not, wherever it lies.
+/// A logit of any token that is NaN or +∞ makes the row's scores NaN, capped or not, wherever it
+/// lies.
 #[test]
 fn a_broken_logit_of_any_token_shows_in_the_scores() {
     let vocabulary = 300;

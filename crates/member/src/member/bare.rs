@@ -7,7 +7,8 @@ use conclave_text::Prompt;
 use super::{Begun, Member};
 use crate::error::MemberError;
 
-/// What is known of the text that was judged last: what the next begins with alike is not run again.
+/// What is known of the text that was judged last: what the next begins with alike is not run
+/// again.
 #[derive(Debug, Clone, Default)]
 pub struct Judged {
     ids: Vec<u32>,
@@ -26,7 +27,8 @@ pub struct JudgedToken {
 
 impl Member {
     /// Takes in a bare text to be continued, as [`begin_while`](Self::begin_while) takes in a
-    /// conversation. What spells a control token is that token; the text is trusted as a template is.
+    /// conversation. What spells a control token is that token; the text is trusted as a template
+    /// is.
     ///
     /// # Errors
     /// A text longer than the context or without a token, or the backend's.
@@ -60,12 +62,14 @@ impl Member {
         })
     }
 
-    /// How probable each token of a bare text is behind those before it, in this member's own tokens.
-    /// What spells a control token is that token. `judged` is of the text before, and then of this one.
-    /// Afterwards comes [`begin_while`](Self::begin_while) or [`begin_text_while`](Self::begin_text_while).
+    /// How probable each token of a bare text is behind those before it, in this member's own
+    /// tokens. What spells a control token is that token. `judged` is of the text before, and then
+    /// of this one. Afterwards comes [`begin_while`](Self::begin_while) or
+    /// [`begin_text_while`](Self::begin_text_while).
     ///
     /// # Errors
-    /// [`ModelError::ContextFull`] of a text longer than the context, the tokenizer's, or the backend's.
+    /// [`ModelError::ContextFull`] of a text longer than the context, the tokenizer's, or the
+    /// backend's.
     pub async fn judge_text(
         &mut self,
         text: &str,

@@ -6,7 +6,8 @@
 //! SwiftShader those of up to 40; the book on the CPU alone (`fixture.rs`).
 //!
 //! The models are no part of the repository. `cargo xtask test --only real` fetches them and runs
-//! these tests, on the CPU, on three of its threads and on two software GPUs; a plain `cargo test` leaves them out.
+//! these tests, on the CPU, on three of its threads and on two software GPUs; a plain `cargo test`
+//! leaves them out.
 
 mod fixture;
 mod foretelling;

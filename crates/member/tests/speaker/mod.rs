@@ -1,6 +1,6 @@
-//! Models that say what they are told to: a folder of real files whose weights make one token follow
-//! another. Nothing is attended to and nothing computed between; the output matrix knows, of each
-//! token, the one that comes next.
+//! Models that say what they are told to: a folder of real files whose weights make one token
+//! follow another. Nothing is attended to and nothing computed between; the output matrix knows, of
+//! each token, the one that comes next.
 
 use conclave_member::Member;
 use conclave_model::{Cpu, LoadOptions};

@@ -630,8 +630,8 @@ fn recurrence_of(of: &config::Recurrence) -> conclave_cpu::Recurrence {
     }
 }
 
-/// The state that a run begins from, in the memory of the one that it writes over; `None` where it is to
-/// begin from one that nobody has left.
+/// The state that a run begins from, in the memory of the one that it writes over; `None` where it
+/// is to begin from one that nobody has left.
 fn begin(
     states: &mut Vec<Option<RecurrentState>>,
     run: &Run,

@@ -1,5 +1,5 @@
-//! EXAONE 4: norms behind attention and MLP, and on each head of queries and keys. Where some layers
-//! have a window, the others rotate nothing.
+//! EXAONE 4: norms behind attention and MLP, and on each head of queries and keys. Where some
+//! layers have a window, the others rotate nothing.
 
 use crate::config::{Config, QkNorm};
 use crate::error::ModelError;

@@ -1,5 +1,5 @@
-//! Gemma 4, its text model: an embedding with a part for each layer, wider heads in the layers that see
-//! everything, and late layers that attend to the keys and values of earlier ones.
+//! Gemma 4, its text model: an embedding with a part for each layer, wider heads in the layers that
+//! see everything, and late layers that attend to the keys and values of earlier ones.
 
 use crate::config::{Activation, Config, FeedForward, Mixer, QkNorm};
 use crate::error::ModelError;
@@ -86,8 +86,8 @@ fn refuse(keys: &Keys<'_>) -> Result<(), ModelError> {
     }
 }
 
-/// Gives layers the heads that differ from those of most: in GGUF windows have a width of their own, in
-/// `config.json` the layers without, or any that are listed.
+/// Gives layers the heads that differ from those of most: in GGUF windows have a width of their
+/// own, in `config.json` the layers without, or any that are listed.
 fn heads(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     let windowed = keys.optional_size(Key("attention.key_length_swa", ""))?;
     let value_key = Key("attention.value_length_swa", "");

@@ -1,5 +1,6 @@
-//! Granite 4, which calls itself a hybrid of state spaces, attention and experts: its dense models, and
-//! those of the H line, whose layers are mostly Mamba-2's state spaces and whose attention rotates nothing.
+//! Granite 4, which calls itself a hybrid of state spaces, attention and experts: its dense models,
+//! and those of the H line, whose layers are mostly Mamba-2's state spaces and whose attention
+//! rotates nothing.
 
 use crate::config::{Config, Layer, Mixer, Recurrence, Rule};
 use crate::error::ModelError;

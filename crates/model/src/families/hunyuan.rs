@@ -1,4 +1,5 @@
-//! Hunyuan, the dense ones: Llama with norms on each head of queries and keys behind their rotation.
+//! Hunyuan, the dense ones: Llama with norms on each head of queries and keys behind their
+//! rotation.
 
 use crate::config::QkNorm;
 use crate::family::Family;

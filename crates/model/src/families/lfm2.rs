@@ -1,5 +1,5 @@
-//! LFM2: layers of a gated short convolution, and some that attend, with norms on each head of queries
-//! and keys.
+//! LFM2: layers of a gated short convolution, and some that attend, with norms on each head of
+//! queries and keys.
 
 use crate::config::{Config, Convolution, FeedForward, Mixer, QkNorm};
 use crate::error::ModelError;

@@ -1,5 +1,5 @@
-//! OLMo 2: norms after attention and MLP only, and over all of queries and keys. OLMo 3, which calls
-//! itself the same in GGUF, has a window in three layers of four.
+//! OLMo 2: norms after attention and MLP only, and over all of queries and keys. OLMo 3, which
+//! calls itself the same in GGUF, has a window in three layers of four.
 
 use crate::config::{Config, QkNorm};
 use crate::error::ModelError;

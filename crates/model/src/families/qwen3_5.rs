@@ -1,5 +1,5 @@
-//! Qwen3.5: three of four layers are gated delta nets; the fourth attends, with norms on each head of
-//! queries and keys, a gate on what each head gives, and a quarter of a head that rotates.
+//! Qwen3.5: three of four layers are gated delta nets; the fourth attends, with norms on each head
+//! of queries and keys, a gate on what each head gives, and a quarter of a head that rotates.
 
 use crate::config::{Config, Mixer, QkNorm, Recurrence, Rule};
 use crate::error::ModelError;
@@ -8,7 +8,8 @@ use crate::keys::{Key, Keys};
 
 /// Qwen3.5's conventions.
 ///
-/// Positions of text are the same in all sections of its rotary embedding, which is then the plain one.
+/// Positions of text are the same in all sections of its rotary embedding, which is then the plain
+/// one.
 pub const FAMILY: Family = Family {
     gguf: "qwen35",
     hugging_face: &["qwen3_5_text", "qwen3_5"],

@@ -2,11 +2,10 @@
 //!
 //! Weights stay quantised on the GPU, keys and values have 16 bits a number (32 where no weight is
 //! quantised), activations f32. A step of one token takes six launches a block (one more over a
-//! long prefix, one more for each norm behind a product, three more where a block is given a part of
-//! each token besides the stream, six more for experts in place of an MLP; on software adapters eight,
-//! since they keep two norms apart).
-//! Launches only queue work: the CPU waits where ids, logits or scores are read, once for a whole
-//! draft and once for a whole verify pass.
+//! long prefix, one more for each norm behind a product, three more where a block is given a part
+//! of each token besides the stream, six more for experts in place of an MLP; on software adapters
+//! eight, since they keep two norms apart). Launches only queue work: the CPU waits where ids,
+//! logits or scores are read, once for a whole draft and once for a whole verify pass.
 
 use conclave_kernels::{
     Activation as GpuActivation, Attention, Buffer, Caches, Chosen, Columns, DrawBuffers, Draws,
@@ -181,7 +180,8 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// What each layer is given of each token, where there is such; the stream is still the embedding.
+    /// What each layer is given of each token, where there is such; the stream is still the
+    /// embedding.
     fn per_layer(&self, run: Step<'_>) -> Result<(), ModelError> {
         let (gpu, c, s) = (&self.gpu, &self.config, &self.scratch);
         let (Some(weights), Some(room)) = (&self.weights.per_layer, &s.per_layer) else {
@@ -397,8 +397,8 @@ impl GpuDecoder {
         }
     }
 
-    /// What the experts of each token make of the stream behind a norm: written to a buffer, or added to
-    /// what it holds.
+    /// What the experts of each token make of the stream behind a norm: written to a buffer, or
+    /// added to what it holds.
     fn go_through(
         &self,
         of: &Experts<Matrix, Buffer>,

@@ -76,7 +76,8 @@ pub struct Scratch<B> {
     pub normed: B,
     /// A product before its norm is added to the stream, `[m, hidden]`.
     pub behind: B,
-    /// Queries, keys and values of a token side by side, with their gates, or what else a mixer takes.
+    /// Queries, keys and values of a token side by side, with their gates, or what else a mixer
+    /// takes.
     pub projected: B,
     /// Queries, rotated; or a recurrence's queries, keys and values behind its convolution.
     pub query: B,
@@ -141,8 +142,8 @@ pub struct Runs<B> {
     pub drafted: [B; 2],
 }
 
-/// What the experts of a pass's tokens are, and what they make; m times the experts of a token are its
-/// choices.
+/// What the experts of a pass's tokens are, and what they make; m times the experts of a token are
+/// its choices.
 #[derive(Debug)]
 pub struct Experts<B> {
     /// Of a router, `[m, experts]`.

@@ -287,9 +287,9 @@ impl WeightSink for GpuWeights<'_> {
 pub struct GpuModel {
     /// `[vocabulary, hidden]`.
     pub embedding: Matrix,
-    /// What gives each layer a part of its own. Its embedding is here in spite of its size (1.3 GB of
-    /// Gemma 4 E2B in Q4_0): the ids of a draft do not leave the GPU, and rows from the CPU would be a
-    /// wait a token.
+    /// What gives each layer a part of its own. Its embedding is here in spite of its size (1.3 GB
+    /// of Gemma 4 E2B in Q4_0): the ids of a draft do not leave the GPU, and rows from the CPU
+    /// would be a wait a token.
     pub per_layer: Option<PerLayer<Matrix, Buffer>>,
     /// The blocks, one after another.
     pub blocks: Vec<GpuBlock>,

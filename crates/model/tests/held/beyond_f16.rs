@@ -1,4 +1,5 @@
-//! BF16 reaches further than the F16 that the GPU keeps it in: such a matrix stays right all the same.
+//! BF16 reaches further than the F16 that the GPU keeps it in: such a matrix stays right all the
+//! same.
 
 use crate::backends;
 use crate::session::{fixture, relative_error, session_of};

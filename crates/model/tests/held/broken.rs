@@ -1,5 +1,5 @@
-//! A logit that is no number, or infinite upwards, is an error wherever it would count: in a draft and in a
-//! score, on every backend.
+//! A logit that is no number, or infinite upwards, is an error wherever it would count: in a draft
+//! and in a score, on every backend.
 
 use conclave_model::{ModelError, Sampler, Sampling};
 
@@ -11,8 +11,8 @@ use crate::session::{fixture, session_of};
 const SPOILED: [usize; 2] = [17, 60];
 const WIDTH: usize = 32;
 
-/// The files of a model whose tokens of [`SPOILED`] have such weights in the first column, which is 0 for all
-/// others; what they are multiplied with is large, of a sign that is not known.
+/// The files of a model whose tokens of [`SPOILED`] have such weights in the first column, which is
+/// 0 for all others; what they are multiplied with is large, of a sign that is not known.
 fn spoiled(weights: [f32; 2]) -> Vec<(String, Vec<u8>)> {
     let [config, mut file] = ["config.json", "model.safetensors"]
         .map(|name| std::fs::read(fixture("mistral-hf").join(name)).unwrap());

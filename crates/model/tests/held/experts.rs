@@ -1,5 +1,5 @@
-//! Experts whose tensors a folder keeps in one, as transformers 5 holds them in memory, are those of a
-//! tensor each.
+//! Experts whose tensors a folder keeps in one, as transformers 5 holds them in memory, are those
+//! of a tensor each.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::backends;
 use crate::session::{fixture, session, session_of};
 
-/// A folder's weights with the experts of each layer in two tensors: gate above up of one after another,
-/// and down.
+/// A folder's weights with the experts of each layer in two tensors: gate above up of one after
+/// another, and down.
 fn fused(file: &[u8], [gate, up, down]: [&str; 3]) -> Vec<u8> {
     let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
     let header: Map<String, Value> = serde_json::from_slice(&file[8..8 + length]).unwrap();

@@ -158,12 +158,13 @@ fn as_a_prompt(session: &mut conclave_model::Session, prefix: &[u32], candidate:
     }
 }
 
-/// More tokens in line than a pass has slots for run in portions: every backend's scores are those of
-/// the first one's plain prompts, and whichever candidate wins, the text goes on as a fresh one does.
+/// More tokens in line than a pass has slots for run in portions: every backend's scores are those
+/// of the first one's plain prompts, and whichever candidate wins, the text goes on as a fresh one
+/// does.
 #[test]
 fn more_than_512_tokens_in_line_are_scored_and_kept_all_the_same() {
-    // Candidates across the seams of portions and longer than one; and a context so nearly full that
-    // not all rows are there at once.
+    // Candidates across the seams of portions and longer than one; and a context so nearly full
+    // that not all rows are there at once.
     let cases: [(&str, usize, usize, &[usize]); 5] = [
         ("mistral-hf", 2048, 40, &[75; 8]),
         ("mistral-hf", 2048, 40, &[1, 700, 24, 600, 512, 63, 100]),

@@ -1,5 +1,6 @@
-//! Recurrent states, which cannot be cut: whichever way a round or a prompt goes on, what comes out is
-//! that of a text that was run in one piece, and no more is run again than the states there are ask for.
+//! Recurrent states, which cannot be cut: whichever way a round or a prompt goes on, what comes out
+//! is that of a text that was run in one piece, and no more is run again than the states there are
+//! ask for.
 
 use conclave_model::states::OPENING;
 use conclave_model::{ModelError, Sampler, Sampling, Score, Session};
@@ -9,7 +10,8 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::backends;
 use crate::session::{relative_error, session, session_of, with_context};
 
-/// Delta nets from a folder and from a GGUF file, whose value heads lie otherwise, and state spaces.
+/// Delta nets from a folder and from a GGUF file, whose value heads lie otherwise, and state
+/// spaces.
 const MODELS: [&str; 3] = ["qwen3_5-layers-hf", "qwen3_5-gguf", "granite4-h-groups-hf"];
 
 fn ids(random: &mut ChaCha8Rng, count: usize) -> Vec<u32> {
@@ -37,8 +39,9 @@ fn assert_as_fresh(session: &mut Session, fresh: &mut Session, what: &str) {
     assert!(error < 1e-4, "{what}: {error:e}");
 }
 
-/// Scores are those that are wanted, to a ten-thousandth of the `largest` logit: on the CPU quantised weights
-/// round their input, and one number that falls on the other side of a step is 1e-5 of it.
+/// Scores are those that are wanted, to a ten-thousandth of the `largest` logit: on the CPU
+/// quantised weights round their input, and one number that falls on the other side of a step is
+/// 1e-5 of it.
 fn assert_scores(found: &[Score], wanted: &[Score], largest: f64, what: &str) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
@@ -79,8 +82,8 @@ fn as_prompts(fresh: &mut Session, prefix: &[u32], candidates: &[Vec<u32>]) -> (
     (scores, largest)
 }
 
-/// Rounds of ragged candidates: in one pass, each alone and each as a prompt; then one of them is kept,
-/// whole or in part.
+/// Rounds of ragged candidates: in one pass, each alone and each as a prompt; then one of them is
+/// kept, whole or in part.
 #[test]
 fn a_round_is_exact_whatever_is_kept_of_it() {
     let mut random = ChaCha8Rng::seed_from_u64(21);
@@ -133,8 +136,8 @@ fn a_drafted_candidate_runs_only_what_is_behind_the_draft() {
             let [mut one, mut fresh] = [(); 2].map(|()| session(model, backend.as_ref(), 256));
             let mut sampler = Sampler::new(Sampling::default(), 4);
             prefill(&mut one, &ids(&mut random, 30));
-            // Of six drafted tokens five have run. What to verify of them, how many of those run, how
-            // many are kept, and how many of those run then.
+            // Of six drafted tokens five have run. What to verify of them, how many of those run,
+            // how many are kept, and how many of those run then.
             for (drafted, runs, kept, again) in [
                 (6, 1, 6, 0),
                 (5, 0, 5, 0),

@@ -1,5 +1,5 @@
-//! A prefix that was given away and taken back is the prefix it was: bit for bit, whatever ran between, in
-//! this session or another. And bytes that are none of this model's are refused.
+//! A prefix that was given away and taken back is the prefix it was: bit for bit, whatever ran
+//! between, in this session or another. And bytes that are none of this model's are refused.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -10,8 +10,8 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::backends;
 use crate::session::{session, session_of, with_context};
 
-/// Exact rows and rounded ones, windows, shared keys and values, convolutions, experts, and both kinds of
-/// recurrent states.
+/// Exact rows and rounded ones, windows, shared keys and values, convolutions, experts, and both
+/// kinds of recurrent states.
 const MODELS: [&str; 10] = [
     "llama-gguf",
     "llama-bias-hf",
@@ -100,7 +100,8 @@ fn a_prefix_that_comes_back_is_what_it_was() {
     }
 }
 
-/// What is given away of a prefix goes as far as it was asked for, or to the last state before that.
+/// What is given away of a prefix goes as far as it was asked for, or to the last state before
+/// that.
 #[test]
 fn a_part_of_a_prefix_can_be_given_away() {
     let mut random = ChaCha8Rng::seed_from_u64(32);

@@ -70,8 +70,8 @@ impl Server {
         self.tokens(&body, deadline)
     }
 
-    /// Ids of a bare text, and whether a grammar of llama.cpp's can name them: it trips over a token that
-    /// is a part of a character.
+    /// Ids of a bare text, and whether a grammar of llama.cpp's can name them: it trips over a
+    /// token that is a part of a character.
     pub(super) fn nameable(
         &self,
         text: &str,
@@ -91,8 +91,8 @@ impl Server {
         Ok(tokens.tokens)
     }
 
-    /// What closes an assistant's turn: its first id, as far as a control token does it, where the server
-    /// counts in ids; else its text.
+    /// What closes an assistant's turn: its first id, as far as a control token does it, where the
+    /// server counts in ids; else its text.
     pub(super) fn closing(&self, deadline: Deadline) -> Result<(Vec<u32>, String), RemoteError> {
         let turns = [
             said("user", "Well?"),
@@ -115,7 +115,8 @@ impl Server {
                 let prompt = self.rendered(&turns, deadline)?;
                 let mark = closing(&prompt, "Yes.", "Then?");
                 let body = json!({"content": mark, "add_special": false, "parse_special": true});
-                // A mark that is no control token of the model's is several, and the server ends by none of them.
+                // A mark that is no control token of the model's is several, and the server ends by
+                // none of them.
                 let ids = self.tokens(&body, deadline)?;
                 let end = if ids.len() == 1 { ids } else { Vec::new() };
                 Ok((end, String::new()))

@@ -1,4 +1,5 @@
-//! What a server thinks of given texts: log-probabilities of their tokens, in the way that it tells them.
+//! What a server thinks of given texts: log-probabilities of their tokens, in the way that it tells
+//! them.
 
 use serde_json::{Value, json};
 
@@ -30,8 +31,8 @@ impl Server {
         ways.iter().find(works).copied().unwrap_or(Scores::None)
     }
 
-    /// What it thinks of each of `texts` behind `prefix`; where `ends`, of what closes a turn as well, as
-    /// a text that is empty is judged by that alone.
+    /// What it thinks of each of `texts` behind `prefix`; where `ends`, of what closes a turn as
+    /// well, as a text that is empty is judged by that alone.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -130,8 +131,8 @@ impl Server {
             .ok_or_else(|| self.nonsense("it does not tell every token's prompt_logprobs"))
     }
 
-    /// Drawn, but with no choice: a grammar of these tokens, by their ids. What the server tells of each is
-    /// the model's own, from before the grammar. It keeps the prefix between the requests.
+    /// Drawn, but with no choice: a grammar of these tokens, by their ids. What the server tells of
+    /// each is the model's own, from before the grammar. It keeps the prefix between the requests.
     fn forced(
         &self,
         from: usize,
@@ -139,8 +140,8 @@ impl Server {
         deadline: Deadline,
     ) -> Result<Vec<f64>, RemoteError> {
         let (prefix, forced) = ids.split_at(from);
-        // Behind the last it ends. Grammars can't name how: of all tokens that end an answer a bias leaves the
-        // one that closes a turn. Before that the grammar lets it end by none.
+        // Behind the last it ends. Grammars can't name how: of all tokens that end an answer a bias
+        // leaves the one that closes a turn. Before that the grammar lets it end by none.
         let ends = self
             .end
             .first()
@@ -163,9 +164,9 @@ impl Server {
         told.ok_or_else(|| self.nonsense("other tokens than those it was held to"))
     }
 
-    /// The same a token at a time, by a bias that leaves no other: for tokens that no grammar can name. Of
-    /// one that begins a character nothing is told before the character is whole; it is looked up among
-    /// all that could have stood beside another.
+    /// The same a token at a time, by a bias that leaves no other: for tokens that no grammar can
+    /// name. Of one that begins a character nothing is told before the character is whole; it is
+    /// looked up among all that could have stood beside another.
     fn forced_by_one(
         &self,
         from: usize,
@@ -198,8 +199,8 @@ impl Server {
         lists: bool,
         deadline: Deadline,
     ) -> Result<Vec<Told>, RemoteError> {
-        // One token is drawn: of none at all some make an error, others no limit. An ensemble would draft and
-        // vote for it, and Conclave takes none at its word.
+        // One token is drawn: of none at all some make an error, others no limit. An ensemble would
+        // draft and vote for it, and Conclave takes none at its word.
         let drawn = u8::from(self.kind != Kind::Conclave);
         let body = |prompt: Value| {
             json!({"model": self.model, "prompt": prompt, "max_tokens": drawn,

@@ -1,5 +1,5 @@
-//! Members behind llama.cpp's own server, which the tests start, and the same models here: they score the
-//! same, answer the same, and what goes wrong on the way costs no answer.
+//! Members behind llama.cpp's own server, which the tests start, and the same models here: they
+//! score the same, answer the same, and what goes wrong on the way costs no answer.
 //!
 //! `cargo xtask test --only remote` installs the server, says where its Python is, and runs these.
 
@@ -183,8 +183,8 @@ const ASKED: [&str; 5] = [
 fn the_published_model_here_and_there_scores_and_drafts_the_same() {
     let published = published(SMOLLM2);
     let plain = plain(&published);
-    // Where its server has the file as it is published it multiplies by what it has rounded to 8 bits, as no other
-    // engine does: how far that leads is told.
+    // Where its server has the file as it is published it multiplies by what it has rounded to 8
+    // bits, as no other engine does: how far that leads is told.
     for (name, here, there, held) in [
         ("F32 here and there", &plain, &plain, Some(2e-3)),
         ("Q4_1 here, F32 there", &published, &plain, Some(5e-3)),
@@ -461,7 +461,8 @@ fn facts() -> Vec<(String, String)> {
     lines.lines().filter_map(read).collect()
 }
 
-/// What is said of the right candidate, and of the one that is said most of, over some rounds: means.
+/// What is said of the right candidate, and of the one that is said most of, over some rounds:
+/// means.
 #[derive(Debug, Default)]
 struct Said {
     right: f64,
@@ -515,7 +516,8 @@ fn the_published_models_liking_of_a_letter_is_measured_and_corrected() {
             known.bias(3)
         );
         println!("    rounds 1 to {LAST}: {first:.2?}; the last {LAST}: {last:.2?}");
-        // Who names one letter whatever stands there says nothing: a third each. Who knows may say more.
+        // Who names one letter whatever stands there says nothing: a third each. Who knows may say
+        // more.
         let answers = 2.0 * ROUNDS as f64;
         let liking = (named.iter().copied().fold(0.0, f64::max) - 1.0) / answers;
         assert!(liking < 0.9 || last.most < 0.4, "{liking} {last:?}");

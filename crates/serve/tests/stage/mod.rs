@@ -253,7 +253,8 @@ pub fn text_of(chunks: &[Value]) -> String {
     texts.collect()
 }
 
-/// Where members stand still while it is shut: however slow a machine is, their answer lasts until it opens.
+/// Where members stand still while it is shut: however slow a machine is, their answer lasts until
+/// it opens.
 pub struct Gate(Way);
 
 /// What leads through a [`Gate`]: how many drafts may still pass.

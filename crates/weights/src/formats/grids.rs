@@ -8,8 +8,8 @@ use crate::quantised::{Levels, RUN};
 pub(super) const IQ2_LEVELS: Levels =
     Levels::Table([8, 25, 43, 0, -8, -25, -43, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 
-/// The codes of a run, of which `of` tells an entry of an IQ2 book and a byte of signs for each eight
-/// elements.
+/// The codes of a run, of which `of` tells an entry of an IQ2 book and a byte of signs for each
+/// eight elements.
 #[inline(always)]
 pub(super) fn eights(of: impl Fn(usize) -> (u16, u8)) -> [u8; RUN] {
     let eights: [_; 4] = std::array::from_fn(of);

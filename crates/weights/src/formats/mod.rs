@@ -1,5 +1,5 @@
-//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it, where ggml has
-//! it, and the list of them.
+//! One file a format, each with its block layout as ggml's `ggml-common.h` defines it, where ggml
+//! has it, and the list of them.
 //!
 //! A new format is its file here, its two lines below, and the WGSL that reads it in
 //! `shaders/block/`.
@@ -67,19 +67,25 @@ macro_rules! each_format {
                 Q5K q5_k blocks_of_256,
                 /// Blocks of 256 with scales for groups of 16: quants of six bits.
                 Q6K q6_k blocks_of_256,
-                /// Blocks of 256 with scales for groups of 32: bytes that choose eight numbers from a code book.
+                /// Blocks of 256 with scales for groups of 32: bytes that choose eight numbers from
+                /// a code book.
                 IQ2XXS iq2_xxs blocks_of_256,
-                /// Blocks of 256 with scales for groups of 16: nine bits that choose eight from a larger book.
+                /// Blocks of 256 with scales for groups of 16: nine bits that choose eight from a
+                /// larger book.
                 IQ2XS iq2_xs blocks_of_256,
-                /// Blocks of 256 with scales for groups of 16: ten bits that choose eight, and free signs.
+                /// Blocks of 256 with scales for groups of 16: ten bits that choose eight, and free
+                /// signs.
                 IQ2S iq2_s blocks_of_256,
-                /// Blocks of 256 with scales for groups of 32: bytes that choose four numbers from a code book.
+                /// Blocks of 256 with scales for groups of 32: bytes that choose four numbers from
+                /// a code book.
                 IQ3XXS iq3_xxs blocks_of_256,
-                /// Blocks of 256 with scales for groups of 32: nine bits that choose four, and free signs.
+                /// Blocks of 256 with scales for groups of 32: nine bits that choose four, and free
+                /// signs.
                 IQ3S iq3_s blocks_of_256,
                 /// Blocks of 32: an f16 scale and 32 nibbles that choose from a table.
                 IQ4NL iq4_nl blocks_of_32,
-                /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same table.
+                /// Blocks of 256 with scales for groups of 32: nibbles that choose from the same
+                /// table.
                 IQ4XS iq4_xs blocks_of_256,
                 /// Blocks of 32: a power of two and 32 floats of four bits.
                 MXFP4 mxfp4 blocks_of_32,
@@ -170,8 +176,8 @@ fn nibbles_and_bits(fifths: &[u8], bytes: &[u8]) -> [u8; RUN] {
     codes
 }
 
-/// `BITS` of each element of a run of a block of 256: runs lie above each other in the same 32 bytes,
-/// as many as a byte holds.
+/// `BITS` of each element of a run of a block of 256: runs lie above each other in the same 32
+/// bytes, as many as a byte holds.
 #[inline(always)]
 fn of_run<const BITS: usize>(bytes: &[u8], run: usize) -> [u8; RUN] {
     let each = 8 / BITS;

@@ -25,8 +25,8 @@ impl Quantised for Q4K {
         of_run::<4>(&block[16..], run)
     }
 
-    /// The first four groups' lie whole in eight bytes, the others' in four bytes of nibbles and the
-    /// upper two bits of those eight.
+    /// The first four groups' lie whole in eight bytes, the others' in four bytes of nibbles and
+    /// the upper two bits of those eight.
     #[inline(always)]
     fn steps(block: &[u8], group: usize) -> [i8; 2] {
         let packed = &block[4..16];

@@ -1,5 +1,5 @@
-//! Floats of 16 and 8 bits to 32 and back, by arithmetic without branches: a model's every weight may
-//! pass through here while it loads, and so compilers make vectors of it, in wasm too.
+//! Floats of 16 and 8 bits to 32 and back, by arithmetic without branches: a model's every weight
+//! may pass through here while it loads, and so compilers make vectors of it, in wasm too.
 
 /// Bits of an infinite f16; NaNs lie above.
 const INFINITY: u32 = 0x7c00;

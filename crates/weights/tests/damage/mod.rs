@@ -1,5 +1,5 @@
-//! A loader that does with a model's files all that can be done with them and checks that the outcome
-//! is sound. Used by `examples/fuzz.rs`.
+//! A loader that does with a model's files all that can be done with them and checks that the
+//! outcome is sound. Used by `examples/fuzz.rs`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,7 @@
-/** The browser's own language model as a judge, through the library and its worker. It is a stand-in throughout: no browser of the tests has one. */
+/**
+ * The browser's own language model as a judge, through the library and its worker. It is a stand-in
+ * throughout: no browser of the tests has one.
+ */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { Conclave } from "../../library/conclave.ts";
@@ -14,7 +17,8 @@ const never = (): Promise<string> => new Promise(() => undefined);
 
 /** What the page has until the test is over. `pressed`: a visitor has just pressed something. */
 function page(model?: StandInModel, pressed?: boolean): void {
-  const own = (name: string, value: unknown): void => void Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+  const own = (name: string, value: unknown): void =>
+    void Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
   own("LanguageModel", model);
   own("navigator", { ...(pressed === undefined ? {} : { userActivation: { isActive: pressed } }) });
 }
@@ -25,23 +29,38 @@ afterEach(() => {
 });
 
 /** Two that draft and a stand-in that judges. */
-async function judged(model = new StandInModel(), timeout = 2000): Promise<{ model: StandInModel; conclave: Conclave }> {
+async function judged(
+  model = new StandInModel(),
+  timeout = 2000,
+): Promise<{ model: StandInModel; conclave: Conclave }> {
   page(model);
   const { conclave } = await open(two);
   await conclave.add({ name: "Own", builtIn: true, timeout });
   return { model, conclave };
 }
 
-const answer = (conclave: Conclave, maxRounds: number, more: object = {}): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds }, ...more }));
-const roundsOf = (events: ConclaveEvent[]): RoundEvent[] => events.filter((event) => event.type === "round");
-const leftIn = (events: ConclaveEvent[]): LeftEvent[] => events.filter((event) => event.type === "left");
-const failure = (adding: Promise<unknown>): Promise<ConclaveError> => adding.then(() => assert.fail("it was added"), typed);
+const answer = (
+  conclave: Conclave,
+  maxRounds: number,
+  more: object = {},
+): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds }, ...more }));
+const roundsOf = (events: ConclaveEvent[]): RoundEvent[] =>
+  events.filter((event) => event.type === "round");
+const leftIn = (events: ConclaveEvent[]): LeftEvent[] =>
+  events.filter((event) => event.type === "left");
+const failure = (adding: Promise<unknown>): Promise<ConclaveError> =>
+  adding.then(() => assert.fail("it was added"), typed);
 /** Until what crosses has crossed. */
 const settled = (): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, 30));
 
 test("a stand-in for the browser's model judges by letters, as one behind a server does", async () => {
   const { model, conclave } = await judged();
-  assert.deepEqual(conclave.members[2]!.remote, { host: "", model: "LanguageModel", can: "judges only", note: "" });
+  assert.deepEqual(conclave.members[2]!.remote, {
+    host: "",
+    model: "LanguageModel",
+    can: "judges only",
+    note: "",
+  });
   assert.equal(conclave.members[2]!.context, 6144);
   model.says = (question) => JSON.stringify(/([AB]): " two"/.exec(question)?.[1]);
   const before = model.asked.length;
@@ -102,7 +121,11 @@ test("a stand-in that is late abstains, leaves with its third late round, and is
   await settled();
   assert.deepEqual([model.stopped, model.open], [6, 1]);
   model.says = (_, letters) => letters[0]!;
-  assert.deepEqual(roundsOf(await answer(conclave, 1))[0]!.abstained, [], "the next question asks it again");
+  assert.deepEqual(
+    roundsOf(await answer(conclave, 1))[0]!.abstained,
+    [],
+    "the next question asks it again",
+  );
   conclave.close();
 });
 
@@ -147,7 +170,10 @@ test("what has to be downloaded waits for a press, and tells how far it is", asy
   assert.equal(model.created.length, 0, "nothing was asked of the browser");
   page(model, true);
   const told: Progress[] = [];
-  await conclave.add({ name: "Own", builtIn: true }, { onProgress: (progress) => told.push(progress) });
+  await conclave.add(
+    { name: "Own", builtIn: true },
+    { onProgress: (progress) => told.push(progress) },
+  );
   assert.deepEqual(
     told.map(({ phase, loaded, total }) => [phase, loaded, total]),
     [0, 0.5, 1].map((loaded) => ["downloading", loaded, 1]),
@@ -155,7 +181,10 @@ test("what has to be downloaded waits for a press, and tells how far it is", asy
   await conclave.remove("Own");
   model.available = "downloadable";
   const stop = new AbortController();
-  const adding = conclave.add({ name: "Own", builtIn: true }, { signal: stop.signal, onProgress: () => stop.abort() });
+  const adding = conclave.add(
+    { name: "Own", builtIn: true },
+    { signal: stop.signal, onProgress: () => stop.abort() },
+  );
   await assert.rejects(adding, { name: "AbortError" });
   assert.equal(model.open, 0);
   conclave.close();
@@ -176,7 +205,8 @@ test("a page without such a model, one that may not have it, and one whose model
   assert.equal(error.kind, "Remote");
   assert.match(error.message, /names no letter/);
   assert.equal(model.open, 0, "its session is over");
-  model.create = () => Promise.reject(new DOMException("The page is not allowed to.", "NotAllowedError"));
+  model.create = () =>
+    Promise.reject(new DOMException("The page is not allowed to.", "NotAllowedError"));
   assert.match((await add()).message, /not allowed to/);
   assert.equal(conclave.members.length, 2);
   conclave.close();

@@ -1,4 +1,7 @@
-/** The browser's own language model as a judge by letters: it lives in the page, and is asked on a line there. */
+/**
+ * The browser's own language model as a judge by letters: it lives in the page, and is asked on a
+ * line there.
+ */
 import { parseSaid, type Asked } from "../../protocol/built-in.ts";
 import { ContextFull, fromRecord, RemoteFailure } from "../../protocol/errors.ts";
 import type { MemberSource, Request } from "../../protocol/messages.ts";
@@ -19,17 +22,29 @@ export class BuiltInJudge extends Judge {
   }
 
   /** Makes a member of it, if it names letters. Throws Remote. */
-  static async connect({ name, timeout = usualTimeout }: MemberSource, { port, context }: BuiltInLine, signal: AbortSignal): Promise<BuiltInJudge> {
+  static async connect(
+    { name, timeout = usualTimeout }: MemberSource,
+    { port, context }: BuiltInLine,
+    signal: AbortSignal,
+  ): Promise<BuiltInJudge> {
     const line = new Line(port, name);
-    const nameLetter: NameLetter = async (question, n, limit) => letterIn(await line.ask(question, [...letters.slice(0, n)], limit), n);
+    const nameLetter: NameLetter = async (question, n, limit) =>
+      letterIn(await line.ask(question, [...letters.slice(0, n)], limit), n);
     try {
-      if (!(await knowsLetters(nameLetter, joining(timeout, signal)))) throw new RemoteFailure(`The browser's language model names no letter where ${name} is asked for one. Take another member.`);
+      if (!(await knowsLetters(nameLetter, joining(timeout, signal))))
+        throw new RemoteFailure(
+          `The browser's language model names no letter where ${name} is asked for one. Take another member.`,
+        );
     } catch (error) {
       line.close();
       throw error;
     }
     const remote = { host: "", model: "LanguageModel", can: "judges only", note: "" } as const;
-    return new BuiltInJudge({ name, remote, context, parameters: 0, vocabulary: 0, timeoutMs: timeout }, line, nameLetter);
+    return new BuiltInJudge(
+      { name, remote, context, parameters: 0, vocabulary: 0, timeoutMs: timeout },
+      line,
+      nameLetter,
+    );
   }
 
   override free(): void {
@@ -42,7 +57,10 @@ export class BuiltInJudge extends Judge {
 class Line {
   readonly #port: MessagePort;
   readonly #name: string;
-  readonly #waiting = new Map<number, { resolve: (text: string) => void; reject: (error: unknown) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (text: string) => void; reject: (error: unknown) => void }
+  >();
   #next = 0;
 
   constructor(port: MessagePort, name: string) {
@@ -54,22 +72,31 @@ class Line {
       if (said.type === "said") return waiting?.resolve(said.text);
       const error = fromRecord(said.error);
       // What it has failed at once it may not fail at again: it is as if it were late.
-      waiting?.reject(error instanceof ContextFull ? error : new Late(`${error.message} Go on without ${name}.`));
+      waiting?.reject(
+        error instanceof ContextFull ? error : new Late(`${error.message} Go on without ${name}.`),
+      );
     };
   }
 
-  /** What it says, held to one of these letters. Throws Late, ContextFull, or the signal's reason. */
+  /**
+   * What it says, held to one of these letters. Throws Late, ContextFull, or the signal's reason.
+   */
   async ask(question: string, letters: string[], { until, signal }: Limit): Promise<string> {
     const id = this.#next++;
     const time = AbortSignal.timeout(Math.max(0, Math.ceil(until - performance.now())));
-    const answer = new Promise<string>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+    const answer = new Promise<string>((resolve, reject) =>
+      this.#waiting.set(id, { resolve, reject }),
+    );
     this.#port.postMessage({ type: "ask", id, question, letters } satisfies Asked);
     try {
       return await unlessAborted(answer, signal ? AbortSignal.any([signal, time]) : time);
     } catch (error) {
       this.#port.postMessage({ type: "stop", id } satisfies Asked);
       signal?.throwIfAborted();
-      if (time.aborted) throw new Late(`The browser's language model did not answer ${this.#name} in time. Give it a longer \`timeout\`.`);
+      if (time.aborted)
+        throw new Late(
+          `The browser's language model did not answer ${this.#name} in time. Give it a longer \`timeout\`.`,
+        );
       throw error;
     } finally {
       this.#waiting.delete(id);

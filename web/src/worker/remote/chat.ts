@@ -14,12 +14,22 @@ export function byChat(server: Server, { model, kind }: { model: string; kind: K
     const own = [...letters.slice(0, n)];
     const held =
       kind === "llama.cpp"
-        ? { grammar: `root ::= ${own.map((letter) => `"${letter}"`).join(" | ")}`, chat_template_kwargs: { enable_thinking: false } }
+        ? {
+            grammar: `root ::= ${own.map((letter) => `"${letter}"`).join(" | ")}`,
+            chat_template_kwargs: { enable_thinking: false },
+          }
         : kind === "vLLM"
-          ? { structured_outputs: { choice: own }, chat_template_kwargs: { enable_thinking: false } }
+          ? {
+              structured_outputs: { choice: own },
+              chat_template_kwargs: { enable_thinking: false },
+            }
           : {};
     const messages: Message[] = [{ role: "user", content: question }];
-    const answer = await server.ask("chat/completions", { model, messages, temperature: 0, max_tokens: 16, ...held }, limit);
+    const answer = await server.ask(
+      "chat/completions",
+      { model, messages, temperature: 0, max_tokens: 16, ...held },
+      limit,
+    );
     const [choice] = choicesOf(answer, 1, server.host);
     return letterIn(checked(() => chatted(choice, "choice"), server.host).message.content ?? "", n);
   };

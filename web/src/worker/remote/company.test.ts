@@ -1,4 +1,7 @@
-/** Remote members in company: through the library, its worker and the rounds, with members of this machine beside them. */
+/**
+ * Remote members in company: through the library, its worker and the rounds, with members of this
+ * machine beside them.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { ConclaveEvent, LeftEvent, RoundEvent } from "../../protocol/messages.ts";
@@ -25,13 +28,25 @@ async function company(
   opened.push(server);
   server.writes = { text: " far", ends: false };
   const made = await open(scripts);
-  await made.conclave.add({ name: "Far", remote: server.address, key, timeout, ...(judge ? { judge } : {}) });
+  await made.conclave.add({
+    name: "Far",
+    remote: server.address,
+    key,
+    timeout,
+    ...(judge ? { judge } : {}),
+  });
   return { ...made, server };
 }
 
-const answer = (conclave: Conclave, maxRounds: number, more: object = {}): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds }, ...more }));
-const roundsOf = (events: ConclaveEvent[]): RoundEvent[] => events.filter((event) => event.type === "round");
-const leftIn = (events: ConclaveEvent[]): LeftEvent[] => events.filter((event) => event.type === "left");
+const answer = (
+  conclave: Conclave,
+  maxRounds: number,
+  more: object = {},
+): Promise<ConclaveEvent[]> => collect(conclave.ask(hello, { settings: { maxRounds }, ...more }));
+const roundsOf = (events: ConclaveEvent[]): RoundEvent[] =>
+  events.filter((event) => event.type === "round");
+const leftIn = (events: ConclaveEvent[]): LeftEvent[] =>
+  events.filter((event) => event.type === "left");
 const whole = (events: ConclaveEvent[]): string =>
   roundsOf(events)
     .map(({ text }) => text)
@@ -40,11 +55,19 @@ const whole = (events: ConclaveEvent[]): string =>
 test("a member behind a server drafts and scores beside those here, and the event says so", async () => {
   const { conclave, server } = await company({ Near: near });
   const about = conclave.members[1]!;
-  assert.deepEqual(about.remote, { host: `127.0.0.1:${server.port}`, model: "words", can: "drafts and scores", note: "" });
+  assert.deepEqual(about.remote, {
+    host: `127.0.0.1:${server.port}`,
+    model: "words",
+    can: "drafts and scores",
+    note: "",
+  });
   assert.equal(about.core, undefined);
   const [round, ...others] = roundsOf(await answer(conclave, 2));
   assert.equal(others.length, 1);
-  assert.deepEqual([round!.active, round!.remote, round!.abstained, round!.drafters], [[0, 1], [1], [], [0, 1]]);
+  assert.deepEqual(
+    [round!.active, round!.remote, round!.abstained, round!.drafters],
+    [[0, 1], [1], [], [0, 1]],
+  );
   assert.deepEqual(
     round!.candidates.map(({ member, text }) => [member, text]),
     [
@@ -57,7 +80,10 @@ test("a member behind a server drafts and scores beside those here, and the even
 });
 
 test("a judge has no candidate and a row, a server without scores a candidate and no row", async () => {
-  const judged = await company({ One: near, Two: { ...near, drafts: [{ text: " two", ended: false }] } }, { judge: true });
+  const judged = await company(
+    { One: near, Two: { ...near, drafts: [{ text: " two", ended: false }] } },
+    { judge: true },
+  );
   judged.server.names = (ballot) => /([AB]): " two"/.exec(ballot)?.[1] ?? "A";
   const [round] = roundsOf(await answer(judged.conclave, 1));
   assert.deepEqual([round!.drafters, round!.remote, round!.abstained], [[0, 1], [2], []]);
@@ -73,7 +99,10 @@ test("a judge has no candidate and a row, a server without scores a candidate an
 
 test("judges alone have nothing to judge", async () => {
   const { conclave } = await company({ Near: near }, { judge: true });
-  await assert.rejects(collect(conclave.ask(hello, { members: ["Far"] })), (error: unknown) => typed(error).kind === "Remote" && /drafts/.test(typed(error).message));
+  await assert.rejects(
+    collect(conclave.ask(hello, { members: ["Far"] })),
+    (error: unknown) => typed(error).kind === "Remote" && /drafts/.test(typed(error).message),
+  );
   conclave.close();
 });
 
@@ -88,7 +117,10 @@ test("an answer by a schema is drafted by those who can be held to it; a member 
     assert.ok(scores[1]![0]!.harmonic! < 0);
   }
   const completions = server.asked.slice(before).filter(({ path }) => path === "/v1/completions");
-  assert.ok(completions.length > 0 && completions.every(({ body }) => (body as { echo?: boolean }).echo), "it is asked for scores alone");
+  assert.ok(
+    completions.length > 0 && completions.every(({ body }) => (body as { echo?: boolean }).echo),
+    "it is asked for scores alone",
+  );
   // In words it drafts again.
   const [again] = roundsOf(await answer(conclave, 1));
   assert.deepEqual(again!.drafters, [0, 1]);
@@ -98,7 +130,9 @@ test("an answer by a schema is drafted by those who can be held to it; a member 
 test("members behind servers alone are asked for no document", async () => {
   const { conclave } = await company({ Near: near });
   const responseFormat = { type: "json_object" } as const;
-  const refused = (error: unknown): boolean => typed(error).kind === "Settings" && /behind servers can't be held to a schema/.test(typed(error).message);
+  const refused = (error: unknown): boolean =>
+    typed(error).kind === "Settings" &&
+    /behind servers can't be held to a schema/.test(typed(error).message);
   await assert.rejects(collect(conclave.ask(hello, { members: ["Far"], responseFormat })), refused);
   await assert.rejects(conclave.begin(hello, { members: ["Far"], responseFormat }), refused);
   const [round] = roundsOf(await answer(conclave, 1, { members: ["Far"] }));
@@ -114,7 +148,10 @@ test("where those who can be held to a schema leave, the answer ends and keeps i
     },
   };
   const { conclave } = await company({ Near: leaves });
-  const failed = (error: unknown): boolean => typed(error).kind === "Remote" && /drafts/.test(typed(error).message) && typed(error).partial === " near";
+  const failed = (error: unknown): boolean =>
+    typed(error).kind === "Remote" &&
+    /drafts/.test(typed(error).message) &&
+    typed(error).partial === " near";
   await assert.rejects(answer(conclave, 3, { responseFormat: { type: "json_object" } }), failed);
   conclave.close();
 });
@@ -122,11 +159,16 @@ test("where those who can be held to a schema leave, the answer ends and keeps i
 test("members here draft while one elsewhere answers", async () => {
   const takes = 600;
   const wait = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, takes));
-  const { conclave, server } = await company({ Near: { ...near, onMove: (move) => (move === "draft" ? wait() : undefined) } });
+  const { conclave, server } = await company({
+    Near: { ...near, onMove: (move) => (move === "draft" ? wait() : undefined) },
+  });
   server.faults.push({ path: "/completions", fault: { after: takes } });
   const [round] = roundsOf(await answer(conclave, 1));
   assert.equal(round!.candidates.length, 2);
-  assert.ok(round!.ms.draft >= takes - 5 && round!.ms.draft < 1.8 * takes, `both took ${round!.ms.draft} ms`);
+  assert.ok(
+    round!.ms.draft >= takes - 5 && round!.ms.draft < 1.8 * takes,
+    `both took ${round!.ms.draft} ms`,
+  );
   conclave.close();
 });
 
@@ -134,7 +176,8 @@ test("one that is late abstains, and leaves with its third late round; the other
   const { conclave, server } = await company({ Near: near }, { timeout: 500 });
   // In the second and the third round it hangs on the draft, in the fourth on the scores.
   const completions = [0, 0, 1, 0, 1, 0, 0, 1];
-  for (const hangs of completions) server.faults.push({ path: "/completions", fault: hangs ? "hang" : { after: 0 } });
+  for (const hangs of completions)
+    server.faults.push({ path: "/completions", fault: hangs ? "hang" : { after: 0 } });
   const events = await answer(conclave, 6);
   const rounds = roundsOf(events);
   assert.equal(rounds.length, 6);
@@ -154,16 +197,26 @@ test("one that is late abstains, and leaves with its third late round; the other
 
 test("where everybody is late the round is begun anew, and nothing is lost", async () => {
   const { conclave, server } = await company({}, { timeout: 500 });
-  server.faults.push({ path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: "hang" });
+  server.faults.push(
+    { path: "/completions", fault: { after: 0 } },
+    { path: "/completions", fault: { after: 0 } },
+    { path: "/completions", fault: "hang" },
+  );
   assert.equal(whole(await answer(conclave, 3)), " far far far");
   conclave.close();
 });
 
 test("where everybody is late three times the answer ends, with its text so far", async () => {
   const { conclave, server } = await company({}, { timeout: 500 });
-  server.faults.push({ path: "/completions", fault: { after: 0 } }, { path: "/completions", fault: { after: 0 } });
+  server.faults.push(
+    { path: "/completions", fault: { after: 0 } },
+    { path: "/completions", fault: { after: 0 } },
+  );
   for (let time = 0; time < 3; time++) server.faults.push({ path: "/completions", fault: "hang" });
-  await assert.rejects(answer(conclave, 9), (error: unknown) => typed(error).kind === "Remote" && typed(error).partial === " far");
+  await assert.rejects(
+    answer(conclave, 9),
+    (error: unknown) => typed(error).kind === "Remote" && typed(error).partial === " far",
+  );
   assert.equal(server.faults.length, 0);
   conclave.close();
 });
@@ -171,7 +224,10 @@ test("where everybody is late three times the answer ends, with its text so far"
 for (const status of [401, 404]) {
   test(`a server that answers ${status} leaves the answer to the others, at once`, async () => {
     const { conclave, server } = await company({ Near: near });
-    server.faults.push({ path: "/completions", fault: { status, body: `{"error":{"message":"no ${key}"}}` } });
+    server.faults.push({
+      path: "/completions",
+      fault: { status, body: `{"error":{"message":"no ${key}"}}` },
+    });
     const events = await answer(conclave, 2);
     assert.deepEqual(
       leftIn(events).map(({ round, member }) => [round, member]),
@@ -179,7 +235,11 @@ for (const status of [401, 404]) {
     );
     assert.equal(whole(events), " near near");
     const again = await answer(conclave, 1);
-    assert.deepEqual(roundsOf(again)[0]!.active, [0, 1], "with the next question it is asked again");
+    assert.deepEqual(
+      roundsOf(again)[0]!.active,
+      [0, 1],
+      "with the next question it is asked again",
+    );
     conclave.close();
   });
 }
@@ -197,11 +257,16 @@ test("a stop does not wait for a server", async () => {
 });
 
 test("a leader behind a server that is late leaves the round to the others", async () => {
-  const { conclave, server } = await company({ Near: { ...near, taste: () => 9 } }, { timeout: 500 });
+  const { conclave, server } = await company(
+    { Near: { ...near, taste: () => 9 } },
+    { timeout: 500 },
+  );
   const led = { ...rules.leader, maxRounds: 2 };
   server.writes = { text: " far", ends: false };
   server.faults.push({ path: "/completions", fault: "hang" });
-  const rounds = roundsOf(await collect(conclave.ask(hello, { settings: led, members: ["Far", "Near"] })));
+  const rounds = roundsOf(
+    await collect(conclave.ask(hello, { settings: led, members: ["Far", "Near"] })),
+  );
   assert.deepEqual(rounds[0]!.drafters, [1]);
   assert.equal(rounds.length, 2);
   conclave.close();
@@ -218,7 +283,10 @@ test("the key is in no message, no event, no record and no error", async () => {
   server.faults.push(
     { path: "/completions", fault: { after: 0 } },
     { path: "/completions", fault: { after: 0 } },
-    { path: "/completions", fault: { status: 400, body: `{"error":{"message":"what is ${key}?"}}` } },
+    {
+      path: "/completions",
+      fault: { status: 400, body: `{"error":{"message":"what is ${key}?"}}` },
+    },
   );
   const events = await answer(conclave, 3);
   assert.ok(heard.length > 3 && leftIn(events).length === 1);
@@ -241,7 +309,13 @@ test("the key is in no message, no event, no record and no error", async () => {
     rounds,
     stop: "rounds",
   });
-  for (const text of [...heard, JSON.stringify(events), JSON.stringify(record), JSON.stringify(conclave.members)]) assert.ok(!text.includes(key), text);
+  for (const text of [
+    ...heard,
+    JSON.stringify(events),
+    JSON.stringify(record),
+    JSON.stringify(conclave.members),
+  ])
+    assert.ok(!text.includes(key), text);
   conclave.close();
 });
 
@@ -250,8 +324,14 @@ test("a server that is not there, or can nothing, is no member; those that are s
   await assert.rejects(conclave.add({ name: "Far", remote: server.address }), /called Far already/);
   const nothing = await new OpenAiServer({ completions: false, chat: false }).open();
   opened.push(nothing);
-  await assert.rejects(conclave.add({ name: "Nothing", remote: nothing.address }), (error: unknown) => typed(error).kind === "Remote");
-  await assert.rejects(conclave.add({ name: "Clear", remote: "http://example.org/v1" }), (error: unknown) => typed(error).kind === "Reference");
+  await assert.rejects(
+    conclave.add({ name: "Nothing", remote: nothing.address }),
+    (error: unknown) => typed(error).kind === "Remote",
+  );
+  await assert.rejects(
+    conclave.add({ name: "Clear", remote: "http://example.org/v1" }),
+    (error: unknown) => typed(error).kind === "Reference",
+  );
   assert.deepEqual(
     conclave.members.map(({ name }) => name),
     ["Near", "Far"],

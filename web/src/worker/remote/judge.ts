@@ -1,8 +1,24 @@
 /**
- * A member that lives outside the engine and judges by letters: it can chat, and nobody sees its scores. Where it is late it
- * abstains, and after three late rounds it fails, so that the others go on without it.
+ * A member that lives outside the engine and judges by letters: it can chat, and nobody sees its
+ * scores. Where it is late it abstains, and after three late rounds it fails, so that the others go
+ * on without it.
  */
-import type { Begun, Candidate, Counters, Draft, Form, Member, Message, ModelAbout, OnReading, RemoteAbout, Sampling, Settings, Thought, VerifiedScore } from "../../protocol/engine.ts";
+import type {
+  Begun,
+  Candidate,
+  Counters,
+  Draft,
+  Form,
+  Member,
+  Message,
+  ModelAbout,
+  OnReading,
+  RemoteAbout,
+  Sampling,
+  Settings,
+  Thought,
+  VerifiedScore,
+} from "../../protocol/engine.ts";
 import { ContextFull, RemoteFailure } from "../../protocol/errors.ts";
 import { Letters, orders, type NameLetter } from "./letters.ts";
 import { ballot } from "./prompts.ts";
@@ -14,7 +30,10 @@ const lateRounds = 3;
 const joiningMs = 30_000;
 
 /** How long it may take to say what it can. */
-export const joining = (timeoutMs: number, signal: AbortSignal): Limit => ({ until: performance.now() + Math.max(joiningMs, timeoutMs), signal });
+export const joining = (timeoutMs: number, signal: AbortSignal): Limit => ({
+  until: performance.now() + Math.max(joiningMs, timeoutMs),
+  signal,
+});
 
 /** What is known of a member that lives elsewhere. */
 export interface Elsewhere {
@@ -38,7 +57,12 @@ export class Judge implements Member {
   protected sampling: Sampling = { temperature: 0, topP: 1, topK: 0, seed: 0 };
   protected answer = "";
   protected round = 0;
-  protected readonly spent: Counters = { prefix: 0, prefillTokens: 0, draftTokens: 0, verifyTokens: 0 };
+  protected readonly spent: Counters = {
+    prefix: 0,
+    prefillTokens: 0,
+    draftTokens: 0,
+    verifyTokens: 0,
+  };
   /** What can be kept. */
   #verified: readonly Candidate[] = [];
   #tokens: readonly number[] = [];
@@ -59,15 +83,33 @@ export class Judge implements Member {
   about(): ModelAbout {
     const { context, parameters, vocabulary } = this.#known;
     const memory = { weights: 0, kv: 0, scratch: 0 };
-    return { name: this.name, architecture: "", parameters, quantisation: "", bytes: 0, context, vocabulary, layers: 0, hidden: 0, template: true, formats: [], memory };
+    return {
+      name: this.name,
+      architecture: "",
+      parameters,
+      quantisation: "",
+      bytes: 0,
+      context,
+      vocabulary,
+      layers: 0,
+      hidden: 0,
+      template: true,
+      formats: [],
+      memory,
+    };
   }
 
   /** An estimate, of some four characters a token: nothing is asked for it. */
   async measure(messages: Message[]): Promise<number> {
-    const tokens = Math.ceil(messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4);
+    const tokens = Math.ceil(
+      messages.reduce((sum, { content }) => sum + content.length + 16, 0) / 4,
+    );
     const { context, remote } = this.#known;
     const where = remote.host === "" ? "" : ` at ${remote.host}`;
-    if (context > 0 && tokens >= context) throw new ContextFull(`Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for${where}. Ask less, or begin a new conversation.`);
+    if (context > 0 && tokens >= context)
+      throw new ContextFull(
+        `Some ${tokens} tokens do not fit the ${context} that ${this.name} has room for${where}. Ask less, or begin a new conversation.`,
+      );
     return tokens;
   }
 
@@ -79,7 +121,13 @@ export class Judge implements Member {
   takePrefix(): void {}
 
   /** Waits for nothing. */
-  async begin(messages: Message[], sampling: Sampling, stream: number, _onReading?: OnReading, _form?: Form): Promise<Begun> {
+  async begin(
+    messages: Message[],
+    sampling: Sampling,
+    stream: number,
+    _onReading?: OnReading,
+    _form?: Form,
+  ): Promise<Begun> {
     this.messages = messages;
     this.sampling = { ...sampling, seed: sampling.seed + 1_000_003 * stream };
     this.answer = "";
@@ -103,9 +151,14 @@ export class Judge implements Member {
   }
 
   /** Empty where it tells no scores, or abstains. */
-  async verify(candidates: Candidate[], settings: Settings, signal?: AbortSignal): Promise<VerifiedScore[]> {
+  async verify(
+    candidates: Candidate[],
+    settings: Settings,
+    signal?: AbortSignal,
+  ): Promise<VerifiedScore[]> {
     this.#verified = candidates;
-    const row = (await this.inTime(signal, (limit) => this.score(candidates, settings, limit))) ?? [];
+    const row =
+      (await this.inTime(signal, (limit) => this.score(candidates, settings, limit))) ?? [];
     this.#tokens = row.map(({ tokens }) => tokens);
     this.spent.verifyTokens += this.#tokens.reduce((sum, tokens) => sum + tokens, 0);
     return row;
@@ -136,14 +189,26 @@ export class Judge implements Member {
     this.release();
   }
 
-  /** Names the best of the candidates twice, in two orders; those of the same words are shown as one. */
-  protected async score(candidates: readonly Candidate[], _settings: Settings, limit: Limit): Promise<VerifiedScore[] | undefined> {
-    const kinds = [...new Map(candidates.map((candidate) => [JSON.stringify(candidate), candidate])).values()];
-    const kindOf = candidates.map((candidate) => kinds.findIndex(({ text, ended }) => text === candidate.text && ended === candidate.ended));
+  /**
+   * Names the best of the candidates twice, in two orders; those of the same words are shown as
+   * one.
+   */
+  protected async score(
+    candidates: readonly Candidate[],
+    _settings: Settings,
+    limit: Limit,
+  ): Promise<VerifiedScore[] | undefined> {
+    const kinds = [
+      ...new Map(candidates.map((candidate) => [JSON.stringify(candidate), candidate])).values(),
+    ];
+    const kindOf = candidates.map((candidate) =>
+      kinds.findIndex(({ text, ended }) => text === candidate.text && ended === candidate.ended),
+    );
     let shares: number[] | undefined = [1];
     if (kinds.length > 1) {
       const shown = orders(kinds.length, this.sampling.seed + this.round);
-      const name = (order: number[]): Promise<number | undefined> => this.#nameLetter(ballot(this.messages, this.answer, kinds, order), kinds.length, limit);
+      const name = (order: number[]): Promise<number | undefined> =>
+        this.#nameLetter(ballot(this.messages, this.answer, kinds, order), kinds.length, limit);
       shares = this.#letters.hear(shown, await Promise.all(shown.map(name)));
     }
     return shares && kindOf.map((kind) => ({ preference: shares[kind]!, tokens: 0 }));
@@ -154,8 +219,14 @@ export class Judge implements Member {
     this.#lateNow = false;
   }
 
-  /** What comes of it in time; undefined where it is stopped or late. Throws where it was late too often. */
-  protected async inTime<T>(signal: AbortSignal | undefined, work: (limit: Limit) => Promise<T | undefined>): Promise<T | undefined> {
+  /**
+   * What comes of it in time; undefined where it is stopped or late. Throws where it was late too
+   * often.
+   */
+  protected async inTime<T>(
+    signal: AbortSignal | undefined,
+    work: (limit: Limit) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
     try {
       return await work({ until: performance.now() + this.#known.timeoutMs, signal });
     } catch (error) {
@@ -164,12 +235,20 @@ export class Judge implements Member {
       if (!this.#lateNow) this.#late++;
       this.#lateNow = true;
       if (this.#late < lateRounds) return undefined;
-      throw new RemoteFailure(`${this.name} was late in ${lateRounds} rounds. ${error.message}`, { cause: error });
+      throw new RemoteFailure(`${this.name} was late in ${lateRounds} rounds. ${error.message}`, {
+        cause: error,
+      });
     }
   }
 }
 
 /** Whether it names a letter where it is asked for one. */
 export async function knowsLetters(nameLetter: NameLetter, limit: Limit): Promise<boolean> {
-  return (await nameLetter("Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.", 2, limit)) !== undefined;
+  return (
+    (await nameLetter(
+      "Which is a fruit?\n\nA: an apple\nB: a stone\n\nReply with A or B and nothing else.",
+      2,
+      limit,
+    )) !== undefined
+  );
 }

@@ -1,4 +1,6 @@
-/** A judge by letters, played by what it is to be: honest, biased to a letter, or both by chance. */
+/**
+ * A judge by letters, played by what it is to be: honest, biased to a letter, or both by chance.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readFileSync } from "node:fs";
@@ -6,7 +8,10 @@ import type { Candidate, Message } from "../../protocol/engine.ts";
 import { letterIn, Letters, letters, orders, seeded } from "./letters.ts";
 import { ballot } from "./prompts.ts";
 
-/** Rounds of a judge that likes a candidate best which is drawn anew each time; gives the preferences of the last `kept`. */
+/**
+ * Rounds of a judge that likes a candidate best which is drawn anew each time; gives the
+ * preferences of the last `kept`.
+ */
 function play(
   rounds: number,
   n: number,
@@ -38,10 +43,16 @@ test("two orders are permutations, differ in every place, and put each candidate
       const shown = orders(n, round);
       const [first, second] = shown;
       for (const order of shown) assert.deepEqual([...order].sort(), [...Array(n).keys()]);
-      for (let place = 0; place < n; place++) assert.notEqual(first[place], second[place], "each candidate has two letters");
+      for (let place = 0; place < n; place++)
+        assert.notEqual(first[place], second[place], "each candidate has two letters");
       first.forEach((candidate, place) => places[candidate]![place]!++);
     }
-    for (const counts of places) for (const count of counts) assert.ok(Math.abs(count - 1000 / n) < 6 * Math.sqrt(1000 / n), `${count} of 1000 among ${n}`);
+    for (const counts of places)
+      for (const count of counts)
+        assert.ok(
+          Math.abs(count - 1000 / n) < 6 * Math.sqrt(1000 / n),
+          `${count} of 1000 among ${n}`,
+        );
   }
 });
 
@@ -69,7 +80,8 @@ test("preferences go with the candidates: a permutation of them permutes the row
         shown.map((order) => order.map((candidate) => renamed[candidate]!)),
         named,
       )!;
-      for (const [candidate, share] of row.entries()) assert.ok(Math.abs(permuted[renamed[candidate]!]! - share) < 1e-12);
+      for (const [candidate, share] of row.entries())
+        assert.ok(Math.abs(permuted[renamed[candidate]!]! - share) < 1e-12);
     }
   }
 });
@@ -105,18 +117,24 @@ test("whose letter is always A has hardly a say from the third round on", () => 
 
 test("where a letter is named out of habit, another letter says more than that one", () => {
   // Three times of four it names what it likes, else A.
-  const { judge } = play(400, 3, 11, (best, order, random) => (random() < 0.75 ? order.indexOf(best) : 0));
+  const { judge } = play(400, 3, 11, (best, order, random) =>
+    random() < 0.75 ? order.indexOf(best) : 0,
+  );
   assert.ok(Math.abs(judge.reliability - 0.75) < 0.08, String(judge.reliability));
   const [a, b, c] = judge.bias(3);
   assert.ok(a! > 0.7 && b! < 0.25 && c! < 0.25, String(judge.bias(3)));
-  const [byHabit, notByHabit] = [0, 1].map((letter) => Math.max(...judge.hear([[0, 1, 2]], [letter])!));
+  const [byHabit, notByHabit] = [0, 1].map((letter) =>
+    Math.max(...judge.hear([[0, 1, 2]], [letter])!),
+  );
   assert.ok(notByHabit! > byHabit! + 0.1, `${notByHabit} and ${byHabit}`);
 });
 
 test("corrected, a biased judge is right more often than its letters are", () => {
-  const names = (best: number, order: readonly number[], random: () => number): number => (random() < 0.5 ? order.indexOf(best) : 0);
+  const names = (best: number, order: readonly number[], random: () => number): number =>
+    random() < 0.5 ? order.indexOf(best) : 0;
   const { rows } = play(600, 3, 17, names);
-  const right = rows.slice(100).filter(({ best, row }) => row[best] === Math.max(...row)).length / 500;
+  const right =
+    rows.slice(100).filter(({ best, row }) => row[best] === Math.max(...row)).length / 500;
   // By the letter of one answer alone: a half, and a third of the rest.
   assert.ok(right > 0.5 + 0.5 / 3 + 0.03, String(right));
 });
@@ -132,15 +150,27 @@ test("one answer of two is a vote, none is not", () => {
 
 interface Vectors {
   orders: { n: number; seed: number; orders: number[][] }[];
-  judges: { n: number; rounds: { orders: number[][]; named: (number | null)[]; row: number[] | null }[]; reliability: number; bias: number[] }[];
+  judges: {
+    n: number;
+    rounds: { orders: number[][]; named: (number | null)[]; row: number[] | null }[];
+    reliability: number;
+    bias: number[];
+  }[];
   letters: { said: string; n: number; letter: number | null }[];
-  ballots: { messages: Message[]; answer: string; candidates: Candidate[]; order: number[]; text: string }[];
+  ballots: {
+    messages: Message[];
+    answer: string;
+    candidates: Candidate[];
+    order: number[];
+    text: string;
+  }[];
 }
 
 test("it shuffles, asks, reads and believes as the tool does", () => {
   const file = `${process.env["CONCLAVE_WEB"] ?? "./"}../tests/judging/letters.json`;
   const vectors = JSON.parse(readFileSync(file, "utf8")) as Vectors;
-  for (const { n, seed, orders: wanted } of vectors.orders) assert.deepEqual(orders(n, seed), wanted, `${n} by ${seed}`);
+  for (const { n, seed, orders: wanted } of vectors.orders)
+    assert.deepEqual(orders(n, seed), wanted, `${n} by ${seed}`);
   for (const { n, rounds, reliability, bias } of vectors.judges) {
     const judge = new Letters();
     for (const { orders, named, row } of rounds) {
@@ -149,12 +179,16 @@ test("it shuffles, asks, reads and believes as the tool does", () => {
         named.map((letter) => letter ?? undefined),
       );
       assert.equal(found?.length, row?.length);
-      for (const [candidate, share] of (row ?? []).entries()) assert.ok(Math.abs(found![candidate]! - share) < 1e-12);
+      for (const [candidate, share] of (row ?? []).entries())
+        assert.ok(Math.abs(found![candidate]! - share) < 1e-12);
     }
     assert.ok(Math.abs(judge.reliability - reliability) < 1e-12);
-    for (const [letter, share] of bias.entries()) assert.ok(Math.abs(judge.bias(n)[letter]! - share) < 1e-12);
+    for (const [letter, share] of bias.entries())
+      assert.ok(Math.abs(judge.bias(n)[letter]! - share) < 1e-12);
   }
-  for (const { said, n, letter } of vectors.letters) assert.equal(letterIn(said, n) ?? null, letter, JSON.stringify(said));
-  for (const { messages, answer, candidates, order, text } of vectors.ballots) assert.equal(ballot(messages, answer, candidates, order), text);
+  for (const { said, n, letter } of vectors.letters)
+    assert.equal(letterIn(said, n) ?? null, letter, JSON.stringify(said));
+  for (const { messages, answer, candidates, order, text } of vectors.ballots)
+    assert.equal(ballot(messages, answer, candidates, order), text);
   assert.equal(letters.length, 8);
 });

@@ -1,30 +1,49 @@
-/** Scores from what servers tell, in the shapes of their answers: recorded from llama.cpp's server (xllamacpp 2026.10), and as vLLM's and llama-cpp-python's sources write them. */
+/**
+ * Scores from what servers tell, in the shapes of their answers: recorded from llama.cpp's server
+ * (xllamacpp 2026.10), and as vLLM's and llama-cpp-python's sources write them.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RemoteFailure } from "../../protocol/errors.ts";
 import { choicesOf, echoed, endingBy, forced, forcing, scoreOf } from "./logprobs.ts";
 
-const close = (a: number | undefined, b: number): void => assert.ok(Math.abs((a ?? Number.NaN) - b) < 1e-9, `${a} is not ${b}`);
+const close = (a: number | undefined, b: number): void =>
+  assert.ok(Math.abs((a ?? Number.NaN) - b) < 1e-9, `${a} is not ${b}`);
 /** ln Σ 1/p as it is written, without care for overflow. */
-const harmonic = (logprobs: number[]): number => -Math.log(1 + logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob) - 1, 0));
+const harmonic = (logprobs: number[]): number =>
+  -Math.log(1 + logprobs.reduce((sum, logprob) => sum + Math.exp(-logprob) - 1, 0));
 
 test("a score is the mean of the log-probabilities, and −ln of the sum of what is one over the probabilities", () => {
   const score = scoreOf([-0.5, -2, -0.1], 3);
   close(score.meanLogprob, -2.6 / 3);
   close(score.harmonic, harmonic([-0.5, -2, -0.1]));
   const impossible = scoreOf([Number.NEGATIVE_INFINITY, -1], 2);
-  assert.ok(Number.isFinite(impossible.harmonic) && impossible.harmonic! < -600 && Number.isFinite(impossible.meanLogprob));
+  assert.ok(
+    Number.isFinite(impossible.harmonic) &&
+      impossible.harmonic! < -600 &&
+      Number.isFinite(impossible.meanLogprob),
+  );
   close(scoreOf([0.001], 1).meanLogprob, 0);
 });
 
 const prefix = "<s>Hi 👋<a>";
-const echo = (tokens: string[], logprobs: (number | null)[], offsets?: number[]): Record<string, unknown> => ({
+const echo = (
+  tokens: string[],
+  logprobs: (number | null)[],
+  offsets?: number[],
+): Record<string, unknown> => ({
   logprobs: { tokens, token_logprobs: logprobs, ...(offsets && { text_offset: offsets }) },
 });
 
 test("an echo's tokens behind the prefix are the candidate's, those of what was generated behind it are not", () => {
   const tokens = ["<s>", "Hi", " 👋", "<a>", " one", " two", " three"];
-  const score = echoed(echo(tokens, [null, -1, -1, -1, -0.25, -0.5, -9]), prefix, " one two", "", "host");
+  const score = echoed(
+    echo(tokens, [null, -1, -1, -1, -0.25, -0.5, -9]),
+    prefix,
+    " one two",
+    "",
+    "host",
+  );
   assert.equal(score.tokens, 2);
   close(score.harmonic, harmonic([-0.25, -0.5]));
 });
@@ -35,23 +54,62 @@ test("what closes a turn counts with its first token where it is asked for, and 
   const score = echoed(echo(tokens, logprobs), prefix, " one", "</s>", "host");
   assert.equal(score.tokens, 1);
   close(score.meanLogprob, -0.375);
-  const alone = echoed(echo(tokens.toSpliced(4, 1), logprobs.toSpliced(4, 1)), prefix, "", "</s>", "host");
+  const alone = echoed(
+    echo(tokens.toSpliced(4, 1), logprobs.toSpliced(4, 1)),
+    prefix,
+    "",
+    "</s>",
+    "host",
+  );
   assert.deepEqual([alone.tokens, alone.meanLogprob], [0, -0.5]);
 });
 
 test("a first token that the server adds, and tokens of parts of characters, move nothing", () => {
-  const added = echoed(echo(["<bos>", "<s>", "Hi", " 👋", "<a>", " one", "x"], [null, -1, -1, -1, -1, -0.25, -9]), prefix, " one", "", "host");
+  const added = echoed(
+    echo(["<bos>", "<s>", "Hi", " 👋", "<a>", " one", "x"], [null, -1, -1, -1, -1, -0.25, -9]),
+    prefix,
+    " one",
+    "",
+    "host",
+  );
   close(added.meanLogprob, -0.25);
   // Parts of a character have no text of their own; some servers strip white space of tokens.
-  const halves = echoed(echo(["<s>", "Hi", " \ufffd", "\ufffd", "\ufffd", "<a>", "one", "x"], [null, -1, -1, -1, -1, -1, -0.25, -9]), prefix, " one", "", "host");
+  const halves = echoed(
+    echo(
+      ["<s>", "Hi", " \ufffd", "\ufffd", "\ufffd", "<a>", "one", "x"],
+      [null, -1, -1, -1, -1, -1, -0.25, -9],
+    ),
+    prefix,
+    " one",
+    "",
+    "host",
+  );
   close(halves.meanLogprob, -0.25);
-  const emoji = echoed(echo(["<s>", "Hi", " \ufffd", "\ufffd", "<a>", " \ufffd", "\ufffd", "!", "x"], [null, -1, -1, -1, -1, -0.25, -0.5, -0.75, -9]), prefix, " 👋!", "", "host");
+  const emoji = echoed(
+    echo(
+      ["<s>", "Hi", " \ufffd", "\ufffd", "<a>", " \ufffd", "\ufffd", "!", "x"],
+      [null, -1, -1, -1, -1, -0.25, -0.5, -0.75, -9],
+    ),
+    prefix,
+    " 👋!",
+    "",
+    "host",
+  );
   assert.equal(emoji.tokens, 3);
   close(emoji.meanLogprob, -0.5);
 });
 
 test("a token that reaches over the seam counts as the candidate's", () => {
-  close(echoed(echo(["<s>", "Hi", " 👋<a> on", "e", "x"], [null, -1, -0.75, -0.25, -9]), prefix, " one", "", "host").meanLogprob, -0.5);
+  close(
+    echoed(
+      echo(["<s>", "Hi", " 👋<a> on", "e", "x"], [null, -1, -0.75, -0.25, -9]),
+      prefix,
+      " one",
+      "",
+      "host",
+    ).meanLogprob,
+    -0.5,
+  );
 });
 
 test("an answer without an echo is refused, as are lists of two lengths and numbers that are none", () => {
@@ -63,10 +121,16 @@ test("an answer without an echo is refused, as are lists of two lengths and numb
     { logprobs: { tokens: [], token_logprobs: [] } },
     { logprobs: { tokens: ["x"], token_logprobs: ["-1"] } },
   ];
-  for (const choice of wrong) assert.throws(() => echoed(choice, prefix, " one", "", "host"), RemoteFailure, JSON.stringify(choice));
+  for (const choice of wrong)
+    assert.throws(
+      () => echoed(choice, prefix, " one", "", "host"),
+      RemoteFailure,
+      JSON.stringify(choice),
+    );
 });
 
-// Recorded: Ada's file, "The answer" behind a question, by the grammar `<[56]> <[274]> <[262]> <[271]>`.
+// Recorded: Ada's file, "The answer" behind a question, by the grammar `<[56]> <[274]> <[262]>
+// <[271]>`.
 const recorded = {
   text: "The answer",
   logprobs: {
@@ -111,5 +175,6 @@ test("choices come in order of their index, and as many as were asked for", () =
     ["a", "b"],
   );
   assert.throws(() => choicesOf({ choices: [{ index: 0 }] }, 2, "host"), RemoteFailure);
-  for (const answer of [null, [], "x", {}, { choices: {} }, { choices: [null] }]) assert.throws(() => choicesOf(answer, 1, "host"), RemoteFailure);
+  for (const answer of [null, [], "x", {}, { choices: {} }, { choices: [null] }])
+    assert.throws(() => choicesOf(answer, 1, "host"), RemoteFailure);
 });

@@ -1,11 +1,17 @@
-/** How a conversation becomes the text that a server continues, and a ballot the question that a judge is asked. */
+/**
+ * How a conversation becomes the text that a server continues, and a ballot the question that a
+ * judge is asked.
+ */
 import { list, number, shape, text } from "../../protocol/check.ts";
 import type { Candidate, Message } from "../../protocol/engine.ts";
 import { checked } from "./logprobs.ts";
 import { letters } from "./letters.ts";
 import type { Limit, Server } from "./server.ts";
 
-/** Renders a conversation up to where its answer begins; `end`: what closes a turn, where that is known. */
+/**
+ * Renders a conversation up to where its answer begins; `end`: what closes a turn, where that is
+ * known.
+ */
 export interface Renderer {
   render(messages: Message[], limit: Limit): Promise<string>;
   end: string;
@@ -24,16 +30,31 @@ export function byTurns(turn: string): Renderer {
   const opened = (role: string): string => opening.replaceAll("{role}", role);
   const end = closing.join("{content}");
   return {
-    render: async (messages) => messages.map(({ role, content }) => opened(role) + content + end).join("") + opened("assistant"),
+    render: async (messages) =>
+      messages.map(({ role, content }) => opened(role) + content + end).join("") +
+      opened("assistant"),
     end: end.trim(),
     whole: false,
   };
 }
 
-/** By llama.cpp's server or `conclave serve`, which have the model's template. `closes`: by what a turn is closed is to be known, which costs a request. */
-export async function byTemplate(server: Server, model: string, closes: boolean, limit: Limit): Promise<Renderer> {
+/**
+ * By llama.cpp's server or `conclave serve`, which have the model's template. `closes`: by what a
+ * turn is closed is to be known, which costs a request.
+ */
+export async function byTemplate(
+  server: Server,
+  model: string,
+  closes: boolean,
+  limit: Limit,
+): Promise<Renderer> {
   const render = async (messages: Message[], limit: Limit): Promise<string> => {
-    const answer = await server.ask("apply-template", { model, messages, chat_template_kwargs: { enable_thinking: false } }, limit, true);
+    const answer = await server.ask(
+      "apply-template",
+      { model, messages, chat_template_kwargs: { enable_thinking: false } },
+      limit,
+      true,
+    );
     return checked(() => rendered(answer, "answer"), server.host).prompt;
   };
   const [said, next] = ["Yes indeed.", "Is it so?"];
@@ -52,7 +73,17 @@ export async function byTemplate(server: Server, model: string, closes: boolean,
 /** By vLLM's server: there and back through its tokens. */
 export async function byTokens(server: Server, model: string, limit: Limit): Promise<Renderer> {
   const textOf = async (messages: Message[], opens: boolean, limit: Limit): Promise<string> => {
-    const there = await server.ask("tokenize", { model, messages, add_generation_prompt: opens, chat_template_kwargs: { enable_thinking: false } }, limit, true);
+    const there = await server.ask(
+      "tokenize",
+      {
+        model,
+        messages,
+        add_generation_prompt: opens,
+        chat_template_kwargs: { enable_thinking: false },
+      },
+      limit,
+      true,
+    );
     const { tokens } = checked(() => tokenised(there, "answer"), server.host);
     const back = await server.ask("detokenize", { model, tokens }, limit, true);
     return checked(() => rendered(back, "answer"), server.host).prompt;
@@ -67,11 +98,20 @@ export async function byTokens(server: Server, model: string, limit: Limit): Pro
     limit,
   );
   const at = closed.lastIndexOf(probe);
-  return { render: (messages, limit) => textOf(messages, true, limit), end: at < 0 ? "" : closed.slice(at + probe.length).trim(), whole: true };
+  return {
+    render: (messages, limit) => textOf(messages, true, limit),
+    end: at < 0 ? "" : closed.slice(at + probe.length).trim(),
+    whole: true,
+  };
 }
 
 /** The question which of some candidates is the best: `order[k]` gets the k-th letter. */
-export function ballot(messages: readonly Message[], answer: string, candidates: readonly Candidate[], order: readonly number[]): string {
+export function ballot(
+  messages: readonly Message[],
+  answer: string,
+  candidates: readonly Candidate[],
+  order: readonly number[],
+): string {
   const said = messages.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
   const offered = order.map((candidate, place) => {
     const { text, ended } = candidates[candidate]!;

@@ -1,4 +1,7 @@
-/** A member behind a server over real HTTP: what it can, what it asks, and what becomes of every fault. */
+/**
+ * A member behind a server over real HTTP: what it can, what it asks, and what becomes of every
+ * fault.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { ContextFull, RemoteFailure, typed } from "../../protocol/errors.ts";
@@ -20,11 +23,13 @@ async function serve(can?: Abilities): Promise<OpenAiServer> {
   return server;
 }
 
-const join = (server: OpenAiServer, source: Partial<MemberSource> = {}): Promise<RemoteMember> => RemoteMember.connect({ name: "Far", remote: server.address, timeout: 2000, ...source }, never);
+const join = (server: OpenAiServer, source: Partial<MemberSource> = {}): Promise<RemoteMember> =>
+  RemoteMember.connect({ name: "Far", remote: server.address, timeout: 2000, ...source }, never);
 
 /** Waits for what a busy machine comes to late. */
 async function until(holds: () => boolean): Promise<void> {
-  for (let wait = 0; wait < 2000 && !holds(); wait++) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (let wait = 0; wait < 2000 && !holds(); wait++)
+    await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 /** One that has begun. */
@@ -35,12 +40,16 @@ async function begun(server: OpenAiServer, source?: Partial<MemberSource>): Prom
 }
 
 test("what a server can is asked once, and told", async () => {
-  const can = async (abilities: Abilities, source?: Partial<MemberSource>): Promise<string> => (await join(await serve(abilities), source)).remote.can;
+  const can = async (abilities: Abilities, source?: Partial<MemberSource>): Promise<string> =>
+    (await join(await serve(abilities), source)).remote.can;
   assert.equal(await can({}), "drafts and scores");
   assert.equal(await can({ echo: false }), "drafts only");
   assert.equal(await can({ completions: false }), "judges only");
   assert.equal(await can({ template: false }), "judges only");
-  assert.equal(await can({ template: false }, { turn: "<{role}>{content}</s>" }), "drafts and scores");
+  assert.equal(
+    await can({ template: false }, { turn: "<{role}>{content}</s>" }),
+    "drafts and scores",
+  );
   assert.equal(await can({}, { judge: true }), "judges only");
   await assert.rejects(can({ completions: false, chat: false }), RemoteFailure);
   await assert.rejects(can({ models: false }), /Name one/);
@@ -59,7 +68,13 @@ test("a draft is asked behind what was accepted, with the ensemble's sampling, a
   server.writes = { text: " it is a fine day", ends: false };
   assert.deepEqual(await member.draft(3), { text: " it is a", ended: false, tokens: 3 });
   const { seed, ...body } = server.bodies("/v1/completions").at(-1)!;
-  assert.deepEqual(body, { model: "words", prompt: "<user>Well?<assistant>", max_tokens: 3, temperature: 0.6, top_p: 0.9 });
+  assert.deepEqual(body, {
+    model: "words",
+    prompt: "<user>Well?<assistant>",
+    max_tokens: 3,
+    temperature: 0.6,
+    top_p: 0.9,
+  });
   await member.verify([{ text: " it is", ended: false }], settings);
   await member.keep(0);
   server.writes = { text: " so.\ufffd", ends: true };
@@ -67,7 +82,14 @@ test("a draft is asked behind what was accepted, with the ensemble's sampling, a
   const next = server.bodies("/v1/completions").at(-1)!;
   assert.equal(next["prompt"], "<user>Well?<assistant> it is");
   assert.notEqual(next["seed"], seed, "another round draws other numbers");
-  assert.ok(server.asked.every(({ headers, path, body }) => headers.authorization === `Bearer ${key}` && !path.includes(key) && !JSON.stringify(body).includes(key)));
+  assert.ok(
+    server.asked.every(
+      ({ headers, path, body }) =>
+        headers.authorization === `Bearer ${key}` &&
+        !path.includes(key) &&
+        !JSON.stringify(body).includes(key),
+    ),
+  );
 });
 
 test("all candidates are scored in one request, each by its own words", async () => {
@@ -83,9 +105,16 @@ test("all candidates are scored in one request, each by its own words", async ()
     settings,
   );
   assert.equal(server.asked.length, before + 1);
-  assert.deepEqual(server.bodies("/v1/completions").at(-1)!["prompt"], ["<user>Well? </s><assistant> one two", "<user>Well? </s><assistant> three</s>", "<user>Well? </s><assistant></s>"]);
+  assert.deepEqual(server.bodies("/v1/completions").at(-1)!["prompt"], [
+    "<user>Well? </s><assistant> one two",
+    "<user>Well? </s><assistant> three</s>",
+    "<user>Well? </s><assistant></s>",
+  ]);
   assert.equal(scores.length, 3);
-  assert.ok(Math.abs(scores[0]!.meanLogprob! + 0.4) < 1e-9, "the words of four letters with their spaces");
+  assert.ok(
+    Math.abs(scores[0]!.meanLogprob! + 0.4) < 1e-9,
+    "the words of four letters with their spaces",
+  );
   assert.equal(scores[0]!.tokens, 2);
 });
 
@@ -95,12 +124,21 @@ test("a judge is shown the candidates in two orders, those of the same words as 
   const member = await begun(server);
   assert.equal(await member.draft(5), undefined);
   const before = server.bodies("/v1/chat/completions").length;
-  const candidates = ["wrong", "right", "also wrong", "right"].map((text) => ({ text, ended: false }));
+  const candidates = ["wrong", "right", "also wrong", "right"].map((text) => ({
+    text,
+    ended: false,
+  }));
   const row = await member.verify(candidates, settings);
   assert.equal(server.bodies("/v1/chat/completions").length, before + 2);
   assert.equal(row.length, 4);
-  assert.ok(row[1]!.preference === row[3]!.preference && row[1]!.preference! > 3 * row[0]!.preference!);
-  assert.deepEqual(await member.verify([candidates[0]!], settings), [{ preference: 1, tokens: 0 }], "one candidate is no question");
+  assert.ok(
+    row[1]!.preference === row[3]!.preference && row[1]!.preference! > 3 * row[0]!.preference!,
+  );
+  assert.deepEqual(
+    await member.verify([candidates[0]!], settings),
+    [{ preference: 1, tokens: 0 }],
+    "one candidate is no question",
+  );
   server.names = () => "neither";
   assert.deepEqual(await member.verify(candidates, settings), [], "who names none abstains");
 });
@@ -143,15 +181,29 @@ test("who is late abstains, in time, and fails with the third late round of an a
   };
   assert.equal(await late(), undefined);
   server.faults.push({ path: "/completions", fault: "hang" });
-  assert.deepEqual(await member.verify([{ text: " a", ended: false }], settings), [], "the same round is late once");
+  assert.deepEqual(
+    await member.verify([{ text: " a", ended: false }], settings),
+    [],
+    "the same round is late once",
+  );
   await member.keep(0);
   assert.equal((await member.draft(3))?.text, " and so on", "and the next one in time");
-  assert.equal(server.bodies("/completions").at(-1)!["prompt"], "<user>Well?<assistant> a", "what it was late for it has all the same");
+  assert.equal(
+    server.bodies("/completions").at(-1)!["prompt"],
+    "<user>Well?<assistant> a",
+    "what it was late for it has all the same",
+  );
   await member.keep(0);
   assert.equal(await late(), undefined);
   await member.verify([{ text: " b", ended: false }], settings);
   await member.keep(0);
-  await assert.rejects(late(), (error: unknown) => error instanceof RemoteFailure && /late in 3 rounds/.test(error.message) && /did not answer/.test(error.message));
+  await assert.rejects(
+    late(),
+    (error: unknown) =>
+      error instanceof RemoteFailure &&
+      /late in 3 rounds/.test(error.message) &&
+      /did not answer/.test(error.message),
+  );
   await member.begin(question, sampling, 1);
   assert.equal((await member.draft(3))?.text, " and so on", "the next answer begins anew");
 });
@@ -176,7 +228,13 @@ for (const status of [401, 403]) {
   test(`${status} is told at once, without the key`, async () => {
     const server = await serve();
     const member = await begun(server, { key });
-    server.faults.push({ path: "/completions", fault: { status, body: JSON.stringify({ error: { message: `Incorrect API key provided: ${key}` } }) } });
+    server.faults.push({
+      path: "/completions",
+      fault: {
+        status,
+        body: JSON.stringify({ error: { message: `Incorrect API key provided: ${key}` } }),
+      },
+    });
     const error = typed(await member.draft(3).catch((thrown: unknown) => thrown));
     assert.equal(error.kind, "Remote");
     assert.match(error.message, /refuses the key/);
@@ -187,11 +245,17 @@ for (const status of [401, 403]) {
 test("what a server says against a request is told in a line, without the key", async () => {
   const server = await serve();
   const member = await begun(server, { key });
-  const refuse = (status: number, message: string): unknown => server.faults.push({ path: "/completions", fault: { status, body: JSON.stringify({ error: { message } }) } });
+  const refuse = (status: number, message: string): unknown =>
+    server.faults.push({
+      path: "/completions",
+      fault: { status, body: JSON.stringify({ error: { message } }) },
+    });
   refuse(400, `You sent ${key}\n\u0007and "nonsense" ${"x".repeat(500)}`);
   const error = typed(await member.draft(3).catch((thrown: unknown) => thrown));
   assert.match(error.message, /answered 400 \(You sent … and "nonsense" x+\)/);
-  assert.ok(!error.message.includes(key) && error.message.length < 400 && !error.message.includes("\n"));
+  assert.ok(
+    !error.message.includes(key) && error.message.length < 400 && !error.message.includes("\n"),
+  );
   refuse(400, "This model's maximum context length is 512 tokens.");
   await assert.rejects(member.draft(3), ContextFull);
   refuse(404, "The model `words` does not exist.");
@@ -205,7 +269,10 @@ test("answers that are none, and those without an end, are refused", async () =>
   await assert.rejects(member.draft(3), /no JSON/);
   server.faults.push({ path: "/completions", fault: "endless" });
   await assert.rejects(member.draft(3), /more than 32 MB/);
-  server.faults.push({ path: "/completions", fault: { status: 200, body: '{"choices":[{"text":7}]}' } });
+  server.faults.push({
+    path: "/completions",
+    fault: { status: 200, body: '{"choices":[{"text":7}]}' },
+  });
   await assert.rejects(member.draft(3), /must be a string/);
 });
 
@@ -221,17 +288,28 @@ test("a draft longer than was asked for is none: the others would have to read i
 test("a redirect is not followed: neither the key nor the question goes elsewhere", async () => {
   const [server, other] = [await serve(), await serve()];
   const member = await begun(server, { key, timeout: 400 });
-  for (let time = 0; time < 6; time++) server.faults.push({ path: "/completions", fault: { status: 307, headers: { location: `${other.address}/completions` } } });
+  for (let time = 0; time < 6; time++)
+    server.faults.push({
+      path: "/completions",
+      fault: { status: 307, headers: { location: `${other.address}/completions` } },
+    });
   assert.equal(await member.draft(3), undefined);
   assert.equal(other.asked.length, 0);
 });
 
 test("an address that would send in the clear, that holds a key, or that is none is refused before anything is sent", async () => {
-  const refused = async (remote: string): Promise<string> => typed(await RemoteMember.connect({ name: "Far", remote }, never).catch((thrown: unknown) => thrown)).message;
+  const refused = async (remote: string): Promise<string> =>
+    typed(
+      await RemoteMember.connect({ name: "Far", remote }, never).catch((thrown: unknown) => thrown),
+    ).message;
   assert.match(await refused("http://example.org/v1"), /in the clear/);
   assert.match(await refused("example.org"), /begins with https/);
   assert.match(await refused("ftp://example.org"), /begins with https/);
-  for (const secret of ["https://me:hunter2@example.org/v1", "https://example.org/v1?key=hunter2", "https://example.org/v1#hunter2"]) {
+  for (const secret of [
+    "https://me:hunter2@example.org/v1",
+    "https://example.org/v1?key=hunter2",
+    "https://example.org/v1#hunter2",
+  ]) {
     const message = await refused(secret);
     assert.match(message, /holds no key/);
     assert.ok(!message.includes("hunter2"));
@@ -240,14 +318,20 @@ test("an address that would send in the clear, that holds a key, or that is none
   await assert.rejects(join(server, { turn: "no place for it" }), /no \{content\}/);
   await assert.rejects(join(server, { ref: "hf:a/b" }), /no files here/);
   assert.equal(server.asked.length, 0);
-  assert.equal((await RemoteMember.connect({ name: "Far", remote: `${server.address}/` }, never)).remote.host, `127.0.0.1:${server.port}`);
+  assert.equal(
+    (await RemoteMember.connect({ name: "Far", remote: `${server.address}/` }, never)).remote.host,
+    `127.0.0.1:${server.port}`,
+  );
 });
 
 test("a conversation that is too long is told before anything is sent, and one that can't be rendered by the first draft", async () => {
   const server = await serve();
   const member = await join(server);
   await assert.rejects(member.measure([{ role: "user", content: "x".repeat(4000) }]), ContextFull);
-  server.faults.push({ path: "/apply-template", fault: { status: 400 } }, { path: "/apply-template", fault: { status: 400 } });
+  server.faults.push(
+    { path: "/apply-template", fault: { status: 400 } },
+    { path: "/apply-template", fault: { status: 400 } },
+  );
   assert.equal((await member.begin(question, sampling, 0)).stopped, false);
   await assert.rejects(member.draft(3), RemoteFailure);
 });

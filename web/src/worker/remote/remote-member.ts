@@ -1,6 +1,19 @@
-/** A member behind an OpenAI-compatible server: it drafts and scores by requests, or only judges by letters. */
+/**
+ * A member behind an OpenAI-compatible server: it drafts and scores by requests, or only judges by
+ * letters.
+ */
 import { optional, shape, text, whole } from "../../protocol/check.ts";
-import type { Begun, Candidate, Draft, Form, Message, OnReading, Sampling, Settings, VerifiedScore } from "../../protocol/engine.ts";
+import type {
+  Begun,
+  Candidate,
+  Draft,
+  Form,
+  Message,
+  OnReading,
+  Sampling,
+  Settings,
+  VerifiedScore,
+} from "../../protocol/engine.ts";
 import { BadSettings, RemoteFailure } from "../../protocol/errors.ts";
 import type { MemberSource } from "../../protocol/messages.ts";
 import { remoteAddress, usualTimeout } from "../../protocol/remote.ts";
@@ -21,7 +34,10 @@ export class RemoteMember extends Judge {
   readonly #server: Server;
   readonly #found: Found;
   readonly #timeoutMs: number;
-  /** The answer is held to a form, which nobody here can hold its server's tokens to: what it drafts could break the document. */
+  /**
+   * The answer is held to a form, which nobody here can hold its server's tokens to: what it drafts
+   * could break the document.
+   */
   #formed = false;
   /** The conversation as the server reads it; it is rendered while the others read theirs. */
   #prompt: Promise<string> | undefined;
@@ -34,11 +50,18 @@ export class RemoteMember extends Judge {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Asks a server what it can, and makes a member of it. Throws Reference for its address, Remote for what it answers. */
+  /**
+   * Asks a server what it can, and makes a member of it. Throws Reference for its address, Remote
+   * for what it answers.
+   */
   static async connect(source: MemberSource, signal: AbortSignal): Promise<RemoteMember> {
     const { name, remote = "", model, key, turn, judge, timeout = usualTimeout } = source;
-    if (source.ref !== undefined || source.files !== undefined || source.url !== undefined) throw new BadSettings(`${name} is remote and has no files here. Leave out either.`);
-    if (turn !== undefined && !turn.includes("{content}")) throw new BadSettings(`The turn of ${name} has no {content}. Write a whole turn, as in "<|im_start|>{role}\\n{content}<|im_end|>\\n".`);
+    if (source.ref !== undefined || source.files !== undefined || source.url !== undefined)
+      throw new BadSettings(`${name} is remote and has no files here. Leave out either.`);
+    if (turn !== undefined && !turn.includes("{content}"))
+      throw new BadSettings(
+        `The turn of ${name} has no {content}. Write a whole turn, as in "<|im_start|>{role}\\n{content}<|im_end|>\\n".`,
+      );
     const server = new Server({ address: remoteAddress(remote), key, name });
     const found = await probe(server, { model, turn, judge }, joining(timeout, signal));
     return new RemoteMember(name, server, found, timeout);
@@ -49,9 +72,17 @@ export class RemoteMember extends Judge {
   }
 
   /** What the server has against the conversation is told by the first draft. */
-  override async begin(messages: Message[], sampling: Sampling, stream: number, _onReading?: OnReading, form?: Form): Promise<Begun> {
+  override async begin(
+    messages: Message[],
+    sampling: Sampling,
+    stream: number,
+    _onReading?: OnReading,
+    form?: Form,
+  ): Promise<Begun> {
     this.#formed = form !== undefined;
-    this.#prompt = this.#found.renderer?.render(messages, { until: performance.now() + this.#timeoutMs });
+    this.#prompt = this.#found.renderer?.render(messages, {
+      until: performance.now() + this.#timeoutMs,
+    });
     this.#prompt?.catch(() => undefined);
     return super.begin(messages, sampling, stream);
   }
@@ -69,20 +100,40 @@ export class RemoteMember extends Judge {
         temperature,
         top_p: topP,
         seed: (seed + this.round) % 2 ** 31,
-        // Its own defaults are other than the ensemble's; who knows nothing of them may refuse them.
-        ...(kind === "llama.cpp" ? { top_k: topK, min_p: 0 } : kind === "vLLM" ? { top_k: topK || -1, min_p: 0, repetition_penalty: 1 } : {}),
+        // Its own defaults are other than the ensemble's; who knows nothing of them may refuse
+        // them.
+        ...(kind === "llama.cpp"
+          ? { top_k: topK, min_p: 0 }
+          : kind === "vLLM"
+            ? { top_k: topK || -1, min_p: 0, repetition_penalty: 1 }
+            : {}),
         ...(renderer?.end ? { stop: [renderer.end] } : {}),
       };
       const answer = await this.#complete(body, limit);
       const [choice] = choicesOf(answer, 1, this.#server.host);
-      const { text, finish_reason: why } = checked(() => drafted(choice, "choice"), this.#server.host);
+      const { text, finish_reason: why } = checked(
+        () => drafted(choice, "choice"),
+        this.#server.host,
+      );
       // All members have to read it: one that keeps to no limit would fill their contexts.
-      if (text.length > maxTokens * token + slack) throw new RemoteFailure(`${this.#server.host} drafted more tokens than ${this.name} was asked for. Remove its member, or let it only judge.`);
-      const tokens = Math.min(maxTokens, checked(() => used(answer, "answer"), this.#server.host).usage?.completion_tokens ?? maxTokens);
+      if (text.length > maxTokens * token + slack)
+        throw new RemoteFailure(
+          `${this.#server.host} drafted more tokens than ${this.name} was asked for. Remove its member, or let it only judge.`,
+        );
+      const tokens = Math.min(
+        maxTokens,
+        checked(() => used(answer, "answer"), this.#server.host).usage?.completion_tokens ??
+          maxTokens,
+      );
       this.spent.draftTokens += tokens;
       const ended = why === "stop";
-      // The token that ends an answer is counted there, and half a character at the end is for the next round.
-      return { text: text.replace(/\ufffd+$/, ""), ended, tokens: Math.max(0, tokens - Number(ended)) };
+      // The token that ends an answer is counted there, and half a character at the end is for the
+      // next round.
+      return {
+        text: text.replace(/\ufffd+$/, ""),
+        ended,
+        tokens: Math.max(0, tokens - Number(ended)),
+      };
     });
   }
 
@@ -91,54 +142,104 @@ export class RemoteMember extends Judge {
     super.release();
   }
 
-  protected override async score(candidates: readonly Candidate[], settings: Settings, limit: Limit): Promise<VerifiedScore[] | undefined> {
+  protected override async score(
+    candidates: readonly Candidate[],
+    settings: Settings,
+    limit: Limit,
+  ): Promise<VerifiedScore[] | undefined> {
     const { can, scores } = this.#found;
     if (can === "drafts only") return undefined;
     if (can === "judges only") return super.score(candidates, settings, limit);
-    return scores === "echo" ? this.#echo(candidates, settings, limit) : this.#force(candidates, settings, limit);
+    return scores === "echo"
+      ? this.#echo(candidates, settings, limit)
+      : this.#force(candidates, settings, limit);
   }
 
   /** The text so far as the server reads it. Rendered anew where that failed. */
   async #prefix(limit: Limit): Promise<string> {
     const { renderer } = this.#found;
     if (!renderer) throw new RemoteFailure(`${this.name} only judges.`);
-    this.#prompt = (this.#prompt ?? Promise.reject(new Error("released"))).catch(() => renderer.render(this.messages, limit));
+    this.#prompt = (this.#prompt ?? Promise.reject(new Error("released"))).catch(() =>
+      renderer.render(this.messages, limit),
+    );
     return (await this.#prompt) + this.answer;
   }
 
   #complete(body: object, limit: Limit): Promise<unknown> {
     const { model, renderer, kind } = this.#found;
     // A whole prompt has its first token already.
-    return this.#server.ask("completions", { model, ...body, ...(renderer?.whole && kind === "vLLM" ? { add_special_tokens: false } : {}) }, limit);
+    return this.#server.ask(
+      "completions",
+      {
+        model,
+        ...body,
+        ...(renderer?.whole && kind === "vLLM" ? { add_special_tokens: false } : {}),
+      },
+      limit,
+    );
   }
 
-  /** All candidates in one request, which gives them back with the log-probabilities of their tokens. */
-  async #echo(candidates: readonly Candidate[], { scoreEnd }: Settings, limit: Limit): Promise<VerifiedScore[]> {
+  /**
+   * All candidates in one request, which gives them back with the log-probabilities of their
+   * tokens.
+   */
+  async #echo(
+    candidates: readonly Candidate[],
+    { scoreEnd }: Settings,
+    limit: Limit,
+  ): Promise<VerifiedScore[]> {
     const prefix = await this.#prefix(limit);
     const { host } = this.#server;
-    const ends = candidates.map((candidate) => (scoresEnd(candidate, scoreEnd) ? this.#found.renderer?.end || "\n" : ""));
+    const ends = candidates.map((candidate) =>
+      scoresEnd(candidate, scoreEnd) ? this.#found.renderer?.end || "\n" : "",
+    );
     const prompt = candidates.map(({ text }, place) => prefix + text + ends[place]!);
     const answer = await this.#complete({ prompt, ...echoing(this.#found.kind) }, limit);
-    return choicesOf(answer, candidates.length, host).map((choice, place) => echoed(choice, prefix, candidates[place]!.text, ends[place]!, host));
+    return choicesOf(answer, candidates.length, host).map((choice, place) =>
+      echoed(choice, prefix, candidates[place]!.text, ends[place]!, host),
+    );
   }
 
-  /** Each candidate in a request of its own, which can write nothing else; side by side. Undefined where a token is a part of a character: no grammar can name it, and the server trips over it. */
-  async #force(candidates: readonly Candidate[], { scoreEnd }: Settings, limit: Limit): Promise<VerifiedScore[] | undefined> {
+  /**
+   * Each candidate in a request of its own, which can write nothing else; side by side. Undefined
+   * where a token is a part of a character: no grammar can name it, and the server trips over it.
+   */
+  async #force(
+    candidates: readonly Candidate[],
+    { scoreEnd }: Settings,
+    limit: Limit,
+  ): Promise<VerifiedScore[] | undefined> {
     const prompt = await this.#prefix(limit);
     const { host } = this.#server;
     const tokensOf = async (text: string): Promise<{ id: number; piece: unknown }[]> => {
       if (text === "") return [];
-      const there = await this.#server.ask("tokenize", { content: text, add_special: false, parse_special: false, with_pieces: true }, limit, true);
+      const there = await this.#server.ask(
+        "tokenize",
+        { content: text, add_special: false, parse_special: false, with_pieces: true },
+        limit,
+        true,
+      );
       return checked(() => pieces(there, "answer"), host).tokens;
     };
     const force = async (candidate: Candidate, tokens: number[]): Promise<VerifiedScore> => {
       const ends = scoresEnd(candidate, scoreEnd);
       const ending = ends ? endingBy(this.#found.endToken) : {};
-      const answer = await this.#complete({ prompt, max_tokens: tokens.length + 1, temperature: 0, logprobs: 1, grammar: forcing(tokens), ...ending }, limit);
+      const answer = await this.#complete(
+        {
+          prompt,
+          max_tokens: tokens.length + 1,
+          temperature: 0,
+          logprobs: 1,
+          grammar: forcing(tokens),
+          ...ending,
+        },
+        limit,
+      );
       return forced(choicesOf(answer, 1, host)[0]!, tokens, ends, host);
     };
     const all = await Promise.all(candidates.map(({ text }) => tokensOf(text)));
-    if (all.some((tokens) => tokens.some(({ piece }) => typeof piece !== "string"))) return undefined;
+    if (all.some((tokens) => tokens.some(({ piece }) => typeof piece !== "string")))
+      return undefined;
     return Promise.all(
       candidates.map((candidate, place) =>
         force(

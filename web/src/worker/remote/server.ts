@@ -1,6 +1,7 @@
 /**
- * One OpenAI-compatible server: requests with a time limit, tried again within it where that may help. What it
- * answers is bounded and hostile until checked, and its key is in the header of a request and nowhere else.
+ * One OpenAI-compatible server: requests with a time limit, tried again within it where that may
+ * help. What it answers is bounded and hostile until checked, and its key is in the header of a
+ * request and nowhere else.
  */
 import { optional, shape, text } from "../../protocol/check.ts";
 import { ContextFull, isAbort, RemoteFailure } from "../../protocol/errors.ts";
@@ -51,8 +52,16 @@ export class Server {
     this.#name = name;
   }
 
-  /** A request below the address, or with `beside` on the server's own paths beside its `/v1`. GET without a `body`. Throws Late, Refused, ContextFull, or the signal's reason. */
-  async ask(path: string, body: object | undefined, limit: Limit, beside = false): Promise<unknown> {
+  /**
+   * A request below the address, or with `beside` on the server's own paths beside its `/v1`. GET
+   * without a `body`. Throws Late, Refused, ContextFull, or the signal's reason.
+   */
+  async ask(
+    path: string,
+    body: object | undefined,
+    limit: Limit,
+    beside = false,
+  ): Promise<unknown> {
     const { until, signal } = limit;
     const url = `${beside ? this.#address.replace(/\/v1$/, "") : this.#address}/${path}`;
     for (let fruitless = 1; ; fruitless++) {
@@ -62,7 +71,8 @@ export class Server {
         signal?.throwIfAborted();
         if (!(thrown instanceof Setback)) throw thrown;
         const wait = waitAfter(thrown, fruitless, retries);
-        if (fruitless >= retries.tries || performance.now() + wait >= until) throw new Late(`${thrown.message} Go on without ${this.#name}, or see after the server.`);
+        if (fruitless >= retries.tries || performance.now() + wait >= until)
+          throw new Late(`${thrown.message} Go on without ${this.#name}, or see after the server.`);
         await pause(wait, signal);
       }
     }
@@ -73,7 +83,10 @@ export class Server {
     try {
       const response = await fetch(url, {
         method: body === undefined ? "GET" : "POST",
-        headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...(this.#key === undefined ? {} : { authorization: `Bearer ${this.#key}` }) },
+        headers: {
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(this.#key === undefined ? {} : { authorization: `Bearer ${this.#key}` }),
+        },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal: signal === undefined ? time : AbortSignal.any([signal, time]),
         credentials: "omit",
@@ -87,23 +100,43 @@ export class Server {
       return parsed(text, this.host);
     } catch (error) {
       signal?.throwIfAborted();
-      if (time.aborted) throw new Late(`${this.host} did not answer ${this.#name} in time. Give it a longer \`timeout\`, or see after the server.`);
+      if (time.aborted)
+        throw new Late(
+          `${this.host} did not answer ${this.#name} in time. Give it a longer \`timeout\`, or see after the server.`,
+        );
       if (isAbort(error) || !(error instanceof TypeError)) throw error;
       // A page is told no more than that: the line, CORS and the page's own policy look alike.
-      throw new Setback(`${this.host} can't be reached: check that it runs, that it lets this page's origin ask it (CORS), and that the page's policy allows it (connect-src).`);
+      throw new Setback(
+        `${this.host} can't be reached: check that it runs, that it lets this page's origin ask it (CORS), and that the page's policy allows it (connect-src).`,
+      );
     }
   }
 
   #refuse({ status, headers }: Response, text: string): never {
     const { host } = this;
-    if (status === 401 || status === 403) throw new Refused(status, `${host} ${this.#key === undefined ? "asks for a key" : "refuses the key"}. Add ${this.#name} again with one that it takes.`);
-    if (status === 429) throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
-    if (status === 408 || status === 425 || status >= 500) throw new Setback(`${host} answered ${status}.`, { waitMs: retryAfter(headers) });
+    if (status === 401 || status === 403)
+      throw new Refused(
+        status,
+        `${host} ${this.#key === undefined ? "asks for a key" : "refuses the key"}. Add ${this.#name} again with one that it takes.`,
+      );
+    if (status === 429)
+      throw new Setback(`${host} gets too many requests.`, { waitMs: retryAfter(headers) });
+    if (status === 408 || status === 425 || status >= 500)
+      throw new Setback(`${host} answered ${status}.`, { waitMs: retryAfter(headers) });
     const why = this.#told(text);
     if (status === 400 && /context|maximum.{0,20}length|too long/i.test(messageIn(text)))
-      throw new ContextFull(`The conversation is longer than ${this.#name} has room for at ${host}. Ask less, or begin a new conversation.`);
-    if (status === 404 || status === 405) throw new Refused(status, `${host} has no such path or model${why}. Check the address, which usually ends with /v1, and the model's name.`);
-    throw new Refused(status, `${host} answered ${status}${why}. Check what it runs, and the model's name.`);
+      throw new ContextFull(
+        `The conversation is longer than ${this.#name} has room for at ${host}. Ask less, or begin a new conversation.`,
+      );
+    if (status === 404 || status === 405)
+      throw new Refused(
+        status,
+        `${host} has no such path or model${why}. Check the address, which usually ends with /v1, and the model's name.`,
+      );
+    throw new Refused(
+      status,
+      `${host} answered ${status}${why}. Check what it runs, and the model's name.`,
+    );
   }
 
   /** What a server says of its refusal, in one short line, without the key that some repeat. */
@@ -114,7 +147,11 @@ export class Server {
   }
 }
 
-const refusal = shape({ error: optional(shape({ message: optional(text) })), message: optional(text), detail: optional(text) });
+const refusal = shape({
+  error: optional(shape({ message: optional(text) })),
+  message: optional(text),
+  detail: optional(text),
+});
 
 /** The message of a refusal, by the protocol's shape or one of those that servers have besides. */
 function messageIn(body: string): string {
@@ -137,7 +174,9 @@ async function bounded(response: Response, host: string): Promise<string> {
     text += decoder.decode(step.value, { stream: true });
     if (bytes <= mostBytes) continue;
     await reader?.cancel();
-    throw new RemoteFailure(`${host} answered with more than ${mostBytes >> 20} MB. Remove its member.`);
+    throw new RemoteFailure(
+      `${host} answered with more than ${mostBytes >> 20} MB. Remove its member.`,
+    );
   }
   return text + decoder.decode();
 }
@@ -146,6 +185,8 @@ function parsed(text: string, host: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new RemoteFailure(`${host} answered with what is no JSON. Check the address, which usually ends with /v1.`);
+    throw new RemoteFailure(
+      `${host} answered with what is no JSON. Check the address, which usually ends with /v1.`,
+    );
   }
 }

@@ -9,7 +9,8 @@ use crate::{
     rope_table,
 };
 
-/// Queries, keys and values; then rows of queries alone, without a norm, which leave the caches alone.
+/// Queries, keys and values; then rows of queries alone, without a norm, which leave the caches
+/// alone.
 pub(super) fn append(gpu: &Gpu, exact: bool, over: NormOf) -> Result<Trial, GpuError> {
     /// Positions of the table, fewer than there are; numbers of a head that rotate.
     const CONTEXT: usize = 10;
@@ -184,8 +185,8 @@ fn moved(gpu: &Gpu, seed: u64) -> Result<(Buffer, Vec<u32>), GpuError> {
     Ok((buffer, cache))
 }
 
-/// Two candidates: of the first some tokens ran before, the second has a row past the cache, and sees
-/// what would be before the text.
+/// Two candidates: of the first some tokens ran before, the second has a row past the cache, and
+/// sees what would be before the text.
 pub(super) fn convolve(gpu: &Gpu, exact: bool) -> Result<Trial, GpuError> {
     const TAPS: usize = 4;
     let channels = Channels {

@@ -42,8 +42,8 @@ impl Numbers {
         Ok((Matrix::upload(gpu, format, rows, cols, &blocks)?, numbers))
     }
 
-    /// Blocks of any bits, with scales between half of `scale` and all of it, of both signs; and the
-    /// numbers there.
+    /// Blocks of any bits, with scales between half of `scale` and all of it, of both signs; and
+    /// the numbers there.
     fn blocks(
         &mut self,
         format: Format,

@@ -74,8 +74,8 @@ pub(super) fn recurrence_mix(gpu: &Gpu) -> Result<Trial, GpuError> {
     Ok(trial.all_numbers(answers))
 }
 
-/// By either rule the runs that know nothing of each other, then one that begins a text where the first
-/// began.
+/// By either rule the runs that know nothing of each other, then one that begins a text where the
+/// first began.
 pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut numbers = Numbers(8);
     const TOKENS: usize = 8;
@@ -87,7 +87,8 @@ pub(super) fn recurrence_rule(gpu: &Gpu) -> Result<Trial, GpuError> {
     let mut launches = Vec::new();
     let mut answers = Vec::new();
     for of in [DELTA, SPACE] {
-        // Wide enough for both ends of the softplus; keys too long would make numbers too large to compare.
+        // Wide enough for both ends of the softplus; keys too long would make numbers too large to
+        // compare.
         let projected: Vec<f32> = numbers.many(TOKENS * of.row());
         let projected: Vec<f32> = projected.iter().map(|x| x * 2.0).collect();
         let mut mixed: Vec<f32> = numbers.many(TOKENS * of.channels());
