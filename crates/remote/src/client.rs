@@ -10,6 +10,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::address::Address;
 use crate::error::RemoteError;
+use crate::json::read_json;
 use crate::key::{Key, variable};
 use crate::wire::complaint;
 
@@ -181,7 +182,7 @@ impl Client {
         }
         let status = head.status.as_u16();
         match status {
-            200 => serde_json::from_slice(&bytes)
+            200 => read_json(&bytes)
                 .map_err(|_| Failed::Final(self.nonsense("it is no JSON"))),
             300..=399 => Err(Failed::Final(RemoteError::Refused {
                 host: self.host(),

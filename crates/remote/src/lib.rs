@@ -15,6 +15,7 @@
 mod address;
 mod client;
 mod error;
+mod json;
 pub mod judge;
 pub mod key;
 mod member;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use address::Address;
 pub use error::RemoteError;
+pub use json::read_json;
 pub use judge::Judge;
 pub use key::Key;
 pub use member::{Drafted, Drawing, Remote, Verified};

@@ -4,6 +4,7 @@
 mod reading;
 mod scoring;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -125,6 +126,8 @@ pub struct Server {
     end: Vec<u32>,
     mark: String,
     patience: Duration,
+    /// Its chats are limited by `max_completion_tokens`, as newer services want it.
+    later_limit: AtomicBool,
 }
 
 impl Server {
@@ -150,6 +153,7 @@ impl Server {
             end: Vec::new(),
             mark: String::new(),
             patience: options.patience,
+            later_limit: AtomicBool::new(false),
         };
         server.look()?;
         Ok(server)
@@ -345,8 +349,7 @@ impl Server {
     ) -> Result<Option<usize>, RemoteError> {
         let letters = &LETTERS[..count.min(LETTERS.len())];
         let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
-        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "max_tokens": 16,
-            "temperature": 0});
+        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "temperature": 0});
         let thinking = json!({"enable_thinking": false});
         let own = match self.kind {
             Kind::LlamaCpp => {
@@ -360,10 +363,36 @@ impl Server {
         };
         merge(&mut body, own);
         let url = format!("{}/chat/completions", self.address.base());
-        let completion = self.client.post(&url, &body, deadline)?;
+        let completion = self.limited(&url, body, 16, deadline)?;
         let [choice] = self.choices(self.read(completion)?)?;
         let content = choice.message.and_then(|message| message.content);
         Ok(crate::judge::letter_in(&content.unwrap_or_default(), count))
+    }
+
+    /// Asks for a chat's answer of at most `tokens`, by the name of that limit that the server knows.
+    fn limited(
+        &self,
+        url: &str,
+        body: Value,
+        tokens: usize,
+        deadline: Deadline,
+    ) -> Result<Value, RemoteError> {
+        const NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+        let later = self.later_limit.load(Ordering::Relaxed);
+        let name = |later| NAMES[usize::from(later)];
+        let post = |later| {
+            let mut body = body.clone();
+            body[name(later)] = json!(tokens);
+            self.client.post(url, &body, deadline)
+        };
+        match post(later) {
+            Err(RemoteError::Refused { why, .. }) if why.contains(name(later)) => {
+                let answer = post(!later)?;
+                self.later_limit.store(!later, Ordering::Relaxed);
+                Ok(answer)
+            }
+            outcome => outcome,
+        }
     }
 
     fn complete(&self, body: &Value, deadline: Deadline) -> Result<Completion, RemoteError> {

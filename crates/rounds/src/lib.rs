@@ -17,6 +17,7 @@ mod taking_part;
 mod together;
 
 pub use conclave_grammar::{GrammarError, check as check_schema};
+pub use conclave_remote::read_json;
 
 pub use answer::{Answer, AnswerError, Ask, Left, Question, STOPPED, Watch, answer};
 pub use ending::Limits;
