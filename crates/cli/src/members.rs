@@ -21,6 +21,9 @@ const BUNDLED: [(&str, &[u8]); 3] = [
     ("Juno", include_bytes!("../../../web/members/juno.gguf")),
 ];
 
+/// UTF-8's, which editors on Windows write; no model's file begins so.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Loads the members asked for, where all of them run here.
 ///
 /// # Errors
@@ -192,7 +195,7 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     Ok(Box::new(Disk::open(path)?))
 }
 
-/// Reads a file whole; `-` is standard input.
+/// Reads a file whole, without a byte order mark; `-` is standard input.
 ///
 /// # Errors
 /// [`Failure::File`].
@@ -203,5 +206,9 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::read(path)
     };
-    bytes.map_err(|source| Failure::file(path, source))
+    let mut bytes = bytes.map_err(|source| Failure::file(path, source))?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
 }

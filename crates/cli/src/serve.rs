@@ -34,6 +34,7 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     let ensemble = Ensemble {
         settings: serve.method.settings(Settings::default()),
         sampling: serve.drawing.sampling(),
+        thinking: serve.members.thinking,
     };
     Ok(server.run(&mut members, &ensemble, told_to_end())?)
 }

@@ -54,10 +54,7 @@ mod tests {
     use super::*;
 
     fn messages(roles: &[&str]) -> Vec<Message> {
-        let message = |role: &&str| Message {
-            role: (*role).to_owned(),
-            content: "words".to_owned(),
-        };
+        let message = |role: &&str| Message::new(*role, "words");
         roles.iter().map(message).collect()
     }
 

@@ -89,10 +89,7 @@ mod tests {
 
     #[test]
     fn repetitions_are_nearly_the_whole_answer() {
-        let turn = |role: &str, content: &str| Message {
-            role: role.to_owned(),
-            content: content.to_owned(),
-        };
+        let turn = |role: &str, content: &str| Message::new(role, content);
         let messages = [
             turn("system", "Be brief."),
             turn("user", "Name a red fruit, please."),

@@ -182,8 +182,7 @@ impl Client {
         }
         let status = head.status.as_u16();
         match status {
-            200 => read_json(&bytes)
-                .map_err(|_| Failed::Final(self.nonsense("it is no JSON"))),
+            200 => read_json(&bytes).map_err(|_| Failed::Final(self.nonsense("it is no JSON"))),
             300..=399 => Err(Failed::Final(RemoteError::Refused {
                 host: self.host(),
                 status,

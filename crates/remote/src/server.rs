@@ -349,7 +349,8 @@ impl Server {
     ) -> Result<Option<usize>, RemoteError> {
         let letters = &LETTERS[..count.min(LETTERS.len())];
         let letters: Vec<String> = letters.iter().map(|&l| char::from(l).to_string()).collect();
-        let mut body = json!({"model": self.model, "messages": [said("user", asked)], "temperature": 0});
+        let mut body =
+            json!({"model": self.model, "messages": [said("user", asked)], "temperature": 0});
         let thinking = json!({"enable_thinking": false});
         let own = match self.kind {
             Kind::LlamaCpp => {

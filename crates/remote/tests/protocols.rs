@@ -217,7 +217,12 @@ fn the_limit_has_the_name_that_a_server_knows() {
     assert_eq!(futures(member.verify(&both, true)).unwrap().len(), 2);
     // What was found out is not asked again.
     let asked = asked.lock().unwrap();
-    assert!(asked.iter().all(|(_, body)| body.get("max_tokens").is_none()) && !asked.is_empty());
+    assert!(
+        asked
+            .iter()
+            .all(|(_, body)| body.get("max_tokens").is_none())
+            && !asked.is_empty()
+    );
 }
 
 /// Waits for a move; it runs on a thread of its own.

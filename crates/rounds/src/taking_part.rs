@@ -3,7 +3,8 @@
 
 use conclave_ensemble::{Candidate, Settings};
 use conclave_member::{
-    Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thought, VerifiedScore,
+    Begun, Draft, Judged, JudgedToken, Member, MemberError, Message, Thinking, Thought,
+    VerifiedScore,
 };
 use conclave_model::{ModelError, Sampling};
 use conclave_remote::{Drafted, Drawing, Remote, RemoteError, Said};
@@ -79,6 +80,9 @@ pub trait TakePart {
     /// # Errors
     /// Where it can't be held to this one.
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError>;
+
+    /// Says whether it thinks aloud before it answers, from the next conversation on.
+    fn set_thinking(&mut self, _thinking: Thinking) {}
 
     /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and
     /// says whether to go on.
@@ -194,6 +198,10 @@ impl TakePart for Member {
         let constraint = form.map(|form| form.constraint(self)).transpose()?;
         self.constrain(constraint);
         Ok(())
+    }
+
+    fn set_thinking(&mut self, thinking: Thinking) {
+        self.set_thinking(thinking);
     }
 
     async fn begin_while(
@@ -400,6 +408,10 @@ impl TakePart for AnyMember {
 
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
         its!(self, member => member.hold(form))
+    }
+
+    fn set_thinking(&mut self, thinking: Thinking) {
+        its!(self, member => TakePart::set_thinking(&mut **member, thinking));
     }
 
     async fn begin_while(

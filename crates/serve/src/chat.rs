@@ -1,70 +1,79 @@
 //! `/v1/chat/completions`: what is asked for.
 
-use conclave_member::Message;
+use conclave_member::{Message, Thinking};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
-use crate::options::Options;
+use crate::options::{Options, Tokens, is_empty};
 use crate::work::Task;
+
+/// Fields of a message that members would have to read or obey, and cannot: without them it says
+/// something else. All others tell of an answer, or are a client's own.
+const UNREADABLE: [&str; 7] = [
+    "attachments",
+    "audio",
+    "files",
+    "function_call",
+    "images",
+    "tool_call_id",
+    "tool_calls",
+];
 
 /// Takes the conversation and the form of the answer, and the most tokens of it.
 ///
 /// # Errors
 /// 400 with the option's name.
 pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
-    let older = options.tokens("max_tokens", 1)?;
-    let tokens = options.tokens("max_completion_tokens", 1)?.or(older);
+    let mut tokens = None;
+    // The later name goes first; llama.cpp's goes last.
+    for name in ["n_predict", "max_tokens", "max_completion_tokens"] {
+        tokens = options.tokens(name, 1)?.or(tokens);
+    }
     let schema = options.response_format()?;
     let messages = messages(options)?;
-    Ok((Task::Chat { messages, schema }, tokens))
+    let task = Task::Chat { messages, schema };
+    Ok((task, tokens.and_then(Tokens::limit)))
 }
 
-/// Reads a request to render a conversation and to answer nothing: which member, and the
-/// conversation.
+/// Reads a request to render a conversation and to answer nothing: which member, whether it is to
+/// think, and the conversation.
 ///
 /// # Errors
 /// As [`read`]; 404 for a model that there isn't.
 pub(crate) fn read_to_render(
     body: &[u8],
     models: &[String],
-) -> Result<(Option<usize>, Task), ApiError> {
+) -> Result<(Option<usize>, Option<Thinking>, Task), ApiError> {
     let mut options = Options::read(body)?;
     let (_, member) = options.model(models)?;
-    // Whether members think was said when they were loaded.
-    options.take("chat_template_kwargs");
+    let thinking = options.thinking()?;
     let messages = messages(&mut options)?;
     options.nothing_else()?;
-    Ok((member, Task::Render { messages }))
+    Ok((member, thinking, Task::Render { messages }))
 }
 
 /// Takes the conversation.
 fn messages(options: &mut Options) -> Result<Vec<Message>, ApiError> {
-    let messages = match options.take("messages") {
-        Some(Value::Array(messages)) if !messages.is_empty() => messages,
+    match options.take("messages") {
+        Some(Value::Array(messages)) if !messages.is_empty() => {
+            let messages = messages.into_iter().enumerate();
+            messages.map(|(at, one)| message(at, one)).collect()
+        }
         _ => {
             let message = "`messages` have to be a list of at least one message.";
-            return Err(ApiError::option("messages", message));
+            Err(ApiError::option("messages", message))
         }
-    };
-    let messages: Vec<Message> = messages
-        .into_iter()
-        .map(message)
-        .collect::<Result<_, _>>()?;
-    if messages.last().is_none_or(|last| last.role != "user") {
-        let message = "There is nothing to answer. Let the last message be the user's.";
-        return Err(ApiError::option("messages", message));
     }
-    Ok(messages)
 }
 
-fn message(message: Value) -> Result<Message, ApiError> {
+fn message(at: usize, message: Value) -> Result<Message, ApiError> {
     let wrong = |message: String| ApiError::option("messages", message);
     let Value::Object(mut fields) = message else {
-        return Err(wrong("Each message has to be an object.".to_owned()));
+        return Err(wrong(format!("`messages[{at}]` has to be an object.")));
     };
     let role = match fields.remove("role") {
         Some(Value::String(role)) => role,
-        _ => return Err(wrong("A message has no `role`.".to_owned())),
+        _ => return Err(wrong(format!("`messages[{at}]` has no `role`."))),
     };
     let role = match role.as_str() {
         // Its later name.
@@ -72,55 +81,65 @@ fn message(message: Value) -> Result<Message, ApiError> {
         "system" | "user" | "assistant" => &role,
         other => {
             return Err(wrong(format!(
-                "The members know no role `{other}`; there are system, developer, user and assistant."
+                "The members know no role `{other}` as of `messages[{at}]`; there are system, developer, user and assistant."
             )));
         }
     };
     let content = match fields.remove("content") {
         Some(Value::String(text)) => text,
-        Some(Value::Array(parts)) => parts.into_iter().map(part).collect::<Result<_, _>>()?,
-        // An assistant's that only called tools.
-        None | Some(Value::Null) if role == "assistant" => String::new(),
-        _ => return Err(wrong("A message has no `content` of text.".to_owned())),
+        Some(Value::Array(parts)) => {
+            let parts = parts.into_iter().map(|one| part(at, one));
+            parts.collect::<Result<_, _>>()?
+        }
+        // An assistant's that refused, or only called tools.
+        None | Some(Value::Null) if role == "assistant" => match fields.remove("refusal") {
+            Some(Value::String(refusal)) => refusal,
+            _ => String::new(),
+        },
+        _ => return Err(wrong(format!("`messages[{at}]` has no `content` of text."))),
     };
-    nothing_else(&fields)?;
-    Ok(Message::new(role, content))
+    let lost =
+        |(name, value): &(&String, &Value)| UNREADABLE.contains(&name.as_str()) && !is_empty(value);
+    if let Some((name, _)) = fields.iter().find(lost) {
+        return Err(wrong(format!(
+            "The members can't honour `messages[{at}].{name}`. Leave it out."
+        )));
+    }
+    let name = match fields.remove("name") {
+        Some(Value::String(name)) if !name.is_empty() => Some(name),
+        _ => None,
+    };
+    Ok(Message {
+        name,
+        ..Message::new(role, content)
+    })
 }
 
 /// A part of a message: the members read text alone.
-fn part(part: Value) -> Result<String, ApiError> {
-    match part {
-        Value::Object(mut fields) if fields.get("type").is_some_and(|kind| kind == "text") => {
-            match fields.remove("text") {
-                Some(Value::String(text)) => Ok(text),
-                _ => Err(ApiError::option(
-                    "messages",
-                    "A part of a message has no `text`.",
-                )),
-            }
-        }
-        other => {
-            let kind = other.get("type").cloned().unwrap_or_default();
-            let message = format!(
-                "The members read text alone, and a message has a part of type {kind}. Leave it out."
-            );
-            Err(ApiError::option("messages", message))
-        }
-    }
-}
-
-/// What a client gives back of an answer holds fields that are empty; what is in others would be
-/// lost.
-fn nothing_else(fields: &Map<String, Value>) -> Result<(), ApiError> {
-    let empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Array(list) => list.is_empty(),
-        _ => false,
+fn part(at: usize, part: Value) -> Result<String, ApiError> {
+    let mut fields = match part {
+        Value::String(text) => return Ok(text),
+        Value::Object(fields) => fields,
+        _ => Map::new(),
     };
-    match fields.iter().find(|(_, value)| !empty(value)) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let message = format!("The members can't honour a message's `{name}`. Leave it out.");
+    let kind = fields.remove("type");
+    let field = match kind.as_ref().map(Value::as_str) {
+        None | Some(Some("text" | "input_text" | "output_text")) => "text",
+        Some(Some("refusal")) => "refusal",
+        // What was thought before an answer is no part of the next prompt.
+        Some(Some("thinking" | "redacted_thinking" | "reasoning")) => return Ok(String::new()),
+        _ => {
+            let message = format!(
+                "The members read text alone, and `messages[{at}]` has a part of type {}. Leave it out.",
+                kind.unwrap_or_default()
+            );
+            return Err(ApiError::option("messages", message));
+        }
+    };
+    match fields.remove(field) {
+        Some(Value::String(text)) => Ok(text),
+        _ => {
+            let message = format!("A part of `messages[{at}]` has no `{field}`.");
             Err(ApiError::option("messages", message))
         }
     }
@@ -165,6 +184,34 @@ mod tests {
     }
 
     #[test]
+    fn what_clients_give_back_of_an_answer_is_passed_over() {
+        let messages = read_all(json!([
+            { "role": "user", "content": ["We", { "type": "input_text", "text": "ll?" }], "name": "Ann",
+              "id": "msg-1", "cache_control": { "type": "ephemeral" } },
+            { "role": "assistant", "content": "Yes.", "reasoning_content": "Hm.", "reasoning": "Hm.",
+              "refusal": "", "parsed": {}, "id": "x", "tool_calls": [], "function_call": null,
+              "audio": null, "annotations": [{}], "conclave": { "stop": "ended" }, "name": "x" },
+            { "role": "assistant", "content": [
+                { "type": "reasoning", "text": "Hm." }, { "type": "refusal", "refusal": "I" },
+                { "type": "output_text", "text": " won't.", "annotations": [] },
+            ] },
+            { "role": "assistant", "content": null, "refusal": "No." },
+        ]))
+        .unwrap();
+        let told: Vec<_> = messages
+            .iter()
+            .map(|one| (one.role.as_str(), one.content.as_str(), one.name.as_deref()))
+            .collect();
+        let wanted = [
+            ("user", "Well?", Some("Ann")),
+            ("assistant", "Yes.", Some("x")),
+            ("assistant", "I won't.", None),
+            ("assistant", "No.", None),
+        ];
+        assert_eq!(told, wanted);
+    }
+
+    #[test]
     fn what_the_members_cannot_read_is_refused() {
         for (messages, word) in [
             (json!([]), "at least one"),
@@ -178,13 +225,21 @@ mod tests {
                 "image_url",
             ),
             (
-                json!([{ "role": "user", "content": "Well?", "name": "Ann" }]),
-                "name",
+                json!([{ "role": "user", "content": "Well?", "images": ["…"] }]),
+                "messages[0].images",
             ),
             (
-                json!([{ "role": "user", "content": "Well?" }, { "role": "assistant", "content": "Yes." }]),
-                "nothing to answer",
+                json!([
+                    { "role": "user", "content": "Well?" },
+                    { "role": "assistant", "content": null, "tool_calls": [{ "id": "1" }] },
+                ]),
+                "messages[1].tool_calls",
             ),
+            (
+                json!([{ "role": "user", "content": [{ "type": "text" }] }]),
+                "text",
+            ),
+            (json!([{ "role": "user", "content": [5] }]), "text"),
         ] {
             let error = read_all(messages.clone()).expect_err(word);
             assert!(
@@ -210,7 +265,16 @@ mod tests {
         assert_eq!(limit(json!({ "max_tokens": 5 })).unwrap(), Some(5));
         let both = json!({ "max_tokens": 5, "max_completion_tokens": 6 });
         assert_eq!(limit(both).unwrap(), Some(6));
-        let none = limit(json!({ "max_tokens": 0 })).unwrap_err();
-        assert_eq!(none.param.as_deref(), Some("max_tokens"));
+        for (number, wanted) in [
+            (json!(-1), None),
+            (json!(100.0), Some(100)),
+            (json!(1e9), Some(1_000_000_000)),
+        ] {
+            assert_eq!(limit(json!({ "max_tokens": number })).unwrap(), wanted);
+        }
+        for number in [json!(0), json!(0.5), json!(-7)] {
+            let none = limit(json!({ "max_tokens": number })).unwrap_err();
+            assert_eq!(none.param.as_deref(), Some("max_tokens"));
+        }
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::options::{MOST_CHOICES, Options};
+use crate::options::{MOST_CHOICES, Options, Tokens};
 use crate::work::Task;
 
 /// Tokens of a continuation, where a request names no limit: as OpenAI has it.
@@ -18,27 +18,22 @@ pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiEr
     let echo = options.flag("echo")?;
     let judge = match options.take("logprobs") {
         None | Some(Value::Bool(false)) => false,
-        Some(Value::Number(number)) if matches!(number.as_u64(), Some(0 | 1)) => true,
+        Some(Value::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => true,
         Some(_) => {
             let message = "`logprobs` has to be 0 or 1: what is known is how probable the tokens of the text are, not which others would be.";
             return Err(ApiError::option("logprobs", message));
         }
     };
-    let tokens = options.tokens("max_tokens", 0)?.unwrap_or(USUAL_TOKENS);
-    if tokens == 0 && !echo {
+    let ours = options.tokens("n_predict", 0)?;
+    let tokens = options.tokens("max_tokens", 0)?.or(ours);
+    let tokens = tokens.map_or(Some(USUAL_TOKENS), Tokens::limit);
+    if tokens == Some(0) && !echo {
         let message =
             "`max_tokens` is 0, and nothing would come back. Ask for `echo`, or for a token.";
         return Err(ApiError::option("max_tokens", message));
     }
-    if options
-        .whole("best_of", 1, 20)?
-        .is_some_and(|best| best != 1)
-    {
-        let message = "`best_of` has to be 1: the members choose the best of each round as it is.";
-        return Err(ApiError::option("best_of", message));
-    }
     let texts = texts(options.take("prompt"))?;
-    Ok((Task::Texts { texts, echo, judge }, Some(tokens)))
+    Ok((Task::Texts { texts, echo, judge }, tokens))
 }
 
 fn texts(prompt: Option<Value>) -> Result<Vec<String>, ApiError> {
@@ -85,7 +80,11 @@ mod tests {
         let body = json!({ "prompt": ["The"], "echo": true, "max_tokens": 0, "logprobs": 1, "best_of": 1 });
         assert_eq!(read_one(body).unwrap(), (text.clone(), true, true, Some(0)));
         let read = read_one(json!({ "prompt": "The", "logprobs": 0 })).unwrap();
-        assert_eq!(read, (text, false, true, Some(16)));
+        assert_eq!(read, (text.clone(), false, true, Some(16)));
+        let body = json!({ "prompt": "The", "max_tokens": -1, "best_of": 1.0, "logprobs": 1.0 });
+        assert_eq!(read_one(body).unwrap(), (text.clone(), false, true, None));
+        let read = read_one(json!({ "prompt": "The", "n_predict": 7.0 })).unwrap();
+        assert_eq!(read, (text, false, false, Some(7)));
     }
 
     #[test]
@@ -98,7 +97,7 @@ mod tests {
             (json!({ "prompt": "x", "logprobs": 5 }), "logprobs"),
             (json!({ "prompt": "x", "logprobs": true }), "logprobs"),
             (json!({ "prompt": "x", "max_tokens": 0 }), "max_tokens"),
-            (json!({ "prompt": "x", "max_tokens": -1 }), "max_tokens"),
+            (json!({ "prompt": "x", "max_tokens": -7 }), "max_tokens"),
             (json!({ "prompt": "x", "best_of": 3 }), "best_of"),
             (json!({ "prompt": "x", "suffix": "y" }), "suffix"),
         ] {

@@ -2,14 +2,17 @@
 //! name.
 
 use axum::http::StatusCode;
+use conclave_member::Thinking;
 use conclave_model::Sampling;
-use conclave_rounds::Limits;
-use serde_json::{Map, Value, json};
+use conclave_rounds::{Limits, read_json};
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
-/// What one answer may be asked for at most, in tokens: more than any context.
-const MOST_TOKENS: i64 = 1 << 24;
+mod idle;
+
+pub(crate) use idle::is_empty;
+use idle::is_idle;
 
 /// Answers of one request: eight members' candidates, and as many again.
 pub(crate) const MOST_CHOICES: usize = 16;
@@ -20,26 +23,6 @@ const LONGEST_STOP: usize = 1024;
 
 /// Bytes of a client's `user`, which is kept while it waits.
 const LONGEST_USER: usize = 256;
-
-/// Options that mean nothing here, and may be there where they ask for nothing.
-const IDLE: [&str; 7] = [
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "logprobs",
-    "parallel_tool_calls",
-    "store",
-    "suffix",
-];
-
-/// Options that tell a provider how to count, keep or hurry a request, and change no answer.
-const HINTS: [&str; 5] = [
-    "metadata",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "safety_identifier",
-    "service_tier",
-];
 
 /// A request's body, of which options are taken one by one.
 pub(crate) struct Options(Map<String, Value>);
@@ -52,6 +35,8 @@ pub(crate) struct Common {
     /// Which member alone, by index; `None` for all of them.
     pub member: Option<usize>,
     pub sampling: Sampling,
+    /// Whether members think first; `None`: as the server was started.
+    pub thinking: Option<Thinking>,
     /// Answers to one question.
     pub choices: usize,
     pub stop: Vec<String>,
@@ -66,9 +51,12 @@ impl Options {
     /// # Errors
     /// 400 where it is none.
     pub fn read(body: &[u8]) -> Result<Self, ApiError> {
-        match serde_json::from_slice(body) {
+        match read_json(body) {
             Ok(Value::Object(options)) => Ok(Self(options)),
             Ok(_) => Err(ApiError::invalid("The body has to be a JSON object.")),
+            Err(_) if std::str::from_utf8(body).is_err() => Err(ApiError::invalid(
+                "The body is no JSON: it is not in UTF-8. Send it in that encoding.",
+            )),
             Err(error) => Err(ApiError::invalid(format!("The body is no JSON: {error}"))),
         }
     }
@@ -110,9 +98,14 @@ impl Options {
 
     /// A switch, off if it is left out.
     pub fn flag(&mut self, name: &str) -> Result<bool, ApiError> {
+        Ok(self.switch(name)?.unwrap_or(false))
+    }
+
+    /// A switch that may be left out.
+    fn switch(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.take(name) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(flag),
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
             Some(_) => {
                 let message = format!("`{name}` has to be true or false.");
                 Err(ApiError::option(name, message))
@@ -133,40 +126,66 @@ impl Options {
         Ok(Some(number))
     }
 
-    /// A whole number from `low` to `high`.
-    pub fn whole(&mut self, name: &str, low: i64, high: i64) -> Result<Option<i64>, ApiError> {
+    /// A whole number from `low` to `high`, however it is written: `100.0` and `1e2` are 100.
+    pub fn whole(&mut self, name: &str, low: i128, high: i128) -> Result<Option<i128>, ApiError> {
         let Some(value) = self.take(name) else {
             return Ok(None);
         };
-        let number = value
-            .as_i64()
-            .filter(|number| (low..=high).contains(number));
-        let message = || format!("`{name}` has to be a whole number from {low} to {high}.");
+        let exact = value.as_i64().map(i128::from);
+        let exact = exact.or_else(|| value.as_u64().map(i128::from));
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+        let written = || {
+            let number = value.as_f64().filter(|number| number.fract() == 0.0);
+            number.map(|number| number as i128)
+        };
+        let number = exact.or_else(written);
+        let number = number.filter(|number| (low..=high).contains(number));
+        let message = || match high {
+            i128::MAX => format!("`{name}` has to be a whole number of at least {low}."),
+            _ => format!("`{name}` has to be a whole number from {low} to {high}."),
+        };
         let number = number.ok_or_else(|| ApiError::option(name, message()))?;
         Ok(Some(number))
     }
 
-    /// A number of tokens of at least `least`.
-    pub fn tokens(&mut self, name: &str, least: i64) -> Result<Option<usize>, ApiError> {
-        let tokens = self.whole(name, least, MOST_TOKENS)?;
-        Ok(tokens.and_then(|tokens| usize::try_from(tokens).ok()))
+    /// A number of tokens of at least `least`. -1, and -2 as Ollama has it, are no limit.
+    pub fn tokens(&mut self, name: &str, least: i128) -> Result<Option<Tokens>, ApiError> {
+        let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        if matches!(value.as_f64(), Some(-1.0 | -2.0)) {
+            self.take(name);
+            return Ok(Some(Tokens::All));
+        }
+        let tokens = self.whole(name, least, i128::MAX)?;
+        let most = |tokens| usize::try_from(tokens).unwrap_or(usize::MAX);
+        Ok(tokens.map(|tokens| Tokens::Most(most(tokens))))
     }
 
     /// Takes what every kind of request may ask for; `models` are all names, of which the first
     /// stands for all members, and `sampling` is what holds where a request says nothing.
     fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
-        let choices = self.whole("n", 1, MOST_CHOICES as i64)?;
+        let choices = self.whole("n", 1, MOST_CHOICES as i128)?;
         let temperature = self.number("temperature", 0.0, 2.0)?;
         let top_p = self.number("top_p", 0.0, 1.0)?;
-        let seed = self.whole("seed", i64::MIN, i64::MAX)?;
-        #[expect(clippy::cast_possible_truncation, reason = "both are small")]
+        let top_k = self.whole("top_k", -1, i128::MAX)?;
+        let seed = self.whole("seed", i64::MIN.into(), u64::MAX.into())?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "probabilities are small, and a seed is any 64 bits"
+        )]
         let sampling = Sampling {
             temperature: temperature.map_or(sampling.temperature, |number| number as f32),
             top_p: top_p.map_or(sampling.top_p, |number| number as f32),
-            seed: seed.map_or(sampling.seed, i64::cast_unsigned),
-            ..sampling
+            // Some write -1 for all.
+            top_k: top_k.map_or(sampling.top_k, |most| {
+                u32::try_from(most.max(0)).unwrap_or(u32::MAX)
+            }),
+            seed: seed.map_or(sampling.seed, |seed| seed as u64),
         };
+        let thinking = self.thinking()?;
         let choices = choices.and_then(|number| usize::try_from(number).ok());
         let stream = self.flag("stream")?;
         let user = self.text("user")?.unwrap_or_default();
@@ -178,6 +197,7 @@ impl Options {
             model,
             member,
             sampling,
+            thinking,
             choices: choices.unwrap_or(1),
             stop: self.stop()?,
             stream,
@@ -215,6 +235,57 @@ impl Options {
         }
     }
 
+    /// Whether members are to think first, by the names that servers have for that; the last one
+    /// that says so counts.
+    pub fn thinking(&mut self) -> Result<Option<Thinking>, ApiError> {
+        const TEMPLATE: &str = "chat_template_kwargs";
+        let mut thinking = None;
+        let mut says = |on: Option<bool>| match on {
+            Some(true) => thinking = Some(Thinking::On),
+            Some(false) => thinking = Some(Thinking::Off),
+            None => {}
+        };
+        // A hint, which says no more than this.
+        if self
+            .0
+            .get("reasoning_effort")
+            .is_some_and(|effort| effort == "none")
+        {
+            says(Some(false));
+        }
+        for name in ["enable_thinking", "think"] {
+            says(self.switch(name)?);
+        }
+        match self.take("thinking") {
+            None => {}
+            Some(Value::Bool(on)) => says(Some(on)),
+            Some(Value::Object(asked)) => match asked.get("type").and_then(Value::as_str) {
+                Some("enabled") => says(Some(true)),
+                Some("disabled") => says(Some(false)),
+                _ => {}
+            },
+            Some(_) => {
+                let message = "`thinking` has to be an object or true or false.";
+                return Err(ApiError::option("thinking", message));
+            }
+        }
+        match self.take(TEMPLATE) {
+            None => {}
+            Some(Value::Object(kwargs)) => {
+                let mut kwargs = Self(kwargs);
+                for name in ["enable_thinking", "thinking"] {
+                    says(kwargs.switch(name)?);
+                }
+                kwargs.nothing_else()?;
+            }
+            Some(_) => {
+                let message = "`chat_template_kwargs` have to be an object.";
+                return Err(ApiError::option(TEMPLATE, message));
+            }
+        }
+        Ok(thinking)
+    }
+
     fn stop(&mut self) -> Result<Vec<String>, ApiError> {
         let texts = match self.take("stop") {
             None => return Ok(Vec::new()),
@@ -225,13 +296,18 @@ impl Options {
                 .collect(),
             Some(_) => None,
         };
+        // An empty one is none.
+        let texts = texts.map(|mut texts: Vec<String>| {
+            texts.retain(|text| !text.is_empty());
+            texts
+        });
         let fits = |texts: &Vec<String>| {
-            let fits = |text: &String| (1..=LONGEST_STOP).contains(&text.len());
+            let fits = |text: &String| text.len() <= LONGEST_STOP;
             texts.len() <= MOST_STOPS && texts.iter().all(fits)
         };
         let message = || {
             format!(
-                "`stop` has to be a text, or a list of at most {MOST_STOPS}; none is empty or has more than {LONGEST_STOP} bytes."
+                "`stop` has to be a text, or a list of at most {MOST_STOPS}; none has more than {LONGEST_STOP} bytes."
             )
         };
         let texts = texts.filter(fits);
@@ -243,10 +319,8 @@ impl Options {
         const NAME: &str = "stream_options";
         let mut options = match self.take(NAME) {
             None => return Ok(false),
-            Some(Value::Object(_)) if !stream => {
-                let message = "`stream_options` mean nothing without `stream`. Leave them out.";
-                return Err(ApiError::option(NAME, message));
-            }
+            // A whole answer tells its usage in any case.
+            Some(Value::Object(_)) if !stream => return Ok(false),
             Some(Value::Object(options)) => Self(options),
             Some(_) => {
                 let message = "`stream_options` have to be an object.";
@@ -275,7 +349,12 @@ impl Options {
             Some(_) => return wrong("`response_format` has to be an object."),
         };
         let kind = format.take("type");
-        let schema = match kind.as_ref().and_then(Value::as_str) {
+        let kind = kind.as_ref().map(Value::as_str);
+        let schema = match kind.unwrap_or(if format.0.is_empty() {
+            Some("text")
+        } else {
+            None
+        }) {
             Some("text") => None,
             Some("json_object") => Some(ANY.to_owned()),
             Some("json_schema") => {
@@ -312,35 +391,42 @@ impl Options {
     /// # Errors
     /// 400, with the option's name.
     pub fn nothing_else(self) -> Result<(), ApiError> {
-        for (name, value) in self.0 {
-            let idle = IDLE.contains(&name.as_str());
-            let nothing = match &value {
-                Value::Null => true,
-                Value::Number(number) => idle && number.as_f64() == Some(0.0),
-                Value::Object(none) => idle && none.is_empty(),
-                Value::String(none) => idle && none.is_empty(),
-                Value::Bool(on) => idle && (!on || name == "parallel_tool_calls"),
-                Value::Array(_) => false,
-            };
-            let usual = match name.as_str() {
-                "response_format" => value == json!({ "type": "text" }),
-                "modalities" => value == json!(["text"]),
-                hint => HINTS.contains(&hint),
-            };
-            if usual {
-                continue;
-            }
-            if !nothing {
+        match self
+            .0
+            .iter()
+            .find(|(name, value)| !is_idle(name, value, &self.0))
+        {
+            None => Ok(()),
+            Some((name, _)) => {
                 let message = format!("The members can't honour `{name}`. Leave it out.");
-                return Err(ApiError::option(&name, message));
+                Err(ApiError::option(name, message))
             }
         }
-        Ok(())
+    }
+}
+
+/// A limit of an answer's tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// As many as there is room for.
+    All,
+    Most(usize),
+}
+
+impl Tokens {
+    /// The limit, if there is one.
+    pub fn limit(self) -> Option<usize> {
+        match self {
+            Self::All => None,
+            Self::Most(most) => Some(most),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn options(body: Value) -> Options {
@@ -395,11 +481,18 @@ mod tests {
             (json!({ "temperature": "warm" }), "temperature"),
             (json!({ "top_p": -0.1 }), "top_p"),
             (json!({ "seed": 0.5 }), "seed"),
-            (json!({ "stop": "" }), "stop"),
             (json!({ "stop": [1] }), "stop"),
             (json!({ "stop": vec!["x"; 17] }), "stop"),
             (json!({ "stream": 1 }), "stream"),
-            (json!({ "stream_options": {} }), "stream_options"),
+            (json!({ "top_k": 0.5 }), "top_k"),
+            (json!({ "top_k": -2 }), "top_k"),
+            (json!({ "thinking": "much" }), "thinking"),
+            (json!({ "chat_template_kwargs": { "style": 1 } }), "style"),
+            (
+                json!({ "chat_template_kwargs": { "enable_thinking": "no" } }),
+                "enable_thinking",
+            ),
+            (json!({ "stream_options": 1 }), "stream_options"),
             (
                 json!({ "stream": true, "stream_options": { "more": 1 } }),
                 "more",
@@ -416,7 +509,7 @@ mod tests {
     fn a_response_format_is_a_schema_or_words() {
         let format =
             |format: Value| options(json!({ "response_format": format })).response_format();
-        for words in [Value::Null, json!({ "type": "text" })] {
+        for words in [Value::Null, json!({}), json!({ "type": "text" })] {
             assert_eq!(format(words).unwrap(), None);
         }
         let any = Some(r#"{"type":"object"}"#.to_owned());
@@ -432,7 +525,7 @@ mod tests {
         assert_eq!(schema.unwrap().as_deref(), Some(wanted));
         for (wrong, name) in [
             (json!("json"), "response_format"),
-            (json!({}), "response_format"),
+            (json!({ "schema": {} }), "response_format"),
             (json!({ "type": 5 }), "response_format"),
             (json!({ "type": "yaml" }), "response_format"),
             (json!({ "type": "json_schema" }), "response_format"),
@@ -447,29 +540,46 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_refused_unless_it_asks_for_nothing() {
-        let nothing = json!({
-            "tools": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
-            "logprobs": false, "parallel_tool_calls": true, "store": false, "suffix": "",
-            "response_format": { "type": "text" }, "modalities": ["text"], "metadata": { "page": "1" },
-            "service_tier": "auto", "prompt_cache_key": "k", "safety_identifier": "me",
-        });
-        options(nothing).nothing_else().unwrap();
-        for (body, name) in [
-            (json!({ "tools": [] }), "tools"),
-            (json!({ "modalities": ["text", "audio"] }), "modalities"),
-            (json!({ "frequency_penalty": 0.5 }), "frequency_penalty"),
+    fn numbers_are_read_however_clients_write_them() {
+        let seed = |seed: Value| common(json!({ "seed": seed })).unwrap().sampling.seed;
+        assert_eq!(seed(json!(5.0)), 5);
+        assert_eq!(seed(json!(u64::MAX)), u64::MAX);
+        assert_eq!(seed(json!(i64::MIN)), 1 << 63);
+        let top_k = |top_k: Value| common(json!({ "top_k": top_k })).unwrap().sampling.top_k;
+        assert_eq!(top_k(json!(40)), 40);
+        assert_eq!(top_k(json!(1e12)), u32::MAX);
+        assert_eq!((top_k(json!(0)), top_k(json!(-1))), (0, 0));
+        assert_eq!(common(json!({ "n": 2.0 })).unwrap().choices, 2);
+        let stop = common(json!({ "stop": ["", "a"], "stream_options": {} }))
+            .unwrap()
+            .stop;
+        assert_eq!(stop, ["a"]);
+        assert!(common(json!({ "stop": "" })).unwrap().stop.is_empty());
+    }
+
+    #[test]
+    fn members_think_where_a_request_says_so_in_any_of_its_names() {
+        let (on, off) = (Some(Thinking::On), Some(Thinking::Off));
+        for (body, wanted) in [
+            (json!({}), None),
             (
-                // Of bare texts, which have no other; a conversation's is taken before.
-                json!({ "response_format": { "type": "json_object" } }),
-                "response_format",
+                json!({ "chat_template_kwargs": {} , "reasoning_effort": "low" }),
+                None,
             ),
-            (json!({ "logit_bias": { "5": 1 } }), "logit_bias"),
-            (json!({ "best_of": 0 }), "best_of"),
-            (json!({ "store": true }), "store"),
+            (
+                json!({ "chat_template_kwargs": { "enable_thinking": true } }),
+                on,
+            ),
+            (
+                json!({ "chat_template_kwargs": { "thinking": false } }),
+                off,
+            ),
+            (json!({ "enable_thinking": false }), off),
+            (json!({ "think": true }), on),
+            (json!({ "thinking": { "type": "disabled" } }), off),
+            (json!({ "reasoning_effort": "none" }), off),
         ] {
-            let error = options(body.clone()).nothing_else().expect_err(name);
-            assert_eq!(error.param.as_deref(), Some(name), "{body}");
+            assert_eq!(common(body.clone()).unwrap().thinking, wanted, "{body}");
         }
     }
 }

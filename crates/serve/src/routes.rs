@@ -128,7 +128,7 @@ async fn apply_template(
     headers: HeaderMap,
     body: Asked,
 ) -> Result<Json<Value>, ApiError> {
-    let (member, task) = chat::read_to_render(&json_in(&headers, body)?, &shared.models)?;
+    let (member, thinking, task) = chat::read_to_render(&json_in(&headers, body)?, &shared.models)?;
     let (sender, mut events) = unbounded_channel();
     let client = Client {
         address: from.ip().to_canonical(),
@@ -138,6 +138,7 @@ async fn apply_template(
         member,
         task,
         sampling: shared.sampling,
+        thinking,
         limits: Limits::default(),
         choices: 1,
         events: sender,
@@ -155,7 +156,8 @@ fn json_in(headers: &HeaderMap, Asked(body): Asked) -> Result<Bytes, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     // What a page may send without asking is of other types.
-    if kind.split(';').next().map(str::trim) != Some("application/json") {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
         return Err(ApiError::refused(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
@@ -204,6 +206,7 @@ impl Shared {
             member: common.member,
             task,
             sampling: common.sampling,
+            thinking: common.thinking,
             limits,
             choices: common.choices,
             events: sender,

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::HeaderValue;
 use conclave_ensemble::Settings;
+use conclave_member::Thinking;
 use conclave_model::Sampling;
 use conclave_rounds::TakePart;
 
@@ -50,6 +51,8 @@ pub struct Ensemble {
     pub settings: Settings,
     /// How members draw; each request by a seed of its own, counted from this one.
     pub sampling: Sampling,
+    /// Whether they think before they answer.
+    pub thinking: Thinking,
 }
 
 /// Why there is no server.
@@ -172,7 +175,7 @@ impl Server {
             }
         };
         let served = runtime.spawn(connections::serve(listener, router, asked));
-        work(members, &names, &ensemble.settings, &queue, &ending);
+        work(members, &names, ensemble, &queue, &ending);
         // Clients hear the rest; one that doesn't read holds nobody up.
         let _ = runtime.block_on(async { tokio::time::timeout(LAST_WORDS, served).await });
         runtime.shutdown_background();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use conclave_ensemble::Settings;
-use conclave_member::{Judged, JudgedToken, Message};
+use conclave_member::{Judged, JudgedToken, Message, Thinking};
 use conclave_model::Sampling;
 use conclave_rounds::{
     Answer, Ask, Form, Left, Lexicon, Limits, MoveError, Question, Round, STOPPED, TakePart, Watch,
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::ApiError;
 use crate::queue::Queue;
+use crate::server::Ensemble;
 
 /// A request with all it needs.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Job {
     pub member: Option<usize>,
     pub task: Task,
     pub sampling: Sampling,
+    /// `None`: as the server was started.
+    pub thinking: Option<Thinking>,
     pub limits: Limits,
     /// Answers to each conversation or text, from 1: each draws by numbers of its own.
     pub choices: usize,
@@ -137,7 +140,7 @@ impl Vote {
 pub(crate) fn work<M: TakePart>(
     members: &mut [M],
     names: &[String],
-    settings: &Settings,
+    ensemble: &Ensemble,
     queue: &Queue<Job>,
     ending: &AtomicBool,
 ) {
@@ -145,10 +148,13 @@ pub(crate) fn work<M: TakePart>(
     let mut judged = vec![Judged::default(); members.len()];
     while let Some(job) = queue.next() {
         let started = Instant::now();
+        for member in members.iter_mut() {
+            member.set_thinking(job.thinking.unwrap_or(ensemble.thinking));
+        }
         let mut run = Run {
             members: &mut *members,
             names,
-            settings,
+            settings: &ensemble.settings,
             lexicons: &lexicons,
             judged: &mut judged,
             ending,

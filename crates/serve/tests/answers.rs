@@ -278,7 +278,7 @@ fn what_cannot_be_honoured_is_refused_in_the_clients_shape() {
     let stage = Stage::new();
     for (options, param) in [
         (json!({ "n": 17 }), "n"),
-        (json!({ "tools": [] }), "tools"),
+        (json!({ "tools": [{ "type": "function" }] }), "tools"),
         (json!({ "logprobs": true }), "logprobs"),
         (
             json!({ "response_format": { "type": "yaml" } }),

@@ -13,6 +13,10 @@ pub struct Message {
     pub role: String,
     /// What is said.
     pub content: String,
+    /// Name of the speaker, for templates that write one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "ts", ts(skip))]
+    pub name: Option<String>,
 }
 
 impl Message {
@@ -21,6 +25,7 @@ impl Message {
         Self {
             role: role.into(),
             content: content.into(),
+            name: None,
         }
     }
 }

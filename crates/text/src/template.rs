@@ -191,10 +191,14 @@ impl ChatTemplate {
             let content = self.mark(&message.content, &marks, &mut replaced);
             let role = self.mark(&message.role, &marks, &mut replaced);
             limit = limit.saturating_add(10 * (content.len() + role.len()));
-            marked.push(Value::from_pairs([
-                ("role", Value::from(role)),
-                ("content", Value::from(content)),
-            ]));
+            let name = message.name.as_deref();
+            let name = name.map(|name| ("name", self.mark(name, &marks, &mut replaced)));
+            let fields = [("role", role), ("content", content)]
+                .into_iter()
+                .chain(name);
+            marked.push(Value::from_pairs(
+                fields.map(|(field, text)| (field, Value::from(text))),
+            ));
         }
         let mut context = vec![
             ("messages", Value::from(marked)),
@@ -254,7 +258,10 @@ impl Marks {
     fn new(messages: &[Message], source: &str) -> Self {
         let free = |fence: &char| {
             let in_message = |message: &Message| {
-                message.content.contains(*fence) || message.role.contains(*fence)
+                let name = message.name.as_deref().unwrap_or_default();
+                [&message.content, &message.role, name]
+                    .iter()
+                    .any(|text| text.contains(*fence))
             };
             !messages.iter().any(in_message) && !source.contains(*fence)
         };

@@ -53,10 +53,7 @@ pub fn others() -> Vec<Candidate> {
 }
 
 fn user(content: String) -> Vec<Message> {
-    vec![Message {
-        role: "user".to_owned(),
-        content,
-    }]
+    vec![Message::new("user", content)]
 }
 
 /// `count` short words from number `from` on: the page's bench writes the same.

@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use conclave_ensemble::{Candidate, Settings};
-use conclave_member::{Begun, Draft, Judged, JudgedToken, Member, Message, Thought, VerifiedScore};
+use conclave_member::{
+    Begun, Draft, Judged, JudgedToken, Member, Message, Thinking, Thought, VerifiedScore,
+};
 use conclave_model::{Cpu, LoadOptions, Sampling};
 use conclave_rounds::{AnyMember, FormOf, MoveError, TakePart};
 use conclave_serve::{Config, Ensemble, Server};
@@ -84,6 +86,7 @@ impl Stage {
         let ensemble = Ensemble {
             settings,
             sampling: Sampling::default(),
+            thinking: Thinking::default(),
         };
         let running = std::thread::spawn(move || {
             let shutdown = async {

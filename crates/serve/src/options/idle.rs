@@ -1,0 +1,129 @@
+//! Options that nobody here can honour, and the values with which they ask for nothing.
+
+use serde_json::{Map, Value, json};
+
+/// Options that change no answer: how a provider counts, keeps or hurries a request, what it tells
+/// beside the answer, and settings of switches that are off.
+const HINTS: &str = "cache_prompt cache_salt dry_allowed_length dry_base \
+    dry_penalty_last_n dry_sequence_breakers dynatemp_exponent id_slot include_reasoning \
+    keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
+    priority prompt_cache_key prompt_cache_retention provider reasoning reasoning_effort \
+    reasoning_format repeat_last_n repetition_penalty_range request_id return_progress \
+    safety_identifier separate_reasoning service_tier slot_id store stream_reasoning \
+    timings_per_token ttl usage verbosity xtc_threshold";
+
+/// Options that nobody here can honour, and the number that asks for nothing; `false`, `null` and
+/// what is empty do so as well.
+const OFF_AT_0: &str = "audio continuous_usage_stats documents dry_multiplier \
+    dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff \
+    frequency_penalty grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
+    include_stop_str_in_output json_schema logit_bias logprobs min_p min_tokens mirostat \
+    mirostat_mode n_probs negative_prompt no_repeat_ngram_size penalty_alpha plugins \
+    post_sampling_probs presence_penalty return_tokens \
+    return_tokens_as_token_ids samplers smoothing_factor structured_outputs suffix \
+    t_max_predict_ms top_a top_logprobs use_beam_search web_search_options xtc_probability";
+const OFF_AT_1: &str = "best_of encoder_repetition_penalty guidance_scale length_penalty \
+    repeat_penalty repetition_penalty tfs tfs_z typical typical_p";
+
+/// Switches that are always on.
+const ON: &str = "add_generation_prompt add_special_tokens do_sample skip_special_tokens \
+    spaces_between_special_tokens";
+
+/// Whether an option of a request, among `all` of them, changes no answer.
+pub(crate) fn is_idle(name: &str, value: &Value, all: &Map<String, Value>) -> bool {
+    let never = |name: &str| all.get(name).is_some_and(|choice| choice == "none");
+    is_empty(value)
+        || match name {
+            // Functions that must not be called.
+            "tools" | "functions" => never("tool_choice") || never("function_call"),
+            "tool_choice" | "function_call" => value == "none" || value == "auto",
+            "modalities" => *value == json!(["text"]),
+            "response_format" => *value == json!({ "type": "text" }),
+            _ => asks_for_nothing(name, value),
+        }
+}
+
+/// Whether a value says no more than an option that is left out.
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Whether the option `name` changes no answer with this value.
+fn asks_for_nothing(name: &str, value: &Value) -> bool {
+    let among = |names: &str| names.split_whitespace().any(|one| one == name);
+    let number = value.as_f64();
+    among(HINTS)
+        || *value == true && among(ON)
+        || (*value == false || number == Some(0.0)) && among(OFF_AT_0)
+        || (*value == false || number == Some(1.0)) && among(OFF_AT_1)
+        || name == "t_max_predict_ms" && number == Some(-1.0)
+        // Biases of nothing.
+        || name == "logit_bias" && value.as_object().is_some_and(|biases| biases.values().all(|bias| bias.as_f64() == Some(0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_not_idle(body: &Value) -> Option<&str> {
+        let all = body.as_object().expect("it is an object");
+        let refused = all.iter().find(|(name, value)| !is_idle(name, value, all));
+        refused.map(|(name, _)| name.as_str())
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_unless_it_asks_for_nothing() {
+        let nothing = json!({
+            "tools": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
+            "logprobs": false, "parallel_tool_calls": true, "store": false, "suffix": "",
+            "response_format": { "type": "text" }, "modalities": ["text"], "metadata": { "page": "1" },
+            "service_tier": "auto", "prompt_cache_key": "k", "safety_identifier": "me",
+        });
+        assert_eq!(first_not_idle(&nothing), None);
+        for body in [
+            json!({ "tools": [], "functions": [], "tool_choice": "auto" }),
+            json!({ "tools": [{ "type": "function" }], "tool_choice": "none" }),
+            json!({ "min_p": 0, "repetition_penalty": 1.0, "repeat_penalty": 1, "typical_p": 1 }),
+            json!({ "cache_prompt": true, "id_slot": -1, "samplers": [], "n_probs": 0 }),
+            json!({ "reasoning_effort": "low", "verbosity": "low", "keep_alive": "5m", "store": true }),
+            json!({ "best_of": 1, "top_logprobs": 0, "skip_special_tokens": true, "ignore_eos": false }),
+            json!({ "made_up": "", "more": null, "others": [] }),
+        ] {
+            assert_eq!(first_not_idle(&body), None, "{body}");
+        }
+        for (body, name) in [
+            (
+                json!({ "tools": [{ "type": "function" }], "tool_choice": "auto" }),
+                "tools",
+            ),
+            (json!({ "tool_choice": "required" }), "tool_choice"),
+            (json!({ "modalities": ["text", "audio"] }), "modalities"),
+            (json!({ "frequency_penalty": 0.5 }), "frequency_penalty"),
+            (json!({ "repetition_penalty": 1.1 }), "repetition_penalty"),
+            (json!({ "min_p": 0.05 }), "min_p"),
+            (json!({ "ignore_eos": true }), "ignore_eos"),
+            (
+                json!({ "skip_special_tokens": false }),
+                "skip_special_tokens",
+            ),
+            (json!({ "do_sample": false }), "do_sample"),
+            (
+                // Of bare texts, which have no other; a conversation's is taken before.
+                json!({ "response_format": { "type": "json_object" } }),
+                "response_format",
+            ),
+            (json!({ "logit_bias": { "5": 1 } }), "logit_bias"),
+            (json!({ "best_of": 0 }), "best_of"),
+            (json!({ "best_of": 3 }), "best_of"),
+            (json!({ "made_up": false }), "made_up"),
+        ] {
+            assert_eq!(first_not_idle(&body), Some(name), "{body}");
+        }
+    }
+}
