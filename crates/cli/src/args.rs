@@ -1,6 +1,5 @@
 //! The command line: what can be asked for, and the help that teaches it.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
@@ -204,9 +203,10 @@ pub struct Chat {
 /// `conclave serve`.
 #[derive(Args)]
 pub struct Serve {
-    /// The address to listen at. Any other than this machine's own needs a key.
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
-    pub host: IpAddr,
+    /// The address to listen at, or a name: `localhost` is this machine by IPv4 and IPv6. Any other
+    /// than this machine's own needs a key.
+    #[arg(long, default_value = "localhost", value_name = "ADDRESS")]
+    pub host: String,
     /// The port; 0 for one that is free.
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
@@ -214,8 +214,9 @@ pub struct Serve {
     /// users of this machine can't see.
     #[arg(long)]
     pub key: Option<String>,
-    /// Let pages of this origin ask (https://example.org); several times for several. No page may
-    /// otherwise.
+    /// Let pages of this origin ask (https://example.org); several times for several. `*` is any
+    /// text without a `/` (`http://localhost:*`, `vscode-webview://*`), `null` a page without an
+    /// origin. No page may otherwise.
     #[arg(long = "origin", value_name = "ORIGIN")]
     pub origins: Vec<String>,
     /// How many requests may wait, half of them of one address; more are told to come back (429).
@@ -259,9 +260,10 @@ pub struct Members {
     /// Keys of servers, a line `HOST KEY` each.
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
-    /// The chat template (Jinja) of members behind servers that render none.
-    #[arg(long, value_name = "FILE")]
-    pub template: Option<PathBuf>,
+    /// A chat template (Jinja): of the member NAME in place of its own, several times for several;
+    /// without a name that of the only member, or of members behind servers that render none.
+    #[arg(long = "template", value_name = "[NAME=]FILE")]
+    pub templates: Vec<String>,
     /// Seconds that a round waits for a member behind a server; a late one abstains, and leaves
     /// after three rounds in a row.
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS", value_parser = |value: &str| within(value, 0.1, 3600.0))]
@@ -487,10 +489,12 @@ pub struct Method {
     /// Accept any candidate that ends the answer at once, unverified; of a leader, too.
     #[arg(long)]
     pub fast: bool,
-    /// The most rounds of an answer.
+    /// The most rounds of an answer [default: 64; of `serve` none, a request's `max_tokens` or the
+    /// context ends it].
     #[arg(long)]
     pub max_rounds: Option<usize>,
-    /// The answer ends with the segment that brings it to this many characters.
+    /// The answer ends with the segment that brings it to this many characters [default: 4096; of
+    /// `serve` none].
     #[arg(long)]
     pub max_characters: Option<usize>,
 }
@@ -530,6 +534,15 @@ fn on_off(value: &str) -> Result<bool, String> {
 }
 
 impl Method {
+    /// `settings` with the limits of an answer that the command line names.
+    pub fn limited(&self, settings: Settings) -> Settings {
+        Settings {
+            max_rounds: self.max_rounds.unwrap_or(settings.max_rounds),
+            max_characters: self.max_characters.unwrap_or(settings.max_characters),
+            ..settings
+        }
+    }
+
     /// `defaults` with what the command line says put over them.
     pub fn settings(&self, defaults: Settings) -> Settings {
         let defaults = self.rule.map_or(defaults, Settings::of);

@@ -70,6 +70,18 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether a model could be used but for its chat template.
+    pub fn is_of_a_template(&self) -> bool {
+        let of_member = |error: &MemberError| {
+            matches!(error, MemberError::Text(TextError::TemplateSyntax { .. }))
+        };
+        match self {
+            Self::Model { source, .. } => of_member(source),
+            Self::Member(source) => of_member(source),
+            _ => false,
+        }
+    }
+
     /// A failed read or write of `path`.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File {

@@ -28,6 +28,7 @@ use serde_json::Value;
 use crate::args::{Cli, Command};
 use crate::device::{Device, cores};
 use crate::failure::Failure;
+use crate::progress::say;
 
 fn main() -> ExitCode {
     let mut cli = Cli::parse();
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("conclave: {failure}");
+            say(&format!("conclave: {failure}"));
             ExitCode::FAILURE
         }
     }

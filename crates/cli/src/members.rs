@@ -12,6 +12,7 @@ use conclave_weights::{Disk, Memory, Source};
 use crate::args::Members;
 use crate::device::Device;
 use crate::failure::Failure;
+use crate::progress::say;
 use crate::strengths;
 
 /// The bundled members: name and GGUF file.
@@ -35,7 +36,9 @@ pub fn load(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Fai
             "{address} lives behind a server, and takes part in `conclave chat` and `conclave serve` only"
         )));
     }
-    local(members, backend)
+    let templates = Templates::read(members)?;
+    let all = load_all(members, &templates, backend)?;
+    settled(members, all.into_iter().collect::<Result<_, _>>()?)
 }
 
 /// Loads the members asked for, and asks the servers of those behind them what they can do. `tell`
@@ -49,13 +52,42 @@ pub fn load_any(
     mut tell: impl FnMut(&Remote),
 ) -> Result<Vec<AnyMember>, Failure> {
     // A server that can't be asked is told before gigabytes are read.
+    let templates = Templates::read(members)?;
+    if let (Some(path), true) = (&members.keys, members.remote.is_empty()) {
+        return Err(Failure::Usage(format!(
+            "--keys {}: no member lives behind a server, which alone has a key",
+            path.display()
+        )));
+    }
     let mut remote = Vec::new();
     for (place, text) in &members.remote {
-        let member = connect(text, members)?;
+        let member = connect(text, members, templates.of_servers.as_deref())?;
         tell(&member);
         remote.push((*place, member));
     }
-    let local = local(members, device.backend())?;
+    // One whose template can't be used costs no other its place.
+    let (mut local, mut failed) = (Vec::new(), Vec::new());
+    for outcome in load_all(members, &templates, device.backend())? {
+        match outcome {
+            Ok(member) => local.push(member),
+            Err(failure) if failure.is_of_a_template() => failed.push(failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if local.is_empty() && remote.is_empty() && !failed.is_empty() {
+        return Err(failed.swap_remove(0));
+    }
+    for failure in failed {
+        say(&format!("{failure}; the others take part without it"));
+    }
+    for member in local.iter().filter(|member| !member.has_template()) {
+        say(&format!(
+            "{} has no chat template, as a base model: it continues questions and answers. Give it one with --template {}=FILE.",
+            member.name(),
+            member.name()
+        ));
+    }
+    let local = settled(members, local)?;
     pollster::block_on(device.tune(&local))?;
     let mut all: Vec<AnyMember> = local.into_iter().map(AnyMember::from).collect();
     // In the order in which they were named.
@@ -72,7 +104,58 @@ pub fn load_any(
     Ok(all)
 }
 
-fn connect(text: &str, members: &Members) -> Result<Remote, Failure> {
+/// The sources of templates that the command line gives.
+struct Templates {
+    named: Vec<(String, String)>,
+    /// Of the only member.
+    of_one: Option<String>,
+    of_servers: Option<String>,
+}
+
+impl Templates {
+    /// Reads the files; one that nobody would use is refused.
+    fn read(members: &Members) -> Result<Self, Failure> {
+        let mut templates = Self {
+            named: Vec::new(),
+            of_one: None,
+            of_servers: None,
+        };
+        let names = names(members);
+        for given in &members.templates {
+            let named = given.split_once('=').and_then(|(name, path)| {
+                let known = names.iter().find(|one| one.eq_ignore_ascii_case(name))?;
+                Some((known.clone(), path))
+            });
+            let path = named.as_ref().map_or(given.as_str(), |(_, path)| path);
+            let source = || -> Result<String, Failure> {
+                Ok(String::from_utf8_lossy(&read(Path::new(path))?).into_owned())
+            };
+            match named {
+                Some((name, _)) => templates.named.push((name, source()?)),
+                None if !members.remote.is_empty() => templates.of_servers = Some(source()?),
+                None if names.len() == 1 => templates.of_one = Some(source()?),
+                None => {
+                    return Err(Failure::Usage(format!(
+                        "--template {given}: write NAME=FILE for the member that it is of; there are {}",
+                        names.join(", ")
+                    )));
+                }
+            }
+        }
+        Ok(templates)
+    }
+
+    /// That of a member whose model runs here.
+    fn of_member(&self, name: &str) -> Option<&str> {
+        let named = self.named.iter().find(|(one, _)| one == name);
+        named
+            .map(|(_, source)| source)
+            .or(self.of_one.as_ref())
+            .map(String::as_str)
+    }
+}
+
+fn connect(text: &str, members: &Members, template: Option<&str>) -> Result<Remote, Failure> {
     let address = Address::read(text)?;
     let mut key = None;
     if let Some(path) = &members.keys {
@@ -84,10 +167,7 @@ fn connect(text: &str, members: &Members) -> Result<Remote, Failure> {
         let given = variable.filter(|key| !key.is_empty());
         key = given.map(|key| Key::new(&key)).transpose()?;
     }
-    let template = match &members.template {
-        Some(path) => Some(Template::new(&String::from_utf8_lossy(&read(path)?))?),
-        None => None,
-    };
+    let template = template.map(Template::new).transpose()?;
     let server = Server::connect(
         address,
         Options {
@@ -105,8 +185,8 @@ fn connect(text: &str, members: &Members) -> Result<Remote, Failure> {
     Ok(Remote::new(&name, server))
 }
 
-fn local(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
-    let mut loaded = load_all(members, backend)?;
+/// Members as the command line has them beside their files.
+fn settled(members: &Members, mut loaded: Vec<Member>) -> Result<Vec<Member>, Failure> {
     for member in &mut loaded {
         member.set_thinking(members.thinking);
     }
@@ -116,22 +196,25 @@ fn local(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failur
     Ok(loaded)
 }
 
-fn load_all(members: &Members, backend: &dyn Backend) -> Result<Vec<Member>, Failure> {
+/// What comes of loading each member that runs here.
+fn load_all(
+    members: &Members,
+    templates: &Templates,
+    backend: &dyn Backend,
+) -> Result<Vec<Result<Member, Failure>>, Failure> {
+    let options = members.options();
     if members.bundled() {
-        return BUNDLED
-            .into_iter()
-            .map(|(name, file)| {
-                let source = Memory::file(format!("{name}.gguf"), file.to_vec());
-                Ok(load_from(name, &source, backend, members.options())?)
-            })
-            .collect();
+        let bundled = BUNDLED.into_iter().map(|(name, file)| {
+            let source = Memory::file(format!("{name}.gguf"), file.to_vec());
+            let template = templates.of_member(name);
+            Ok(load_from(name, &source, backend, options, template)?)
+        });
+        return Ok(bundled.collect());
     }
-    members
-        .files
-        .iter()
-        .zip(&members.names)
-        .map(|(path, name)| open(path, name, backend, members.options()))
-        .collect()
+    let files = members.files.iter().zip(&members.names);
+    let opened =
+        files.map(|(path, name)| open(templates.of_member(name), path, name, backend, options));
+    Ok(opened.collect())
 }
 
 /// What the members asked for are called.
@@ -161,14 +244,15 @@ pub fn bytes(members: &Members) -> Vec<u64> {
 ///
 /// # Errors
 /// [`Failure::File`] and [`Failure::Model`], naming the file.
-pub fn open(
+fn open(
+    template: Option<&str>,
     path: &Path,
     name: &str,
     backend: &dyn Backend,
     options: LoadOptions,
 ) -> Result<Member, Failure> {
     let source = source(path)?;
-    load_from(name, source.as_ref(), backend, options).map_err(|source| Failure::Model {
+    load_from(name, source.as_ref(), backend, options, template).map_err(|source| Failure::Model {
         path: path.to_owned(),
         source: Box::new(source),
     })
@@ -179,8 +263,11 @@ fn load_from(
     source: &dyn Source,
     backend: &dyn Backend,
     options: LoadOptions,
+    template: Option<&str>,
 ) -> Result<Member, MemberError> {
-    pollster::block_on(Member::load(name, source, backend, options, &mut |_| ()))
+    let mut silent = |_| ();
+    let load = Member::load_with(template, name, source, backend, options, &mut silent);
+    pollster::block_on(load)
 }
 
 /// The files of the model at `path`: a GGUF file with its other parts, or a Hugging Face folder;

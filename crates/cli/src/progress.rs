@@ -88,21 +88,31 @@ impl Reading {
     }
 }
 
+/// Says a line on standard error. A pipe that is closed, or a disk that is full, ends nothing.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Says that a member left an answer to the others.
 pub fn tell_of(member: &str, left: &Left) {
-    eprintln!("{member} leaves: {}; the others go on", left.error);
+    say(&format!(
+        "{member} leaves: {}; the others go on",
+        left.error
+    ));
 }
 
 /// Says that a member missed a round.
 pub fn tell_late(member: &str, late: &Left) {
-    eprintln!("{member} misses a round: {}", late.error);
+    say(&format!("{member} misses a round: {}", late.error));
 }
 
 /// Says where a member lives, and what it can do.
 pub fn tell_remote(member: &Remote) {
     let (server, name) = (member.server(), member.name());
     let (host, can) = (server.host(), server.abilities().name());
-    eprintln!("{name} is at {host}, which hears the conversation; it {can}");
+    say(&format!(
+        "{name} is at {host}, which hears the conversation; it {can}"
+    ));
 }
 
 /// Watches an answer of which only the rounds matter.

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::failure::Failure;
 use crate::members;
 use crate::print;
-use crate::progress::tell_remote;
+use crate::progress::{say, tell_remote};
 
 /// Where a key may be, if the command line has none.
 const KEY: &str = "CONCLAVE_KEY";
@@ -21,7 +21,7 @@ const KEY: &str = "CONCLAVE_KEY";
 pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     // An address that is taken is told before gigabytes are read.
     let server = Server::bind(Config {
-        host: serve.host,
+        host: serve.host.clone(),
         port: serve.port,
         key: serve.key.clone().or_else(key),
         origins: serve.origins.clone(),
@@ -29,10 +29,17 @@ pub fn run(serve: &args::Serve, device: &Device) -> Result<(), Failure> {
     })?;
     let mut members = members::load_any(&serve.members, device, tell_remote)?;
     let names: Vec<_> = members.iter().map(TakePart::name).collect();
-    eprintln!("{} on {}. Ctrl-C ends.", names.join(", "), device.name);
-    print(&format!("http://{}/v1\n", server.address()))?;
+    say(&format!(
+        "{} on {}. Ctrl-C ends.",
+        names.join(", "),
+        device.name
+    ));
+    // Whoever started it may not listen.
+    let _ = print(&format!("http://{}/v1\n", server.address()));
     let ensemble = Ensemble {
-        settings: serve.method.settings(Settings::default()),
+        settings: serve.method.limited(Ensemble::without_limits(
+            serve.method.settings(Settings::default()),
+        )),
         sampling: serve.drawing.sampling(),
         thinking: serve.members.thinking,
     };
@@ -47,36 +54,60 @@ fn key() -> Option<String> {
 /// Waits for Ctrl-C, or for SIGTERM where there is such a thing. The second one ends the program at
 /// once.
 async fn told_to_end() {
-    signal().await;
-    eprintln!("The answer on its way may end. Ctrl-C again ends it now.");
-    tokio::spawn(async {
-        signal().await;
+    let mut signals = Signals::new();
+    signals.next().await;
+    say("The answer on its way may end. Ctrl-C again ends it now.");
+    tokio::spawn(async move {
+        signals.next().await;
         std::process::exit(130);
     });
 }
 
+/// Signals to end, heard from the first on without a gap.
 #[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    // One that can't be heard ends the program as it does any other.
-    let mut interrupted = signal(SignalKind::interrupt()).ok();
-    let mut terminated = signal(SignalKind::terminate()).ok();
-    std::future::poll_fn(|context| {
-        let mut over = false;
-        for signal in [&mut interrupted, &mut terminated].into_iter().flatten() {
-            over |= signal.poll_recv(context).is_ready();
-        }
-        match over {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        }
-    })
-    .await;
+struct Signals(Vec<tokio::signal::unix::Signal>);
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        // One that can't be heard ends the program as it does any other.
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
+        Self(
+            kinds
+                .into_iter()
+                .filter_map(|kind| signal(kind).ok())
+                .collect(),
+        )
+    }
+
+    async fn next(&mut self) {
+        std::future::poll_fn(|context| {
+            let mut over = false;
+            for signal in &mut self.0 {
+                over |= signal.poll_recv(context).is_ready();
+            }
+            match over {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
+    }
 }
 
 #[cfg(not(unix))]
-async fn signal() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

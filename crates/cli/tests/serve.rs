@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+#[path = "../../member/tests/speaker/mod.rs"]
+mod speaker;
+
+use speaker::Speaker;
+
 const KEY: &str = "the-key-of-the-tests";
 
 /// A served ensemble of the bundled members, ended when it is dropped.
@@ -160,6 +165,125 @@ fn a_signal_ends_it_once_the_answer_on_its_way_is_told() {
         assert_eq!(served.ended(), Some(0));
         assert!(TcpStream::connect(&served.address).is_err());
     }
+}
+
+/// A folder with a model that sings, by this template.
+fn singer(name: &str, template: &'static str, context: usize) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("conclave-{}-{name}", std::process::id()));
+    let singer = Speaker {
+        words: &["<|end|>", "<|user|>", "<|answer|>", " la", " li", " lo"],
+        says: &[&["<|answer|>", " la", " li", " lo", " la"]],
+        template: Some(template),
+        context,
+        broken: None,
+        beyond: 0,
+        letters_beyond: 0,
+    };
+    singer.write(&folder);
+    folder
+}
+
+const SINGS: &str = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|answer|>";
+
+#[test]
+#[cfg(unix)]
+fn what_cannot_be_logged_ends_nothing() {
+    let short = singer("short", SINGS, 64);
+    let members = format!("{},{}", bundled("ada"), short.display());
+    let mut command = command(&["--port", "0", "--members", &members]);
+    let mut program = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    // Nobody reads what it logs.
+    drop(program.stderr.take());
+    BufReader::new(program.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.trim().trim_start_matches("http://");
+    let address = address.trim_end_matches("/v1").to_owned();
+    let mut served = Served { program, address };
+    // One member leaves, which is logged.
+    let question = "What is 347 + 85? ".repeat(20);
+    let body = json!({ "messages": [{ "role": "user", "content": question }], "max_tokens": 8 });
+    let (status, told) = served.send("POST /v1/chat/completions", &body.to_string());
+    assert_eq!(status, 200, "{told}");
+    assert!(told.contains("\"left\""), "{told}");
+    served.signal(libc::SIGINT);
+    assert_eq!(served.ended(), Some(0));
+    std::fs::remove_dir_all(short).unwrap();
+}
+
+#[test]
+fn a_template_that_is_none_costs_its_member_and_another_may_be_given() {
+    let folder = singer("go", "{{- if .System }}{{ .System }}{{ end }}", 400);
+    let members = format!("{},{}", bundled("ada"), folder.display());
+    let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+    let models = |arguments: &[&str]| {
+        let served = Served::new(arguments, &[]);
+        served.send("GET /v1/models", "").1
+    };
+    assert!(!models(&["--members", &members]).contains(&name));
+    let file = folder.with_extension("jinja");
+    std::fs::write(&file, SINGS).unwrap();
+    let given = format!("{name}={}", file.display());
+    assert!(models(&["--members", &members, "--template", &given]).contains(&name));
+    // Alone, it is told what is wrong and what to do.
+    let told = refused(&["--members", folder.to_str().unwrap()]);
+    assert!(
+        told.contains("Go template") && told.contains("--template"),
+        "{told}"
+    );
+    let alone = ["--members", folder.to_str().unwrap(), "--template"];
+    let file_name = file.to_str().unwrap();
+    assert!(models(&[&alone[..], &[file_name]].concat()).contains(&name));
+    // What nobody would use is refused.
+    let told = refused(&["--members", &members, "--template", file_name]);
+    assert!(told.contains("NAME=FILE"), "{told}");
+    assert!(refused(&["--template", "Ada=/nowhere.jinja"]).contains("/nowhere.jinja"));
+    assert!(refused(&["--keys", "/nowhere"]).contains("no member lives behind a server"));
+    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn this_machine_is_asked_by_its_name() {
+    let mut served = Served::new(&["--host", "localhost"], &[]);
+    let port = served.address.split_once(':').unwrap().1.to_owned();
+    for host in ["127.0.0.1", "[::1]"] {
+        // Not every machine has both kinds of address.
+        if std::net::TcpListener::bind(format!("{host}:0")).is_ok() {
+            served.address = format!("{host}:{port}");
+            assert_eq!(served.send("GET /v1/models", "").0, 200);
+        }
+    }
+}
+
+#[test]
+fn only_the_request_and_the_room_end_an_answer() {
+    let folder = singer("long", SINGS, 1500);
+    let served = Served::new(&["--members", folder.to_str().unwrap()], &[]);
+    let ask = |options: Value| {
+        let mut body = options;
+        body["messages"] = json!([{ "role": "user", "content": "Well?" }]);
+        let (status, told) = served.send("POST /v1/chat/completions", &body.to_string());
+        assert_eq!(status, 200, "{told}");
+        let answer: Value = serde_json::from_str(&told).unwrap();
+        let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap();
+        (
+            answer["conclave"]["stop"].as_str().unwrap().to_owned(),
+            tokens,
+        )
+    };
+    // 4,096 characters are some 1,365 tokens of three letters.
+    let (stop, tokens) = ask(json!({ "max_tokens": 1400 }));
+    assert_eq!(stop, "tokens");
+    assert!((1400..1404).contains(&tokens), "{tokens}");
+    let (stop, tokens) = ask(json!({}));
+    assert!(stop == "context" && tokens > 1404, "{stop} {tokens}");
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// The file of a bundled member.

@@ -131,8 +131,13 @@ fn compiled(options: &JsonCompileOptions, schema: Value) -> Result<(), String> {
 /// What an error of llguidance says, on one line and without its own state.
 pub(crate) fn told(error: &impl std::fmt::Display) -> String {
     let told = error.to_string();
-    let line = told.lines().next().unwrap_or_default();
-    line.trim_end_matches('.').to_owned()
+    let mut lines = told.lines();
+    let line = lines.next().unwrap_or_default().trim_end_matches('.');
+    // A regex's reason follows the regex and a mark below it.
+    match lines.find_map(|line| line.strip_prefix("error: ")) {
+        Some(reason) if line.ends_with(':') => format!("{line} {reason}"),
+        _ => line.to_owned(),
+    }
 }
 
 /// The smallest part of a schema that can't be honoured by itself for the same reason.
@@ -261,4 +266,15 @@ fn widest(value: &Value) -> usize {
         _ => return 0,
     };
     own.max(inner.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regex_that_is_none_is_refused_with_the_reason() {
+        let refused = check(r#"{"type": "string", "pattern": "("}"#).unwrap_err();
+        assert!(refused.to_string().contains("unclosed group"), "{refused}");
+    }
 }

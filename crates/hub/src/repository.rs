@@ -13,12 +13,14 @@ use crate::progress::in_words;
 use crate::reference::{MOST_PARTS, all_parts, first_part, in_parts};
 
 /// What a Hugging Face folder has beside its weights, and what of that it must have.
-pub(crate) const FOLDER: [&str; 5] = [
+pub(crate) const FOLDER: [&str; 7] = [
     CONFIG,
     "generation_config.json",
     TOKENIZER,
     "tokenizer_config.json",
     "chat_template.jinja",
+    "chat_template.json",
+    "processor_config.json",
 ];
 const NEEDED: [&str; 2] = [CONFIG, TOKENIZER];
 pub(crate) const CONFIG: &str = "config.json";

@@ -98,6 +98,8 @@ pub struct Member {
     answer: String,
     /// The white space that this member puts before an answer's first word.
     lead: String,
+    /// The text that the next answer begins with.
+    begun: String,
     /// Tokens of the conversation as it was last taken in, without what was answered.
     asked: usize,
     /// The conversations before, as far as there is room.
@@ -125,10 +127,28 @@ impl Member {
         options: LoadOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Self, MemberError> {
+        Self::load_with(None, name, source, backend, options, progress).await
+    }
+
+    /// As [`load`](Self::load), with the source of a chat template in place of the model's own.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn load_with(
+        template: Option<&str>,
+        name: &str,
+        source: &dyn Source,
+        backend: &dyn Backend,
+        options: LoadOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, MemberError> {
         let checkpoint = Checkpoint::open(source).await?;
         let description = checkpoint.description();
         let mut tokenizer = Tokenizer::from_checkpoint(description)?;
-        let mut template = ChatTemplate::from_checkpoint(description, &tokenizer)?;
+        let mut template = match template {
+            Some(given) => ChatTemplate::from_source(given, description, &tokenizer)?,
+            None => ChatTemplate::from_checkpoint(description, &tokenizer)?,
+        };
         let thinking = Thinking::default();
         template.set_thinking(thinking.enabled());
         let turn = Turn::of(&template, &tokenizer)?;
@@ -163,6 +183,7 @@ impl Member {
             shown: None,
             ids: Vec::new(),
             answer: String::new(),
+            begun: String::new(),
             asked: 0,
             kept: KeptPrefixes::default(),
             system: Vec::new(),
@@ -247,7 +268,7 @@ impl Member {
     /// # Errors
     /// As [`begin`](Self::begin), without the backend's.
     pub fn measure(&self, messages: &[Message]) -> Result<usize, MemberError> {
-        let (tokens, _) = self.nearest(&self.template.render(messages, true)?)?;
+        let (tokens, _) = self.nearest(&self.prompt(messages)?)?;
         self.session.check_prompt(tokens.len())?;
         Ok(tokens.len())
     }
@@ -257,7 +278,26 @@ impl Member {
     /// # Errors
     /// [`MemberError::Text`] of one that the template refuses.
     pub fn render(&self, messages: &[Message]) -> Result<String, MemberError> {
-        Ok(self.template.render(messages, true)?.text().to_owned())
+        Ok(self
+            .template
+            .render_adapted(messages, true)?
+            .text()
+            .to_owned())
+    }
+
+    /// Says what the answers to the next conversations begin with: they are gone on from there. An
+    /// empty text begins nothing.
+    pub fn begin_with(&mut self, text: &str) {
+        text.clone_into(&mut self.begun);
+    }
+
+    /// A conversation up to where the answer goes on.
+    fn prompt(&self, messages: &[Message]) -> Result<Prompt, MemberError> {
+        let prompt = self.template.render_adapted(messages, true)?;
+        Ok(match self.begun.is_empty() {
+            true => prompt,
+            false => prompt.followed_by(&format!("{}{}", self.turn.lead, self.begun)),
+        })
     }
 
     /// The ids of a prompt behind the prefix that spares it most, those of what is shown there
@@ -354,7 +394,9 @@ impl Member {
                 .cloned()
                 .into_iter()
                 .chain([Message::new("user", question)]);
-            let prompt = self.template.render(&asked.collect::<Vec<_>>(), true)?;
+            let prompt = self
+                .template
+                .render_adapted(&asked.collect::<Vec<_>>(), true)?;
             self.tokenizer.encode_prompt(&prompt)
         };
         let (one, other) = (of("0")?, of("Z")?);
@@ -429,13 +471,13 @@ impl Member {
         stream: u64,
         go_on: impl AsyncFnMut(usize, usize) -> bool,
     ) -> Result<Begun, MemberError> {
-        let prompt = self.template.render(messages, true)?;
+        let prompt = self.prompt(messages)?;
         let (tokens, kept) = self.nearest(&prompt)?;
         self.session.check_prompt(tokens.len())?;
         self.turn_to(kept, &tokens).await?;
         self.asked = tokens.len();
         self.sampler = Sampler::new(sampling, stream);
-        self.answer.clear();
+        self.answer.clone_from(&self.begun);
         self.lead.clone_from(&self.turn.lead);
         self.in_line.clear();
         if tokens.starts_with(&self.system) {
@@ -678,7 +720,7 @@ impl Member {
     /// # Errors
     /// As [`begin`](Self::begin) and [`verify`](Self::verify).
     pub async fn surprise(&mut self, messages: &[Message]) -> Result<Option<f64>, MemberError> {
-        let prompt = self.template.render(messages, true)?;
+        let prompt = self.template.render_adapted(messages, true)?;
         let question = messages.last().map(|message| message.content.trim());
         let Some(question) = question.filter(|question| !question.is_empty()) else {
             return Ok(None);

@@ -114,6 +114,8 @@ pub struct Remote {
     /// It leaves the drafting to others.
     only_judges: bool,
     held: Held,
+    /// What the next answer begins with.
+    begun: String,
     prompt_tokens: usize,
     /// The candidates scored last: texts, and their ids where those are known.
     in_line: Vec<(String, Option<Vec<u32>>)>,
@@ -133,6 +135,7 @@ impl Remote {
             drawing: Drawing::greedy(),
             only_judges: false,
             held: Held::default(),
+            begun: String::new(),
             prompt_tokens: 0,
             in_line: Vec::new(),
             round: 0,
@@ -172,10 +175,17 @@ impl Remote {
         self.server.abilities() != Abilities::DraftsOnly
     }
 
+    /// Says what the answers to the next conversations begin with; an empty text begins nothing.
+    pub fn begin_with(&mut self, text: &str) {
+        text.clone_into(&mut self.begun);
+    }
+
     /// Takes in a conversation. Nothing is sent before the first move.
     pub fn begin(&mut self, messages: Vec<Said>, drawing: Drawing) {
+        let begun = Some(self.begun.clone()).filter(|text| !text.is_empty());
         self.held = Held {
             messages,
+            kept: begun.map(|text| (text, None)).into_iter().collect(),
             ..Held::default()
         };
         self.drawing = drawing;
@@ -210,7 +220,7 @@ impl Remote {
         });
         let (held, drafted) = self.told(drafted.await)?;
         self.held = held;
-        if self.held.kept.is_empty() {
+        if self.round == 0 {
             self.prompt_tokens = drafted.prefix_tokens;
         }
         Ok(drafted)

@@ -18,8 +18,21 @@ pub const STOPPED: &str = "stopped";
 pub enum Question<'a> {
     /// A conversation that ends with a question.
     Conversation(&'a [Message]),
+    /// A conversation, and what its answer begins with.
+    Begun(&'a [Message], &'a str),
     /// A bare text to continue, without anybody's template around it.
     Text(&'a str),
+}
+
+impl<'a> Question<'a> {
+    /// The conversation, unless it is a bare text, and what its answer begins with.
+    fn conversation(self) -> Option<(&'a [Message], &'a str)> {
+        match self {
+            Self::Conversation(messages) => Some((messages, "")),
+            Self::Begun(messages, begun) => Some((messages, begun)),
+            Self::Text(_) => None,
+        }
+    }
 }
 
 /// What the members are asked, and how they answer.
@@ -129,7 +142,7 @@ pub async fn answer<M: TakePart>(
     let strengths: Vec<f64> = members.iter().map(TakePart::strength).collect();
     let chats: Vec<bool> = members.iter().map(TakePart::chats).collect();
     query.trust(&strengths, &chats)?;
-    if let Question::Conversation(messages) = ask.question {
+    if let Some((messages, _)) = ask.question.conversation() {
         query.ask(messages.iter().map(|message| message.content.as_str()));
     }
     let mut said = Answer {
@@ -141,7 +154,7 @@ pub async fn answer<M: TakePart>(
         left: Vec::new(),
         rounds: Vec::new(),
     };
-    if !begin(members, ask, &mut said, watch).await? {
+    if !begin(members, &mut query, ask, &mut said, watch).await? {
         return Ok(said);
     }
     let mut ending = Ending::new(&ask.limits);
@@ -198,19 +211,35 @@ pub async fn answer<M: TakePart>(
 }
 
 /// Everybody reads the conversation and thinks, until `watch` stops it: whether it came to the end.
+/// A member that can't read it leaves, as long as one that drafts is left.
 async fn begin<M: TakePart>(
     members: &mut [M],
+    query: &mut Query,
     ask: &Ask<'_>,
     said: &mut Answer,
     watch: &mut impl Watch,
 ) -> Result<bool, AnswerError> {
     // Whether it fits everybody is known at once; to read may take minutes.
-    if let Question::Conversation(messages) = ask.question {
-        for member in members.iter() {
+    if let Some((messages, begun)) = ask.question.conversation() {
+        for member in members.iter_mut() {
+            member.begin_with(begun);
+        }
+        let mut unable = Vec::new();
+        for (index, member) in members.iter().enumerate() {
             let measured = member.measure(messages).await;
-            measured.map_err(of(member.name()))?;
+            unable.extend(measured.err().map(|error| (index, error)));
+        }
+        let is_able = |index: &usize| unable.iter().all(|(one, _)| one != index);
+        let mut able = (0..members.len()).filter(is_able);
+        if !able.any(|index| members[index].drafts()) && !unable.is_empty() {
+            let (index, error) = unable.swap_remove(0);
+            return Err(of(members[index].name())(error));
+        }
+        for failed in unable {
+            said.leave(members, query, query.round(), failed, watch)?;
         }
     }
+    let active = query.active().to_vec();
     for (index, member) in members.iter_mut().enumerate() {
         let form = ask.form.as_ref().map(|form| form.of(index));
         member.hold(form).map_err(of(member.name()))?;
@@ -218,14 +247,18 @@ async fn begin<M: TakePart>(
     if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
         return Err(AnswerError::NoForm);
     }
-    for (stream, member) in (0..).zip(members.iter_mut()) {
+    for (index, member) in members.iter_mut().enumerate() {
+        if !active.contains(&index) {
+            continue;
+        }
+        let stream = index as u64;
         let name = member.name().to_owned();
         let go_on = async |done, total| {
             watch.reading(&name, done, total);
             watch.go_on()
         };
         let begun = match ask.question {
-            Question::Conversation(messages) => {
+            Question::Conversation(messages) | Question::Begun(messages, _) => {
                 member
                     .begin_while(messages, ask.sampling, stream, go_on)
                     .await
@@ -245,7 +278,11 @@ async fn begin<M: TakePart>(
     if let Question::Text(_) = ask.question {
         return Ok(true);
     }
-    for member in members.iter_mut() {
+    for (index, member) in members.iter_mut().enumerate() {
+        if !active.contains(&index) {
+            said.thoughts.push(Thought::default());
+            continue;
+        }
         let name = member.name().to_owned();
         let go_on = async |text: &str| {
             watch.thinking(&name, text);

@@ -84,6 +84,9 @@ pub trait TakePart {
     /// Says whether it thinks aloud before it answers, from the next conversation on.
     fn set_thinking(&mut self, _thinking: Thinking) {}
 
+    /// Says what the answer to the next conversation begins with; an empty text begins nothing.
+    fn begin_with(&mut self, _text: &str) {}
+
     /// Takes in a conversation; `go_on` hears how many of its tokens are read and of how many, and
     /// says whether to go on.
     ///
@@ -204,6 +207,10 @@ impl TakePart for Member {
         self.set_thinking(thinking);
     }
 
+    fn begin_with(&mut self, text: &str) {
+        self.begin_with(text);
+    }
+
     async fn begin_while(
         &mut self,
         messages: &[Message],
@@ -275,6 +282,10 @@ impl TakePart for Remote {
     fn hold(&mut self, form: Option<FormOf<'_>>) -> Result<(), MoveError> {
         self.only_judge(form.is_some());
         Ok(())
+    }
+
+    fn begin_with(&mut self, text: &str) {
+        self.begin_with(text);
     }
 
     async fn begin_while(
@@ -412,6 +423,10 @@ impl TakePart for AnyMember {
 
     fn set_thinking(&mut self, thinking: Thinking) {
         its!(self, member => TakePart::set_thinking(&mut **member, thinking));
+    }
+
+    fn begin_with(&mut self, text: &str) {
+        its!(self, member => member.begin_with(text));
     }
 
     async fn begin_while(

@@ -1,5 +1,4 @@
-//! Who may ask: a page only from an origin that was named, and whoever has the key, where there is
-//! one.
+//! Access checks: the origin of a page, and the key if the server has one.
 
 use std::sync::Arc;
 
@@ -11,31 +10,85 @@ use subtle::ConstantTimeEq;
 
 use crate::error::ApiError;
 
-/// Whom the server answers.
+/// Required key and allowed origins.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub key: Option<String>,
     /// Origins of pages.
-    pub origins: Vec<HeaderValue>,
+    pub origins: Vec<Origin>,
+}
+
+/// Pattern for the `Origin` header. `*` matches any text without `/`; as a port it also matches the
+/// default port, and alone it matches every page. `null` matches pages without an origin (files,
+/// sandboxed frames).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin(String);
+
+impl Origin {
+    /// Parses scheme, host and optional port; `None` if no browser would send such an origin.
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        let fits = || {
+            let (scheme, host) = text.split_once("://")?;
+            let letter = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
+            let fits = !scheme.is_empty() && scheme.chars().all(letter);
+            let no_host = |letter: char| "/?#@".contains(letter) || !letter.is_ascii_graphic();
+            (fits && !host.is_empty() && !host.contains(no_host)).then_some(())
+        };
+        let named = text == "null" || text == "*" || fits().is_some();
+        named.then_some(Self(text))
+    }
+
+    /// Returns whether the pattern matches `origin`.
+    pub fn stands_for(&self, origin: &HeaderValue) -> bool {
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        // Browsers omit the default port.
+        let without_port = self
+            .0
+            .strip_suffix(":*")
+            .is_some_and(|host| fits(host, origin));
+        without_port || self.0 == "*" || fits(&self.0, origin)
+    }
+}
+
+/// Returns whether `text` matches `pattern`, where `*` is any text without `/`.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((before, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(text) = text.strip_prefix(before) else {
+        return false;
+    };
+    let ends = text.find('/').unwrap_or(text.len());
+    let mut ends = text
+        .char_indices()
+        .map(|(at, _)| at)
+        .chain([text.len()])
+        .take_while(|&at| at <= ends);
+    ends.any(|at| fits(rest, &text[at..]))
 }
 
 impl Access {
-    /// Any page that a browser shows could otherwise ask a server on its machine.
+    /// Checks the origin: any open page could otherwise use a server on the same machine.
     fn origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         match headers.get(header::ORIGIN) {
-            Some(origin) if !self.origins.contains(origin) => Err(ApiError::refused(
-                StatusCode::FORBIDDEN,
-                "origin_not_allowed",
-                format!(
-                    "Pages of {} may not ask. Start the server with `--origin` for those that may.",
-                    String::from_utf8_lossy(origin.as_bytes())
-                ),
-            )),
+            Some(origin) if !self.origins.iter().any(|one| one.stands_for(origin)) => {
+                Err(ApiError::refused(
+                    StatusCode::FORBIDDEN,
+                    "origin_not_allowed",
+                    format!(
+                        "Pages of {} may not ask. Start the server with `--origin` for those that may.",
+                        String::from_utf8_lossy(origin.as_bytes())
+                    ),
+                ))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Compares in a time that tells nothing of the key but its length.
+    /// Checks the key in constant time (only its length can leak).
     fn key(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(key) = &self.key else {
             return Ok(());
@@ -61,7 +114,7 @@ fn unauthorised(message: &str) -> ApiError {
     ApiError::refused(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
 }
 
-/// Lets only those pages through that may ask.
+/// Middleware that rejects pages of other origins.
 pub(crate) async fn from_its_origin(
     State(access): State<Arc<Access>>,
     request: Request,
@@ -71,7 +124,7 @@ pub(crate) async fn from_its_origin(
     Ok(next.run(request).await)
 }
 
-/// Lets only those through that have the key.
+/// Middleware that rejects requests without the key.
 pub(crate) async fn with_the_key(
     State(access): State<Arc<Access>>,
     request: Request,
@@ -79,4 +132,66 @@ pub(crate) async fn with_the_key(
 ) -> Result<Response, ApiError> {
     access.key(request.headers())?;
     Ok(next.run(request).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_as_browsers_send_them() {
+        for origin in [
+            "https://example.org",
+            "http://localhost:5173",
+            "app://conclave",
+            "null",
+            "*",
+            "vscode-webview://*",
+        ] {
+            assert_eq!(Origin::new(origin), Some(Origin(origin.to_owned())));
+        }
+        for wrong in [
+            "example.org",
+            "https://",
+            "https://example.org/",
+            "https://a b",
+            "https://a@b",
+            "*.org",
+            "ht*p://a",
+            "https://a\nb",
+        ] {
+            assert_eq!(Origin::new(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_stands_for_what_a_star_leaves_open() {
+        let stands = |pattern: &str, origin: &'static str| {
+            let origin = HeaderValue::from_static(origin);
+            Origin::new(pattern).unwrap().stands_for(&origin)
+        };
+        for (pattern, origin) in [
+            ("http://localhost:*", "http://localhost:5173"),
+            ("http://localhost:*", "http://localhost"),
+            ("vscode-webview://*", "vscode-webview://1k2j3"),
+            ("https://*.example.org", "https://a.b.example.org"),
+            ("HTTPS://Example.org", "https://example.org"),
+            ("null", "null"),
+            ("*", "null"),
+            ("*", "https://example.org"),
+        ] {
+            assert!(stands(pattern, origin), "{pattern} {origin}");
+        }
+        for (pattern, origin) in [
+            ("http://localhost:*", "https://localhost:5173"),
+            ("http://localhost:*", "http://localhost.example.org"),
+            ("https://*.example.org", "https://example.org"),
+            ("https://*.example.org", "https://example.org.evil.com"),
+            ("https://example.org", "null"),
+            ("https://*", "null"),
+            ("vscode-webview://*", "https://example.org"),
+        ] {
+            assert!(!stands(pattern, origin), "{pattern} {origin}");
+        }
+    }
 }

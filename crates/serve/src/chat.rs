@@ -1,4 +1,4 @@
-//! `/v1/chat/completions`: what is asked for.
+//! Requests to `/v1/chat/completions`.
 
 use conclave_member::{Message, Thinking};
 use serde_json::{Map, Value};
@@ -7,8 +7,8 @@ use crate::error::ApiError;
 use crate::options::{Options, Tokens, is_empty};
 use crate::work::Task;
 
-/// Fields of a message that members would have to read or obey, and cannot: without them it says
-/// something else. All others tell of an answer, or are a client's own.
+/// Message fields that change its meaning and that members cannot read. All other fields describe
+/// an earlier answer or belong to the client, and are ignored.
 const UNREADABLE: [&str; 7] = [
     "attachments",
     "audio",
@@ -19,24 +19,47 @@ const UNREADABLE: [&str; 7] = [
     "tool_calls",
 ];
 
-/// Takes the conversation and the form of the answer, and the most tokens of it.
+/// Option that makes the answer continue the last message.
+const GO_ON: &str = "continue_final_message";
+
+/// Message fields with the same meaning: `prefix` (DeepSeek, Mistral) and `partial` (Moonshot).
+const MARKS: [&str; 2] = ["prefix", "partial"];
+
+/// Takes the conversation, the response format and the token limit.
 ///
 /// # Errors
 /// 400 with the option's name.
 pub(crate) fn read(options: &mut Options) -> Result<(Task, Option<usize>), ApiError> {
     let mut tokens = None;
-    // The later name goes first; llama.cpp's goes last.
+    // Later names override earlier ones.
     for name in ["n_predict", "max_tokens", "max_completion_tokens"] {
         tokens = options.tokens(name, 1)?.or(tokens);
     }
     let schema = options.response_format()?;
-    let messages = messages(options)?;
-    let task = Task::Chat { messages, schema };
+    let goes_on = options.flag(GO_ON)?;
+    if goes_on {
+        // Redundant here.
+        options.flag("add_generation_prompt")?;
+    }
+    let (mut messages, marked) = messages(options)?;
+    let mut begun = String::new();
+    if goes_on || marked {
+        let last = messages.pop().filter(|last| last.role == "assistant");
+        let last = last.filter(|_| schema.is_none() && !messages.is_empty());
+        let message = "`continue_final_message` wants a last message that is the assistant's, behind another, and no `response_format`.";
+        begun = last
+            .ok_or_else(|| ApiError::option(GO_ON, message))?
+            .content;
+    }
+    let task = Task::Chat {
+        messages,
+        begun,
+        schema,
+    };
     Ok((task, tokens.and_then(Tokens::limit)))
 }
 
-/// Reads a request to render a conversation and to answer nothing: which member, whether it is to
-/// think, and the conversation.
+/// Parses a request that only renders a conversation: member, thinking mode and conversation.
 ///
 /// # Errors
 /// As [`read`]; 404 for a model that there isn't.
@@ -47,17 +70,23 @@ pub(crate) fn read_to_render(
     let mut options = Options::read(body)?;
     let (_, member) = options.model(models)?;
     let thinking = options.thinking()?;
-    let messages = messages(&mut options)?;
+    let (messages, _) = messages(&mut options)?;
     options.nothing_else()?;
     Ok((member, thinking, Task::Render { messages }))
 }
 
-/// Takes the conversation.
-fn messages(options: &mut Options) -> Result<Vec<Message>, ApiError> {
+/// Takes the conversation, and whether its last message is marked for continuation.
+fn messages(options: &mut Options) -> Result<(Vec<Message>, bool), ApiError> {
     match options.take("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => {
+            let is_marked = |last: &Value| {
+                let mut marks = MARKS.iter().map(|mark| last.get(mark));
+                marks.any(|mark| mark == Some(&Value::Bool(true)))
+            };
+            let marked = messages.last().is_some_and(is_marked);
             let messages = messages.into_iter().enumerate();
-            messages.map(|(at, one)| message(at, one)).collect()
+            let messages = messages.map(|(at, one)| message(at, one));
+            Ok((messages.collect::<Result<_, _>>()?, marked))
         }
         _ => {
             let message = "`messages` have to be a list of at least one message.";
@@ -76,7 +105,7 @@ fn message(at: usize, message: Value) -> Result<Message, ApiError> {
         _ => return Err(wrong(format!("`messages[{at}]` has no `role`."))),
     };
     let role = match role.as_str() {
-        // Its later name.
+        // Newer name of the system role.
         "developer" => "system",
         "system" | "user" | "assistant" => &role,
         other => {
@@ -91,7 +120,7 @@ fn message(at: usize, message: Value) -> Result<Message, ApiError> {
             let parts = parts.into_iter().map(|one| part(at, one));
             parts.collect::<Result<_, _>>()?
         }
-        // An assistant's that refused, or only called tools.
+        // A refusal, or a message that only called tools.
         None | Some(Value::Null) if role == "assistant" => match fields.remove("refusal") {
             Some(Value::String(refusal)) => refusal,
             _ => String::new(),
@@ -115,7 +144,7 @@ fn message(at: usize, message: Value) -> Result<Message, ApiError> {
     })
 }
 
-/// A part of a message: the members read text alone.
+/// Text of a content part; other kinds are an error.
 fn part(at: usize, part: Value) -> Result<String, ApiError> {
     let mut fields = match part {
         Value::String(text) => return Ok(text),
@@ -126,7 +155,7 @@ fn part(at: usize, part: Value) -> Result<String, ApiError> {
     let field = match kind.as_ref().map(Value::as_str) {
         None | Some(Some("text" | "input_text" | "output_text")) => "text",
         Some(Some("refusal")) => "refusal",
-        // What was thought before an answer is no part of the next prompt.
+        // Earlier reasoning is not part of a prompt.
         Some(Some("thinking" | "redacted_thinking" | "reasoning")) => return Ok(String::new()),
         _ => {
             let message = format!(
@@ -249,6 +278,39 @@ mod tests {
             );
             assert_eq!(error.param.as_deref(), Some("messages"));
         }
+    }
+
+    #[test]
+    fn an_answer_goes_on_from_the_last_message_where_that_is_asked_for() {
+        let begun = |last: Value, options: Value| {
+            let mut body = options;
+            body["messages"] = json!([{ "role": "user", "content": "Well?" }, last]);
+            let models = ["conclave".to_owned()];
+            let body = body.to_string();
+            let read = Options::request(body.as_bytes(), &models, Sampling::default(), read);
+            read.map(|(_, (task, _))| match task {
+                Task::Chat {
+                    messages, begun, ..
+                } => (messages.len(), begun),
+                _ => unreachable!("it is a conversation"),
+            })
+        };
+        let said = json!({ "role": "assistant", "content": "Yes, " });
+        let wanted = Ok((1, "Yes, ".to_owned()));
+        let asks = json!({ "continue_final_message": true, "add_generation_prompt": false });
+        assert_eq!(begun(said.clone(), asks.clone()), wanted);
+        for mark in MARKS {
+            let mut marked = said.clone();
+            marked[mark] = json!(true);
+            assert_eq!(begun(marked, json!({})), wanted);
+        }
+        assert_eq!(begun(said.clone(), json!({})), Ok((2, String::new())));
+        let user = json!({ "role": "user", "content": "Then?" });
+        assert!(begun(user, asks.clone()).is_err());
+        let mut form = asks;
+        form["response_format"] = json!({ "type": "json_object" });
+        let refused = begun(said, form).unwrap_err();
+        assert_eq!(refused.param.as_deref(), Some("continue_final_message"));
     }
 
     #[test]

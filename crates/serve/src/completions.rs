@@ -1,5 +1,4 @@
-//! `/v1/completions`: what is asked for. Bare texts are continued, or judged: how probable is each
-//! token?
+//! Requests to `/v1/completions`: continue bare texts, or return log-probabilities of their tokens.
 
 use serde_json::Value;
 
@@ -7,10 +6,10 @@ use crate::error::ApiError;
 use crate::options::{MOST_CHOICES, Options, Tokens};
 use crate::work::Task;
 
-/// Tokens of a continuation, where a request names no limit: as OpenAI has it.
+/// Default token limit of a continuation, as in OpenAI's API.
 const USUAL_TOKENS: usize = 16;
 
-/// Takes the texts and what is wanted of them, and the most tokens behind each.
+/// Takes the texts, the task and the token limit of each continuation.
 ///
 /// # Errors
 /// 400 with the option's name.

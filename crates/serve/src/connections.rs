@@ -1,8 +1,10 @@
-//! Connections: how many there may be, how long one may say nothing, and how they end.
+//! Connection handling: limits, timeouts and shutdown.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,23 +17,22 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-/// Connections at once; more wait until one ends.
+/// Maximum number of open connections; further ones wait.
 const MOST: usize = 1024;
 
-/// How long a connection may take to say what it asks for, also after an answer; and as long again
-/// for what it sends with it.
+/// Timeout for a request's headers, also between two requests, and again for its body.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
-/// How long to wait where the machine has no room for a connection.
+/// Pause after a failed accept.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// Serves all who connect until `shutdown`; comes back when all that was asked before is answered.
+/// Serves connections until `shutdown`; returns once all earlier requests are answered.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     router: Router,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -46,9 +47,9 @@ pub(crate) async fn serve(
             None
         };
         let connects = async {
-            // Nobody closes the semaphore.
+            // The semaphore is never closed.
             let place = Arc::clone(&room).acquire_owned().await.ok()?;
-            Some((listener.accept().await, place))
+            Some((accept(&listeners).await, place))
         };
         let Some((connected, place)) = or(ends, connects).await else {
             break;
@@ -57,21 +58,30 @@ pub(crate) async fn serve(
             tokio::time::sleep(NO_ROOM).await;
             continue;
         };
-        // Segments are small, and each is wanted at once.
+        // Segments are small and latency matters.
         let _ = stream.set_nodelay(true);
         let service = service_for(router.clone(), from);
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // A client that goes away is no news.
+            // Disconnects are normal.
             let _ = connection.await;
             drop(place);
         });
     }
-    drop(listener);
+    drop(listeners);
     graceful.shutdown().await;
 }
 
-/// What answers the requests of one connection, which know where they come from.
+/// Accepts the next connection on any listener.
+async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let mut all = listeners.iter().map(|one| one.poll_accept(context));
+        all.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+/// Returns the service of one connection; its requests carry the peer address.
 fn service_for(
     router: Router,
     from: SocketAddr,

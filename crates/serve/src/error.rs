@@ -1,4 +1,4 @@
-//! What a client is told where there is no answer, in the shape that OpenAI's clients read.
+//! Errors in the format of OpenAI's API.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,17 +6,17 @@ use conclave_member::MemberError;
 use conclave_rounds::{AnswerError, MoveError};
 use serde_json::{Value, json};
 
-/// An error as a client sees it.
+/// Error returned to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub status: StatusCode,
-    /// One of OpenAI's kinds: `invalid_request_error`, `server_error` …
+    /// One of OpenAI's error types: `invalid_request_error`, `server_error` …
     pub kind: &'static str,
     pub code: Option<&'static str>,
-    /// The option that it is about.
+    /// Option at fault.
     pub param: Option<String>,
     pub message: String,
-    /// Seconds after which it may be tried again.
+    /// Seconds until the client may retry.
     pub retry_after: Option<u64>,
 }
 
@@ -32,12 +32,12 @@ impl ApiError {
         }
     }
 
-    /// A request that can't be answered as it is.
+    /// 400: invalid request.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
     }
 
-    /// A request whose option `name` can't be honoured.
+    /// 400: option `name` can't be honoured.
     pub fn option(name: &str, message: impl Into<String>) -> Self {
         Self {
             param: Some(name.to_owned()),
@@ -45,13 +45,13 @@ impl ApiError {
         }
     }
 
-    /// A request whose answer can't be held to its schema.
+    /// 400: unsupported schema.
     pub fn format(reason: &dyn std::fmt::Display) -> Self {
         let message = format!("The members can't honour `response_format`: {reason}.");
         Self::option("response_format", message)
     }
 
-    /// A request that another status than 400 fits.
+    /// Invalid request with another status than 400.
     pub fn refused(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code: Some(code),
@@ -59,7 +59,7 @@ impl ApiError {
         }
     }
 
-    /// Nobody may wait any more.
+    /// 429: the queue is full.
     pub fn busy(message: impl Into<String>, seconds: u64) -> Self {
         Self {
             code: Some("rate_limit_exceeded"),
@@ -68,7 +68,7 @@ impl ApiError {
         }
     }
 
-    /// The server ends.
+    /// 503: the server is shutting down.
     pub fn closing() -> Self {
         let message = "The server is shutting down. Ask again when it is back.";
         Self {
@@ -77,12 +77,12 @@ impl ApiError {
         }
     }
 
-    /// Something broke here.
+    /// 500: internal failure.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)
     }
 
-    /// As JSON: `{"error": {…}}`.
+    /// JSON body: `{"error": {…}}`.
     pub fn body(&self) -> Value {
         json!({ "error": {
             "message": self.message,
@@ -104,7 +104,7 @@ impl From<MoveError> for ApiError {
         }
         match error {
             MoveError::Local(MemberError::Constraint(reason)) => Self::format(&reason),
-            // The conversation is not one that the member's template takes.
+            // The member's template rejects the conversation.
             MoveError::Local(MemberError::Text(_)) | MoveError::Unknown(_) => {
                 Self::invalid(message)
             }

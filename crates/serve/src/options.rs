@@ -1,5 +1,4 @@
-//! What a request asks for: each option checked, and what nobody here can honour refused by its
-//! name.
+//! Request options: each is checked, and unsupported ones are rejected by name.
 
 use axum::http::StatusCode;
 use conclave_member::Thinking;
@@ -14,30 +13,30 @@ mod idle;
 pub(crate) use idle::is_empty;
 use idle::is_idle;
 
-/// Answers of one request: eight members' candidates, and as many again.
+/// Maximum number of answers to one request.
 pub(crate) const MOST_CHOICES: usize = 16;
 
-/// Texts that an answer may be asked to end before, and bytes of one.
+/// Maximum number of stop texts, and bytes of one.
 const MOST_STOPS: usize = 16;
 const LONGEST_STOP: usize = 1024;
 
-/// Bytes of a client's `user`, which is kept while it waits.
+/// Maximum bytes of `user`, which stays in memory while the request waits.
 const LONGEST_USER: usize = 256;
 
-/// A request's body, of which options are taken one by one.
+/// Body of a request, from which options are taken one by one.
 pub(crate) struct Options(Map<String, Value>);
 
-/// What every kind of request may ask for.
+/// Options common to all endpoints.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
-    /// The name that is asked by, and told back.
+    /// Requested model name, repeated in the reply.
     pub model: String,
-    /// Which member alone, by index; `None` for all of them.
+    /// Index of the only member asked; `None` for all.
     pub member: Option<usize>,
     pub sampling: Sampling,
-    /// Whether members think first; `None`: as the server was started.
+    /// Thinking mode; `None` for the server's default.
     pub thinking: Option<Thinking>,
-    /// Answers to one question.
+    /// Number of answers to one question.
     pub choices: usize,
     pub stop: Vec<String>,
     pub stream: bool,
@@ -46,10 +45,10 @@ pub(crate) struct Common {
 }
 
 impl Options {
-    /// Reads a body, a JSON object.
+    /// Parses a body, a JSON object.
     ///
     /// # Errors
-    /// 400 where it is none.
+    /// 400 for anything else.
     pub fn read(body: &[u8]) -> Result<Self, ApiError> {
         match read_json(body) {
             Ok(Value::Object(options)) => Ok(Self(options)),
@@ -61,11 +60,11 @@ impl Options {
         }
     }
 
-    /// Reads a request: what every kind may ask for, and by `own` what only its kind may; `models`
-    /// and `sampling` as of [`common`](Self::common).
+    /// Parses a request: the common options and, by `own`, those of its endpoint. `models` and
+    /// `sampling` as in [`common`](Self::common).
     ///
     /// # Errors
-    /// 400 with the option's name, 404 for a model that there isn't.
+    /// 400 with the option's name, 404 for an unknown model.
     pub fn request<T>(
         body: &[u8],
         models: &[String],
@@ -79,12 +78,12 @@ impl Options {
         Ok((common, own))
     }
 
-    /// Takes an option out; `null` is as if it were left out.
+    /// Removes an option; `null` counts as absent.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|value| !value.is_null())
     }
 
-    /// A text.
+    /// Takes a string.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, ApiError> {
         match self.take(name) {
             None => Ok(None),
@@ -96,12 +95,12 @@ impl Options {
         }
     }
 
-    /// A switch, off if it is left out.
+    /// Takes a boolean, false by default.
     pub fn flag(&mut self, name: &str) -> Result<bool, ApiError> {
         Ok(self.switch(name)?.unwrap_or(false))
     }
 
-    /// A switch that may be left out.
+    /// Takes an optional boolean.
     fn switch(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.take(name) {
             None => Ok(None),
@@ -113,7 +112,7 @@ impl Options {
         }
     }
 
-    /// A number from `low` to `high`.
+    /// Takes a number from `low` to `high`.
     pub fn number(&mut self, name: &str, low: f64, high: f64) -> Result<Option<f64>, ApiError> {
         let Some(value) = self.take(name) else {
             return Ok(None);
@@ -126,7 +125,7 @@ impl Options {
         Ok(Some(number))
     }
 
-    /// A whole number from `low` to `high`, however it is written: `100.0` and `1e2` are 100.
+    /// Takes an integer from `low` to `high`; `100.0` and `1e2` are 100.
     pub fn whole(&mut self, name: &str, low: i128, high: i128) -> Result<Option<i128>, ApiError> {
         let Some(value) = self.take(name) else {
             return Ok(None);
@@ -148,7 +147,7 @@ impl Options {
         Ok(Some(number))
     }
 
-    /// A number of tokens of at least `least`. -1, and -2 as Ollama has it, are no limit.
+    /// Takes a token limit of at least `least`; -1 and (Ollama) -2 mean no limit.
     pub fn tokens(&mut self, name: &str, least: i128) -> Result<Option<Tokens>, ApiError> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);
@@ -162,8 +161,8 @@ impl Options {
         Ok(tokens.map(|tokens| Tokens::Most(most(tokens))))
     }
 
-    /// Takes what every kind of request may ask for; `models` are all names, of which the first
-    /// stands for all members, and `sampling` is what holds where a request says nothing.
+    /// Takes the common options. `models` are all model names, the ensemble's first; `sampling` are
+    /// the defaults.
     fn common(&mut self, models: &[String], sampling: Sampling) -> Result<Common, ApiError> {
         let (model, member) = self.model(models)?;
         let choices = self.whole("n", 1, MOST_CHOICES as i128)?;
@@ -179,7 +178,7 @@ impl Options {
         let sampling = Sampling {
             temperature: temperature.map_or(sampling.temperature, |number| number as f32),
             top_p: top_p.map_or(sampling.top_p, |number| number as f32),
-            // Some write -1 for all.
+            // Some clients write -1 for all.
             top_k: top_k.map_or(sampling.top_k, |most| {
                 u32::try_from(most.max(0)).unwrap_or(u32::MAX)
             }),
@@ -206,7 +205,7 @@ impl Options {
         })
     }
 
-    /// The limits of one answer.
+    /// Returns the limits of one answer.
     pub fn limits(common: &Common, tokens: Option<usize>) -> Limits {
         Limits {
             tokens,
@@ -214,10 +213,10 @@ impl Options {
         }
     }
 
-    /// Whom the request asks: a name of `models`, the first if it says none.
+    /// Takes the model, a name of `models`; the first by default.
     ///
     /// # Errors
-    /// 404 for a model that there isn't.
+    /// 404 for an unknown model.
     pub fn model(&mut self, models: &[String]) -> Result<(String, Option<usize>), ApiError> {
         let Some(name) = self.text("model")? else {
             return Ok((models.first().cloned().unwrap_or_default(), None));
@@ -235,8 +234,7 @@ impl Options {
         }
     }
 
-    /// Whether members are to think first, by the names that servers have for that; the last one
-    /// that says so counts.
+    /// Takes the thinking mode, under the names used by various servers; the last one wins.
     pub fn thinking(&mut self) -> Result<Option<Thinking>, ApiError> {
         const TEMPLATE: &str = "chat_template_kwargs";
         let mut thinking = None;
@@ -245,7 +243,7 @@ impl Options {
             Some(false) => thinking = Some(Thinking::Off),
             None => {}
         };
-        // A hint, which says no more than this.
+        // Other efforts are only hints.
         if self
             .0
             .get("reasoning_effort")
@@ -296,7 +294,7 @@ impl Options {
                 .collect(),
             Some(_) => None,
         };
-        // An empty one is none.
+        // Empty texts are ignored.
         let texts = texts.map(|mut texts: Vec<String>| {
             texts.retain(|text| !text.is_empty());
             texts
@@ -314,12 +312,12 @@ impl Options {
         texts.ok_or_else(|| ApiError::option("stop", message()))
     }
 
-    /// Whether a stream is to end with the usage.
+    /// Returns whether a stream ends with the usage.
     fn stream_options(&mut self, stream: bool) -> Result<bool, ApiError> {
         const NAME: &str = "stream_options";
         let mut options = match self.take(NAME) {
             None => return Ok(false),
-            // A whole answer tells its usage in any case.
+            // Whole answers always include it.
             Some(Value::Object(_)) if !stream => return Ok(false),
             Some(Value::Object(options)) => Self(options),
             Some(_) => {
@@ -328,17 +326,17 @@ impl Options {
             }
         };
         let usage = options.flag("include_usage")?;
-        // A switch for streams that are watched on the way: ours are not padded.
+        // Padding against traffic analysis; our streams have none.
         options.flag("include_obfuscation")?;
         options.nothing_else()?;
         Ok(usage)
     }
 
-    /// What the answer is to be as a whole: the schema of a JSON document, as JSON text; `None` for
-    /// words. Whether the schema can be kept to is not looked at.
+    /// Takes the JSON schema of the answer as text; `None` for plain text. The schema itself is not
+    /// checked.
     ///
     /// # Errors
-    /// 400 for what is no format.
+    /// 400 for an invalid format.
     pub fn response_format(&mut self) -> Result<Option<String>, ApiError> {
         const NAME: &str = "response_format";
         const ANY: &str = r#"{"type":"object"}"#;
@@ -363,7 +361,7 @@ impl Options {
                 };
                 let mut described = Self(described);
                 let schema = described.take("schema");
-                // What the schema is called means nothing to the members, and it is always kept to.
+                // Name and description are unused; schemas are always strict.
                 described.text("name")?;
                 described.text("description")?;
                 described.flag("strict")?;
@@ -386,7 +384,7 @@ impl Options {
         Ok(schema)
     }
 
-    /// Refuses by its name what was not taken, unless it asks for nothing.
+    /// Rejects the first remaining option that would change the answer.
     ///
     /// # Errors
     /// 400, with the option's name.
@@ -405,16 +403,16 @@ impl Options {
     }
 }
 
-/// A limit of an answer's tokens.
+/// Token limit of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tokens {
-    /// As many as there is room for.
+    /// No limit but the context.
     All,
     Most(usize),
 }
 
 impl Tokens {
-    /// The limit, if there is one.
+    /// Returns the limit, if any.
     pub fn limit(self) -> Option<usize> {
         match self {
             Self::All => None,

@@ -1,4 +1,4 @@
-//! Between the threads of HTTP and that of the members: what waits, and how long it may take.
+//! Queue between the HTTP threads and the members' thread.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,33 +6,36 @@ use std::time::Duration;
 use crate::error::ApiError;
 use crate::turns::{Client, Full, Turns};
 
-/// How much the last request counts in the mean of their times.
+/// Weight of the last request in the moving mean of durations.
 const NEWEST: f64 = 0.2;
 
-/// Seconds that a client is asked to wait, at most.
+/// Upper limit of `Retry-After` in seconds.
 const LONGEST_WAIT: f64 = 60.0;
 
-/// Requests that wait for the members.
+/// Waiting requests.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
+    /// Returns false for requests whose client has disconnected.
+    wanted: fn(&T) -> bool,
 }
 
 #[derive(Debug)]
 struct State<T> {
     turns: Turns<T>,
     closed: bool,
-    /// One is being answered.
+    /// A request is being answered.
     busy: bool,
-    /// Seconds that a request takes, a moving mean.
+    /// Moving mean of a request's seconds.
     seconds: f64,
 }
 
 impl<T> Queue<T> {
-    /// With room for `most` that wait.
-    pub fn new(most: usize) -> Self {
+    /// Creates a queue of at most `most` requests.
+    pub fn new(most: usize, wanted: fn(&T) -> bool) -> Self {
         Self {
+            wanted,
             state: Mutex::new(State {
                 turns: Turns::new(most),
                 closed: false,
@@ -43,20 +46,21 @@ impl<T> Queue<T> {
         }
     }
 
-    // No state is half-way at a panic: each change is one statement of `Turns`.
+    // A panic can't leave a partial change: each change is one statement of `Turns`.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a request wait for its turn.
+    /// Adds a request.
     ///
     /// # Errors
-    /// 429 where there is no room, 503 when the server ends.
+    /// 429 if the queue is full, 503 during shutdown.
     pub fn push(&self, client: &Client, thing: T) -> Result<(), ApiError> {
         let mut state = self.state();
         if state.closed {
             return Err(ApiError::closing());
         }
+        state.turns.retain(self.wanted);
         state.turns.push(client, thing).map_err(|full| {
             let seconds = state.seconds * (state.turns.waiting() + 1) as f64;
             #[expect(
@@ -75,7 +79,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// The next request, as soon as there is one; `None` when the server ends.
+    /// Waits for the next request; `None` once the queue is closed.
     pub fn next(&self) -> Option<T> {
         let mut state = self.state();
         loop {
@@ -93,20 +97,21 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The request that was taken last is over, after so long.
+    /// Records that the current request ended, and its duration.
     pub fn over(&self, took: Duration) {
         let mut state = self.state();
         state.busy = false;
         state.seconds += NEWEST * (took.as_secs_f64() - state.seconds);
     }
 
-    /// How many wait, and whether one is being answered.
+    /// Returns the number of waiting requests, and whether one is being answered.
     pub fn load(&self) -> (usize, bool) {
-        let state = self.state();
+        let mut state = self.state();
+        state.turns.retain(self.wanted);
         (state.turns.waiting(), state.busy)
     }
 
-    /// Takes no more, and lets go of what waits.
+    /// Closes the queue and drops waiting requests.
     pub fn close(&self) {
         let mut state = self.state();
         state.closed = true;

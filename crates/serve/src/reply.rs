@@ -1,40 +1,39 @@
-//! What came of a request, as OpenAI's clients read it: whole, or as a stream of chunks. What they
-//! have no field for is in `conclave`, named and shaped as the page's library has it
-//! (`web/src/library/openai.ts`).
+//! Replies in the format of OpenAI's API, whole or streamed. The field `conclave` extends it, as in
+//! the page's library (`web/src/library/openai.ts`).
 
 use std::convert::Infallible;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json, Response};
 use conclave_member::JudgedToken;
-use futures_lite::stream;
+use futures_lite::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::ApiError;
-use crate::work::{Event, Usage};
+use crate::work::{Event, Missing, Usage};
 
-/// Which of the two interfaces replies.
+/// Endpoint that replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Chat,
     Text,
 }
 
-/// What is the same in all that a request is told.
+/// Fields common to all chunks of a reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub kind: Kind,
     pub id: String,
     pub created: u64,
     pub model: String,
-    /// A stream tells the usage at its end.
+    /// The stream ends with the usage.
     pub include_usage: bool,
 }
 
 impl Head {
-    /// For a request that comes now; `number` is no other request's.
+    /// Creates the head of a request; `number` is unique.
     pub fn new(kind: Kind, number: u64, model: String, include_usage: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default();
@@ -51,7 +50,7 @@ impl Head {
         }
     }
 
-    /// An object with these choices.
+    /// Returns an object with these choices.
     fn object(&self, chunk: bool, choices: Value) -> Value {
         let object = match (self.kind, chunk) {
             (Kind::Chat, false) => "chat.completion",
@@ -67,7 +66,7 @@ impl Head {
         })
     }
 
-    /// A chunk about one choice.
+    /// Returns a chunk of one choice.
     fn chunk(
         &self,
         choice: usize,
@@ -95,7 +94,7 @@ impl Head {
     }
 }
 
-/// `length` by a limit, of the client, of the method or of the members' room.
+/// Maps a stop reason; any limit (of the client, the method or the context) is `length`.
 fn finish_of(stop: &str) -> &'static str {
     match stop {
         "ended" | "stop" | "silence" => "stop",
@@ -111,7 +110,7 @@ fn usage_of(usage: Usage) -> Value {
     })
 }
 
-/// `tokens`, which begin `offset` characters into the text.
+/// Log-probabilities of `tokens`, which begin `offset` characters into the text.
 fn logprobs_of(tokens: Option<&[JudgedToken]>, mut offset: usize) -> Value {
     let Some(tokens) = tokens else {
         return Value::Null;
@@ -126,16 +125,16 @@ fn logprobs_of(tokens: Option<&[JudgedToken]>, mut offset: usize) -> Value {
     json!({
         "tokens": texts.collect::<Vec<_>>(),
         "token_logprobs": logprobs.collect::<Vec<_>>(),
-        // A pass tells how probable the text's own tokens are, not which others would be.
+        // A pass yields only the probabilities of the text's own tokens.
         "top_logprobs": null,
         "text_offset": offsets,
     })
 }
 
-/// The reply as one object.
+/// Collects the reply into one object.
 ///
 /// # Errors
-/// What the members' thread reports, or 503 where it ends first.
+/// The members' error, or 503 if the server ends first.
 pub(crate) async fn whole(
     head: Head,
     mut events: UnboundedReceiver<Event>,
@@ -147,12 +146,13 @@ pub(crate) async fn whole(
             Event::Begun { .. } | Event::Rendered(_) => {}
             Event::Text { text, vote, .. } => {
                 content.push_str(&text);
-                segments.extend(vote.map(|vote| vote.told(&text)));
+                segments.extend(vote.map(|vote| vote.segment(&text)));
             }
             Event::Over {
                 choice,
                 stop,
                 tokens,
+                missing,
             } => {
                 let content = std::mem::take(&mut content);
                 let mut one = match head.kind {
@@ -165,12 +165,14 @@ pub(crate) async fn whole(
                 };
                 one["finish_reason"] = json!(finish_of(stop));
                 one["logprobs"] = logprobs_of(tokens.as_deref(), 0);
-                one["conclave"] =
-                    json!({ "stop": stop, "segments": std::mem::take(&mut segments) });
+                let mut told = Missing::fields(&missing);
+                told.insert("stop".to_owned(), json!(stop));
+                told.insert("segments".to_owned(), json!(std::mem::take(&mut segments)));
+                one["conclave"] = Value::Object(told);
                 choices.push(one);
             }
             Event::End(usage) => {
-                // As the page's library has it, which gives one choice only.
+                // As in the page's library, which has a single choice.
                 let of_one = match choices.as_mut_slice() {
                     [Value::Object(one)] => one.remove("conclave"),
                     _ => None,
@@ -188,25 +190,36 @@ pub(crate) async fn whole(
     Err(ApiError::closing())
 }
 
-/// The reply as a stream of chunks. Until the members have begun, an error is the reply itself.
+/// Time a stream waits for the first event before it sends headers. Errors within it set the
+/// status; later ones are events of the stream.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// Interval of comments in an idle stream; proxies time out after a minute.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+/// Streams the reply in chunks. Headers and a comment go out within [`AT_ONCE`], however long the
+/// prompt takes.
 ///
 /// # Errors
-/// What the members' thread reports before that, or 503 where it ends first.
+/// The members' error before that, or 503 if the server ends first.
 pub(crate) async fn streamed(
     head: Head,
     mut events: UnboundedReceiver<Event>,
 ) -> Result<Response, ApiError> {
-    let first = match events.recv().await {
-        Some(Event::Failed(error)) => return Err(error),
-        None => return Err(ApiError::closing()),
-        first => first,
+    let first = match tokio::time::timeout(AT_ONCE, events.recv()).await {
+        Ok(Some(Event::Failed(error))) => return Err(error),
+        Ok(None) => return Err(ApiError::closing()),
+        Ok(first) => first,
+        Err(_) => None,
     };
     let mut stream = Stream {
         head,
         events: Some(events),
         due: Vec::new(),
     };
-    stream.due = stream.chunks_of(first);
+    if first.is_some() {
+        stream.due = stream.chunks_of(first);
+    }
     let chunks = stream::unfold(stream, |mut stream| async {
         let data = stream.next().await?;
         Some((
@@ -214,16 +227,18 @@ pub(crate) async fn streamed(
             stream,
         ))
     });
-    let reply = Sse::new(chunks).keep_alive(KeepAlive::default());
+    let begun = stream::once(Ok(sse::Event::default().comment("")));
+    let alive = KeepAlive::new().interval(SIGN_OF_LIFE);
+    let reply = Sse::new(begun.chain(chunks)).keep_alive(alive);
     Ok(([("x-accel-buffering", "no")], reply).into_response())
 }
 
-/// A stream on its way.
+/// State of a stream.
 struct Stream {
     head: Head,
-    /// `None` once all was heard.
+    /// `None` after the last event.
     events: Option<UnboundedReceiver<Event>>,
-    /// What is to be told next, the last first.
+    /// Chunks to send next, in reverse order.
     due: Vec<String>,
 }
 
@@ -239,7 +254,7 @@ impl Stream {
         }
     }
 
-    /// What an event is told as, `None` being that no more come.
+    /// Returns the chunks of an event; `None` means that the sender is gone.
     fn chunks_of(&mut self, event: Option<Event>) -> Vec<String> {
         match event {
             Some(Event::Begun { choice }) if self.head.kind == Kind::Chat => {
@@ -251,7 +266,7 @@ impl Stream {
             Some(Event::Text { choice, text, vote }) => {
                 let mut chunk = self.head.chunk(choice, Some(&text), None, Value::Null);
                 if let Some(vote) = vote {
-                    chunk["conclave"] = vote.told(&text);
+                    chunk["conclave"] = vote.segment(&text);
                 }
                 vec![chunk.to_string()]
             }
@@ -259,11 +274,16 @@ impl Stream {
                 choice,
                 stop,
                 tokens,
+                missing,
             }) => {
                 let logprobs = logprobs_of(tokens.as_deref(), 0);
-                let chunk = self
+                let mut chunk = self
                     .head
                     .chunk(choice, None, Some(finish_of(stop)), logprobs);
+                let told = Missing::fields(&missing);
+                if !told.is_empty() {
+                    chunk["conclave"] = Value::Object(told);
+                }
                 vec![chunk.to_string()]
             }
             Some(Event::End(usage)) => {

@@ -1,4 +1,4 @@
-//! What is served at which address.
+//! Routes and their handlers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use conclave_model::Sampling;
 use conclave_rounds::Limits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
-use tower_http::cors::{AllowHeaders, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::access::{Access, from_its_origin, with_the_key};
 use crate::error::ApiError;
@@ -28,25 +28,25 @@ use crate::turns::Client;
 use crate::work::{Event, Job, Task};
 use crate::{chat, completions};
 
-/// Bytes of a request's body, at most: a conversation that fills the largest context has less.
+/// Maximum bytes of a body, more than the largest context holds.
 const MOST_BYTES: usize = 4 << 20;
 
-/// What every request is answered by.
+/// State shared by all handlers.
 pub(crate) struct Shared {
-    /// Names that may be asked by: the ensemble's, then each member's.
+    /// Model names: the ensemble's, then each member's.
     pub models: Vec<String>,
-    /// How members draw where a request says nothing.
+    /// Default sampling.
     pub sampling: Sampling,
     pub queue: Arc<Queue<Job>>,
-    /// How long a request's body may take to come.
+    /// Timeout of a request's body.
     pub slowest: Duration,
-    /// Requests so far.
+    /// Number of requests so far.
     pub requests: AtomicU64,
-    /// When the members were loaded, in seconds since 1970.
+    /// Load time of the members, in seconds since 1970.
     pub created: u64,
 }
 
-/// All addresses, behind those who may ask.
+/// Builds the router with its access checks.
 pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     let keyed = Router::new()
         .route("/v1/chat/completions", post(chat_completions))
@@ -66,22 +66,24 @@ pub(crate) fn router(shared: Arc<Shared>, access: Arc<Access>) -> Router {
     if access.origins.is_empty() {
         return all;
     }
-    // A browser asks first whether it may, and has no key then.
+    // A preflight request has no key.
     let cors = CorsLayer::new()
-        .allow_origin(access.origins.clone())
+        .allow_origin(AllowOrigin::predicate(move |origin, _| {
+            access.origins.iter().any(|one| one.stands_for(origin))
+        }))
         .allow_methods([Method::GET, Method::POST])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([header::RETRY_AFTER]);
     all.layer(cors)
 }
 
-/// A request's body, as far as it came.
+/// Body of a request, or why it could not be read.
 struct Asked(Result<Bytes, BytesRejection>);
 
 impl FromRequest<Arc<Shared>> for Asked {
     type Rejection = ApiError;
 
-    /// Whoever sends slower would keep a connection's place for as long as they like.
+    /// Limits the time: slow senders would occupy a connection.
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, ApiError> {
         let read = Bytes::from_request(request, shared);
         let read = tokio::time::timeout(shared.slowest, read).await;
@@ -120,8 +122,8 @@ async fn text_completions(
     shared.answer(Kind::Text, from, read).await
 }
 
-/// A conversation as the member writes it that a text is judged by, at the address that llama.cpp's
-/// server has for it: whoever has the text can go on with it at `/v1/completions`.
+/// Renders a conversation as the member does that judges texts, at the path of llama.cpp's server;
+/// the result can be continued at `/v1/completions`.
 async fn apply_template(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -151,11 +153,11 @@ async fn apply_template(
     }
 }
 
-/// A body of JSON that is not too long.
+/// Returns the body if its type and length are right.
 fn json_in(headers: &HeaderMap, Asked(body): Asked) -> Result<Bytes, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    // What a page may send without asking is of other types.
+    // Requests without preflight have other types.
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(ApiError::refused(
@@ -175,7 +177,7 @@ fn json_in(headers: &HeaderMap, Asked(body): Asked) -> Result<Bytes, ApiError> {
 }
 
 impl Shared {
-    /// How a request draws that says nothing of it: by numbers of its own.
+    /// Returns the default sampling with a new seed.
     fn drawn(&self) -> Sampling {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         Sampling {
@@ -184,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// Lets a request wait for its turn, and replies with what comes of it.
+    /// Queues a request and returns its reply.
     async fn answer(
         &self,
         kind: Kind,
@@ -289,7 +291,7 @@ mod tests {
         let shared = Shared {
             models: vec!["conclave".to_owned()],
             sampling: Sampling::default(),
-            queue: Arc::new(Queue::new(1)),
+            queue: Arc::new(Queue::new(1, Job::is_wanted)),
             slowest: Duration::from_millis(20),
             requests: AtomicU64::new(0),
             created: 0,

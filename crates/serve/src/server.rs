@@ -1,135 +1,155 @@
-//! The server: HTTP on threads of its own, the members on the one that runs it.
+//! The server: HTTP has its own threads, the members use the caller's.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::http::HeaderValue;
 use conclave_ensemble::Settings;
 use conclave_member::Thinking;
 use conclave_model::Sampling;
 use conclave_rounds::TakePart;
 
-use crate::access::Access;
+use crate::access::{Access, Origin};
 use crate::connections;
 use crate::queue::Queue;
 use crate::routes::{Shared, router};
-use crate::work::work;
+use crate::work::{Job, work};
 
-/// The name that all members together are asked by.
+/// Model name of the ensemble.
 const ENSEMBLE: &str = "conclave";
 
-/// Threads that speak HTTP; the cores are the members'.
+/// Number of HTTP threads; the cores are for the members.
 const HTTP_THREADS: usize = 2;
 
-/// How long the answer that is being given may take when the server ends.
+/// Time for the current answer at shutdown.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long clients may take after that to hear the rest.
+/// Time for clients to read the rest after that.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Where a server is, and whom it answers.
+/// Address and access of a server.
 #[derive(Clone)]
 pub struct Config {
-    /// The address to listen at.
-    pub host: IpAddr,
-    /// The port; 0 for one that is free.
+    /// Address or host name to listen on; `localhost` means both 127.0.0.1 and ::1.
+    pub host: String,
+    /// Port; 0 for a free one.
     pub port: u16,
-    /// What clients have to know; needed at any address that is not this machine's own.
+    /// Key that clients must send; required unless the address is a loopback one.
     pub key: Option<String>,
-    /// Origins of pages that may ask, as `https://example.org`.
+    /// Allowed origins of pages, as `https://example.org`; `*` matches any text without `/`, `null`
+    /// a page without an origin.
     pub origins: Vec<String>,
-    /// How many requests may wait; half of them of one address.
+    /// Maximum number of waiting requests; one address may have half of them.
     pub waiting: usize,
 }
 
-/// How the members answer, where a request says nothing else.
+/// Defaults of all requests.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
     /// The method's switches.
     pub settings: Settings,
-    /// How members draw; each request by a seed of its own, counted from this one.
+    /// Sampling; each request has its own seed, counted from this one.
     pub sampling: Sampling,
-    /// Whether they think before they answer.
+    /// Thinking mode.
     pub thinking: Thinking,
 }
 
-/// Why there is no server.
+impl Ensemble {
+    /// Returns `settings` without the method's limits of rounds and characters: `max_tokens` or the
+    /// context ends an answer.
+    pub fn without_limits(settings: Settings) -> Settings {
+        Settings {
+            max_rounds: 10_000,
+            max_characters: 1_000_000,
+            ..settings
+        }
+    }
+}
+
+/// Reasons that prevent serving.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Anyone could ask.
+    /// A public address without a key.
     #[error(
         "{0} can be reached from other machines, so that a key is needed: choose one with --key or CONCLAVE_KEY, or serve at 127.0.0.1"
     )]
-    NoKey(IpAddr),
-    /// A key that keeps nobody out, or that no header can carry.
+    NoKey(String),
+    /// A key that is too short or not visible ASCII.
     #[error("the key has to be of visible ASCII characters, at least 8")]
     Key,
-    /// An origin that no browser would send.
+    /// An invalid origin.
     #[error(
-        "`{0}` is no origin: write it as a browser sends it, https://example.org or http://localhost:5173"
+        "`{0}` is no origin: write it as a browser sends it, https://example.org, http://localhost:* for any port, vscode-webview://* or null"
     )]
     Origin(String),
-    /// The address is taken, or not this machine's.
+    /// An unknown host name.
+    #[error("`{0}` is no address of this machine: write one, as 127.0.0.1 or ::1, or localhost")]
+    Host(String),
+    /// The address is in use or not local.
     #[error("can't listen at {address}: {source}; choose another --port or --host")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The threads of HTTP could not be started.
+    /// The HTTP threads could not be started.
     #[error("the server could not be started: {0}")]
     Start(std::io::Error),
 }
 
-/// A server that listens, and answers once it is run.
+/// A bound server that answers once run.
 pub struct Server {
-    listener: TcpListener,
+    /// At least one.
+    listeners: Vec<TcpListener>,
     address: SocketAddr,
     access: Access,
     waiting: usize,
 }
 
 impl Server {
-    /// Takes the address. Who connects before the server is run waits.
+    /// Binds the address. Connections wait until [`run`](Self::run).
     ///
     /// # Errors
     /// [`ServeError`], before anything is served.
     pub fn bind(config: Config) -> Result<Self, ServeError> {
-        if config.key.is_none() && !config.host.is_loopback() {
+        let hosts = hosts_of(&config.host)?;
+        if config.key.is_none() && !hosts.iter().all(IpAddr::is_loopback) {
             return Err(ServeError::NoKey(config.host));
         }
         let fits = |key: &String| key.len() >= 8 && key.bytes().all(|byte| byte.is_ascii_graphic());
         if config.key.as_ref().is_some_and(|key| !fits(key)) {
             return Err(ServeError::Key);
         }
-        let origins = config.origins.iter().map(|origin| origin_of(origin));
+        let origins = config.origins.iter();
+        let origins =
+            origins.map(|one| Origin::new(one).ok_or_else(|| ServeError::Origin(one.clone())));
         let access = Access {
             key: config.key,
             origins: origins.collect::<Result<_, _>>()?,
         };
-        let address = SocketAddr::new(config.host, config.port);
-        let refused = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
+        let listeners = listen(&hosts, config.port)?;
+        let address = listeners[0].0;
         Ok(Self {
-            listener,
+            listeners: listeners
+                .into_iter()
+                .map(|(_, listener)| listener)
+                .collect(),
             address,
             access,
             waiting: config.waiting.max(1),
         })
     }
 
-    /// Where it listens.
+    /// Returns the first bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers with these members until `shutdown`; then takes no more, gives the answer that is on
-    /// its way ten seconds to end, and comes back. This thread is the members'.
+    /// Serves these members until `shutdown`, then gives the current answer ten seconds to end. The
+    /// members run on the calling thread.
     ///
     /// # Errors
     /// [`ServeError::Start`].
@@ -139,7 +159,7 @@ impl Server {
         ensemble: &Ensemble,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
-        let queue = Arc::new(Queue::new(self.waiting));
+        let queue = Arc::new(Queue::new(self.waiting, Job::is_wanted));
         let ending = Arc::new(AtomicBool::new(false));
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let models = distinct(members.iter().map(TakePart::name));
@@ -159,9 +179,13 @@ impl Server {
             .enable_all()
             .build()
             .map_err(ServeError::Start)?;
-        let listener = {
+        let listeners: Vec<_> = {
             let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(self.listener).map_err(ServeError::Start)?
+            let listeners = self.listeners.into_iter();
+            let listeners = listeners.map(tokio::net::TcpListener::from_std);
+            listeners
+                .collect::<Result<_, _>>()
+                .map_err(ServeError::Start)?
         };
         let asked = {
             let (queue, ending) = (Arc::clone(&queue), Arc::clone(&ending));
@@ -174,17 +198,21 @@ impl Server {
                 });
             }
         };
-        let served = runtime.spawn(connections::serve(listener, router, asked));
+        let closes = CloseOnDrop(Arc::clone(&queue));
+        let served = runtime.spawn(async move {
+            let _closes = closes;
+            connections::serve(listeners, router, asked).await;
+        });
         work(members, &names, ensemble, &queue, &ending);
-        // Clients hear the rest; one that doesn't read holds nobody up.
+        // Clients may read the rest, within a limit.
         let _ = runtime.block_on(async { tokio::time::timeout(LAST_WORDS, served).await });
         runtime.shutdown_background();
         Ok(())
     }
 }
 
-/// The ensemble's name and its members', each told from those before it: a client asks by them, and
-/// reads votes by them, and members behind two servers may be called alike.
+/// Returns the names of the ensemble and its members, numbered where they repeat: members behind
+/// two servers may share a name.
 fn distinct<'a>(members: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names = vec![ENSEMBLE.to_owned()];
     for name in members {
@@ -195,24 +223,69 @@ fn distinct<'a>(members: impl Iterator<Item = &'a str>) -> Vec<String> {
     names
 }
 
-/// An origin as a browser sends it: a scheme, a host, perhaps a port, and nothing behind.
-fn origin_of(text: &str) -> Result<HeaderValue, ServeError> {
-    let wrong = || ServeError::Origin(text.to_owned());
-    let (scheme, host) = text.split_once("://").ok_or_else(wrong)?;
-    let fits = !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '*']);
-    let origin = HeaderValue::from_str(text).map_err(|_| wrong())?;
-    fits.then_some(origin).ok_or_else(wrong)
+/// Closes the queue when the HTTP task ends, even by a panic; the members' thread would wait
+/// forever.
+struct CloseOnDrop(Arc<Queue<Job>>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Resolves `host`.
+fn hosts_of(host: &str) -> Result<Vec<IpAddr>, ServeError> {
+    if host.eq_ignore_ascii_case("localhost") {
+        return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+    }
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    if let Ok(address) = bare.unwrap_or(host).parse() {
+        return Ok(vec![address]);
+    }
+    let found = (host, 0).to_socket_addrs();
+    let mut found: Vec<IpAddr> =
+        found.map_or_else(|_| Vec::new(), |all| all.map(|one| one.ip()).collect());
+    found.sort_unstable();
+    found.dedup();
+    match found.is_empty() {
+        true => Err(ServeError::Host(host.to_owned())),
+        false => Ok(found),
+    }
+}
+
+/// Binds `port` at every host; for 0, a port free at the first. Address families that the machine
+/// lacks are skipped unless none is left.
+fn listen(hosts: &[IpAddr], port: u16) -> Result<Vec<(SocketAddr, TcpListener)>, ServeError> {
+    let mut taken: Vec<(SocketAddr, TcpListener)> = Vec::new();
+    for (at, host) in hosts.iter().enumerate() {
+        let port = taken.first().map_or(port, |(first, _)| first.port());
+        let address = SocketAddr::new(*host, port);
+        let bound = TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok((listener.local_addr()?, listener))
+        });
+        match bound {
+            Ok(bound) => taken.push(bound),
+            Err(source) => {
+                let last = at + 1 == hosts.len() && taken.is_empty();
+                if last || source.kind() == ErrorKind::AddrInUse {
+                    return Err(ServeError::Listen { address, source });
+                }
+            }
+        }
+    }
+    Ok(taken)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
-    fn config(host: [u8; 4], key: Option<&str>) -> Config {
+    fn config(host: &str, key: Option<&str>) -> Config {
         Config {
-            host: IpAddr::from(host),
+            host: host.to_owned(),
             port: 0,
             key: key.map(str::to_owned),
             origins: Vec::new(),
@@ -224,25 +297,48 @@ mod tests {
     fn other_machines_need_a_key() {
         let refused = |config| Server::bind(config).err().expect("it is refused");
         assert!(matches!(
-            refused(config([0, 0, 0, 0], None)),
+            refused(config("0.0.0.0", None)),
             ServeError::NoKey(_)
         ));
         assert!(matches!(
-            refused(config([127, 0, 0, 1], Some("short"))),
+            refused(config("127.0.0.1", Some("short"))),
             ServeError::Key
         ));
         assert!(matches!(
-            refused(config([0, 0, 0, 0], Some("has spaces in it"))),
+            refused(config("0.0.0.0", Some("has spaces in it"))),
             ServeError::Key
         ));
-        Server::bind(config([0, 0, 0, 0], Some("long-enough?"))).expect("it has a key");
-        let own = Server::bind(config([127, 0, 0, 1], None)).expect("it is this machine's");
+        Server::bind(config("0.0.0.0", Some("long-enough?"))).expect("it has a key");
+        let own = Server::bind(config("127.0.0.1", None)).expect("it is this machine's");
         assert_eq!(own.address().ip(), Ipv4Addr::LOCALHOST);
         let taken = Config {
             port: own.address().port(),
-            ..config([127, 0, 0, 1], None)
+            ..config("127.0.0.1", None)
         };
         assert!(matches!(refused(taken), ServeError::Listen { .. }));
+        assert!(matches!(
+            refused(config("no such host", None)),
+            ServeError::Host(_)
+        ));
+        assert!(matches!(refused(config("::", None)), ServeError::NoKey(_)));
+    }
+
+    #[test]
+    fn this_machine_is_reached_by_both_kinds_of_address() {
+        let both = Server::bind(config("localhost", None)).expect("it is this machine's");
+        assert_eq!(both.address().ip(), Ipv4Addr::LOCALHOST);
+        // Not every machine has both.
+        let kinds = 1 + usize::from(TcpListener::bind("[::1]:0").is_ok());
+        assert_eq!(both.listeners.len(), kinds);
+        let ports = both
+            .listeners
+            .iter()
+            .map(|one| one.local_addr().unwrap().port());
+        assert!(ports.into_iter().all(|port| port == both.address().port()));
+        if kinds == 2 {
+            let written = Server::bind(config("[::1]", None)).expect("it is this machine's");
+            assert_eq!(written.address().ip(), Ipv6Addr::LOCALHOST);
+        }
     }
 
     #[test]
@@ -257,28 +353,5 @@ mod tests {
             "Quill-3",
         ];
         assert_eq!(names, wanted);
-    }
-
-    #[test]
-    fn origins_are_as_browsers_send_them() {
-        for origin in [
-            "https://example.org",
-            "http://localhost:5173",
-            "app://conclave",
-        ] {
-            assert_eq!(origin_of(origin).unwrap(), origin);
-        }
-        for wrong in [
-            "example.org",
-            "https://",
-            "https://example.org/",
-            "https://*",
-            "https://a\nb",
-        ] {
-            assert!(
-                matches!(origin_of(wrong), Err(ServeError::Origin(_))),
-                "{wrong}"
-            );
-        }
     }
 }

@@ -1,29 +1,29 @@
-//! Whose turn it is: first come, first served, but no client twice while another waits.
+//! Fair scheduling: first come, first served, but round-robin between clients.
 //!
-//! Turns go round by address, and within an address by the `user` that requests name, so that who
-//! invents users gains nothing on others.
+//! Turns rotate by address, and within an address by the request's `user`, so that inventing users
+//! gains nothing.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Who asks.
+/// Identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Client {
     pub address: IpAddr,
-    /// The `user` of the request; empty if it names none.
+    /// `user` of the request, or empty.
     pub user: String,
 }
 
-/// Why nobody more may wait.
+/// Reason why an item is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// All places are taken.
+    /// The queue is full.
     All,
-    /// One address has as many as it may: half of all.
+    /// The address already has half of all places.
     Address,
 }
 
-/// Things that wait for their turn.
+/// Waiting items.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     most: usize,
@@ -31,11 +31,11 @@ pub(crate) struct Turns<T> {
     addresses: Ring<IpAddr, Ring<String, VecDeque<T>>>,
 }
 
-/// Queues of equal rank; the first is the next.
+/// Queues in rotation; the first is next.
 type Ring<K, Q> = VecDeque<(K, Q)>;
 
 impl<T> Turns<T> {
-    /// With room for `most`.
+    /// Creates a queue of at most `most` items.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -44,12 +44,12 @@ impl<T> Turns<T> {
         }
     }
 
-    /// How many wait.
+    /// Returns the number of waiting items.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Lets something of a client wait.
+    /// Adds an item of a client.
     ///
     /// # Errors
     /// [`Full`].
@@ -57,17 +57,30 @@ impl<T> Turns<T> {
         if self.waiting >= self.most {
             return Err(Full::All);
         }
-        let users = of(&mut self.addresses, &client.address);
+        let users = entry(&mut self.addresses, &client.address);
         let waiting: usize = users.iter().map(|(_, things)| things.len()).sum();
         if waiting >= self.most.div_ceil(2) {
             return Err(Full::Address);
         }
-        of(users, &client.user).push_back(thing);
+        entry(users, &client.user).push_back(thing);
         self.waiting += 1;
         Ok(())
     }
 
-    /// Takes out what is next.
+    /// Removes items that are no longer `wanted`.
+    pub fn retain(&mut self, wanted: impl Fn(&T) -> bool) {
+        self.waiting = 0;
+        self.addresses.retain_mut(|(_, users)| {
+            users.retain_mut(|(_, things)| {
+                things.retain(&wanted);
+                self.waiting += things.len();
+                !things.is_empty()
+            });
+            !users.is_empty()
+        });
+    }
+
+    /// Removes and returns the next item.
     pub fn pop(&mut self) -> Option<T> {
         let (address, mut users) = self.addresses.pop_front()?;
         let (user, mut things) = users.pop_front()?;
@@ -83,8 +96,8 @@ impl<T> Turns<T> {
     }
 }
 
-/// The queue of `key`, behind all others if it is new.
-fn of<'a, K: Clone + PartialEq, Q: Default>(ring: &'a mut Ring<K, Q>, key: &K) -> &'a mut Q {
+/// Returns the queue of `key`, appended if it is new.
+fn entry<'a, K: Clone + PartialEq, Q: Default>(ring: &'a mut Ring<K, Q>, key: &K) -> &'a mut Q {
     let place = match ring.iter().position(|(each, _)| each == key) {
         Some(place) => place,
         None => {
@@ -148,6 +161,20 @@ mod tests {
         turns.pop().unwrap();
         turns.push(&client(4, ""), "7").unwrap();
         assert_eq!(all(&mut turns), "4 5 2 7");
+    }
+
+    #[test]
+    fn who_has_gone_away_has_no_place() {
+        let mut turns = Turns::new(4);
+        for (host, thing) in [(1, "a1"), (1, "gone"), (2, "gone"), (3, "c1")] {
+            turns.push(&client(host, ""), thing).unwrap();
+        }
+        assert_eq!(turns.push(&client(4, ""), "d1"), Err(Full::All));
+        turns.retain(|thing| *thing != "gone");
+        assert_eq!(turns.waiting(), 2);
+        turns.push(&client(1, ""), "a2").unwrap();
+        turns.push(&client(2, ""), "b1").unwrap();
+        assert_eq!(all(&mut turns), "a1 c1 b1 a2");
     }
 
     #[test]

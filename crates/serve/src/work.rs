@@ -1,4 +1,4 @@
-//! The members' thread: one request after the other, in the queue's order.
+//! The members' thread, which answers one request after another.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,48 +16,58 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::ApiError;
+use crate::log::log;
 use crate::queue::Queue;
 use crate::server::Ensemble;
 
-/// A request with all it needs.
+/// A parsed request.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// The member that is asked alone, by index; `None` for all.
+    /// Index of the only member asked; `None` for all.
     pub member: Option<usize>,
     pub task: Task,
     pub sampling: Sampling,
-    /// `None`: as the server was started.
+    /// `None` for the server's default.
     pub thinking: Option<Thinking>,
     pub limits: Limits,
-    /// Answers to each conversation or text, from 1: each draws by numbers of its own.
+    /// Number of answers to each conversation or text, each with its own seed; at least 1.
     pub choices: usize,
-    /// Closed by a client that has gone away.
+    /// Closed when the client disconnects.
     pub events: UnboundedSender<Event>,
 }
 
-/// What is asked for.
+impl Job {
+    /// Returns whether the client is still connected.
+    pub fn is_wanted(&self) -> bool {
+        !self.events.is_closed()
+    }
+}
+
+/// Kind of a request.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// An answer to a conversation.
+    /// Answers a conversation.
     Chat {
         messages: Vec<Message>,
-        /// The schema, JSON text, of the document that the answer is to be; words if `None`.
+        /// Beginning of the answer that the client already has; usually empty.
+        begun: String,
+        /// JSON schema of the answer; `None` for plain text.
         schema: Option<String>,
     },
-    /// A conversation as a member's template writes it; nothing is run.
+    /// Renders a conversation by a member's template.
     Render { messages: Vec<Message> },
-    /// Bare texts, each to be continued by so many tokens as the limits say, or judged.
+    /// Continues or judges bare texts.
     Texts {
         texts: Vec<String>,
-        /// The text stands before its continuation.
+        /// The reply repeats the text.
         echo: bool,
-        /// How probable the tokens are.
+        /// Log-probabilities are returned.
         judge: bool,
     },
 }
 
 impl Task {
-    /// How many conversations or texts are to be answered.
+    /// Returns the number of conversations or texts.
     pub fn questions(&self) -> usize {
         match self {
             Self::Chat { .. } | Self::Render { .. } => 1,
@@ -66,53 +76,80 @@ impl Task {
     }
 }
 
-/// What comes of it, in this order: for each choice its segments and its end, then the end of all.
+/// Events of an answer, in order: segments and end of each choice, then the end of all.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The members have begun this choice: what comes may be told.
+    /// The members have begun this choice.
     Begun { choice: usize },
-    /// More of a choice's text.
+    /// Further text of a choice.
     Text {
         choice: usize,
         text: String,
-        /// Who wrote it, and what the members thought of all candidates.
+        /// Its writers and the votes for all candidates.
         vote: Option<Vote>,
     },
-    /// A choice is whole.
+    /// A choice has ended.
     Over {
         choice: usize,
         /// As [`Answer::stopped`].
         stop: &'static str,
-        /// The tokens of its text, where it was judged.
+        /// Its tokens, if it was judged.
         tokens: Option<Vec<JudgedToken>>,
+        /// Members that left or abstained.
+        missing: Vec<Missing>,
     },
-    /// The conversation as the template writes it.
+    /// The rendered conversation.
     Rendered(String),
-    /// All of it is there.
+    /// All choices have ended.
     End(Usage),
-    /// There is no more.
+    /// The request failed.
     Failed(ApiError),
 }
 
-/// Tokens of prompts, in the member that has the most, and of answers, in their writers' own.
+/// A member that left an answer or abstained in a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub member: String,
+    pub error: String,
+    /// It left; otherwise it abstained.
+    pub left: bool,
+}
+
+impl Missing {
+    /// Returns the reply's fields `left` and `abstained`, each only if not empty.
+    pub fn fields(all: &[Self]) -> serde_json::Map<String, Value> {
+        let mut told = serde_json::Map::new();
+        for (name, left) in [("left", true), ("abstained", false)] {
+            let of = all.iter().filter(|one| one.left == left);
+            let of: Vec<_> = of
+                .map(|one| json!({ "member": one.member, "error": one.error }))
+                .collect();
+            if !of.is_empty() {
+                told.insert(name.to_owned(), json!(of));
+            }
+        }
+        told
+    }
+}
+
+/// Token counts: of prompts the largest member's, of answers the writers'.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub prompt: usize,
     pub answer: usize,
 }
 
-/// What the members did for a segment, as the page's library tells it (`SegmentVote` in
-/// `web/src/library/answer.ts`).
+/// Writers and votes of a segment (`SegmentVote` in `web/src/library/answer.ts`).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Vote {
-    /// Who drafted it.
+    /// Its drafters.
     pub writers: Vec<String>,
-    /// What each candidate got of the weighted votes, by its drafter; none where there was no vote.
+    /// Weighted votes of each candidate, by drafter; empty without a vote.
     pub votes: Vec<(String, f64)>,
 }
 
 impl Vote {
-    fn of(round: &Round, names: &[String]) -> Self {
+    fn from_round(round: &Round, names: &[String]) -> Self {
         let name = |place: usize| names[round.drafters[place]].clone();
         let kept = &round.candidates[round.winner];
         let places = 0..round.candidates.len();
@@ -126,8 +163,8 @@ impl Vote {
         }
     }
 
-    /// The segment as the extension tells it.
-    pub fn told(&self, text: &str) -> Value {
+    /// Returns the segment for the field `conclave`.
+    pub fn segment(&self, text: &str) -> Value {
         let votes = self.votes.iter();
         let votes = votes.map(|(name, total)| (name.clone(), json!(total)));
         let votes: serde_json::Map<String, Value> = votes.collect();
@@ -135,8 +172,8 @@ impl Vote {
     }
 }
 
-/// Works until the queue is closed. A request that panics ends alone: the members begin anew with
-/// the next. `names` are what the members are told by; `ending` stops an answer within a segment.
+/// Answers requests until the queue is closed. A panic ends only its request. `names` are the
+/// members' unique names; `ending` stops an answer within a segment.
 pub(crate) fn work<M: TakePart>(
     members: &mut [M],
     names: &[String],
@@ -166,7 +203,7 @@ pub(crate) fn work<M: TakePart>(
             Ok(Err(error)) => Event::Failed(error),
             Err(_) => {
                 for member in members.iter_mut() {
-                    // What one can't free, the next conversation writes over.
+                    // The next conversation overwrites whatever stays.
                     let _ = catch_unwind(AssertUnwindSafe(|| member.release()));
                 }
                 judged.fill(Judged::default());
@@ -174,16 +211,15 @@ pub(crate) fn work<M: TakePart>(
                 Event::Failed(ApiError::internal(message))
             }
         };
-        // Nobody hears it who has gone away.
+        // Fails if the client has disconnected.
         let _ = job.events.send(last);
         queue.over(started.elapsed());
     }
 }
 
-/// One request on its way.
+/// A request in progress.
 struct Run<'a, M> {
-    /// What they hold of the last few conversations, the next one shares: `begin_while` puts back
-    /// what it goes on from, and runs only the rest.
+    /// They keep prefixes of recent conversations, which `begin_while` reuses.
     members: &'a mut [M],
     names: &'a [String],
     settings: &'a Settings,
@@ -197,21 +233,25 @@ impl<M: TakePart> Run<'_, M> {
     async fn whole(&mut self) -> Result<Usage, ApiError> {
         let job = self.job;
         match &job.task {
-            Task::Chat { messages, schema } => {
+            Task::Chat {
+                messages,
+                begun,
+                schema,
+            } => {
                 let schema = schema.as_deref();
                 if let Some(schema) = schema {
-                    // Here, and not as the request comes: what it costs is part of its client's
-                    // turn.
+                    // Checked here, so that its cost is part of the client's turn.
                     check_schema(schema).map_err(|error| ApiError::format(&error))?;
                 }
                 let mut usage = Usage::default();
                 for choice in 0..job.choices {
-                    let question = Question::Conversation(messages);
-                    let said = self.answer(choice, question, schema, "").await?;
+                    let question = Question::Begun(messages, begun);
+                    let (said, missing) = self.answer(choice, question, schema, "").await?;
                     self.tell(Event::Over {
                         choice,
                         stop: said.stopped,
                         tokens: None,
+                        missing,
                     });
                     usage.prompt = said.prompt_tokens;
                     usage.answer += said.answer_tokens;
@@ -240,7 +280,7 @@ impl<M: TakePart> Run<'_, M> {
         }
     }
 
-    /// Places of those who are asked.
+    /// Returns the indices of the members asked.
     fn asked(&self) -> Range<usize> {
         match self.job.member {
             Some(member) => member..member + 1,
@@ -248,7 +288,7 @@ impl<M: TakePart> Run<'_, M> {
         }
     }
 
-    /// The conversation by the template of the first of those who are asked that knows its own.
+    /// Renders a conversation by the first asked member that has a template here.
     fn rendered(&self, messages: &[Message]) -> Result<String, ApiError> {
         let mut told = Err(MoveError::Unknown("render a conversation"));
         for member in &self.members[self.asked()] {
@@ -260,9 +300,8 @@ impl<M: TakePart> Run<'_, M> {
         Ok(told?)
     }
 
-    /// How probable the tokens of `text` are to the first of those who are asked that can tell:
-    /// whose numbers they are has to be one, and the one by whose template conversations are
-    /// rendered.
+    /// Returns log-probabilities of the tokens of `text` from the first asked member that has them:
+    /// a single one, the one that also renders conversations.
     async fn judged(&mut self, text: &str) -> Result<Vec<JudgedToken>, ApiError> {
         let mut told = Err(MoveError::Unknown("judge a bare text"));
         for place in self.asked() {
@@ -289,10 +328,12 @@ impl<M: TakePart> Run<'_, M> {
         let mut usage = Usage::default();
         let (mut whole, mut stop) = (text.to_owned(), "tokens");
         let echoed = if echo { text } else { "" };
+        let mut missing = Vec::new();
         let continued = self.job.limits.tokens != Some(0);
         if continued {
             let question = Question::Text(text);
-            let said = self.answer(choice, question, None, echoed).await?;
+            let said;
+            (said, missing) = self.answer(choice, question, None, echoed).await?;
             whole.push_str(&said.text);
             stop = said.stopped;
             usage.prompt = said.prompt_tokens;
@@ -320,18 +361,19 @@ impl<M: TakePart> Run<'_, M> {
             choice,
             stop,
             tokens,
+            missing,
         });
         Ok(usage)
     }
 
-    /// The answer of those who are asked, told as it comes, behind a text that is told first.
+    /// Answers a question and sends the events, `echoed` first.
     async fn answer(
         &mut self,
         choice: usize,
         question: Question<'_>,
         schema: Option<&str>,
         echoed: &str,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<(Answer, Vec<Missing>), ApiError> {
         let (job, asked) = (self.job, self.asked());
         let ask = Ask {
             question,
@@ -346,12 +388,14 @@ impl<M: TakePart> Run<'_, M> {
                 lexicons: &self.lexicons[asked.clone()],
             }),
         };
-        let mut told = Told {
+        let mut told = EventSink {
             choice,
             names: &self.names[asked.clone()],
             echoed,
             begun: false,
             bytes: 0,
+            missing: Vec::new(),
+            last: None,
             ending: self.ending,
             events: &job.events,
         };
@@ -364,18 +408,18 @@ impl<M: TakePart> Run<'_, M> {
             begin(&job.events, choice, echoed);
         }
         if !rest.is_empty() {
-            // What was held back, since it might have begun a text to stop before.
+            // Text held back as the possible beginning of a stop text.
             self.tell(Event::Text {
                 choice,
                 text: rest,
-                vote: None,
+                vote: told.last,
             });
         }
-        Ok(said)
+        Ok((said, told.missing))
     }
 
     fn tell(&self, event: Event) {
-        // Whoever has gone away stops the answer, and hears nothing of it.
+        // Fails if the client has disconnected, which also stops the answer.
         let _ = self.job.events.send(event);
     }
 
@@ -384,13 +428,13 @@ impl<M: TakePart> Run<'_, M> {
     }
 }
 
-/// The seed of one of several answers to the same question. They lie far apart: a request that
-/// names no seed has the one behind the last request's.
+/// Returns the seed of one of several answers. Seeds lie far apart, since requests without a seed
+/// count up by one.
 fn seed_of(seed: u64, choice: usize) -> u64 {
     seed.wrapping_add((choice as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// Tells that nothing stands in the way of an answer any more, and what stands before it.
+/// Sends the beginning of a choice and the echoed text.
 fn begin(events: &UnboundedSender<Event>, choice: usize, echoed: &str) {
     let _ = events.send(Event::Begun { choice });
     if !echoed.is_empty() {
@@ -402,39 +446,61 @@ fn begin(events: &UnboundedSender<Event>, choice: usize, echoed: &str) {
     }
 }
 
-/// Tells a client of its answer.
-struct Told<'a> {
+/// Sends an answer's events to its client.
+struct EventSink<'a> {
     choice: usize,
-    /// The text that is told before it.
+    /// Text sent before the answer.
     echoed: &'a str,
-    /// Of those who are asked.
+    /// Names of the members asked.
     names: &'a [String],
     begun: bool,
-    /// Bytes of the text that was told.
+    /// Bytes of text sent.
     bytes: usize,
+    /// Members that left or abstained.
+    missing: Vec<Missing>,
+    /// The last segment's vote.
+    last: Option<Vote>,
     ending: &'a AtomicBool,
     events: &'a UnboundedSender<Event>,
 }
 
-impl Watch for Told<'_> {
+impl Watch for EventSink<'_> {
     fn round(&mut self, round: &Round, text: &str) {
         if !self.begun {
             self.begun = true;
             begin(self.events, self.choice, self.echoed);
         }
+        for late in &round.abstained {
+            let name = &self.names[late.member];
+            if self.missing.iter().all(|known| known.member != *name) {
+                log(&format!("{name} abstains: {}", late.error));
+                self.missing.push(Missing {
+                    member: name.clone(),
+                    error: late.error.clone(),
+                    left: false,
+                });
+            }
+        }
         self.bytes += text.len();
+        let vote = Vote::from_round(round, self.names);
+        self.last = Some(vote.clone());
         let _ = self.events.send(Event::Text {
             choice: self.choice,
             text: text.to_owned(),
-            vote: Some(Vote::of(round, self.names)),
+            vote: Some(vote),
         });
     }
 
     fn left(&mut self, member: &str, left: &Left) {
-        eprintln!(
+        log(&format!(
             "{member} leaves an answer: {}; the others go on",
             left.error
-        );
+        ));
+        self.missing.push(Missing {
+            member: self.names[left.member].clone(),
+            error: left.error.clone(),
+            left: true,
+        });
     }
 
     fn go_on(&mut self) -> bool {

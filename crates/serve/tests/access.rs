@@ -59,6 +59,11 @@ fn pages_ask_from_origins_that_were_named() {
         ..config()
     });
     let none = Stage::new();
+    let origins = ["http://127.0.0.1:*", "vscode-webview://*", "null"];
+    let patterns = Stage::with(Config {
+        origins: origins.map(str::to_owned).to_vec(),
+        ..config()
+    });
     let ask = |stage: &Stage, origin: &str| {
         let request = agent()
             .get(stage.url("/v1/models"))
@@ -85,6 +90,12 @@ fn pages_ask_from_origins_that_were_named() {
         );
         assert_eq!(read(refused).1["error"]["code"], "origin_not_allowed");
     }
+    for origin in ["http://127.0.0.1:5173", "vscode-webview://1a2b", "null"] {
+        let allowed = ask(&patterns, origin);
+        assert_eq!(allowed.status(), 200, "{origin}");
+        assert_eq!(allowed.headers()["access-control-allow-origin"], origin);
+    }
+    assert_eq!(ask(&patterns, "http://localhost:5173").status(), 403);
     // What a browser asks first has no key.
     let request = ureq::http::Request::options(named.url(CHAT))
         .header("origin", OWN)

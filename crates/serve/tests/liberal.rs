@@ -121,3 +121,47 @@ fn whoever_spoke_last_is_answered() {
         }
     }
 }
+
+#[test]
+fn segments_are_the_text_though_its_end_was_held_back() {
+    let stage = Stage::new();
+    let whole = content(&stage.chat(SUM, json!({}))).to_owned();
+    // Begins as the answer ends, and is never completed.
+    let stop = format!("{}never", &whole[whole.len() - 3..]);
+    let answer = stage.chat(SUM, json!({ "stop": stop }));
+    let segments = answer["conclave"]["segments"].as_array().unwrap();
+    let joined = segments.iter().map(|one| one["text"].as_str().unwrap());
+    assert_eq!(joined.collect::<String>(), whole);
+    let chunks = stage.stream(CHAT, &asked(SUM, json!({ "stop": stop })));
+    let joined = chunks
+        .iter()
+        .filter_map(|one| one["conclave"]["text"].as_str());
+    assert_eq!(joined.collect::<String>(), whole);
+}
+
+#[test]
+fn an_answer_goes_on_from_what_the_client_has_of_it() {
+    let stage = Stage::new();
+    let whole = content(&stage.chat(SUM, json!({}))).to_owned();
+    let (begun, rest) = whole.split_at(whole.find("432").unwrap());
+    let ask = |model: &str, last: Value| {
+        let messages = json!([{ "role": "user", "content": SUM }, last]);
+        let body = json!({ "model": model, "messages": messages, "temperature": 0,
+            "continue_final_message": true, "add_generation_prompt": false });
+        let (status, answer) = stage.post(CHAT, &body);
+        assert_eq!(status, 200, "{answer}");
+        content(&answer).to_owned()
+    };
+    // Where segments end is no matter to a member alone.
+    let alone = stage.chat(SUM, json!({ "model": "Ada" }));
+    let (first, second) = content(&alone).split_at(content(&alone).find("432").unwrap());
+    assert_eq!(
+        ask("Ada", json!({ "role": "assistant", "content": first })),
+        second
+    );
+    assert!(rest.starts_with("432"));
+    let last = json!({ "role": "assistant", "content": begun });
+    assert!(ask("conclave", last).starts_with("432"));
+    // What comes next is begun anew.
+    assert_eq!(content(&stage.chat(SUM, json!({}))), whole);
+}

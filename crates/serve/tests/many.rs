@@ -76,6 +76,64 @@ fn one_too_many_is_told_when_to_come_again() {
 }
 
 #[test]
+fn who_hangs_up_while_it_waits_has_no_place() {
+    let (stage, gate, _) = slow(
+        Config {
+            waiting: 4,
+            ..config()
+        },
+        0,
+    );
+    gate.shut();
+    let first = asking(&stage, json!({}));
+    stage.until("the first is answered", |(busy, _)| busy);
+    for stream in [true, false, true, false, true] {
+        let impatient =
+            ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(100)));
+        let body = asked(SUM, json!({ "stream": stream }));
+        assert!(post(&impatient.build().into(), &stage.url(CHAT), &body).is_err());
+    }
+    stage.until("nobody waits", |(_, waiting)| waiting == 0);
+    let next = asking(&stage, json!({}));
+    stage.until("one waits", |(_, waiting)| waiting == 1);
+    gate.open();
+    assert_eq!(
+        (first.join().unwrap().0, next.join().unwrap().0),
+        (200, 200)
+    );
+}
+
+#[test]
+fn a_stream_begins_long_before_the_members_do() {
+    let (stage, gate, _) = slow(config(), 0);
+    gate.shut();
+    let begun = Instant::now();
+    let body = asked(SUM, json!({ "stream": true }));
+    let response = post(&agent(), &stage.url(CHAT), &body).unwrap();
+    assert_eq!(response.status(), 200);
+    let mut reader = std::io::BufReader::new(response.into_body().into_reader());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    assert!(line.starts_with(':'), "{line}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    // What fails behind that is told in the stream.
+    let url = stage.url(CHAT);
+    let breaks = spawn(move || Streaming::begin(&agent(), &url, &asked(BREAKS, json!({}))).next());
+    stage.until("one waits", |(_, waiting)| waiting == 1);
+    std::thread::sleep(Duration::from_secs(1));
+    gate.open();
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut rest).unwrap();
+    assert!(rest.ends_with("data: [DONE]\n\n"), "{rest}");
+    let told = breaks.join().unwrap().unwrap();
+    assert_eq!(told["error"]["type"], "server_error", "{told}");
+}
+
+#[test]
 fn who_asks_once_does_not_wait_for_all_of_who_asks_often() {
     let (stage, gate, _) = slow(config(), 20);
     gate.shut();
@@ -155,7 +213,11 @@ fn a_request_that_breaks_down_does_so_alone() {
     let (stage, _gate, _) = slow(config(), 0);
     let before = stage.chat(SUM, json!({}));
     for stream in [false, true] {
+        // A stream that has waited for long is begun, and breaks off with the same.
         let waiting = asking(&stage, json!({}));
+        if stream {
+            stage.until("it is over", |load| load == (false, 0));
+        }
         let (status, told) = stage.post(CHAT, &asked(BREAKS, json!({ "stream": stream })));
         assert_eq!(
             (status, &told["error"]["type"]),

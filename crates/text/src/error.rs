@@ -65,7 +65,7 @@ pub enum TextError {
     },
     /// The chat template is no valid Jinja.
     #[error(
-        "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used"
+        "`tokenizer.chat_template`, line {line}: {reason}; the model's template cannot be used, give it another (`--template` of the tool)"
     )]
     TemplateSyntax {
         /// Line of the template, from 1.

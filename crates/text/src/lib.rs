@@ -43,6 +43,7 @@ mod steps_json;
 mod table;
 mod template;
 mod template_functions;
+mod template_json;
 mod tokenizer;
 mod tokenizer_json;
 mod turn;

@@ -77,7 +77,8 @@ pub fn charge_method(
         ("replace", ..) => replaced(&all),
         ("format", ..) => formatted(&all),
         ("join", Some(_), [items]) => joined(&[items.clone(), value.clone()]),
-        ("split" | "splitlines", ..) => torn(&all),
+        ("split" | "splitlines" | "rsplit", ..) => torn(&all),
+        ("ljust" | "rjust" | "center" | "zfill", ..) => padded(&all),
         _ => 0,
     };
     charge(state, cost)

@@ -10,6 +10,7 @@ use minijinja::Value;
 use minijinja::machinery::{Span, ast::*};
 
 use crate::meter::{SHALLOW, WEIGH};
+use crate::template_functions::PERCENT;
 
 /// Filters that hand their input on or look at its items only.
 const OF_ITEMS: &[&str] = &[
@@ -250,6 +251,16 @@ fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Expr<'a> {
         BinOpKind::Add => with(counted),
         // The interpreter ends a product at 100 MB; the meter sees it before there is another.
         BinOpKind::Mul => filtered(SHALLOW, Some(with(counted)), node.span()),
+        // Of a text it is Python's formatting.
+        BinOpKind::Rem => {
+            let inner = Filter {
+                name: PERCENT,
+                expr: Some(weighed(&node.left)),
+                args: vec![CallArg::Pos(weighed(&node.right))],
+            };
+            let inner = Expr::Filter(Spanned::new(inner, node.span()));
+            filtered(SHALLOW, Some(inner), node.span())
+        }
         _ => with(weighed),
     }
 }

@@ -30,6 +30,34 @@ impl Message {
     }
 }
 
+/// `messages` with equal turns in a row joined, as templates want them that refuse such turns. With
+/// `fold` every text that is neither a user's nor an assistant's is the user's, and the user speaks
+/// first.
+pub(crate) fn alternating(messages: &[Message], fold: bool) -> Vec<Message> {
+    let mut turns: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let mut message = message.clone();
+        if fold && message.role != "assistant" {
+            "user".clone_into(&mut message.role);
+        }
+        match turns.last_mut() {
+            Some(last) if last.role == message.role => {
+                if !last.content.is_empty() && !message.content.is_empty() {
+                    last.content.push_str("\n\n");
+                }
+                last.content.push_str(&message.content);
+            }
+            before => {
+                if fold && before.is_none() && message.role == "assistant" {
+                    turns.push(Message::new("user", ""));
+                }
+                turns.push(message);
+            }
+        }
+    }
+    turns
+}
+
 /// A rendered conversation: its text, and where in it the text of control tokens came from a
 /// message and not from the template. Those places are tokenised as plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +89,15 @@ impl Prompt {
     /// The text, as transformers' `apply_chat_template(…, tokenize=False)` gives it.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The prompt with a message's text behind it.
+    #[must_use]
+    pub fn followed_by(mut self, text: &str) -> Self {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.plain.push(start..self.text.len());
+        self
     }
 
     /// What stands before the last place of `text`; `None` if it is nowhere.
@@ -106,6 +143,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn turns_alternate_where_a_template_wants_them_to() {
+        let said = |turns: &[(&str, &str)]| -> Vec<Message> {
+            let turns = turns.iter();
+            turns
+                .map(|(role, text)| Message::new(*role, *text))
+                .collect()
+        };
+        let all = said(&[
+            ("system", "Be brief."),
+            ("user", "One?"),
+            ("user", "Two?"),
+            ("assistant", "Both."),
+            ("system", "Now shout."),
+        ]);
+        let joined = said(&[
+            ("system", "Be brief."),
+            ("user", "One?\n\nTwo?"),
+            ("assistant", "Both."),
+            ("system", "Now shout."),
+        ]);
+        assert_eq!(alternating(&all, false), joined);
+        let folded = said(&[
+            ("user", "Be brief.\n\nOne?\n\nTwo?"),
+            ("assistant", "Both."),
+            ("user", "Now shout."),
+        ]);
+        assert_eq!(alternating(&all, true), folded);
+        let greeted = said(&[("assistant", "Hello!"), ("user", "Well?")]);
+        assert_eq!(alternating(&greeted, true)[0], Message::new("user", ""));
+        assert_eq!(alternating(&greeted, false), greeted);
+    }
+
+    #[test]
     fn what_stands_before_a_question_keeps_what_is_plain_in_it() {
         let prompt = Prompt {
             text: "<s>Why? <s> Why? Well,".to_owned(),
@@ -117,5 +187,8 @@ mod tests {
         assert!(before.is_plain(&(8..11)) && !before.is_plain(&(0..3)));
         assert!(before.is_whole());
         assert_eq!(prompt.before("How?"), None);
+        let longer = prompt.followed_by(" <s>");
+        assert_eq!(longer.text(), "<s>Why? <s> Why? Well, <s>");
+        assert!(longer.is_plain(&(23..26)) && !longer.is_plain(&(0..3)));
     }
 }

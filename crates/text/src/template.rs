@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_weights::{Description, HuggingFace, Metadata};
+use conclave_weights::{Description, HuggingFace, Metadata, Value as Metadatum};
 use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
@@ -18,6 +18,7 @@ use serde_json::Value as Json;
 use crate::fallback;
 use crate::hugging_face::named_tokens;
 use crate::metered::metered;
+use crate::prompt::alternating;
 use crate::template_functions::{self, Refusal};
 use crate::{Message, Prompt, TextError, Tokenizer};
 
@@ -55,22 +56,21 @@ impl ChatTemplate {
     /// # Errors
     /// [`TextError::TemplateSyntax`] with the line, where it is no valid Jinja.
     pub fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<Self, TextError> {
-        let own = metadata.opt_str("tokenizer.chat_template")?;
-        let text = |id: Option<u32>| {
-            id.and_then(|id| tokenizer.token(id))
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let tokens = vec![
-            ("bos_token".to_owned(), text(tokenizer.bos())),
-            ("eos_token".to_owned(), text(tokenizer.eos())),
-        ];
-        Self::new(own, tokens, false, tokenizer)
+        let unnamed = metadata.opt_str("tokenizer.chat_template")?;
+        let named = metadata.iter().filter_map(|(key, value)| {
+            let name = key.strip_prefix("tokenizer.chat_template.")?;
+            match value {
+                Metadatum::String(template) => Some((name, template.as_str())),
+                _ => None,
+            }
+        });
+        let own = unnamed.or_else(|| best(named.collect()));
+        Self::new(own, gguf_tokens(tokenizer), false, tokenizer)
     }
 
     /// The template of a Hugging Face folder: `chat_template.jinja`, or else what
-    /// `tokenizer_config.json` has, of several the one named "default"; a plain one where there is
-    /// none.
+    /// `tokenizer_config.json` has, or else what the folder has elsewhere; of several the one named
+    /// "default", or else the first that is not for tools. A plain one where there is none.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -80,22 +80,29 @@ impl ChatTemplate {
     ) -> Result<Self, TextError> {
         let config = files.tokenizer_config.as_ref();
         let listed = config.and_then(|config| config.get("chat_template"));
-        let own = files.chat_template.as_deref().or_else(|| match listed? {
-            Json::String(template) => Some(template),
-            Json::Object(named) => named.get("default")?.as_str(),
-            Json::Array(named) => named
-                .iter()
-                .find(|one| one.get("name").is_some_and(|name| name == "default"))?
-                .get("template")?
-                .as_str(),
-            _ => None,
-        });
-        let named = config.map(named_tokens).unwrap_or_default();
-        let tokens = named
-            .into_iter()
-            .map(|(name, text)| (name.to_owned(), text))
-            .collect();
-        Self::new(own, tokens, own.is_some(), tokenizer)
+        let listed = listed.into_iter().chain(&files.other_templates);
+        let own = files.chat_template.as_deref();
+        let own = own.or_else(|| listed.into_iter().find_map(among));
+        Self::new(own, folder_tokens(files), own.is_some(), tokenizer)
+    }
+
+    /// A template that stands in for the model's own.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::from_gguf`].
+    pub fn from_source(
+        source: &str,
+        description: &Description,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, TextError> {
+        match description {
+            Description::Gguf(_) => {
+                Self::new(Some(source), gguf_tokens(tokenizer), false, tokenizer)
+            }
+            Description::HuggingFace(files) => {
+                Self::new(Some(source), folder_tokens(files), true, tokenizer)
+            }
+        }
     }
 
     /// The template of a model, whatever files it came in.
@@ -131,7 +138,10 @@ impl ChatTemplate {
         let plain = without_generation_tags(source);
         compile(&plain).map_err(|error| TextError::TemplateSyntax {
             line: error.line().unwrap_or(0),
-            reason: reason(&error),
+            reason: match is_of_go(source) {
+                true => "it is a Go template, as Ollama has them, and no Jinja".to_owned(),
+                false => reason(&error),
+            },
         })?;
         Ok(Self {
             environment,
@@ -230,6 +240,28 @@ impl ChatTemplate {
         Ok(marks.resolve(&text, &replaced, self.whole))
     }
 
+    /// As [`render`](Self::render); a conversation that the template refuses is adapted as people
+    /// do by hand: equal turns in a row are joined, then system texts become the user's.
+    ///
+    /// # Errors
+    /// The template's on the conversation as it is.
+    pub fn render_adapted(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> Result<Prompt, TextError> {
+        let outcome = self.render(messages, add_generation_prompt);
+        if let Err(TextError::TemplateRefused { .. } | TextError::TemplateFailed { .. }) = outcome {
+            for fold in [false, true] {
+                let adapted = self.render(&alternating(messages, fold), add_generation_prompt);
+                if adapted.is_ok() {
+                    return adapted;
+                }
+            }
+        }
+        outcome
+    }
+
     /// `text` with every control token's text in it replaced by a mark.
     fn mark(&self, text: &str, marks: &Marks, replaced: &mut Vec<String>) -> String {
         let mut marked = String::with_capacity(text.len());
@@ -244,6 +276,70 @@ impl ChatTemplate {
         marked.push_str(&text[start..]);
         marked
     }
+}
+
+/// The template that answers a conversation, among those that a JSON file lists.
+fn among(listed: &Json) -> Option<&str> {
+    match listed {
+        Json::String(template) => Some(template),
+        Json::Object(named) => {
+            let named = named.iter();
+            best(
+                named
+                    .filter_map(|(name, one)| Some((name.as_str(), one.as_str()?)))
+                    .collect(),
+            )
+        }
+        Json::Array(named) => {
+            let named = named.iter().filter_map(|one| {
+                let text = |field| one.get(field).and_then(Json::as_str);
+                Some((text("name")?, text("template")?))
+            });
+            best(named.collect())
+        }
+        _ => None,
+    }
+}
+
+/// Of templates with their names the one for a plain conversation.
+fn best<'a>(named: Vec<(&str, &'a str)>) -> Option<&'a str> {
+    let rank = |name: &str| match name {
+        "default" => 0,
+        "tool_use" | "rag" => 2,
+        _ => 1,
+    };
+    let best = named.into_iter().min_by_key(|(name, _)| rank(name));
+    best.map(|(_, template)| template)
+}
+
+/// Tokens that a GGUF file's template knows by name.
+fn gguf_tokens(tokenizer: &Tokenizer) -> Vec<(String, String)> {
+    let named = [
+        ("bos_token", tokenizer.bos()),
+        ("eos_token", tokenizer.eos()),
+    ];
+    let text = |id: Option<u32>| id.and_then(|id| tokenizer.token(id)).unwrap_or_default();
+    let named = named.map(|(name, id)| (name.to_owned(), text(id).to_owned()));
+    named.into()
+}
+
+/// Tokens that a folder's template knows by name.
+fn folder_tokens(files: &HuggingFace) -> Vec<(String, String)> {
+    let named = files.tokenizer_config.as_ref().map(named_tokens);
+    let named = named.unwrap_or_default().into_iter();
+    named.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// Whether a template that is no Jinja is written in Go's language: its fields begin with a dot.
+fn is_of_go(source: &str) -> bool {
+    let tags = source.split("{{").skip(1);
+    tags.into_iter().any(|tag| {
+        let tag = tag.trim_start_matches('-').trim_start();
+        let word = tag
+            .strip_prefix("if ")
+            .or_else(|| tag.strip_prefix("range "));
+        word.unwrap_or(tag).trim_start().starts_with(['.', '$'])
+    })
 }
 
 /// Marks that stand for control tokens' text while a template runs: a number between two private

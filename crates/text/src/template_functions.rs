@@ -1,20 +1,19 @@
-//! What chat templates call beside Jinja's own: `raise_exception`, `strftime_now`, and `tojson` as
-//! Python's `json.dumps` writes it (Jinja's own escapes HTML).
+//! What chat templates call beside Jinja's own: `raise_exception`, `strftime_now`, `tojson`, and
+//! Python's methods, `%` and keyword arguments.
 
-use std::fmt::Write;
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, filters};
+use minijinja_contrib::{globals, pycompat};
 
-use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State};
-
-use crate::{clock, meter};
+use crate::{clock, meter, template_json};
 
 /// The error at the bottom of `raise_exception`.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refusal(pub String);
 
-/// Values within values; Python's own limit is about a thousand.
-const DEEPEST: usize = 64;
+/// The filter that stands for Python's `%`. No template can spell its name.
+pub(crate) const PERCENT: &str = "=percent";
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
     meter::add(environment);
@@ -26,21 +25,26 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
                 .with_source(Refusal(message)))
         },
     );
-    environment.add_filter(
-        "tojson",
-        |value: Value, options: Kwargs| -> Result<Value, Error> {
-            let indent = options.get::<Option<usize>>("indent")?;
-            // Keys stay in their order and letters as they are; other settings are not in use.
-            let _ = (
-                options.get::<Option<bool>>("ensure_ascii")?,
-                options.get::<Option<bool>>("sort_keys")?,
-            );
-            options.assert_all_used()?;
-            let mut json = String::new();
-            write_json(&value, indent.map(|indent| indent.min(16)), 0, &mut json)?;
-            Ok(Value::from_safe_string(json))
-        },
-    );
+    environment.add_filter("tojson", template_json::tojson);
+    // Python's `%` of a text; of numbers the interpreter's own.
+    environment.add_filter(PERCENT, |state: &mut State, left: Value, right: Value| {
+        percent(state, &left, &right)
+    });
+    for name in ["default", "d"] {
+        environment.add_filter(name, default);
+    }
+    for name in ["length", "count"] {
+        environment.add_filter(name, |value: Value| match value.is_undefined() {
+            true => Ok(0),
+            false => filters::length(&value),
+        });
+    }
+    environment.add_filter("wordcount", |text: String| {
+        let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        words.filter(|word| !word.is_empty()).count()
+    });
+    environment.add_function("cycler", globals::cycler);
+    environment.add_function("joiner", globals::joiner);
     // As Jinja has them: nothing can't be gone through, strings and dictionaries are sequences.
     environment.add_test("iterable", |value: Value| {
         !value.is_none() && (value.as_str().is_some() || value.try_iter().is_ok())
@@ -61,14 +65,126 @@ pub(crate) fn add_clock(
     });
 }
 
+/// `value|default(other, boolean)`, both also by their names.
+fn default(state: &State, value: Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let mut all: Vec<Value> = args.0;
+    if all.is_empty() {
+        let other = kwargs.get::<Option<Value>>("default_value")?;
+        all.push(other.unwrap_or_else(|| Value::from("")));
+    }
+    all.extend(kwargs.get::<Option<Value>>("boolean")?);
+    kwargs.assert_all_used()?;
+    filters::default(state, &value, Rest(all))
+}
+
+fn percent(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
+    if left.as_str().is_some() {
+        let mut args = vec![left.clone()];
+        match right.kind() {
+            ValueKind::Seq => args.extend(right.try_iter()?),
+            _ => args.push(right.clone()),
+        }
+        return state.apply_filter("format", &args);
+    }
+    let impossible = || Error::new(ErrorKind::InvalidOperation, "these have no remainder");
+    if let (Ok(left), Ok(right)) = (i64::try_from(left.clone()), i64::try_from(right.clone())) {
+        let rest = left.checked_rem(right).ok_or_else(impossible)?;
+        let other_side = rest != 0 && (rest < 0) != (right < 0);
+        return Ok(Value::from(if other_side { rest + right } else { rest }));
+    }
+    let number = |value: &Value| f64::try_from(value.clone()).map_err(|_| impossible());
+    let (left, right) = (number(left)?, number(right)?);
+    match right == 0.0 {
+        true => Err(impossible()),
+        false => Ok(Value::from(left - right * (left / right).floor())),
+    }
+}
+
 /// Python's methods of strings, lists and dictionaries.
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     meter::charge_method(state, value, name, args)?;
-    match (name, value.as_str()) {
+    let pairs: Option<(&str, Option<&str>)> = value
+        .as_str()
+        .map(|text| (text, args.first().and_then(Value::as_str)));
+    Ok(match (name, pairs) {
         // Python begins a word after anything that is no letter, not only after a space.
-        ("title", Some(text)) if args.is_empty() => Ok(Value::from(title(text))),
-        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
-    }
+        ("title", Some((text, _))) if args.is_empty() => Value::from(title(text)),
+        ("removeprefix", Some((text, Some(end)))) => text.strip_prefix(end).unwrap_or(text).into(),
+        ("removesuffix", Some((text, Some(end)))) => text.strip_suffix(end).unwrap_or(text).into(),
+        ("partition", Some((text, Some(at)))) if !at.is_empty() => match text.split_once(at) {
+            Some((before, behind)) => list(&[before, at, behind]),
+            None => list(&[text, "", ""]),
+        },
+        ("rpartition", Some((text, Some(at)))) if !at.is_empty() => match text.rsplit_once(at) {
+            Some((before, behind)) => list(&[before, at, behind]),
+            None => list(&["", "", text]),
+        },
+        ("rsplit", Some((text, at))) => list(&rsplit(text, at, args.get(1))),
+        ("swapcase", Some((text, _))) => Value::from(swapped(text)),
+        ("casefold", Some((text, _))) => Value::from(text.to_lowercase()),
+        ("ljust" | "rjust" | "center" | "zfill", Some((text, _))) => {
+            Value::from(justified(text, name, args)?)
+        }
+        _ => return pycompat::unknown_method_callback(state, value, name, args),
+    })
+}
+
+fn list(texts: &[&str]) -> Value {
+    texts.iter().copied().map(Value::from).collect()
+}
+
+/// `text.rsplit(at, most)`: pieces, the last of them first cut off.
+fn rsplit<'a>(text: &'a str, at: Option<&str>, most: Option<&Value>) -> Vec<&'a str> {
+    let most = most
+        .and_then(Value::as_usize)
+        .map_or(usize::MAX, |most| most.saturating_add(1));
+    let mut pieces: Vec<&str> = match at.filter(|at| !at.is_empty()) {
+        Some(at) => text.rsplitn(most, at).collect(),
+        None => {
+            let (mut pieces, mut rest) = (Vec::new(), text.trim_end());
+            while pieces.len() + 1 < most
+                && let Some((before, piece)) = rest.rsplit_once(char::is_whitespace)
+            {
+                pieces.push(piece);
+                rest = before.trim_end();
+            }
+            pieces.extend(Some(rest).filter(|rest| !rest.trim().is_empty()));
+            pieces
+        }
+    };
+    pieces.reverse();
+    pieces
+}
+
+fn swapped(text: &str) -> String {
+    let swap = |letter: char| match letter.is_lowercase() {
+        true => letter.to_uppercase().to_string(),
+        false => letter.to_lowercase().to_string(),
+    };
+    text.chars().map(swap).collect()
+}
+
+/// `text` made as wide as the first argument says, with the second or spaces.
+fn justified(text: &str, name: &str, args: &[Value]) -> Result<String, Error> {
+    let width = args.first().and_then(Value::as_usize);
+    let width = width.ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;
+    let room = width.saturating_sub(text.chars().count());
+    let fill = args.get(1).and_then(Value::as_str).unwrap_or(" ");
+    let pad = |count: usize, fill: &str| fill.repeat(count);
+    Ok(match name {
+        "ljust" => format!("{text}{}", pad(room, fill)),
+        "rjust" => format!("{}{text}", pad(room, fill)),
+        "zfill" => {
+            let digits = text.trim_start_matches(['+', '-']);
+            let sign = &text[..text.len() - digits.len()];
+            format!("{sign}{}{digits}", pad(room, "0"))
+        }
+        _ => {
+            // Python puts an odd one left where the width is odd.
+            let left = room / 2 + (room & width & 1);
+            format!("{}{text}{}", pad(left, fill), pad(room - left, fill))
+        }
+    })
 }
 
 fn title(text: &str) -> String {
@@ -83,85 +199,4 @@ fn title(text: &str) -> String {
         within = letter.is_alphabetic();
     }
     titled
-}
-
-fn write_json(
-    value: &Value,
-    indent: Option<usize>,
-    depth: usize,
-    json: &mut String,
-) -> Result<(), Error> {
-    if depth > DEEPEST {
-        return Err(Error::new(
-            ErrorKind::BadSerialization,
-            "the value is nested too deeply",
-        ));
-    }
-    // Indented, it may be much longer than the value.
-    if json.len() > meter::BUDGET {
-        return Err(ErrorKind::OutOfFuel.into());
-    }
-    let line = |json: &mut String, depth: usize| {
-        if let Some(indent) = indent {
-            json.push('\n');
-            json.extend(std::iter::repeat_n(' ', indent * depth));
-        }
-    };
-    let comma = if indent.is_some() { "," } else { ", " };
-    match value.kind() {
-        ValueKind::Undefined | ValueKind::None => json.push_str("null"),
-        ValueKind::Map => {
-            json.push('{');
-            let mut first = true;
-            for key in value.try_iter()? {
-                json.push_str(if first { "" } else { comma });
-                first = false;
-                line(json, depth + 1);
-                write_string(&key.to_string(), json);
-                json.push_str(": ");
-                write_json(&value.get_item(&key)?, indent, depth + 1, json)?;
-            }
-            if !first {
-                line(json, depth);
-            }
-            json.push('}');
-        }
-        ValueKind::Seq | ValueKind::Iterable => {
-            json.push('[');
-            let mut first = true;
-            for item in value.try_iter()? {
-                json.push_str(if first { "" } else { comma });
-                first = false;
-                line(json, depth + 1);
-                write_json(&item, indent, depth + 1, json)?;
-            }
-            if !first {
-                line(json, depth);
-            }
-            json.push(']');
-        }
-        ValueKind::Bool | ValueKind::Number => json.push_str(&value.to_string().to_lowercase()),
-        _ => write_string(&value.to_string(), json),
-    }
-    Ok(())
-}
-
-fn write_string(text: &str, json: &mut String) {
-    json.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            '\r' => json.push_str("\\r"),
-            '\t' => json.push_str("\\t"),
-            '\u{8}' => json.push_str("\\b"),
-            '\u{c}' => json.push_str("\\f"),
-            control if control < ' ' => {
-                let _ = write!(json, "\\u{:04x}", u32::from(control));
-            }
-            letter => json.push(letter),
-        }
-    }
-    json.push('"');
 }

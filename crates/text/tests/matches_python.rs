@@ -91,6 +91,7 @@ fn folder(files: &[u8]) -> HuggingFace {
         tokenizer: optional("tokenizer").map(|json| serde_json::to_vec(&json).unwrap()),
         tokenizer_config: optional("tokenizer_config"),
         chat_template: optional("chat_template").map(|text| text.as_str().unwrap().to_owned()),
+        other_templates: Vec::new(),
     }
 }
 

@@ -203,6 +203,7 @@ fn folder(files: &Value) -> HuggingFace {
         tokenizer: optional("tokenizer").map(|json| serde_json::to_vec(&json).unwrap()),
         tokenizer_config: optional("tokenizer_config"),
         chat_template: files["chat_template"].as_str().map(str::to_owned),
+        other_templates: Vec::new(),
     }
 }
 

@@ -47,6 +47,9 @@ impl Checkpoint {
                 let described = Description::HuggingFace(described);
                 (described, weights.tensors, weights.unreadable)
             } else if gguf.is_empty() && files.len() != 1 {
+                for file in files {
+                    refuse_piece(&file.name)?;
+                }
                 return Err(CheckpointError::Nothing {
                     files: list(files.iter().map(|file| file.name.as_str())),
                 });
@@ -199,6 +202,48 @@ fn length(tensor: &Tensor, bytes: u64) -> Result<usize, CheckpointError> {
         tensor: tensor.name.clone(),
         bytes,
     })
+}
+
+/// Refuses what stands in a file's place where that was not fetched; `start` are the first bytes.
+pub(crate) fn refuse_stand_in(file: &str, start: &[u8]) -> Result<(), CheckpointError> {
+    let start = start.trim_ascii_start();
+    let begins = |text: &str| {
+        let start = start.get(..text.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    let what = if begins("version https://git-lfs.github.com/spec/") {
+        "is a git-LFS pointer and not the file itself: run `git lfs pull` in its folder, or download it from its page"
+    } else if begins("<!doctype html") || begins("<html") {
+        "is a web page and not the file itself: download the file, not the page about it"
+    } else {
+        return Ok(());
+    };
+    let file = file.to_owned();
+    Err(CheckpointError::NoModel { file, what })
+}
+
+/// Refuses a piece of a model's file that was cut by bytes (`x.gguf.part1of2`, `x.gguf-split-a`).
+pub(crate) fn refuse_piece(file: &str) -> Result<(), CheckpointError> {
+    let lower = file.to_ascii_lowercase();
+    let endings = [".gguf", ".safetensors"].iter();
+    let behind = endings.filter_map(|ending| Some(lower.split_once(ending)?.1));
+    let is_piece = |behind: &str| {
+        let cut = behind.trim_start_matches(['.', '-', '_']);
+        let count = cut.len() > 1 && cut.bytes().all(|letter| letter.is_ascii_digit());
+        cut.len() < behind.len()
+            && (count
+                || cut.starts_with("part")
+                || cut.starts_with("split")
+                || cut == "aa"
+                || cut == "ab")
+    };
+    match behind.into_iter().any(is_piece) {
+        true => Err(CheckpointError::NoModel {
+            file: file.to_owned(),
+            what: "is a piece of a file that was cut by bytes; joined they are a model: cat x.gguf.part* > x.gguf",
+        }),
+        false => Ok(()),
+    }
 }
 
 /// The number of the source's file called `name`.

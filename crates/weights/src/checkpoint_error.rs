@@ -156,6 +156,14 @@ pub enum CheckpointError {
         /// The files there are.
         files: String,
     },
+    /// A file that holds something else than a model, or stands for one.
+    #[error("{file} {what}")]
+    NoModel {
+        /// The file.
+        file: String,
+        /// What it is, and what to do.
+        what: &'static str,
+    },
     /// Several models in one place.
     #[error("several models in one place ({files}); choose one of these files")]
     Several {

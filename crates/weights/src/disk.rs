@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::gguf_files::split_name;
+use crate::hugging_face::MORE_TEMPLATES;
 use crate::source::file_with;
 use crate::{Reading, Source, SourceError, SourceFile};
 
@@ -38,10 +39,28 @@ impl Disk {
         };
         let mut found = Vec::new();
         let kind = fs::metadata(path).map_err(failed)?;
-        if kind.is_dir() {
-            found = files_in(path).map_err(failed)?;
+        // A file of a folder stands for the folder.
+        let name = name_of(path);
+        let of_a_folder = name.ends_with(".safetensors")
+            || name.ends_with(".safetensors.index.json")
+            || name == "config.json";
+        let folder = path.parent().filter(|_| of_a_folder && kind.is_file());
+        let folder = folder.map(|folder| {
+            if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            }
+        });
+        if let Some(folder) = folder.or(kind.is_dir().then_some(path)) {
+            found = files_in(folder).map_err(failed)?;
+            // A folder without is as good.
+            let more = files_in(&folder.join(MORE_TEMPLATES)).unwrap_or_default();
+            found.extend(more.into_iter().map(|(mut file, path)| {
+                file.name.insert_str(0, MORE_TEMPLATES);
+                (file, path)
+            }));
         } else {
-            let name = name_of(path);
             match (split_name(&name), path.parent()) {
                 (Some(part), Some(folder)) => {
                     let folder = if folder.as_os_str().is_empty() {

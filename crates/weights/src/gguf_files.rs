@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::checkpoint::list;
+use crate::checkpoint::{list, refuse_piece, refuse_stand_in};
 use crate::{CheckpointError, Gguf, GgufError, Metadata, Source, SourceError, Tensor};
 
 /// Read at first: a header without a vocabulary is shorter, one with a vocabulary longer.
@@ -61,6 +61,10 @@ pub(crate) async fn open(
     match (files, &parts[..]) {
         ([file], [None]) => {
             let gguf = header(source, *file).await?;
+            if let Some(what) = other_kind(&gguf) {
+                let file = name(file).to_owned();
+                return Err(CheckpointError::NoModel { file, what });
+            }
             let count = split_key(&gguf, name(file), "split.count")?.unwrap_or(1);
             if count > 1 {
                 return Err(CheckpointError::MissingFiles {
@@ -84,9 +88,41 @@ pub(crate) async fn open(
             in_order.sort_unstable();
             join(source, &in_order).await
         }
-        _ => Err(CheckpointError::Several {
-            files: list(files.iter().map(name)),
-        }),
+        _ => {
+            // What stands beside a language model is left out.
+            let mut models = Vec::new();
+            for &file in files {
+                if other_kind(&header(source, file).await?).is_none() {
+                    models.push(file);
+                }
+            }
+            if models.is_empty() || models.len() == files.len() {
+                return Err(CheckpointError::Several {
+                    files: list(files.iter().map(name)),
+                });
+            }
+            Box::pin(open(source, &models)).await
+        }
+    }
+}
+
+/// What a GGUF file holds that is no language model; `None` of one.
+fn other_kind(gguf: &Gguf) -> Option<&'static str> {
+    let text = |key: &str| gguf.metadata().opt_str(key).ok().flatten();
+    match (text("general.type"), text("general.architecture")) {
+        (Some("mmproj" | "clip-vision"), _) | (_, Some("clip")) => Some(
+            "is a model's eye or ear (mmproj) and no language model: choose the model that it stands beside",
+        ),
+        (Some("adapter"), _) => Some(
+            "is an adapter (LoRA), which is a change of another model: choose one that it is merged into",
+        ),
+        (Some("imatrix"), _) | (_, Some("imatrix")) => {
+            Some("is an importance matrix, which models are quantised by: choose the model itself")
+        }
+        (Some("controlvector"), _) | (_, Some("controlvector")) => {
+            Some("is a control vector, which is a change of another model: choose a model")
+        }
+        _ => None,
     }
 }
 
@@ -193,10 +229,15 @@ async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointErro
         let end = usize::try_from(wanted.min(length).min(LONGEST_HEADER)).unwrap_or(had);
         bytes.resize(end.max(had), 0);
         source.read(file, had as u64, &mut bytes[had..]).await?;
+        if had == 0 && !bytes.starts_with(b"GGUF") {
+            refuse_stand_in(&name, &bytes)?;
+            refuse_piece(&name)?;
+        }
         match Gguf::parse(&bytes) {
             Err(GgufError::NeedMore { at_least, reading }) => {
                 let needed = at_least.max(bytes.len() as u64 + 1);
                 if needed > length {
+                    refuse_piece(&name)?;
                     return Err(named(GgufError::Truncated {
                         what: reading,
                         needed,
@@ -214,7 +255,10 @@ async fn header(source: &dyn Source, file: usize) -> Result<Gguf, CheckpointErro
             }
             parsed => {
                 let gguf = parsed.map_err(named)?;
-                gguf.check_length(length).map_err(named)?;
+                if let Err(error) = gguf.check_length(length) {
+                    refuse_piece(&name)?;
+                    return Err(named(error));
+                }
                 return Ok(gguf);
             }
         }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::checkpoint::{list, named};
+use crate::checkpoint::{list, named, refuse_stand_in};
 use crate::safetensors::{Directory, directory};
 use crate::{CheckpointError, Source, SourceError, json, scales};
 
@@ -17,6 +17,12 @@ use crate::{CheckpointError, Source, SourceError, json, scales};
 const LONGEST_CONFIG: u64 = 4 << 20;
 const LONGEST_TOKENIZER: u64 = 100 << 20;
 const LONGEST_INDEX: u64 = 16 << 20;
+
+/// UTF-8's.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Where folders keep named templates.
+pub(crate) const MORE_TEMPLATES: &str = "additional_chat_templates/";
 
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -34,6 +40,9 @@ pub struct HuggingFace {
     pub tokenizer_config: Option<Value>,
     /// `chat_template.jinja`, where there is one.
     pub chat_template: Option<String>,
+    /// Chat templates elsewhere, each a text or a list of named ones: of `chat_template.json`,
+    /// `processor_config.json` and the folder `additional_chat_templates`.
+    pub other_templates: Vec<Value>,
 }
 
 impl HuggingFace {
@@ -96,7 +105,8 @@ pub(crate) async fn open(source: &dyn Source) -> Result<(HuggingFace, Directory)
         generation_config: settings(source, "generation_config.json").await?,
         tokenizer: whole(source, "tokenizer.json", LONGEST_TOKENIZER).await?,
         tokenizer_config: settings(source, "tokenizer_config.json").await?,
-        chat_template: template(source).await?,
+        chat_template: template(source, "chat_template.jinja").await?,
+        other_templates: other_templates(source).await?,
     };
     scales::attach(&mut weights, &described);
     Ok((described, weights))
@@ -109,6 +119,12 @@ async fn weights(source: &dyn Source) -> Result<Directory, CheckpointError> {
     }
     if let Some(index) = whole(source, INDEX, LONGEST_INDEX).await? {
         return shards(source, &index).await;
+    }
+    if named(source, "adapter_config.json").is_some() {
+        return Err(CheckpointError::NoModel {
+            file: "adapter_config.json".to_owned(),
+            what: "belongs to an adapter (LoRA), which is a change of another model: merge it into that one",
+        });
     }
     let pickled = |file: &&crate::SourceFile| is_pickle(&file.name);
     if let Some(file) = source.files().iter().find(pickled) {
@@ -238,13 +254,32 @@ async fn settings(source: &dyn Source, name: &str) -> Result<Option<Value>, Chec
     Ok(Some(value))
 }
 
-async fn template(source: &dyn Source) -> Result<Option<String>, CheckpointError> {
-    let name = "chat_template.jinja";
+async fn template(source: &dyn Source, name: &str) -> Result<Option<String>, CheckpointError> {
     let bytes = whole(source, name, LONGEST_CONFIG).await?;
     let text = bytes.map(String::from_utf8).transpose();
     text.map_err(|_| CheckpointError::Utf8 {
         file: name.to_owned(),
     })
+}
+
+/// Chat templates beside those that transformers reads first.
+async fn other_templates(source: &dyn Source) -> Result<Vec<Value>, CheckpointError> {
+    let mut found = Vec::new();
+    for name in ["chat_template.json", "processor_config.json"] {
+        let file = settings(source, name).await?;
+        found.extend(file.and_then(|mut file| Some(file.get_mut("chat_template")?.take())));
+    }
+    let mut named = Map::new();
+    for file in source.files() {
+        let name = file.name.strip_prefix(MORE_TEMPLATES);
+        if let Some(name) = name.and_then(|name| name.strip_suffix(".jinja"))
+            && let Some(text) = template(source, &file.name).await?
+        {
+            named.insert(name.to_owned(), text.into());
+        }
+    }
+    found.push(Value::Object(named));
+    Ok(found)
 }
 
 /// A file's bytes, `None` where it is not there.
@@ -268,5 +303,9 @@ async fn whole(
         })?
     ];
     source.read(file, 0, &mut bytes).await?;
+    refuse_stand_in(name, &bytes)?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
     Ok(Some(bytes))
 }

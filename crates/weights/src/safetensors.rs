@@ -8,6 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+use crate::checkpoint::refuse_stand_in;
 use crate::safetensors_error::SafetensorsError;
 use crate::{CheckpointError, Format, Source, SourceError, Tensor};
 
@@ -58,11 +59,14 @@ pub(crate) async fn directory(
             length: found.bytes,
         })
     };
+    let mut start = vec![0; usize::try_from(found.bytes.min(64)).unwrap_or_default()];
+    source.read(file, 0, &mut start).await?;
+    refuse_stand_in(&found.name, &start)?;
     if found.bytes < LENGTH_BYTES {
         return Err(truncated(LENGTH_BYTES));
     }
     let mut length = [0; LENGTH_BYTES as usize];
-    source.read(file, 0, &mut length).await?;
+    length.copy_from_slice(&start[..LENGTH_BYTES as usize]);
     let length = u64::from_le_bytes(length);
     if length > LONGEST_HEADER {
         return Err(named(SafetensorsError::LongHeader {

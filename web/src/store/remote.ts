@@ -66,6 +66,8 @@ const folderFiles = [
   "tokenizer.json",
   "tokenizer_config.json",
   "chat_template.jinja",
+  "chat_template.json",
+  "processor_config.json",
 ];
 const needed = ["config.json", "tokenizer.json"];
 const wholeWeights = "model.safetensors";

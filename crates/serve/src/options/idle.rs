@@ -1,9 +1,9 @@
-//! Options that nobody here can honour, and the values with which they ask for nothing.
+//! Unsupported options, and the values with which they change nothing.
 
 use serde_json::{Map, Value, json};
 
-/// Options that change no answer: how a provider counts, keeps or hurries a request, what it tells
-/// beside the answer, and settings of switches that are off.
+/// Options without effect on an answer: billing, caching, priority, extra output, and parameters of
+/// disabled samplers.
 const HINTS: &str = "cache_prompt cache_salt dry_allowed_length dry_base \
     dry_penalty_last_n dry_sequence_breakers dynatemp_exponent id_slot include_reasoning \
     keep_alive metadata mirostat_eta mirostat_tau n_keep num_ctx parallel_tool_calls prediction \
@@ -12,8 +12,8 @@ const HINTS: &str = "cache_prompt cache_salt dry_allowed_length dry_base \
     safety_identifier separate_reasoning service_tier slot_id store stream_reasoning \
     timings_per_token ttl usage verbosity xtc_threshold";
 
-/// Options that nobody here can honour, and the number that asks for nothing; `false`, `null` and
-/// what is empty do so as well.
+/// Unsupported options by the number that disables them; `false`, `null` and empty values do so as
+/// well.
 const OFF_AT_0: &str = "audio continuous_usage_stats documents dry_multiplier \
     dynatemp_range early_stopping echo epsilon_cutoff eta_cutoff \
     frequency_penalty grammar guided_choice guided_grammar guided_json guided_regex ignore_eos \
@@ -25,16 +25,21 @@ const OFF_AT_0: &str = "audio continuous_usage_stats documents dry_multiplier \
 const OFF_AT_1: &str = "best_of encoder_repetition_penalty guidance_scale length_penalty \
     repeat_penalty repetition_penalty tfs tfs_z typical typical_p";
 
-/// Switches that are always on.
+/// Options that are always true.
 const ON: &str = "add_generation_prompt add_special_tokens do_sample skip_special_tokens \
     spaces_between_special_tokens";
 
-/// Whether an option of a request, among `all` of them, changes no answer.
+/// Returns whether an option has no effect in a request with `all` these options.
 pub(crate) fn is_idle(name: &str, value: &Value, all: &Map<String, Value>) -> bool {
+    // A schema without a condition is one all the same.
+    let is_schema = name.ends_with("schema") || name == "guided_json";
+    if is_schema && value.is_object() {
+        return false;
+    }
     let never = |name: &str| all.get(name).is_some_and(|choice| choice == "none");
     is_empty(value)
         || match name {
-            // Functions that must not be called.
+            // No tool may be called.
             "tools" | "functions" => never("tool_choice") || never("function_call"),
             "tool_choice" | "function_call" => value == "none" || value == "auto",
             "modalities" => *value == json!(["text"]),
@@ -43,7 +48,7 @@ pub(crate) fn is_idle(name: &str, value: &Value, all: &Map<String, Value>) -> bo
         }
 }
 
-/// Whether a value says no more than an option that is left out.
+/// Returns whether a value equals an absent option.
 pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -54,7 +59,7 @@ pub(crate) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether the option `name` changes no answer with this value.
+/// Returns whether option `name` has no effect with this value.
 fn asks_for_nothing(name: &str, value: &Value) -> bool {
     let among = |names: &str| names.split_whitespace().any(|one| one == name);
     let number = value.as_f64();
@@ -63,7 +68,7 @@ fn asks_for_nothing(name: &str, value: &Value) -> bool {
         || (*value == false || number == Some(0.0)) && among(OFF_AT_0)
         || (*value == false || number == Some(1.0)) && among(OFF_AT_1)
         || name == "t_max_predict_ms" && number == Some(-1.0)
-        // Biases of nothing.
+        // All biases are zero.
         || name == "logit_bias" && value.as_object().is_some_and(|biases| biases.values().all(|bias| bias.as_f64() == Some(0.0)))
 }
 
@@ -119,6 +124,7 @@ mod tests {
                 "response_format",
             ),
             (json!({ "logit_bias": { "5": 1 } }), "logit_bias"),
+            (json!({ "json_schema": {} }), "json_schema"),
             (json!({ "best_of": 0 }), "best_of"),
             (json!({ "best_of": 3 }), "best_of"),
             (json!({ "made_up": false }), "made_up"),

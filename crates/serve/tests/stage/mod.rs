@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each file of tests uses its part")]
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -53,7 +53,7 @@ pub struct Stage {
 /// As most tests want it.
 pub fn config() -> Config {
     Config {
-        host: Ipv4Addr::LOCALHOST.into(),
+        host: "127.0.0.1".to_owned(),
         port: 0,
         key: None,
         origins: Vec::new(),

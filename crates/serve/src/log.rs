@@ -1,0 +1,9 @@
+//! Log lines on standard error. Write errors (a closed pipe, a full disk) are ignored, where
+//! `eprintln!` would panic.
+
+use std::io::Write;
+
+/// Writes a line.
+pub(crate) fn log(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
