@@ -405,67 +405,70 @@ pub struct Method {
     /// published); the switches below are put over it.
     #[arg(long)]
     pub rule: Option<Rule>,
-    /// L, the most tokens a member drafts in a round.
+    /// L, the most tokens a member drafts in a round [default: 32].
     #[arg(long, value_name = "TOKENS")]
     pub segment_tokens: Option<usize>,
     /// `harmonic` (1 / (0.5 + ln(1 + Σ (1/p − 1))) of a candidate's tokens), `logit` (their mean
-    /// raw logit) or `likelihood` (softmax of their mean log-probability).
+    /// raw logit) or `likelihood` (softmax of their mean log-probability) [default: harmonic].
     #[arg(long)]
     pub scoring: Option<Scoring>,
-    /// Score a candidate that ends the answer on its end too: `on` or `off`.
+    /// Score a candidate that ends the answer on its end too: `on` or `off` [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub score_end: Option<bool>,
     /// How much a member's strength counts from the first round on: starting weights are in
     /// proportion to strength^POWER; 0 starts all equal. See --trust for what a member's strength
-    /// is.
+    /// is [default: 0.75].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub trust_power: Option<f64>,
-    /// What feedback rewards: the others' `shares`, or `counts` of their preferences.
+    /// What feedback rewards: the others' `shares`, or `counts` of their preferences [default: shares].
     #[arg(long)]
     pub reward: Option<Reward>,
-    /// Strength of the feedback; 0 for none.
+    /// Strength of the feedback; 0 for none [default: 1].
     #[arg(long, allow_negative_numbers = true)]
     pub alpha: Option<f64>,
-    /// Learning rate: `code` (α/(k√N)), `printed` (α/(N√k)) or `fixed-share`.
+    /// Learning rate: `code` (α/(k√N)), `printed` (α/(N√k)) or `fixed-share` [default:
+    /// code].
     #[arg(long)]
     pub rate: Option<Rate>,
-    /// Part of the weight that fixed-share mixes back evenly each round.
+    /// Part of the weight that fixed-share mixes back evenly each round [default: 0.05].
     #[arg(long)]
     pub fixed_share: Option<f64>,
-    /// Feedback `before` or `after` the selection of its round.
+    /// Feedback `before` or `after` the selection of its round [default: before].
     #[arg(long)]
     pub update: Option<Update>,
-    /// Members' votes for their own candidates: `on` or `off`. Two members keep theirs.
+    /// Members' votes for their own candidates: `on` or `off`. Two members keep theirs
+    /// [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub self_votes: Option<bool>,
     /// Divide each member's shares by its largest, so that all say as much for what they like best:
-    /// `on` or `off`.
+    /// `on` or `off` [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub level: Option<bool>,
     /// How much more a member is heard that is sure of the answer it has drafted; 0 hears all
-    /// alike.
+    /// alike [default: 0.5].
     #[arg(long, value_name = "POWER", allow_negative_numbers = true)]
     pub confidence: Option<f64>,
-    /// Let candidates that say the same in another form share their votes: `on` or `off`.
+    /// Let candidates that say the same in another form share their votes: `on` or `off`
+    /// [default: on].
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on", value_parser = on_off)]
     pub agree: Option<bool>,
     /// Factor on the total of a candidate that only repeats what was said, or that ends unsure of
-    /// itself; 1 minds neither.
+    /// itself; 1 minds neither [default: 0.5].
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub discount: Option<f64>,
     /// How much a candidate that ends, while a member as strong goes on, may surprise its own
-    /// drafter.
+    /// drafter [default: 2.6].
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub sure: Option<f64>,
     /// Part of the vote above which a member whose candidate has won and goes on drafts the next
-    /// segments alone; 1 for never.
+    /// segments alone; 1 for never [default: 0.53].
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub lead: Option<f64>,
     /// Let one member draft for all while nobody doubts it.
     #[arg(long)]
     pub leader: bool,
     /// How much a leader's segment may surprise a member before all draft: more is quicker, less is
-    /// surer; implies --leader.
+    /// surer; implies --leader [default: 5].
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     pub doubt: Option<f64>,
     /// Let all draft in every round, whatever the rule says.
@@ -477,13 +480,14 @@ pub struct Method {
     /// Keep every member to the end, also where a recording lets them leave.
     #[arg(long, conflicts_with_all = ["exit", "exit_warmup", "exit_temperature", "exit_threshold"])]
     pub no_exit: bool,
-    /// Rounds before anyone may leave; implies --exit.
+    /// Rounds before anyone may leave; implies --exit [default: 3].
     #[arg(long, value_name = "ROUNDS")]
     pub exit_warmup: Option<usize>,
-    /// Patience of the exit rule; implies --exit.
+    /// Patience of the exit rule; implies --exit [default: 6.0].
     #[arg(long, value_name = "T0")]
     pub exit_temperature: Option<f64>,
-    /// Keep-probability, times the number of members, below which one leaves; implies --exit.
+    /// Keep-probability, times the number of members, below which one leaves; implies --exit
+    /// [default: 0.5].
     #[arg(long, value_name = "D")]
     pub exit_threshold: Option<f64>,
     /// Accept any candidate that ends the answer at once, unverified; of a leader, too.

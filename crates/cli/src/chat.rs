@@ -158,7 +158,11 @@ async fn ask(
         match answer.stopped {
             "rounds" => eprintln!("(stopped after the last round; --max-rounds allows more)"),
             "length" => eprintln!("(stopped at the length limit; --max-characters allows more)"),
-            "context" => eprintln!("(stopped: the context is full; --context allows more)"),
+            "context" => {
+                let more = members.iter().any(allows_more);
+                let advice = if more { "; --context allows more" } else { "" };
+                eprintln!("(stopped: the context is full{advice})");
+            }
             "silence" => eprintln!("(stopped: no member had more to say)"),
             _ => {}
         }
@@ -168,6 +172,14 @@ async fn ask(
         }
     }
     Ok(answer)
+}
+
+/// Whether a model was made for more context than it was loaded with.
+fn allows_more(member: &AnyMember) -> bool {
+    match member {
+        AnyMember::Local(member) => member.about().context < member.about().config.context,
+        AnyMember::Remote(_) => false,
+    }
 }
 
 /// Shows an answer as it comes.

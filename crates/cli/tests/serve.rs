@@ -168,12 +168,16 @@ fn a_signal_ends_it_once_the_answer_on_its_way_is_told() {
 }
 
 /// A folder with a model that sings, by this template.
-fn singer(name: &str, template: &'static str, context: usize) -> std::path::PathBuf {
+fn singer(
+    name: &str,
+    template: impl Into<Option<&'static str>>,
+    context: usize,
+) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("conclave-{}-{name}", std::process::id()));
     let singer = Speaker {
         words: &["<|end|>", "<|user|>", "<|answer|>", " la", " li", " lo"],
         says: &[&["<|answer|>", " la", " li", " lo", " la"]],
-        template: Some(template),
+        template: template.into(),
         context,
         broken: None,
         beyond: 0,
@@ -259,6 +263,30 @@ fn this_machine_is_asked_by_its_name() {
             assert_eq!(served.send("GET /v1/models", "").0, 200);
         }
     }
+}
+
+#[test]
+fn a_base_model_and_a_byte_order_mark_are_no_riddles() {
+    let folder = singer("base", None, 400);
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
+            .args(["chat", "What is 347 + 85?", "--device", "cpu", "--greedy"])
+            .args(arguments)
+            .output()
+            .expect("the tool starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = run(&["--members", folder.to_str().unwrap(), "--max-rounds", "1"]);
+    assert!(
+        said.contains("no chat template") && said.contains("--template"),
+        "{said}"
+    );
+    let schema = folder.join("schema.json");
+    std::fs::write(&schema, "\u{feff}{\"type\": \"boolean\"}").unwrap();
+    run(&["--json-schema", schema.to_str().unwrap()]);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

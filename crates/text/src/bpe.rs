@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::merges::Merges;
 use crate::vocabulary::{Kind, Vocabulary};
 
-/// What decides which pair is joined first.
+/// Priority of a merge.
 #[derive(Debug)]
 pub(crate) enum Priorities {
     /// The file lists the merges, the first is the most urgent.
@@ -176,7 +176,7 @@ impl Bpe {
             let Some(right) = symbols[left].next else {
                 continue;
             };
-            // What was offered may have changed since: joined to others on either side.
+            // An offered pair may have been merged with its neighbours since.
             match self.pair(word, &symbols[left], &symbols[right]) {
                 Some((_, now)) if now == joint => {}
                 _ => continue,

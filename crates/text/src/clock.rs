@@ -9,7 +9,7 @@ pub(crate) fn local_seconds() -> u64 {
     seconds.saturating_add_signed(offset(seconds))
 }
 
-/// What local time is ahead of UTC at a moment, in seconds.
+/// Returns the offset of local time from UTC at a moment, in seconds.
 #[cfg(target_family = "wasm")]
 fn offset(seconds: u64) -> i64 {
     #[expect(
@@ -22,7 +22,7 @@ fn offset(seconds: u64) -> i64 {
     -60 * minutes_behind
 }
 
-/// What local time is ahead of UTC at a moment, in seconds.
+/// Returns the offset of local time from UTC at a moment, in seconds.
 #[cfg(unix)]
 #[allow(
     clippy::useless_conversion,

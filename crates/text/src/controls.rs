@@ -12,7 +12,7 @@ use crate::TextError;
 pub(crate) struct Manner {
     /// It takes the white space before it.
     pub lstrip: bool,
-    /// It takes the white space behind it.
+    /// It takes the white space after it.
     pub rstrip: bool,
     /// It is none where a letter, a digit or `_` touches it.
     pub single_word: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Where the text before it ends, which begins at `start`.
+    /// Returns the end of the text before it, which begins at `start`.
     pub(crate) fn before(&self, text: &str, start: usize) -> usize {
         let start = start.min(self.place.start);
         if self.manner.lstrip {
@@ -47,7 +47,7 @@ impl Found {
         }
     }
 
-    /// Where the text behind it begins.
+    /// Returns the start of the text after it.
     pub(crate) fn after(&self, text: &str) -> usize {
         let rest = &text[self.place.end..];
         if self.manner.rstrip {

@@ -1,15 +1,15 @@
-//! What a model reads that came without a chat template.
+//! Templates for models without one.
 //!
 //! Most such models are base models: they continue texts and were never shown a conversation. Asked
-//! as `User: …` they repeat the question as often as they answer it; behind a few questions with
+//! as `User: …` they repeat the question as often as they answer it; after a few questions with
 //! their answers they answer. The examples say what no question of a user should need them for;
-//! of 60 plain questions Gemma 3 270M answers 13 as `User: …` and 29 behind them
+//! of 60 plain questions Gemma 3 270M answers 13 as `User: …` and 29 after them
 //! (tests/eval-log.md).
 
-/// Where the vocabulary has its tokens, ChatML.
+/// ChatML, if the vocabulary has its tokens.
 pub(crate) const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Questions and answers, a blank line behind each answer.
+/// Questions and answers, a blank line after each answer.
 pub(crate) const QUESTIONS: &str = concat!(
     "Question: What is the opposite of up?\nAnswer: The opposite of up is down.\n\n",
     "Question: Write the word moon in capital letters.\nAnswer: MOON\n\n",
@@ -24,8 +24,8 @@ pub(crate) const QUESTIONS: &str = concat!(
     "{% endfor %}{% if add_generation_prompt %}Answer:{% endif %}",
 );
 
-/// What closes an answer in [`QUESTIONS`].
+/// End of an answer in [`QUESTIONS`].
 pub(crate) const CLOSING: &str = "\n\n";
 
-/// What opens another turn in [`QUESTIONS`], should an answer not be closed.
+/// Beginnings of another turn in [`QUESTIONS`], for answers that are not closed.
 pub(crate) const OPENINGS: [&str; 2] = ["\nQuestion:", "\nAnswer:"];

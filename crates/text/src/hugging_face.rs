@@ -193,7 +193,7 @@ fn assemble(
     if count > bytes {
         return Err(damaged(format!("token {} is beyond the file", count - 1)));
     }
-    // Which text each id has: the number of one of the vocabulary, or behind them an added one.
+    // Text of each id: an index into the vocabulary, followed by the added ones.
     let mut sources = vec![HOLE; count];
     for (source, &id) in (0_u32..).zip(&vocab.ids) {
         let slot = &mut sources[id as usize];

@@ -1,4 +1,4 @@
-//! What a template may work through: a count of the bytes that its operations take in.
+//! Work limit of a template: counts the bytes that its operations take in.
 
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
@@ -18,7 +18,7 @@ const ITEM: usize = 32;
 /// Values within values.
 const DEEPEST: usize = 64;
 
-/// What is left of [`BUDGET`] in a rendering.
+/// Rest of [`BUDGET`] in a rendering.
 struct Left(usize);
 
 /// Sets up the meters of [`metered`](crate::metered::metered) templates, and replaces the filters
@@ -151,7 +151,7 @@ fn spend(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
 fn replaced(args: &[Value]) -> usize {
     let texts: Vec<&str> = args.iter().take(3).filter_map(Value::as_str).collect();
     let [text, old, new] = texts[..] else {
-        // What is no string is printed first.
+        // Other values are printed first.
         return match args {
             [text, _, new, ..] => printed(text).saturating_mul(1 + printed(new)),
             _ => 0,

@@ -251,7 +251,7 @@ fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Expr<'a> {
         BinOpKind::Add => with(counted),
         // The interpreter ends a product at 100 MB; the meter sees it before there is another.
         BinOpKind::Mul => filtered(SHALLOW, Some(with(counted)), node.span()),
-        // Of a text it is Python's formatting.
+        // Python formats strings with it.
         BinOpKind::Rem => {
             let inner = Filter {
                 name: PERCENT,
@@ -297,7 +297,7 @@ fn weighed<'a>(expr: &Expr<'a>) -> Expr<'a> {
     filtered(WEIGH, Some(expression(expr)), expr.span())
 }
 
-/// What is assigned to: names, which the interpreter takes as they are, several of them in a list.
+/// Returns an assignment target unchanged: a name, or a list of names.
 fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
     match expr {
         Expr::List(s) => Expr::List(again(s, |l| List {

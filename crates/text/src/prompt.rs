@@ -30,9 +30,8 @@ impl Message {
     }
 }
 
-/// `messages` with equal turns in a row joined, as templates want them that refuse such turns. With
-/// `fold` every text that is neither a user's nor an assistant's is the user's, and the user speaks
-/// first.
+/// Joins consecutive messages of one role. With `fold`, all roles but `assistant` become `user`, and
+/// the user speaks first.
 pub(crate) fn alternating(messages: &[Message], fold: bool) -> Vec<Message> {
     let mut turns: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -91,7 +90,7 @@ impl Prompt {
         &self.text
     }
 
-    /// The prompt with a message's text behind it.
+    /// Appends a message's text.
     #[must_use]
     pub fn followed_by(mut self, text: &str) -> Self {
         let start = self.text.len();
@@ -100,7 +99,7 @@ impl Prompt {
         self
     }
 
-    /// What stands before the last place of `text`; `None` if it is nowhere.
+    /// Returns the prompt before the last occurrence of `text`; `None` if there is none.
     pub fn before(&self, text: &str) -> Option<Self> {
         let end = self.text.rfind(text)?;
         Some(Self {
@@ -122,7 +121,7 @@ impl Prompt {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shown {
     pub(crate) text: String,
-    /// Where control tokens are, in order.
+    /// Ranges of control tokens, in order.
     pub(crate) controls: Vec<Range<usize>>,
 }
 

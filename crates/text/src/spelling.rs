@@ -9,7 +9,7 @@ pub(crate) enum Spelling {
     ByteLevel,
     /// Text with something in the place of spaces, and tokens for single bytes.
     Text {
-        /// What is replaced by what, in order.
+        /// Pairs of text and replacement, in order.
         replaced: Vec<(String, String)>,
         /// `<0x41>` is a byte.
         bytes: bool,

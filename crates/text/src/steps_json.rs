@@ -21,7 +21,7 @@ const PRE_TOKENISERS: &str = "Sequence, Split, ByteLevel, Metaspace, Digits, Pun
 const DECODERS: &str =
     "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder";
 
-/// What text at `place` goes through, by the file's two parts.
+/// Returns the steps of text at `place`, from the file's two parts.
 pub(crate) fn steps(
     normaliser: &Value,
     pre_tokeniser: &Value,
@@ -30,7 +30,7 @@ pub(crate) fn steps(
     let mut normalisers = Vec::new();
     for part in flat(normaliser, "normalizers") {
         let kind = kind(part);
-        // What continues a text has nothing put before it, and its spaces count.
+        // A continuation gets no prefix, and its spaces count.
         if place == Place::Within && matches!(kind, "Prepend" | "Strip") {
             continue;
         }

@@ -31,7 +31,7 @@ impl Table {
         found.then(|| self.slots[slot])
     }
 
-    /// Puts `number` under `key`, in place of the one that `is` recognises. What was there before.
+    /// Inserts `number` under `key`, replacing the one that `is` matches; returns the old one.
     /// There is room as promised to [`Table::with_room`]; beyond that, nothing is put.
     pub(crate) fn put(
         &mut self,

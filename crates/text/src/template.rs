@@ -3,7 +3,7 @@
 //!
 //! A template comes with the model file and is not trusted: steps, recursion, output and the memory
 //! of what it builds for itself are limited ([`crate::metered`]), and it sees nothing but the
-//! messages. What a *message* says is not trusted either: the text of a control token in it is
+//! messages. A *message* is not trusted either: the text of a control token in it is
 //! marked before rendering, so that the tokenizer can tell it from what the template wrote.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub struct ChatTemplate {
     tokens: Vec<(String, String)>,
     thinking: Option<bool>,
     own: bool,
-    /// What it writes is the whole prompt.
+    /// Its output is the whole prompt.
     whole: bool,
     /// The control tokens' finder lives in the tokenizer; the template keeps what it needs of it.
     controls: std::sync::Arc<crate::controls::Finder>,
@@ -86,7 +86,7 @@ impl ChatTemplate {
         Self::new(own, folder_tokens(files), own.is_some(), tokenizer)
     }
 
-    /// A template that stands in for the model's own.
+    /// Creates a template from a source that replaces the model's own.
     ///
     /// # Errors
     /// As [`ChatTemplate::from_gguf`].
@@ -160,7 +160,7 @@ impl ChatTemplate {
         self.own
     }
 
-    /// Whether it is the fallback that asks questions behind examples.
+    /// Whether it is the fallback that asks questions after examples.
     pub(crate) fn asks_questions(&self) -> bool {
         !self.own && self.source == fallback::QUESTIONS
     }
@@ -170,7 +170,7 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// Replaces the clock behind `strftime_now` by a fixed local time, in seconds since 1970.
+    /// Fixes the local time of `strftime_now`, in seconds since 1970.
     pub fn set_time(&mut self, seconds: u64) {
         template_functions::add_clock(&mut self.environment, move || seconds);
     }
@@ -240,11 +240,11 @@ impl ChatTemplate {
         Ok(marks.resolve(&text, &replaced, self.whole))
     }
 
-    /// As [`render`](Self::render); a conversation that the template refuses is adapted as people
-    /// do by hand: equal turns in a row are joined, then system texts become the user's.
+    /// Renders a conversation as [`render`](Self::render) does. If the template refuses it, joins
+    /// consecutive messages of one role, then turns system messages into user messages.
     ///
     /// # Errors
-    /// The template's on the conversation as it is.
+    /// The template's error for the unchanged conversation.
     pub fn render_adapted(
         &self,
         messages: &[Message],
@@ -278,7 +278,7 @@ impl ChatTemplate {
     }
 }
 
-/// The template that answers a conversation, among those that a JSON file lists.
+/// Returns the chat template from a JSON value: a string or a list of named ones.
 fn among(listed: &Json) -> Option<&str> {
     match listed {
         Json::String(template) => Some(template),
@@ -301,7 +301,7 @@ fn among(listed: &Json) -> Option<&str> {
     }
 }
 
-/// Of templates with their names the one for a plain conversation.
+/// Returns the named template for a plain conversation.
 fn best<'a>(named: Vec<(&str, &'a str)>) -> Option<&'a str> {
     let rank = |name: &str| match name {
         "default" => 0,
@@ -312,7 +312,7 @@ fn best<'a>(named: Vec<(&str, &'a str)>) -> Option<&'a str> {
     best.map(|(_, template)| template)
 }
 
-/// Tokens that a GGUF file's template knows by name.
+/// Returns the named tokens of a GGUF file's template.
 fn gguf_tokens(tokenizer: &Tokenizer) -> Vec<(String, String)> {
     let named = [
         ("bos_token", tokenizer.bos()),
@@ -323,14 +323,14 @@ fn gguf_tokens(tokenizer: &Tokenizer) -> Vec<(String, String)> {
     named.into()
 }
 
-/// Tokens that a folder's template knows by name.
+/// Returns the named tokens of a folder's template.
 fn folder_tokens(files: &HuggingFace) -> Vec<(String, String)> {
     let named = files.tokenizer_config.as_ref().map(named_tokens);
     let named = named.unwrap_or_default().into_iter();
     named.map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// Whether a template that is no Jinja is written in Go's language: its fields begin with a dot.
+/// Returns whether an invalid template is a Go template, whose fields begin with a dot.
 fn is_of_go(source: &str) -> bool {
     let tags = source.split("{{").skip(1);
     tags.into_iter().any(|tag| {
@@ -402,7 +402,7 @@ impl Marks {
 
 type Compiled<'a> = (Instructions<'a>, BTreeMap<&'a str, Instructions<'a>>);
 
-/// What the interpreter runs: the template with a meter on everything that can grow.
+/// Compiles a template with a meter on everything that can grow.
 fn compile(source: &str) -> Result<Compiled<'_>, Error> {
     let tree = metered(&parse(source, NAME, syntax())?);
     let mut code = CodeGenerator::new(NAME, source);

@@ -1,5 +1,5 @@
-//! What chat templates call beside Jinja's own: `raise_exception`, `strftime_now`, `tojson`, and
-//! Python's methods, `%` and keyword arguments.
+//! Functions of chat templates beyond Jinja's: `raise_exception`, `strftime_now`, `tojson`, Python's
+//! methods, `%` and keyword arguments.
 
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
@@ -12,7 +12,7 @@ use crate::{clock, meter, template_json};
 #[error("{0}")]
 pub(crate) struct Refusal(pub String);
 
-/// The filter that stands for Python's `%`. No template can spell its name.
+/// Filter in place of Python's `%`; its name can't be written in a template.
 pub(crate) const PERCENT: &str = "=percent";
 
 pub(crate) fn add(environment: &mut Environment<'static>) {
@@ -26,7 +26,7 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         },
     );
     environment.add_filter("tojson", template_json::tojson);
-    // Python's `%` of a text; of numbers the interpreter's own.
+    // Python's `%`: formatting or remainder.
     environment.add_filter(PERCENT, |state: &mut State, left: Value, right: Value| {
         percent(state, &left, &right)
     });
@@ -65,7 +65,7 @@ pub(crate) fn add_clock(
     });
 }
 
-/// `value|default(other, boolean)`, both also by their names.
+/// `value|default(other, boolean)`, also with keyword arguments.
 fn default(state: &State, value: Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
     let mut all: Vec<Value> = args.0;
     if all.is_empty() {
@@ -133,7 +133,7 @@ fn list(texts: &[&str]) -> Value {
     texts.iter().copied().map(Value::from).collect()
 }
 
-/// `text.rsplit(at, most)`: pieces, the last of them first cut off.
+/// `text.rsplit(at, most)`: at most `most` splits, from the end.
 fn rsplit<'a>(text: &'a str, at: Option<&str>, most: Option<&Value>) -> Vec<&'a str> {
     let most = most
         .and_then(Value::as_usize)
@@ -164,7 +164,7 @@ fn swapped(text: &str) -> String {
     text.chars().map(swap).collect()
 }
 
-/// `text` made as wide as the first argument says, with the second or spaces.
+/// Pads `text` to the width of the first argument with the second, or spaces.
 fn justified(text: &str, name: &str, args: &[Value]) -> Result<String, Error> {
     let width = args.first().and_then(Value::as_usize);
     let width = width.ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;

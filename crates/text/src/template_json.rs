@@ -10,7 +10,7 @@ use crate::meter;
 /// Values within values; Python's own limit is about a thousand.
 const DEEPEST: usize = 64;
 
-/// How a value is written.
+/// Options of `json.dumps`.
 struct Style {
     indent: Option<usize>,
     comma: String,
@@ -19,8 +19,7 @@ struct Style {
     ascii: bool,
 }
 
-/// The filter `tojson`, as transformers has it: letters stay as they are unless `ensure_ascii` says
-/// otherwise.
+/// The filter `tojson` of transformers; it escapes non-ASCII letters only with `ensure_ascii`.
 pub(crate) fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
     let indent = options.get::<Option<usize>>("indent")?;
     let separators = options.get::<Option<Vec<String>>>("separators")?;
@@ -82,7 +81,7 @@ impl Style {
         Ok(())
     }
 
-    /// Items, each behind its key where it has one.
+    /// Writes items, each after its key if it has one.
     fn write_all(
         &self,
         [open, close]: [char; 2],
@@ -140,7 +139,7 @@ impl Style {
     }
 }
 
-/// What is written without quotes, as Python writes it.
+/// Returns a value without quotes, as Python writes it.
 fn simple(value: &Value) -> Option<String> {
     match value.kind() {
         ValueKind::None => Some("null".to_owned()),
@@ -151,7 +150,7 @@ fn simple(value: &Value) -> Option<String> {
     }
 }
 
-/// The shortest digits that are this number; from 1e16 on and below 1e-4 with an exponent.
+/// Formats a number as Python's `repr`: shortest digits, an exponent from 1e16 on and below 1e-4.
 fn float(number: f64) -> String {
     if !number.is_finite() {
         let text = if number > 0.0 {

@@ -69,7 +69,7 @@ impl Tokenizer {
         let add_bos = metadata
             .opt_bool("tokenizer.ggml.add_bos_token")?
             .unwrap_or(add_bos);
-        // Converters leave out that Phi 3's control tokens take the white space behind them.
+        // Converters omit that Phi 3's control tokens take the white space after them.
         let takes_space = spelling != Spelling::ByteLevel
             && metadata.opt_str("general.architecture")? == Some("phi3");
         let manners: Vec<_> = vocabulary

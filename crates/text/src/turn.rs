@@ -3,7 +3,7 @@
 use crate::fallback::{CLOSING, OPENINGS};
 use crate::{ChatTemplate, Message, TextError, Tokenizer};
 
-/// What is said in the conversations that are rendered to find out.
+/// Texts of the conversations rendered as probes.
 const ASKED: &str = "Well?";
 const SAID: &str = "Yes.";
 const NEXT: &str = "Then?";
@@ -11,11 +11,11 @@ const NEXT: &str = "Then?";
 /// An assistant's turn in a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// White space between the prompt and an answer's first word: `" "` behind `Answer:`.
+    /// White space between the prompt and an answer's first word: `" "` after `Answer:`.
     pub lead: String,
-    /// What stands behind an answer, as ids: `<|im_end|>`, say.
+    /// Ids after an answer, such as `<|im_end|>`.
     pub end: Vec<u32>,
-    /// Where no token ends a turn, the texts that do: another turn begins with them.
+    /// Texts that begin another turn, for models where no token ends one.
     pub stops: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl Turn {
     }
 }
 
-/// What stands between the opening of an assistant's turn and what it says.
+/// Returns the text between the opening of an assistant's turn and its answer.
 fn lead(template: &ChatTemplate) -> Option<String> {
     let user = Message::new("user", ASKED);
     let opened = template.render(std::slice::from_ref(&user), true).ok()?;
@@ -104,7 +104,7 @@ fn lead(template: &ChatTemplate) -> Option<String> {
     lead.trim().is_empty().then(|| lead.to_owned())
 }
 
-/// What stands between what an assistant says and what the user says next.
+/// Returns the text between an assistant's answer and the user's next message.
 fn closing(template: &ChatTemplate) -> Option<String> {
     let turns = [("user", ASKED), ("assistant", SAID), ("user", NEXT)];
     let turns = turns.map(|(role, content)| Message::new(role, content));

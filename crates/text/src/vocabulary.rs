@@ -25,7 +25,7 @@ const ENDS: [&str; 12] = [
     "<end_of_utterance>",
 ];
 
-/// What a token is; the numbers are the file's.
+/// Kind of a token, numbered as in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Reached by splitting and merging text.
@@ -178,7 +178,7 @@ impl Vocabulary {
         self.texts.get(id as usize)
     }
 
-    /// What token `id` is; ids beyond the vocabulary are unused.
+    /// Returns the kind of token `id`; ids beyond the vocabulary are unused.
     pub(crate) fn kind(&self, id: u32) -> Kind {
         self.kinds.get(id as usize).copied().unwrap_or(Kind::Unused)
     }

@@ -18,7 +18,7 @@ use crate::controls::Finder;
 /// Bytes that normalising may make of one, and of none: decompositions grow up to eighteenfold.
 const GROWTH: usize = 32;
 
-/// Where a piece of text stands.
+/// Position of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// It begins a text.
@@ -29,7 +29,7 @@ pub(crate) enum Place {
     Within,
 }
 
-/// What happens to text before it is merged.
+/// Steps applied to text before merging.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     pub normalisers: Vec<NormalizerWrapper>,
