@@ -219,6 +219,10 @@ async fn begin<M: TakePart>(
     said: &mut Answer,
     watch: &mut impl Watch,
 ) -> Result<bool, AnswerError> {
+    for (index, member) in members.iter_mut().enumerate() {
+        let form = ask.form.as_ref().map(|form| form.of(index));
+        member.hold(form).map_err(of(member.name()))?;
+    }
     // Whether it fits everybody is known at once; to read may take minutes.
     if let Some((messages, begun)) = ask.question.conversation() {
         for member in members.iter_mut() {
@@ -240,10 +244,6 @@ async fn begin<M: TakePart>(
         }
     }
     let active = query.active().to_vec();
-    for (index, member) in members.iter_mut().enumerate() {
-        let form = ask.form.as_ref().map(|form| form.of(index));
-        member.hold(form).map_err(of(member.name()))?;
-    }
     if ask.form.is_some() && !members.iter().any(TakePart::drafts) {
         return Err(AnswerError::NoForm);
     }

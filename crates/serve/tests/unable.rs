@@ -3,13 +3,17 @@
 
 mod stage;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
 use conclave_ensemble::Settings;
 use conclave_member::Member;
 use conclave_model::{Cpu, LoadOptions};
 use conclave_rounds::AnyMember;
 use conclave_weights::Memory;
 use serde_json::{Value, json};
-use stage::{SUM, Stage, config, file};
+use stage::{Gate, Moody, SUM, Stage, bundled, config, file};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -110,4 +114,33 @@ fn a_member_that_cannot_read_a_conversation_leaves_it_to_the_others() {
     // Nothing is left over for who can read the next one.
     let (_, next) = stage.post(CHAT, &said(&[("user", "Well?")]));
     assert_eq!(next["conclave"].get("left"), None, "{next}");
+}
+
+#[test]
+fn a_member_whose_server_does_not_answer_is_named() {
+    let gate = Gate::new();
+    let way = gate.way();
+    let stage = Stage::of(config(), Settings::default(), move || {
+        let drafts = Arc::new(AtomicUsize::new(0));
+        let moody = |member| Moody::new(member, Duration::ZERO, way.clone(), &drafts);
+        let mut members: Vec<_> = bundled().into_iter().map(moody).collect();
+        members[1].late = true;
+        members
+    });
+    let body = said(&[("user", SUM)]);
+    let (status, answer) = stage.post(CHAT, &body);
+    assert_eq!(status, 200, "{answer}");
+    let abstained = answer["conclave"]["abstained"].as_array().unwrap();
+    assert_eq!(
+        (abstained.len(), &abstained[0]["member"]),
+        (1, &json!("Quill"))
+    );
+    let error = abstained[0]["error"].as_str().unwrap();
+    assert!(error.contains("far.example has not answered"), "{error}");
+    let chunks = stage.stream(CHAT, &body);
+    let last = &chunks[chunks.len() - 1];
+    assert_eq!(
+        last["conclave"]["abstained"],
+        answer["conclave"]["abstained"]
+    );
 }

@@ -44,7 +44,6 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         words.filter(|word| !word.is_empty()).count()
     });
     environment.add_function("cycler", globals::cycler);
-    environment.add_function("joiner", globals::joiner);
     // As Jinja has them: nothing can't be gone through, strings and dictionaries are sequences.
     environment.add_test("iterable", |value: Value| {
         !value.is_none() && (value.as_str().is_some() || value.try_iter().is_ok())

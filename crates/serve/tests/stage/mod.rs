@@ -13,6 +13,7 @@ use conclave_member::{
     Begun, Draft, Judged, JudgedToken, Member, Message, Thinking, Thought, VerifiedScore,
 };
 use conclave_model::{Cpu, LoadOptions, Sampling};
+use conclave_remote::RemoteError;
 use conclave_rounds::{AnyMember, FormOf, MoveError, TakePart};
 use conclave_serve::{Config, Ensemble, Server};
 use conclave_weights::Memory;
@@ -311,6 +312,8 @@ pub struct Moody {
     way: Way,
     drafts: Arc<AtomicUsize>,
     breaks: bool,
+    /// It is as a member behind a server that does not answer.
+    pub late: bool,
 }
 
 /// What a [`Moody`] member breaks down over.
@@ -324,6 +327,17 @@ impl Moody {
             way,
             drafts: Arc::clone(drafts),
             breaks: false,
+            late: false,
+        }
+    }
+}
+
+impl Moody {
+    fn answers(&self) -> Result<(), MoveError> {
+        let host = "far.example".to_owned();
+        match self.late {
+            true => Err(RemoteError::Late { host, seconds: 1 }.into()),
+            false => Ok(()),
         }
     }
 }
@@ -379,6 +393,7 @@ impl TakePart for Moody {
 
     async fn draft(&mut self, limit: usize) -> Result<Draft, MoveError> {
         assert!(!self.breaks, "it breaks down, as it was asked to");
+        self.answers()?;
         self.way.pass();
         self.drafts.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(self.pause);
@@ -390,10 +405,14 @@ impl TakePart for Moody {
         candidates: &[Candidate],
         settings: &Settings,
     ) -> Result<Vec<VerifiedScore>, MoveError> {
+        self.answers()?;
         TakePart::verify(&mut self.member, candidates, settings).await
     }
 
     async fn keep(&mut self, winner: usize) -> Result<(), MoveError> {
+        if self.late {
+            return Ok(());
+        }
         TakePart::keep(&mut self.member, winner).await
     }
 
