@@ -43,7 +43,7 @@ pub(crate) fn add(environment: &mut Environment<'static>) {
         let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
         words.filter(|word| !word.is_empty()).count()
     });
-    environment.add_function("cycler", globals::cycler);
+    environment.add_function("cycler", |items: Rest<Value>| globals::cycler(items.0));
     // As Jinja has them: nothing can't be gone through, strings and dictionaries are sequences.
     environment.add_test("iterable", |value: Value| {
         !value.is_none() && (value.as_str().is_some() || value.try_iter().is_ok())
