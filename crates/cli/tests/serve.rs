@@ -267,7 +267,7 @@ fn this_machine_is_asked_by_its_name() {
 
 #[test]
 fn a_base_model_and_a_byte_order_mark_are_no_riddles() {
-    let folder = singer("base", None, 400);
+    let folder = singer("base", None, 1000);
     let run = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
             .args(["chat", "What is 347 + 85?", "--device", "cpu", "--greedy"])
