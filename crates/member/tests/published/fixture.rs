@@ -34,6 +34,8 @@ pub struct Reference {
 pub struct Prompt {
     pub name: String,
     pub text: String,
+    /// What the ids spell, where the tokenizer composes characters of the text.
+    pub read: Option<String>,
     /// With BOS, where the model wants one.
     pub ids: Vec<u32>,
     pub rows: Vec<Row>,
@@ -88,7 +90,9 @@ pub struct Perplexity {
     /// The file of the text, beside this one.
     pub text: String,
     pub tokens: usize,
+    /// That of llama.cpp.
     pub value: f64,
+    pub transformers: f64,
 }
 
 fn fixture(file: &str) -> PathBuf {
