@@ -1,12 +1,9 @@
-/**
- * The line to a worker that sends what is no reply: whoever waits hears of it, and nobody waits for
- * ever.
- */
+/** Invalid replies from a worker fail all pending requests, so that none waits for ever. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Wire, type Port } from "./wire.ts";
 
-/** A line to a worker that answers nothing by itself. */
+/** A connection to a worker that answers nothing by itself. */
 function line(): { wire: Wire; port: Port; ended: () => boolean } {
   let ended = false;
   const port: Port = {
