@@ -20,7 +20,7 @@ import { inspector } from "./inspector.ts";
 import type { SideBySide } from "./side-by-side.ts";
 import { runRecord, saveFile, type Run, type RunsOn } from "./run-record.ts";
 
-/** Why an answer is over, in words. */
+/** Displayed reasons for the end of an answer. */
 export const stops: Record<string, string> = {
   tokens: "stopped at the most tokens allowed",
   stop: "stopped before a text that it may not have",
@@ -37,14 +37,14 @@ export interface ExchangeContext {
   question: string;
   messages: Message[];
   members: string[];
-  /** What each of them runs on. */
+  /** Core of each member. */
   cores: RunsOn[];
   voices: number[];
   backend: Backend;
   adapter: Adapter;
-  /** Called when a round of this exchange is laid open. */
+  /** Called when a round of this exchange is opened. */
   onInspect: (exchange: Exchange) => void;
-  /** Asks for each member's own answer beside this one. */
+  /** Requests each member's own answer beside this one. */
   onSideBySide: (exchange: Exchange) => void;
 }
 
@@ -53,7 +53,7 @@ export class Exchange {
   readonly rounds: RoundEvent[] = [];
   readonly question: string;
   readonly #context: ExchangeContext;
-  /** What members think before they answer, folded; by name. */
+  /** Thoughts of each member before the answer, folded; by name. */
   readonly #thoughts = new Map<string, { body: HTMLElement; told: ThoughtEvent | undefined }>();
   readonly #thinking = el("div", { class: "thoughts" });
   readonly #answer = el("div", { class: "answer growing", dir: "auto", "aria-live": "polite" });
@@ -69,7 +69,7 @@ export class Exchange {
     title: "Let each member answer this alone",
   });
   readonly #started = performance.now();
-  /** How far each member that reads in more than one step is. */
+  /** Progress of each member that reads in more than one step. */
   readonly #reading = new Map<string, string>();
   #firstSegment: number | undefined;
   #begin: BeginEvent | undefined;
@@ -95,7 +95,7 @@ export class Exchange {
     this.#answer.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
 
-  /** The accepted text so far: every segment, joined. */
+  /** The accepted text so far. */
   get text(): string {
     return this.rounds.map((round) => round.text).join("");
   }
@@ -112,12 +112,12 @@ export class Exchange {
     return this.#stop;
   }
 
-  /** Whether the members can be asked alone now. */
+  /** Sets whether the members can be asked alone now. */
   offerSideBySide(can: boolean): void {
     this.#alone.disabled = !can;
   }
 
-  /** Shows each member's own answer below this one, or takes it away again. */
+  /** Shows or removes each member's own answer below this one. */
   showSideBySide(view: SideBySide | undefined): void {
     this.#aloneHost.replaceChildren(...(view ? [view.root] : []));
     if (view) view.focus();
@@ -140,10 +140,7 @@ export class Exchange {
     this.#facts.textContent = "Drafting the first segment…";
   }
 
-  /**
-   * A member thinks, before the first round: what comes is added to its fold, closed until somebody
-   * opens it.
-   */
+  /** Appends a thought to its member's fold, which is closed at first. */
   thinking({ member, text }: ThinkingEvent): void {
     this.#fold(member).body.append(text);
     this.#facts.textContent = `${[...this.#thoughts.keys()].join(", ")} thinking…`;
@@ -172,7 +169,7 @@ export class Exchange {
     return fold;
   }
 
-  /** A member failed; the others go on. */
+  /** Shows that a member failed; the others go on. */
   leave(event: LeftEvent, actions: HTMLElement[]): void {
     this.#left.push(event);
     this.#leaving.append(
@@ -211,7 +208,7 @@ export class Exchange {
     if (this.#open !== undefined) this.inspect(this.#open, false);
   }
 
-  /** `actions`: ways on from where it ended. */
+  /** `actions`: ways to continue. */
   end(event: EndEvent, actions: HTMLElement[] = []): void {
     this.#stop = event.stop;
     this.#settle();
@@ -219,7 +216,7 @@ export class Exchange {
       this.#failure.replaceChildren(el("p", { class: "actions" }, ...actions));
   }
 
-  /** The answer broke off; what there is of it stays. */
+  /** Shows that the answer failed; its text so far stays. */
   fail(error: ConclaveError, actions: HTMLElement[]): void {
     this.#stop = "failed";
     this.#settle();
@@ -230,7 +227,7 @@ export class Exchange {
     );
   }
 
-  /** Lays a round open below the answer. */
+  /** Shows a round's details below the answer. */
   inspect(number: number, toggle = true): void {
     const round = this.rounds.find((candidate) => candidate.round === number);
     const close = toggle && this.#open === number;
@@ -267,9 +264,7 @@ export class Exchange {
     this.#context.onInspect(this);
   }
 
-  /**
-   * The panel was built anew under the focus: back to the same button, or to one that can take it.
-   */
+  /** Restores the focus after the panel was rebuilt: to the same button, or to an enabled one. */
   #focusControl(name: string): void {
     const find = (which: string) =>
       this.#inspectorHost.querySelector<HTMLElement>(`[data-control="${which}"]:enabled`);
@@ -343,7 +338,7 @@ export class Exchange {
     return [...this.#answer.querySelectorAll<HTMLElement>(".segment")];
   }
 
-  /** One stop for the Tab key in an answer; arrows move within it, Enter or Space open a round. */
+  /** An answer is one Tab stop; arrows move within it, Enter or Space opens a round. */
   #moveFocus(event: KeyboardEvent): void {
     const segments = this.#segments();
     const here = segments.indexOf(event.target as HTMLElement);

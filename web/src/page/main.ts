@@ -1,4 +1,4 @@
-/** The page: opens the engine, seats the members, asks, and shows what comes back. */
+/** The page: opens the engine, loads the members, asks, and shows the events. */
 import { backendNamed, coreNamed, type BackendChoice } from "../protocol/backend.ts";
 import {
   Conclave,
@@ -33,16 +33,16 @@ import { startingWeights } from "./starting-weights.ts";
 import { WeightsChart } from "./weights-chart.ts";
 
 /**
- * What the open core adds to a visit, put in by scripts/build.mjs: as gzip, which every host sends;
- * undefined where it was not built.
+ * Bytes that the open core adds to a visit, gzipped as every host sends it; set by
+ * scripts/build.mjs, undefined if it was not built.
  */
 declare const OPEN_CORE_BYTES: number | undefined;
-/** Tells apart what different builds send each other. */
+/** Distinguishes messages of different builds. */
 declare const PAGE_VERSION: string;
 
 const query = new URLSearchParams(location.search);
 const debug = query.has("debug");
-/** The address keeps it, whichever backend the engine is opened on again. */
+/** Kept in the address, whichever backend the engine is reopened on. */
 const core = coreNamed(query.get("core"));
 const hub = hubNamed(query);
 
@@ -62,27 +62,23 @@ class Page {
   readonly #settings: SettingsForm;
   #choice: BackendChoice = backendNamed(query.get("backend"));
   #conclave: Conclave | undefined;
-  /** The same from its start on, open or not. */
+  /** The engine from its start on, open or not. */
   #starting: Conclave | undefined;
   readonly #sharing = openSharing((fail) => this.#lost(fail));
-  /** Until the members of the last visit have their seats. */
+  /** Resolves once the last visit's members have slots. */
   #furnishing = Promise.resolve();
   #furnished = false;
-  /**
-   * The tab that the engine was in has closed, or come to rest, in the middle of the last answer.
-   */
+  /** Whether the engine's tab closed, or was frozen, during the last answer. */
   #moved = false;
-  /**
-   * Counts engines, so that what an earlier one still reports is not taken for the present one's.
-   */
+  /** Counts engines, to ignore late events of earlier ones. */
   #generation = 0;
   #exchanges: Exchange[] = [];
-  /** Whose weights the chart shows. */
+  /** Exchange whose weights the chart shows. */
   #charted: Exchange | undefined;
   #answering: AbortController | undefined;
-  /** Of what is being loaded, from 0 to 1. */
+  /** Progress of the load, from 0 to 1. */
   #share = 0;
-  /** What {@link #showTitle} last said. */
+  /** Last text of {@link #showTitle}. */
   #titled = "";
 
   constructor() {
@@ -107,7 +103,7 @@ class Page {
       onStop: (slot) => this.#roster.stop(slot),
       onRemove: (slot) => {
         this.#remove(slot);
-        byId("models", HTMLElement).focus(); // its own button is gone
+        byId("models", HTMLElement).focus(); // Its own button is gone.
       },
       onTakesPart: (slot) => {
         if (slot.takesPart) this.#roster.keep(slot);
@@ -152,7 +148,7 @@ class Page {
     );
     byId("bring-toys", HTMLElement).addEventListener("click", () => {
       void this.#choosing.bringToys(false);
-      byId("models", HTMLElement).focus(); // the button goes
+      byId("models", HTMLElement).focus(); // The button is removed.
     });
     takeDrops((picked) => {
       this.#choosing.dialog.close();
@@ -174,7 +170,7 @@ class Page {
     });
     this.#stopButton.addEventListener("click", () => this.#stop());
     document.addEventListener("keydown", (event) => {
-      // In the dialog Escape closes it.
+      // Escape closes an open dialog instead.
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.#stop();
     });
     this.#newButton.addEventListener("click", () => this.#newConversation());
@@ -188,10 +184,10 @@ class Page {
       this.#furnished = true;
       if (!has) this.#members.openCore = OPEN_CORE_BYTES;
     });
-    // The engine takes longest, and waits for nothing but a word on whether another tab has it.
+    // Opening the engine takes longest; it only waits to know whether another tab has it.
     const opened = this.#open();
-    // Out of the way of what the visitor waits for first. No later: a large download may outlast
-    // the visit.
+    // Deferred in favour of what the visitor waits for; no later, since a large download may
+    // outlast the visit.
     await new Promise((resolve) => setTimeout(resolve, 2000));
     await keepOffline({
       onUpdate: (take) =>
@@ -203,7 +199,7 @@ class Page {
     await this.#tellTabs();
   }
 
-  /** Says what another tab costs, unless both have the same engine. */
+  /** Shows what another tab costs, unless both share an engine. */
   async #tellTabs(): Promise<void> {
     if (!(await hasOtherTab()) || this.#sharing?.shared) return;
     this.#notices.show(
@@ -214,8 +210,8 @@ class Page {
   }
 
   /**
-   * Opens an engine on the chosen backend and loads every member into it, once there are seats.
-   * `alone`: for members that the visitor chooses just now, and this tab's own.
+   * Opens an engine on the chosen backend and loads every member once there are slots. `alone`: not
+   * shared, for members that the visitor is just choosing.
    */
   async #open(alone = false): Promise<void> {
     const generation = ++this.#generation;
@@ -253,12 +249,12 @@ class Page {
     this.#refresh();
   }
 
-  /** What engines are started by; undefined where tabs can't share one. */
+  /** Function that starts engines; undefined if tabs can't share one. */
   #ports(alone: boolean): (() => Port) | undefined {
     const sharing = this.#sharing;
     if (!sharing) return undefined;
     let first = true;
-    // One in the place of a failed one is looked for among the other tabs as well.
+    // The replacement of a failed engine is also looked for in other tabs.
     return () => {
       const own = alone && first;
       first = false;
@@ -266,10 +262,7 @@ class Page {
     };
   }
 
-  /**
-   * What tabs that share an engine have in common; before members have their seats, as the last
-   * visit tells.
-   */
+  /** Key of engines that tabs can share; before members have slots, by the last visit's. */
   #key(): string | undefined {
     const { slots, contextTokens } = this.#roster;
     const members: KeyedMember[] = this.#furnished
@@ -284,31 +277,28 @@ class Page {
     );
   }
 
-  /**
-   * Before members come or go: an engine that others have as well stays as it is, and this tab
-   * opens its own.
-   */
+  /** Called before members change: a shared engine stays as it is, and this tab opens its own. */
   #changing(): void {
     if (!this.#furnished || !this.#sharing) return;
     if (!this.#sharing.shared) return void this.#sharing.offer(undefined);
     void this.#startOver(true).then(() => this.#tellTabs());
   }
 
-  /** Lets other tabs find the engine by its members, once all are there. */
+  /** Lets other tabs find the engine by its members, once all are loaded. */
   async #offer(): Promise<void> {
-    await Promise.resolve(); // whoever else leaves with one that has left
+    await Promise.resolve(); // Others may leave together with one that has left.
     if (this.#furnished && this.#roster.slots.every(({ state }) => state === "ready"))
       await this.#sharing?.offer(this.#key());
   }
 
-  /** The tab that the engine was in has closed: an answer goes on by itself in another one. */
+  /** The engine's tab has closed: an answer continues by itself in another engine. */
   #lost(fail: () => void): void {
     if (!this.#answering) return void this.#startOver();
     this.#moved = true;
     fail();
   }
 
-  /** Lets go of the engine and opens another one. */
+  /** Closes the engine and opens another. */
   async #startOver(alone = false): Promise<void> {
     this.#stop();
     this.#notices.clear("engine");
@@ -333,7 +323,7 @@ class Page {
     }
   }
 
-  /** The engine failed, and another one goes on. */
+  /** Shows that the engine failed and was replaced. */
   #showReopened(conclave: Conclave): void {
     this.#showEngine(conclave);
     const why = this.#moved
@@ -346,7 +336,7 @@ class Page {
     );
   }
 
-  /** What runs the members; on the CPU they may come to run on more threads, and on fewer. */
+  /** Shows what runs the members; on the CPU the number of threads may change. */
   #showWhere({ backend, adapter, why, threads }: Conclave): void {
     const where =
       backend === "webgpu" ? `GPU: ${adapter.name}` : `CPU, ${plural(threads, "thread")}`;
@@ -354,7 +344,7 @@ class Page {
     if (this.#engineLine.textContent !== text) this.#engineLine.textContent = text;
   }
 
-  /** Asks for a stop; the step under way ends first. */
+  /** Requests a stop; the step under way ends first. */
   #stop(): void {
     this.#answering?.abort();
     this.#refresh();
@@ -387,7 +377,7 @@ class Page {
     const members = slots.map((slot) => slot.source.name);
     const cores = slots.map(
       (slot) => slot.about?.core ?? (slot.source.builtIn ? "built-in" : "remote"),
-    ); // they are loaded
+    ); // Present once they are loaded.
     const voices = slots.map((slot) => slot.voice);
     const messages: Message[] = [...this.#history(), { role: "user", content: question }];
     const { backend, adapter } = conclave;
@@ -438,15 +428,15 @@ class Page {
           this.#follow(exchange, () => exchange.add(event));
           // A new conversation may have begun while this answer stops.
           if (this.#exchanges.includes(exchange)) this.#members.round(slots, exchange.rounds);
-          // From the first round on: a question that fails before leaves the chart of the last
-          // answer.
+          // Updated from the first round on: a question that fails before keeps the last answer's
+          // chart.
           if (this.#charted === exchange) this.#chart.add(event);
           else if (exchange.rounds.length === 1) this.#chartOf(exchange);
         }
       }
     } catch (thrown) {
       const error = typed(thrown);
-      // Switching the engine in mid-answer is a stop as well.
+      // Switching the engine during an answer stops it too.
       if (controller.signal.aborted)
         exchange.end({
           type: "end",
@@ -465,9 +455,9 @@ class Page {
     }
   }
 
-  /** Says who has decided much against the others, now that there is another answer. */
+  /** Updates the advice after another answer. */
   #advise(exchange: Exchange): void {
-    // Of a conversation that was left nothing is to be said.
+    // No advice about an abandoned conversation.
     if (!this.#exchanges.includes(exchange)) return;
     const inView = isInView(exchange.root);
     this.#advice.consider(
@@ -478,15 +468,12 @@ class Page {
     if (inView) byId("advice", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
-  /** The member of this name, where there is one. */
+  /** The member of this name, if present. */
   #slot(name: string): Slot | undefined {
     return this.#roster.slots.find(({ source }) => source.name === name);
   }
 
-  /**
-   * Lets the members of an answer answer its question alone, one by one. The conversation knows
-   * nothing of it.
-   */
+  /** Lets each member of an answer answer its question alone, in turn, outside the conversation. */
   async #sideBySide(exchange: Exchange): Promise<void> {
     const conclave = this.#conclave;
     if (!conclave || this.#answering) return;
@@ -506,17 +493,14 @@ class Page {
     }
   }
 
-  /**
-   * Changes an exchange; whoever had its end in view has it in view afterwards, above the question
-   * box.
-   */
+  /** Changes an exchange; if its end was in view, keeps it in view above the question box. */
   #follow({ root }: Exchange, change: () => void): void {
     const inView = isInView(root);
     change();
     if (inView) root.scrollIntoView({ block: "nearest" });
   }
 
-  /** Ways on after an error; `slots` are those that were asked. */
+  /** Actions offered after an error; `slots` are the members that were asked. */
   #remedies(error: ConclaveError, { question }: Exchange, slots: Slot[]): HTMLElement[] {
     const remedies: HTMLElement[] = [];
     if (error.kind === "ContextFull") {
@@ -539,38 +523,34 @@ class Page {
   }
 
   /**
-   * Takes a member out that failed; the `question`, if it got no answer, can be asked of the
-   * others.
+   * Action that removes a failed member; a `question` without an answer can be asked of the others.
    */
   #removal(name: string | undefined, slots: Slot[], question?: string): HTMLElement[] {
     const failed = slots.find((slot) => slot.source.name === name);
     if (!failed) return [];
     const remove = button(`Remove ${failed.source.name}`, () => {
       remove.remove();
-      // It may have gone already, by its card.
+      // It may have been removed already by its card.
       if (this.#roster.slots.includes(failed)) this.#remove(failed, question !== undefined);
       if (question !== undefined) this.#askAgain(question);
     });
     return [remove];
   }
 
-  /**
-   * Takes a member out, and stops an answer that it may be part of, unless it has left that
-   * already.
-   */
+  /** Removes a member, and stops an answer that it still takes part in. */
   #remove(slot: Slot, stopping = true): void {
     if (stopping) this.#stop();
     void this.#roster.remove(slot);
     byId("news", HTMLElement).textContent = `${slot.source.name} was removed.`;
   }
 
-  /** Puts a question back, unless another was begun. */
+  /** Restores a question, unless another was begun. */
   #askAgain(question: string): void {
     if (this.#question.text === "") this.#question.text = question;
     this.#question.focus();
   }
 
-  /** The conversation so far. A question that got no text is left out: turns must alternate. */
+  /** The conversation so far. Questions without an answer are left out: roles must alternate. */
   #history(): Message[] {
     return this.#exchanges
       .filter((exchange) => exchange.text !== "")
@@ -600,11 +580,11 @@ class Page {
     this.#refresh();
   }
 
-  /** Brings the controls in line with what can be done now. */
+  /** Updates the controls to the present state. */
   #refresh(): void {
     const answering = this.#answering !== undefined;
     const stopping = this.#answering?.signal.aborted ?? false;
-    // The two buttons take each other's place: so does the focus.
+    // The two buttons replace each other, and the focus follows.
     const focused = document.activeElement;
     const { loading, taking } = this.#roster;
     const ready = this.#conclave !== undefined && !loading && taking.length > 0;
@@ -631,7 +611,7 @@ class Page {
       : memoryTogether(this.#roster.slots, this.#conclave?.heapBytes ?? 0);
   }
 
-  /** Why nothing can be asked now. */
+  /** Shows why no question can be asked now. */
   #showWhyNot(): void {
     const loading = this.#roster.loading || !this.#conclave;
     byId("why-not", HTMLElement).textContent =
@@ -642,7 +622,7 @@ class Page {
           : "No member takes part: tick one, or add one.";
   }
 
-  /** Says why the toys are gone, and when they come back. */
+  /** Shows why the toys are gone, and when they return. */
   #showMadeRoom(): void {
     const { madeRoom } = this.#roster;
     const text = madeRoom
@@ -653,7 +633,7 @@ class Page {
     byId("bring-toys", HTMLElement).hidden = !madeRoom;
   }
 
-  /** Says which ensemble is here, and offers what can be asked of it. */
+  /** Shows the ensemble's name and matching examples. */
   #showTitle(): void {
     const { title, slots } = this.#roster;
     const names = slots.map((slot) => slot.source.name);

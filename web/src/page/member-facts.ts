@@ -1,6 +1,6 @@
 /**
- * What a member is and what it takes, in words: before it is loaded as far as that is known, then
- * as the engine says.
+ * Description of a member and its needs: before it is loaded as far as known, then as the engine
+ * reports.
  */
 import type { About, Backend, Core, Memory } from "../protocol/engine.ts";
 import type { ManifestEntry } from "../store/load.ts";
@@ -12,20 +12,20 @@ export interface Known {
   source: MemberSource;
   entry?: ManifestEntry | undefined;
   model?: CatalogueModel | undefined;
-  /** Once it is loaded, where it is loaded. */
+  /** Set once it is loaded. */
   about?: About | undefined;
   backend?: Backend | undefined;
-  /** Before it is loaded: what it will run on, where that is known. */
+  /** Expected core before it is loaded, if known. */
   core?: Core | undefined;
 }
 
-/** Where a member lives that is not on this machine. */
+/** Host of a member that is not on this machine. */
 const elsewhere = ({ source }: Pick<Known, "source">): string | undefined =>
   source.remote === undefined ? undefined : URL.parse(source.remote)?.host;
 
 /**
- * Where an ensemble answers; `short`: below the page's name. Who hears what is asked, where anybody
- * does.
+ * Where an ensemble answers, and which host receives the questions, if any; `short`: below the
+ * page's name.
  */
 export function whereabouts(members: Pick<Known, "source">[], short = false): string {
   const hosts = [...new Set(members.flatMap((member) => elsewhere(member) ?? []))];
@@ -37,8 +37,8 @@ export function whereabouts(members: Pick<Known, "source">[], short = false): st
 }
 
 /**
- * Family, size, formats; and the core, where it is not the usual one. `openCore`: bytes of its
- * module, while that is not here.
+ * Family, size, formats, and an unusual core. `openCore`: bytes of its module, if still to be
+ * fetched.
  */
 export function facts(known: Known, openCore?: number): string {
   const { source, entry, model, about, core } = known;
@@ -76,10 +76,7 @@ export function facts(known: Known, openCore?: number): string {
     .join(" · ");
 }
 
-/**
- * What it can do, as far as anybody has said so; and what to expect of it where it was never taught
- * to converse.
- */
+/** Stated abilities, and what to expect of a base model. */
 export function description(known: Known): string {
   const { source, entry, about } = known;
   const host = elsewhere(known);
@@ -93,10 +90,7 @@ export function description(known: Known): string {
   return [entry?.description, base].filter(Boolean).join(" ");
 }
 
-/**
- * The formats of a member's matrices, and as what the engine keeps those it does not keep as they
- * are.
- */
+/** Formats of a member's matrices, and the engine's formats for those it converts. */
 export function formats({
   formats,
   quantisation,
@@ -116,17 +110,14 @@ export function formats({
   return [parts, ...others].filter(Boolean).join("; ") || quantisation;
 }
 
-/**
- * What a loaded member takes of the graphics card; nothing to say on the CPU, where only the whole
- * is known.
- */
+/** Graphics memory of a loaded member; empty on the CPU, where only the total is known. */
 export function graphicsMemory({ about, backend }: Known): string {
   return about && !about.remote && backend === "webgpu"
     ? `${bytes(total(about.memory))} of graphics memory`
     : "";
 }
 
-/** What all loaded members take together. `heapBytes`: the wasm module's memory. */
+/** Memory of all loaded members. `heapBytes`: the wasm module's memory. */
 export function memoryTogether(members: Known[], heapBytes: number): string {
   const loaded = members.filter(({ about }) => about && !about.remote);
   const [first] = loaded;

@@ -1,5 +1,5 @@
 /**
- * The settings of the method and of sampling as a form: defaults from the engine, a line of help
+ * The settings of the method and of sampling as a form: defaults from the engine, one line of help
  * each.
  */
 import type { BackendChoice } from "../protocol/backend.ts";
@@ -19,7 +19,7 @@ interface NumberField {
   label: string;
   help: string;
   step: number;
-  /** Of the method's own numbers the engine tells what they may be. */
+  /** For the method's own numbers the engine reports the range. */
   min?: number;
   max?: number;
 }
@@ -56,10 +56,10 @@ const samplingFields: NumberField[] = [
     step: 0.05,
   },
 ];
-/** The switches of the method by their kind, as the form has them. */
+/** The method's choices in the form. */
 const chosen = ["scoring", "reward", "rate", "update"] as const;
 const ticked = ["scoreEnd", "selfVotes", "level", "agree", "fast"] as const;
-/** What the choice of the rule says where a switch was set otherwise. */
+/** Value of the rule's select after a switch was changed. */
 const own = "own";
 const trustField: NumberField = {
   name: "trust",
@@ -89,15 +89,13 @@ export interface ChosenSettings {
 export class SettingsForm {
   readonly #form: HTMLFormElement;
   /**
-   * All but the choice of the engine: closed until its defaults are known, which would take the
-   * place of what was entered before.
+   * All controls except the engine's: disabled until the defaults, which replace their values, are
+   * known.
    */
   readonly #method: (HTMLFieldSetElement | HTMLButtonElement)[];
   readonly #closed = el("p", { class: "hint" }, "These open as soon as an engine runs.");
   #rules: Rules | undefined;
-  /**
-   * The rule that the switches were last filled from; those without a place in the form are its.
-   */
+  /** Rule that the switches were last filled from; also supplies settings that the form lacks. */
   #rule: Rule = defaultRule;
 
   constructor(
@@ -229,8 +227,8 @@ export class SettingsForm {
   }
 
   /**
-   * Takes the engine's rules and ranges over, and the settings of the default one the first time it
-   * is opened; later the visitor's choices stay.
+   * Applies the engine's rules and ranges; the first time also the default rule's settings. Later
+   * the visitor's choices stay.
    */
   setRules(rules: Rules, ranges: Ranges): void {
     const first = this.#rules === undefined;
@@ -260,10 +258,7 @@ export class SettingsForm {
     this.#follow(defaultRule);
   }
 
-  /**
-   * Sets all switches of the method as a rule has them; how many rounds an answer may have is no
-   * part of a rule.
-   */
+  /** Sets all switches of the method to a rule's; the number of rounds is not part of a rule. */
   #follow(rule: Rule): void {
     const settings = this.#rules?.[rule];
     if (!settings) return;
@@ -277,7 +272,7 @@ export class SettingsForm {
     this.#nameRule();
   }
 
-  /** Says which rule the switches are, whoever set them. */
+  /** Shows the rule that the switches match. */
   #nameRule(): void {
     const rules = this.#rules;
     const settings = this.#settings();
@@ -289,7 +284,7 @@ export class SettingsForm {
     this.#control("rule").value = rule ?? own;
   }
 
-  /** The switches as they are set, in range or not. */
+  /** Current settings, in range or not. */
   #settings(): Settings | undefined {
     const base = this.#rules?.[this.#rule];
     if (!base) return undefined;
@@ -314,17 +309,14 @@ export class SettingsForm {
         ? (base.leader ?? this.#rules?.leader.leader ?? null)
         : null,
       fast: this.#box("fast").checked,
-      // The threshold is a share of 1/n: half an equal vote, as the paper's example.
+      // The threshold is a share of 1/n: half an equal vote, as in the paper's example.
       exit: this.#box("exit").checked
         ? (base.exit ?? { warmup: 3, temperature: 6, threshold: 0.5 })
         : null,
     };
   }
 
-  /**
-   * The form's values, or undefined (with the browser's own message shown) when one is out of
-   * range.
-   */
+  /** The form's values; undefined if one is out of range, which the browser then reports. */
   read(): ChosenSettings | undefined {
     const settings = this.#settings();
     if (!settings) return undefined;
@@ -406,7 +398,7 @@ function seed(): HTMLElement {
   );
 }
 
-/** A choice among all values of `V`: one that is left out does not compile. */
+/** A select with all values of `V`; a missing one does not compile. */
 function select<V extends string>(
   name: string,
   label: string,

@@ -1,4 +1,4 @@
-/** The ensemble's answer beside each member's own, in cards: one member answers after the other. */
+/** The ensemble's answer beside each member's own, in cards; members answer in turn. */
 import type { Conclave, ConclaveEvent } from "../library/conclave.ts";
 import { isFatal, type ConclaveError } from "../protocol/errors.ts";
 import type { RoundEvent } from "../protocol/messages.ts";
@@ -10,7 +10,7 @@ import { plural } from "./figures.ts";
 interface Card {
   root: HTMLElement;
   answer: HTMLElement;
-  /** How far it has read the question. */
+  /** Progress in reading the question. */
   reading: HTMLProgressElement;
   told: HTMLElement;
   rounds: RoundEvent[];
@@ -23,10 +23,10 @@ export class SideBySide {
   readonly #cards: Card[];
   readonly #title = el("h3", { tabindex: -1 }, "Side by side");
   readonly #state = el("p", { role: "status" });
-  /** Not there while members answer: what ends that is the page's Stop. */
+  /** Hidden while members answer: the page's Stop ends that. */
   readonly #close: HTMLButtonElement;
 
-  /** `exchange` has begun, and is over. */
+  /** `exchange` is complete. */
   constructor(exchange: Exchange, onClose: () => void) {
     const { context, begun, rounds } = exchange;
     const { messages, members, voices } = context;
@@ -62,15 +62,15 @@ export class SideBySide {
     );
   }
 
-  /** Brings it into view, and a screen reader to its heading. */
+  /** Scrolls it into view and focuses its heading. */
   focus(): void {
     this.#title.focus({ preventScroll: true });
     this.root.scrollIntoView({ block: "nearest" });
   }
 
   /**
-   * Asks each member, until all have answered or `signal` stops them; gives what the engine has
-   * failed with.
+   * Asks each member until all have answered or `signal` aborts; returns the engine's failure, if
+   * any.
    */
   async run(
     conclave: Pick<Conclave, "ask">,
@@ -86,14 +86,14 @@ export class SideBySide {
       } else hear(card, alone.event);
       this.#tell();
     }
-    // Who was not asked any more, or was in the middle of the answer.
+    // Members not asked, or interrupted.
     for (const card of this.#cards) if (!card.over) end(card, fatal ? "failed" : "stopped");
     this.#tell(true);
     this.#close.hidden = false;
     return fatal;
   }
 
-  /** Says who is at it; a screen reader hears it when that changes. */
+  /** Shows which member answers; a screen reader hears changes. */
   #tell(over = false): void {
     const finished = this.#cards.filter(({ root }) => root.dataset["state"] === "ended").length;
     const now = this.#cards.findIndex((card) => !card.over);
@@ -152,7 +152,7 @@ function hear(card: Card, event: ConclaveEvent): void {
   }
 }
 
-/** The card is over; what there is of the answer stays. */
+/** Ends a card; its text stays. */
 function end(card: Card, stop: string, error?: ConclaveError): void {
   const asked = card.rounds.length > 0 || card.root.dataset["state"] !== "waiting";
   card.over = true;

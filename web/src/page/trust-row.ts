@@ -1,11 +1,8 @@
-/**
- * How much each member's vote counts before the first round: one bar of parts in the members'
- * colours, and their names.
- */
+/** Weights before the first round: one bar of parts in the members' colours, with their names. */
 import { el, voice } from "./dom.ts";
 import { percent } from "./figures.ts";
 
-/** `weights` sum to 1; `voices` are the members' places in the palette. */
+/** `weights` sum to 1; `voices` are the members' palette indices. */
 export function trustRow(names: string[], voices: number[], weights: number[]): HTMLElement {
   const style = (member: number): string => voice(voices[member] ?? member);
   const part = (member: number): HTMLElement => {
