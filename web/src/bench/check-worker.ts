@@ -1,6 +1,6 @@
 /**
- * Gets the logits that the check compares: every bundled member on both engines, in one thread of
- * its own.
+ * Computes the logits that the check compares: every bundled member on both engines, in this
+ * thread.
  */
 import * as glue from "engine-glue";
 import * as openGlue from "open-core-glue";
@@ -76,7 +76,7 @@ async function run(): Promise<void> {
         `${entry.name} by ${way === "fused" ? "the fused kernels" : way === "burn" ? "burn on the GPU" : "burn on the CPU"}`,
       );
       const files = await readSource(sourceOf(entry, list), {});
-      // It lives here, in no thread of its own.
+      // It runs in this thread.
       const member = (await engine.load(
         entry.name,
         files,

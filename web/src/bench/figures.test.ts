@@ -58,7 +58,7 @@ const round = (prefix: number, ms: number): RoundReport => ({
 test("a step reads the weights and a row a token, a round L of them", () => {
   const one = { weights: 1_000_000, kvRow: 10 };
   assert.equal(stepBytes(one, 128), 1_001_280);
-  // Two steps, behind 101 and 102 tokens, and the pass over the prefix and four tokens in line.
+  // Two steps, after 101 and 102 tokens, and the pass over the prefix and four tokens in line.
   assert.equal(roundBytes([one], 100, 3, 4), 1_001_010 + 1_001_020 + 1_001_040);
   assert.equal(roundBytes([one, one], 100, 3, 4), 2 * roundBytes([one], 100, 3, 4));
 });
@@ -197,7 +197,7 @@ test("a member runs its draft and what others wrote", () => {
     [9, 8, 4],
   ].map((row) => row.map((tokens) => ({ tokens, meanLogit: 0, meanLogprob: 0 })));
   assert.equal(tokensDue([0, 1, 2], scores, 10), 3 * 9 + (7 + 5) + (11 + 6) + (9 + 8));
-  // The second alone drafted.
+  // Only the second drafted.
   const led = scores.map((row) => row.slice(1, 2));
   assert.equal(tokensDue([1], led, 10), 9 + 7 + 8);
 });

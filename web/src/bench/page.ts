@@ -112,7 +112,7 @@ function draw(plan: Plan): void {
   );
 }
 
-/** What is ticked now. Throws a RangeError that says what is missing. */
+/** The ticked plan. Throws a RangeError that says what is missing. */
 function ticked(): Plan {
   const query = new URLSearchParams();
   for (const name of new Set(
@@ -140,9 +140,9 @@ function weigh(): void {
   byId("size", HTMLParagraphElement).textContent = text;
 }
 
-/** A table under its caption and note; one that is wider than the page scrolls by itself. */
+/** A table with caption and note; scrolls by itself if wider than the page. */
 function drawn({ caption, note, head, rows }: Table): HTMLElement {
-  // Columns of numbers line up on the right.
+  // Numeric columns are right-aligned.
   const numbers = head.map((_, column) =>
     rows.every((row) => /^($|[\d–])/.test(row[column] ?? "")),
   );
@@ -173,7 +173,7 @@ function fail(message: string): void {
   failure.hidden = false;
 }
 
-/** The worker with the engine that this page can start. */
+/** The worker of the engine build for this page. */
 const workerOf = (part: "bench" | "check"): string =>
   new URL(`./${part}-worker${mayShareMemory() ? "-shared" : ""}.js`, document.baseURI).href;
 
@@ -184,14 +184,14 @@ function measure(plan: Plan): void {
   worker.postMessage({ type: "run", plan } satisfies BenchRequest);
 }
 
-/** Compares what both engines compute on this GPU. */
+/** Compares the results of both engines on this GPU. */
 function check(): void {
   const worker = startWorker(workerOf("check"), "conclave check");
   run({ made: new Date().toISOString(), plan: null, surroundings: null, workloads: [] }, worker);
   worker.postMessage(undefined);
 }
 
-/** Follows a worker to its end, a failure or a cancellation; what it told up to then stays. */
+/** Runs a worker until its end, failure or cancellation; its results so far are kept. */
 function run(report: Report, worker: Worker): void {
   const finish = (state: "done" | "failed", told: string): void => {
     worker.terminate();
@@ -205,7 +205,7 @@ function run(report: Report, worker: Worker): void {
     download.download = `conclave-bench-${report.made.slice(0, 19).replaceAll(":", "-")}.json`;
     download.hidden = report.workloads.length === 0 && !report.check;
     start.disabled = checking.disabled = false;
-    // The two buttons take each other's place: so does the focus.
+    // The two buttons replace each other, and the focus follows.
     if (document.activeElement === cancel) start.focus();
     cancel.hidden = bar.hidden = true;
     status.textContent = state === "done" ? "Done." : "";
@@ -276,6 +276,6 @@ start.addEventListener("click", () => {
     fail((error as Error).message);
   }
 });
-// A driver has no hand to press the button with; it may also ask for what is not on the list.
+// A driver can't press the button; it may also request what is not on the list.
 if (query.has("start") && failure.hidden) measure(asked);
 else if (query.has("check")) check();

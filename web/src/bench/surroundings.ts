@@ -1,10 +1,10 @@
-/** What a run of the bench ran on. */
+/** Environment of a run of the bench. */
 import { adapterName, isSoftware, type Gpu } from "../protocol/backend.ts";
 import type { Adapter, Backend } from "../protocol/engine.ts";
 import { copyBytesPerSecond, type CopyingGpu } from "./copy-speed.ts";
 import type { Surroundings } from "./report.ts";
 
-/** `told`: what the engine says of its adapter; a browser may say more. */
+/** `told`: the engine's adapter; a browser may know more. */
 export async function surroundings(backend: Backend, told: Adapter): Promise<Surroundings> {
   const { userAgent, hardwareConcurrency, gpu } = navigator as Navigator & {
     gpu?: Gpu & CopyingGpu;

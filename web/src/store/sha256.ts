@@ -1,6 +1,6 @@
 /**
- * SHA-256. `crypto.subtle` hashes what is whole in memory, and exists only in secure contexts; a
- * file of gigabytes is hashed piece by piece as it comes, by FIPS 180-4 below.
+ * SHA-256. `crypto.subtle` needs the data whole in memory and a secure context; files of gigabytes
+ * are hashed as they arrive, by FIPS 180-4 below.
  */
 import { Download } from "../protocol/errors.ts";
 
@@ -20,10 +20,7 @@ function fractionalBits(count: number, root: (prime: number) => number): Int32Ar
   return words;
 }
 
-/**
- * A digest of bytes that come piece by piece. Over 100 MB/s on one slow core, as fast as most
- * lines.
- */
+/** Incremental digest. Over 100 MB/s on one slow core, as fast as most connections. */
 export class Sha256 {
   readonly #hash = Int32Array.from(initial);
   readonly #schedule = new Int32Array(64);
@@ -115,7 +112,7 @@ export class Sha256 {
 const hex = (digest: ArrayBuffer): string =>
   [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** SHA-256 in lower-case hex, by the platform where it offers it. */
+/** SHA-256 in lower-case hex, by the platform if available. */
 export async function sha256(
   data: Uint8Array<ArrayBuffer>,
   subtle = globalThis.crypto?.subtle,
@@ -124,8 +121,8 @@ export async function sha256(
 }
 
 /**
- * The id that git gives to a file, which the hub has for small ones. Throws Download where the
- * platform hashes nothing: what can't be checked is not kept.
+ * Git blob id, which the hub states for small files. Throws Download without a platform hash:
+ * unverified files are not kept.
  */
 export async function gitBlobId(
   data: Uint8Array<ArrayBuffer>,

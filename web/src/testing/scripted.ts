@@ -1,7 +1,6 @@
 /**
- * Scripted members for the unit tests of the round loop and the service: they say what they are
- * told to and keep a journal of every call. They stand for the loop's order only; what a member
- * computes is tested in Rust.
+ * Scripted members for the unit tests of the round loop and the service; they keep a journal of
+ * every call. They only test the loop's order; members' computations are tested in Rust.
  */
 import type {
   Begun,
@@ -78,26 +77,23 @@ export interface Script {
     call: number;
     error: Error;
   };
-  /** Pieces of what it thinks before it answers, where it may. */
+  /** Pieces of its thought before it answers, if allowed. */
   thoughts?: string[];
   /** Resolves without a turn of the event loop, as the CPU backend does. */
   instant?: boolean;
-  /** Tokens of a conversation read in one step; all of them if left out. */
+  /** Tokens of a conversation read in one step; all by default. */
   step?: number;
-  /** Tokens of a conversation where its length is asked; five if left out, and 64 are the most. */
+  /** Number of tokens that a conversation measures; five by default, at most 64. */
   tokens?: (messages: Message[]) => number;
-  /**
-   * What it tells a system prompt by, and gives of it; nothing of its own if left out. Bytes of
-   * another model it refuses.
-   */
+  /** Key and content of its system prompts; none by default. It refuses bytes of another model. */
   prompts?: { model: string };
   /** The fused core can't load it. */
   noPlan?: boolean;
-  /** Called at every move, before it is done. */
+  /** Called before every move. */
   onMove?: (move: string, call: number) => void | Promise<void>;
 }
 
-/** Tokens that a member has room for. */
+/** Its context size in tokens. */
 const room = 64;
 
 export class ScriptedMember implements ModuleMember {
@@ -113,7 +109,7 @@ export class ScriptedMember implements ModuleMember {
   sampling: Sampling | undefined;
   stream: number | undefined;
   thinking: Thinking | undefined;
-  /** Those of the last verification. */
+  /** Settings of the last verification. */
   settings: Settings | undefined;
 
   constructor(name: string, journal: string[], script: Script) {
@@ -177,11 +173,11 @@ export class ScriptedMember implements ModuleMember {
 
   #prefixOf(messages: Message[]): Uint8Array | undefined {
     const { prompts } = this.#script;
-    if (messages[0]?.role !== "system") return undefined; // its template begins with nothing
+    if (messages[0]?.role !== "system") return undefined; // Its template begins with nothing.
     return prompts && new TextEncoder().encode(`${prompts.model}: ${messages[0]?.content}`);
   }
 
-  /** Reads five tokens, whatever the conversation; a stopped one goes on where it was. */
+  /** Reads five tokens for any conversation; continues a stopped one. */
   async begin(
     messages: Message[],
     sampling: Sampling,
@@ -276,7 +272,7 @@ export class ScriptedMember implements ModuleMember {
     this.#journal.push(`${this.#name} free`);
   }
 
-  /** As wasm-bindgen does, refuses whatever is asked of it while a call is under way. */
+  /** Refuses calls during another, as wasm-bindgen does. */
   #refuseBusy(): void {
     if (this.#busy)
       throw new Error(
@@ -303,8 +299,8 @@ export class ScriptedMember implements ModuleMember {
 }
 
 /**
- * A module of grammars that allow anything, and note what they are told. A schema that says
- * `refused` can't be honoured.
+ * A grammar module that allows anything and records its calls. A schema that says `refused` is
+ * unsupported.
  */
 export function scriptedGrammar(journal: string[]): GrammarModule {
   const refuse = (message: string): never => {
@@ -337,12 +333,12 @@ export function scriptedGrammar(journal: string[]): GrammarModule {
   };
 }
 
-/** As a wasm module that has come upon what can't be. */
+/** A trap, as of a wasm module. */
 function unreachable(): never {
   throw new WebAssembly.RuntimeError("unreachable");
 }
 
-/** What a verifier thinks of a candidate, by whichever number it gives. */
+/** A verifier's score of a candidate, by whichever number it gives. */
 const taste = ({ meanLogit, preference, harmonic = 0 }: Score): number =>
   meanLogit ?? preference ?? 1 / (1 - harmonic);
 
@@ -355,7 +351,7 @@ export class ScriptedQuery implements Query {
   #active: number[];
   #round = 1;
   #leader = 0;
-  /** Places of those who drafted in this round, where not all did. */
+  /** Indices of the drafters of this round, if not all drafted. */
   #drafters: number[] | undefined;
 
   constructor(
@@ -374,7 +370,7 @@ export class ScriptedQuery implements Query {
     return Uint32Array.from(this.#active);
   }
 
-  /** Who won last. */
+  /** The last winner. */
   leader(): number | undefined {
     return this.#settings.leader && this.#active.length > 1
       ? Math.max(0, this.#active.indexOf(this.#leader))
