@@ -1,6 +1,6 @@
 /**
- * The page on WebGPU, on SwiftShader: correct and slow, so answers are kept to a few short
- * segments. Every shader of the engine is compiled by Chromium's own compiler.
+ * The page on WebGPU, on SwiftShader: correct and slow, so answers have few short segments.
+ * Chromium's own compiler compiles every shader of the engine.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -65,12 +65,12 @@ test("a member whose load is stopped while its kernels are built stays out until
       .evaluateAll((cards) => cards.map((card) => (card as HTMLElement).dataset["state"]));
   const first = page.locator(".member").first();
   await first.getByRole("button", { name: /^Stop/ }).waitFor({ timeout: patience });
-  // The card may stand before the worker has begun.
+  // The card may appear before the worker starts.
   const worker = page.workers()[0] ?? (await page.waitForEvent("worker"));
   await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.asked);
   assert.equal((await states())[0], "loading");
   await first.getByRole("button", { name: /^Stop/ }).click();
-  await page.locator('.member[data-state="stopped"]').waitFor(); // and no kernel has been built yet
+  await page.locator('.member[data-state="stopped"]').waitFor(); // No kernel has been built yet.
   await worker.evaluate(() => (globalThis as unknown as { held: Held }).held.release());
   await page.locator('.member[data-state="ready"]').nth(1).waitFor({ timeout: patience });
   assert.deepEqual(await states(), ["stopped", "ready", "ready"]);
@@ -151,7 +151,7 @@ test("every shader compiles in Chromium without a complaint", { timeout: patienc
     const engine = (await import(address.href)) as Shaders;
     await engine.default({ module_or_path: new URL("./conclave_bg.wasm", address) });
     const adapter = await (navigator as unknown as { gpu: WebGpu }).gpu.requestAdapter();
-    // Without any limit raised: the device everyone has.
+    // With default limits, which every device has.
     const device = await adapter!.requestDevice();
     const complaints: string[] = [];
     const names: string[] = [];

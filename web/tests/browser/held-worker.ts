@@ -1,9 +1,6 @@
-/**
- * Runs in the engine's worker before it: pipelines that are asked for stay under way until a test
- * lets them be finished.
- */
+/** Runs before the engine's worker: pipelines stay pending until a test releases them. */
 export interface Held {
-  /** Resolves when the first pipeline is asked for. */
+  /** Resolves when the first pipeline is requested. */
   asked: Promise<void>;
   release(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * OpenAI's own client for Node, as it is, against `conclave serve` with the bundled members.
- * `cargo xtask test --only serve` starts the server and says where it is.
+ * OpenAI's own client for Node against `conclave serve` with the bundled members. `cargo xtask test
+ * --only serve` starts the server and says where it is.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,7 +18,7 @@ const messages: OpenAI.ChatCompletionMessageParam[] = [
   { role: "user", content: "What is 347 + 85?" },
 ];
 
-/** What our answers have beside the client's own. */
+/** Fields of our answers beyond the client's own. */
 interface Told {
   conclave?: { text: string; writers: string[]; votes: Record<string, number> };
 }
